@@ -1,0 +1,87 @@
+//! Delays that grow, with jitter from a seed.
+
+use std::time::Duration;
+
+/// A small generator of pseudo-random numbers (SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
+/// Only jitter is drawn from it, never an identity.
+#[derive(Clone, Debug)]
+pub struct Jitter(u64);
+
+impl Jitter {
+    /// A generator that gives the same numbers for the same seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A span between `low` and `high`.
+    pub fn between(&mut self, low: Duration, high: Duration) -> Duration {
+        let ratio = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        low + high.saturating_sub(low).mul_f64(ratio)
+    }
+
+    /// `span`, more or less by up to a tenth.
+    pub fn around(&mut self, span: Duration) -> Duration {
+        self.between(span * 9 / 10, span * 11 / 10)
+    }
+}
+
+/// Delays that double from a first one up to a longest one, each of them more or less by a tenth.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    /// Delays from `first` to `longest`.
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, next: first }
+    }
+
+    /// The next delay.
+    pub fn next_delay(&mut self, jitter: &mut Jitter) -> Duration {
+        let delay = self.next;
+        self.next = (delay * 2).min(self.longest);
+        jitter.around(delay)
+    }
+
+    /// Begins again with the first delay.
+    pub fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest_and_begin_again_after_a_success() {
+        let (first, longest) = (Duration::from_millis(50), Duration::from_millis(500));
+        let (mut backoff, mut jitter) = (Backoff::new(first, longest), Jitter::new(1));
+        for expected in [50, 100, 200, 400, 500, 500] {
+            let (low, high) = (expected * 9 / 10, expected * 11 / 10);
+            let delay = backoff.next_delay(&mut jitter).as_millis();
+            assert!((low..=high).contains(&delay), "{delay} is not about {expected}");
+        }
+        backoff.reset();
+        assert!(backoff.next_delay(&mut jitter) <= first * 11 / 10);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_delays() {
+        let draw = |seed| Jitter::new(seed).between(Duration::ZERO, Duration::from_secs(1));
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+    }
+}

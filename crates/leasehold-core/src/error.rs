@@ -1,0 +1,203 @@
+//! What can go wrong, one variant per thing a caller can do about it.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::holder::Holder;
+use crate::lease::LossReason;
+use crate::name::{Invalid, LockName};
+use crate::token::FencingToken;
+
+/// Why a verb did not succeed. A lock that somebody else holds is not among them: busy is no error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The client was closed. Nothing is held.
+    #[error("the client was closed")]
+    Closed,
+    /// A guarded write came with a token that was overtaken: stop, somebody else is at work.
+    #[error("{name}: the write came with token {token}, but {newest} has been seen: stop")]
+    Fenced {
+        /// The name of the lock.
+        name: LockName,
+        /// The token of the write.
+        token: FencingToken,
+        /// The highest token the resource has seen.
+        newest: FencingToken,
+    },
+    /// The request was sent and no answer came: a grant may exist, for `settles_within` at most.
+    #[error("{name}: no answer ({source}); a lease may exist for up to {settles_within:.1?}")]
+    Indeterminate {
+        /// The name of the lock.
+        name: LockName,
+        /// When at the latest nothing is held any more.
+        settles_within: Duration,
+        /// What happened.
+        source: StoreError,
+    },
+    /// A name, an option or a URL was refused before anything was sent.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The lease was ours and no longer is: stop the work it covered.
+    #[error("{name}: the lease with token {token} was lost: {reason}")]
+    Lost {
+        /// The name of the lock.
+        name: LockName,
+        /// The token of the lost lease.
+        token: FencingToken,
+        /// Why it ended.
+        reason: LossReason,
+    },
+    /// The store refused or was not reached. Nothing was granted.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The wait budget ran out. Nothing is held.
+    #[error("{name}: still busy after {waited:.1?}{}", held_by(.holder.as_deref()))]
+    Timeout {
+        /// The name of the lock.
+        name: LockName,
+        /// How long was waited.
+        waited: Duration,
+        /// Who held it at the end, if the store could say.
+        holder: Option<Box<Holder>>,
+    },
+    /// Two readers want to become the writer, and each would wait for the other. The read lease
+    /// is still held: release it and acquire the write lock anew.
+    #[error(
+        "{name}: another reader waits to become the writer: release the read lease and acquire \
+         the write lock anew"
+    )]
+    WouldDeadlock {
+        /// The name of the lock.
+        name: LockName,
+    },
+}
+
+fn held_by(holder: Option<&Holder>) -> String {
+    let Some(Holder { facts, held_for, .. }) = holder else { return String::new() };
+    let label = facts.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
+    format!(", held by {}:{}{label} for {held_for:.1?}", facts.host, facts.pid)
+}
+
+impl Error {
+    /// Whether the same call may succeed later without any change on this side.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Indeterminate { .. } | Self::Timeout { .. } => true,
+            Self::Store(error) => error.kind().is_transient(),
+            Self::Closed
+            | Self::Fenced { .. }
+            | Self::Invalid(_)
+            | Self::Lost { .. }
+            | Self::WouldDeadlock { .. } => false,
+        }
+    }
+
+    /// The lock it is about, if it is about one.
+    pub fn name(&self) -> Option<&LockName> {
+        match self {
+            Self::Fenced { name, .. }
+            | Self::Indeterminate { name, .. }
+            | Self::Lost { name, .. }
+            | Self::Timeout { name, .. }
+            | Self::WouldDeadlock { name } => Some(name),
+            Self::Closed | Self::Invalid(_) | Self::Store(_) => None,
+        }
+    }
+}
+
+/// What kind of trouble a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// A record, a reply or a file that is not what it should be. It was left as it is.
+    Corrupt,
+    /// Credentials, an access rule or a file mode forbid it.
+    Denied,
+    /// No room: memory, disk or queue.
+    Full,
+    /// The name is in use with another kind or capacity.
+    Mismatch,
+    /// Too few replicas acknowledged; what was granted was released.
+    NotReplicated,
+    /// The store has lost its memory and waits until old leases have ended.
+    Quarantined,
+    /// No answer in time.
+    Timeout,
+    /// No connection.
+    Unreachable,
+    /// The store cannot do what was asked.
+    Unsupported,
+    /// A version this release does not understand.
+    Version,
+}
+
+impl StoreErrorKind {
+    /// Whether the trouble may pass by itself.
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::Full
+            | Self::NotReplicated
+            | Self::Quarantined
+            | Self::Timeout
+            | Self::Unreachable => true,
+            Self::Corrupt | Self::Denied | Self::Mismatch | Self::Unsupported | Self::Version => {
+                false
+            }
+        }
+    }
+}
+
+/// Trouble with a store. No driver's type shows: the cause is kept as its source.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: String,
+    maybe_executed: bool,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl StoreError {
+    /// An error after which it is certain that nothing was done.
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), maybe_executed: false, source: None }
+    }
+
+    /// The same error, for a request that was sent and may have been executed.
+    pub fn maybe_executed(mut self) -> Self {
+        self.maybe_executed = true;
+        self
+    }
+
+    /// The same error with its cause.
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// Whether the request may have been executed all the same: it was sent, and no reply came.
+    pub fn may_have_executed(&self) -> bool {
+        self.maybe_executed
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for StoreError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// What a verb gives.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,281 @@
+//! Who holds a lease and who waits for one.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::Invalid;
+use crate::token::FencingToken;
+
+/// Most bytes of host and label together: they are stored with every hold and every waiter.
+pub const MAX_FACTS_BYTES: usize = 1024;
+
+/// One client of a store, drawn at random, so that no two are ever the same. Text: 32 hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ClientId(pub u128);
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for ClientId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let number = if digits { u128::from_str_radix(text, 16).ok() } else { None };
+        number
+            .map(Self)
+            .ok_or_else(|| Invalid::new("client", format!("{text:?} is not 32 hex digits")))
+    }
+}
+
+impl TryFrom<String> for ClientId {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<ClientId> for String {
+    fn from(client: ClientId) -> Self {
+        client.to_string()
+    }
+}
+
+/// One acquire call of one client, the same across its retries. Text: `<32 hex>-<decimal>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HolderId {
+    /// Whose call it is.
+    pub client: ClientId,
+    /// Which of that client's calls; below 2⁵³.
+    pub attempt: u64,
+}
+
+impl fmt::Display for HolderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.client, self.attempt)
+    }
+}
+
+impl FromStr for HolderId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        text.split_once('-')
+            .and_then(|(client, attempt)| {
+                Some(Self { client: client.parse().ok()?, attempt: attempt.parse().ok()? })
+            })
+            .ok_or_else(|| {
+                Invalid::new("holder", format!("{text:?} is not `<32 hex digits>-<number>`"))
+            })
+    }
+}
+
+impl TryFrom<String> for HolderId {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<HolderId> for String {
+    fn from(id: HolderId) -> Self {
+        id.to_string()
+    }
+}
+
+/// What is asked for: all of a lock, a share of it, or some of a semaphore's permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// Alone: a mutex, or the writer of a read/write lock.
+    Exclusive,
+    /// `count` of the `capacity` permits of a semaphore.
+    Permits {
+        /// How many are taken.
+        count: u32,
+        /// How many there are.
+        capacity: u32,
+    },
+    /// Together with other readers.
+    Shared,
+}
+
+/// Capacity of the record of a mutex or read/write lock: an exclusive grant takes all of it, a
+/// shared one takes 1. A semaphore's capacity is smaller.
+pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
+
+impl Mode {
+    /// How much of the capacity this mode takes.
+    pub const fn weight(self) -> u32 {
+        match self {
+            Self::Exclusive => LOCK_CAPACITY,
+            Self::Permits { count, .. } => count,
+            Self::Shared => 1,
+        }
+    }
+
+    /// The capacity of a record that this mode can be granted on.
+    pub const fn capacity(self) -> u32 {
+        match self {
+            Self::Exclusive | Self::Shared => LOCK_CAPACITY,
+            Self::Permits { capacity, .. } => capacity,
+        }
+    }
+
+    /// The mode that takes `weight` of `capacity`: the inverse of the two methods above.
+    pub const fn of(weight: u32, capacity: u32) -> Self {
+        match (weight, capacity) {
+            (LOCK_CAPACITY, LOCK_CAPACITY) => Self::Exclusive,
+            (_, LOCK_CAPACITY) => Self::Shared,
+            (count, capacity) => Self::Permits { count, capacity },
+        }
+    }
+
+    /// Checks that the count is at least one and at most the capacity.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] says which number is out of range.
+    pub fn check(self) -> Result<(), Invalid> {
+        let Self::Permits { count, capacity } = self else { return Ok(()) };
+        if capacity == 0 || capacity >= LOCK_CAPACITY {
+            let why = format!("a semaphore's capacity is {capacity}: give 1 to 2147483646");
+            return Err(Invalid::new("capacity", why));
+        }
+        if count == 0 || count > capacity {
+            let why = format!("{count} permits of {capacity} are asked for: give 1 to {capacity}");
+            return Err(Invalid::new("permits", why));
+        }
+        Ok(())
+    }
+}
+
+/// Host, process and label of a holder or waiter, for the operator who looks. At most 1 KiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Facts {
+    /// The name of the machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// What the program says of itself.
+    pub label: Option<String>,
+}
+
+impl Facts {
+    /// Checks the size, and that the texts have no control characters.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for a label (or host) that is too long or would disturb a terminal.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let label = self.label.as_deref().unwrap_or_default();
+        let bytes = self.host.len() + label.len();
+        if bytes > MAX_FACTS_BYTES {
+            let why = format!("host and label have {bytes} bytes: the limit is {MAX_FACTS_BYTES}");
+            return Err(Invalid::new("label", why));
+        }
+        if self.host.chars().chain(label.chars()).any(char::is_control) {
+            return Err(Invalid::new("label", "a label has a control character: remove it"));
+        }
+        Ok(())
+    }
+}
+
+/// How far a hold is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum HoldState {
+    /// Its holder has confirmed it.
+    Claimed,
+    /// Released, but the name stays taken, by nobody, until the deadline.
+    Kept,
+    /// An operator has asked its holder to stop; it can no longer be renewed.
+    Revoked,
+    /// Handed to a waiter that has not confirmed it yet.
+    Unclaimed,
+}
+
+/// Who holds a lease, as an operator sees it. A snapshot: stale once read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The acquire call that was granted.
+    pub id: HolderId,
+    /// What it holds.
+    pub mode: Mode,
+    /// How far the hold is in its life.
+    pub state: HoldState,
+    /// The token of the grant.
+    pub token: FencingToken,
+    /// Who that is.
+    pub facts: Facts,
+    /// Time since the grant.
+    pub held_for: Duration,
+    /// Time until the store ends the lease, unless it is renewed.
+    pub ttl_left: Duration,
+}
+
+/// Who waits for a lease, as an operator sees it. A snapshot: stale once read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// The acquire call that waits.
+    pub id: HolderId,
+    /// What it asks for.
+    pub mode: Mode,
+    /// Who that is.
+    pub facts: Facts,
+    /// Time since it joined the queue.
+    pub waited: Duration,
+    /// Its place: 1 is next.
+    pub position: u32,
+}
+
+/// Who holds and who waits for one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The holders, in no particular order.
+    pub holders: Vec<Holder>,
+    /// The first waiters, in the order in which they will be served.
+    pub waiters: Vec<Waiter>,
+    /// How many wait in all.
+    pub waiting: u32,
+    /// The highest token ever granted for the name, as far as the store remembers.
+    pub last_token: Option<FencingToken>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_id_survives_its_text() {
+        let id = HolderId { client: ClientId(0xab), attempt: 7 };
+        assert_eq!(id.to_string(), format!("{}ab-7", "0".repeat(30)));
+        assert_eq!(id.to_string().parse::<HolderId>().unwrap(), id);
+        for wrong in ["", "ab-7", "+0000000000000000000000000000000-1"] {
+            assert!(wrong.parse::<HolderId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn weight_and_capacity_tell_the_mode() {
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::Permits { count: 2, capacity: 5 }] {
+            assert_eq!(Mode::of(mode.weight(), mode.capacity()), mode);
+        }
+    }
+
+    #[test]
+    fn permits_are_checked_against_the_capacity() {
+        assert!(Mode::Permits { count: 1, capacity: 1 }.check().is_ok());
+        for (count, capacity) in [(0, 1), (2, 1), (1, 0), (1, LOCK_CAPACITY)] {
+            assert!(Mode::Permits { count, capacity }.check().is_err(), "{count} of {capacity}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A lease, how long its holder may rely on it, and why it may end.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::holder::{HolderId, Mode};
+use crate::name::{Invalid, LockName};
+use crate::time::Instant;
+use crate::token::FencingToken;
+
+/// Largest rate difference of the client's clock and the store's: 1 %. NTP slews by 0.05 %, chrony
+/// by up to 8.3 % in its default configuration only while it makes good a large error.
+pub const DEFAULT_DRIFT: f64 = 0.01;
+
+/// Subtracted from every validity: 5 ms, for the time between looking at the clock and acting.
+pub const MARGIN: Duration = Duration::from_millis(5);
+
+/// How much earlier than the store a holder must consider its lease over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// Largest rate difference of two clocks, as a ratio.
+    pub drift: f64,
+    /// A fixed span on top.
+    pub margin: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { drift: DEFAULT_DRIFT, margin: MARGIN }
+    }
+}
+
+impl Bounds {
+    /// Until when a reply may be relied on that says "yours for `left` from my now on", to a
+    /// request sent at `sent`.
+    ///
+    /// Counted from *before* the request left: the store's now lies after that, so the store's
+    /// deadline lies after the result, whatever the network did.
+    pub fn valid_until(&self, sent: Instant, left: Duration) -> Instant {
+        (sent + left.mul_f64(1.0 - self.drift)).saturating_sub(self.margin)
+    }
+
+    /// Until when a hand-off may be relied on *before* it is confirmed, or `None` if it must be
+    /// confirmed first.
+    ///
+    /// `granted_us` and `deadline_us` are store times out of the message, `newest` is the newest
+    /// reply this client has. The grant must lie after that reply by no more than has passed here
+    /// since: else the store's clock was set between the two, or the message is from the past.
+    pub fn valid_by_message(
+        &self,
+        newest: Sample,
+        now: Instant,
+        granted_us: u64,
+        deadline_us: u64,
+    ) -> Option<Instant> {
+        let since_reply = Duration::from_micros(granted_us.checked_sub(newest.server_us)?);
+        if since_reply > now.saturating_since(newest.sent).mul_f64(1.0 + self.drift) {
+            return None;
+        }
+        let left = Duration::from_micros(deadline_us.checked_sub(newest.server_us)?);
+        let until = self.valid_until(newest.sent, left);
+        (until > now).then_some(until)
+    }
+}
+
+/// A reply that tells what time it was at the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When the request was sent, by the client's clock.
+    pub sent: Instant,
+    /// The store's lease clock when it was executed.
+    pub server_us: u64,
+}
+
+impl Sample {
+    /// The latest the store's lease clock can show at `now`, if nobody sets it.
+    pub fn latest_us(&self, now: Instant, drift: f64) -> u64 {
+        let since = now.saturating_since(self.sent).mul_f64(1.0 + drift);
+        self.server_us.saturating_add(crate::time::micros(since))
+    }
+}
+
+/// A lease that was handed out of its guard, to travel to another process as text or JSON.
+///
+/// It says what is held, not for how long: whoever adopts it renews it first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The name that is held.
+    pub name: LockName,
+    /// The attempt that holds it.
+    pub holder: HolderId,
+    /// What is held of it.
+    pub mode: Mode,
+    /// The token of the grant.
+    pub token: FencingToken,
+    /// For how long it is renewed.
+    pub ttl: Duration,
+}
+
+/// First word of a lease's text, so that a wrong paste is recognised.
+const LEASE_TEXT: &str = "leasehold-1";
+
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (weight, capacity) = (self.mode.weight(), self.mode.capacity());
+        let (holder, token, ttl) = (self.holder, self.token, crate::time::micros(self.ttl));
+        write!(f, "{LEASE_TEXT}:{holder}:{weight}/{capacity}:{token}:{ttl}:{}", self.name)
+    }
+}
+
+impl FromStr for Lease {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parse = || {
+            let mut parts = text.splitn(6, ':');
+            if parts.next()? != LEASE_TEXT {
+                return None;
+            }
+            let holder = parts.next()?.parse().ok()?;
+            let (weight, capacity) = parts.next()?.split_once('/')?;
+            let mode = Mode::of(weight.parse().ok()?, capacity.parse().ok()?);
+            let token = parts.next()?.parse().ok()?;
+            let ttl = Duration::from_micros(parts.next()?.parse().ok()?);
+            let name = LockName::new(parts.next()?).ok()?;
+            Some(Self { name, holder, mode, token, ttl })
+        };
+        parse().ok_or_else(|| Invalid::new("lease", "the text is not a lease: copy all of it"))
+    }
+}
+
+/// Why a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its client was closed.
+    Closed,
+    /// It was not renewed in time.
+    Expired,
+    /// It reached its `max_hold`.
+    HeldTooLong,
+    /// It was released: by its holder, as asked.
+    Released,
+    /// An operator revoked it.
+    Revoked,
+    /// It ended unnoticed, and somebody was granted the lock since.
+    Superseded {
+        /// The newest token of the name.
+        by: FencingToken,
+    },
+    /// The store has no memory of it: flushed, evicted, restarted empty, failed over or deleted.
+    Vanished,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("its client was closed"),
+            Self::Expired => f.write_str("it was not renewed in time"),
+            Self::HeldTooLong => f.write_str("it was held for longer than max_hold allows"),
+            Self::Released => f.write_str("it was released"),
+            Self::Revoked => f.write_str("an operator revoked it"),
+            Self::Superseded { by } => {
+                write!(f, "it had ended and was granted again with token {by}")
+            }
+            Self::Vanished => f.write_str(
+                "the store has no memory of it (flushed, evicted, restarted empty or failed over)",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::holder::ClientId;
+
+    const BOUNDS: Bounds = Bounds { drift: 0.01, margin: MARGIN };
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn validity_ends_before_the_store_can_free_the_lock() {
+        let until = BOUNDS.valid_until(at(1000), Duration::from_secs(10));
+        assert_eq!(until, at(1000 + 9900 - 5));
+    }
+
+    #[test]
+    fn a_hand_off_is_trusted_only_as_far_as_the_newest_reply_bears_it_out() {
+        let newest = Sample { sent: at(1000), server_us: 500_000_000 };
+        let by =
+            |now, granted, deadline| BOUNDS.valid_by_message(newest, at(now), granted, deadline);
+        assert_eq!(by(1400, 500_300_000, 502_300_000), Some(at(1000 + 2277 - 5)));
+        assert_eq!(by(1400, 499_999_999, 502_300_000), None, "granted before the newest reply");
+        assert_eq!(by(1400, 500_500_000, 502_500_000), None, "more time passed there than here");
+        assert_eq!(by(3400, 500_300_000, 502_300_000), None, "it came too late");
+    }
+
+    #[test]
+    fn a_lease_survives_its_text() {
+        let lease = Lease {
+            name: LockName::new("a:b:{c}").unwrap(),
+            holder: HolderId { client: ClientId(9), attempt: 3 },
+            mode: Mode::Permits { count: 2, capacity: 5 },
+            token: FencingToken::at_us(1_800_000_000_000_000),
+            ttl: Duration::from_secs(30),
+        };
+        assert_eq!(lease.to_string().parse::<Lease>().unwrap(), lease);
+        assert!("leasehold-2:x".parse::<Lease>().is_err());
+    }
+}

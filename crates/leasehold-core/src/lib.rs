@@ -1,0 +1,32 @@
+//! The meaning of leasehold, without I/O and without a runtime: values, the [`model`] of a lock's
+//! record, and the state machine of [`renewal`].
+//!
+//! Users want the crate `leasehold`, which re-exports what they need of this one. Whoever writes a
+//! store of their own finds its vocabulary in [`request`] and its meaning in [`model::step`].
+#![forbid(unsafe_code)]
+
+pub mod backoff;
+pub mod error;
+pub mod holder;
+pub mod lease;
+pub mod model;
+pub mod name;
+pub mod options;
+pub mod renewal;
+pub mod request;
+pub mod time;
+pub mod token;
+
+pub use self::error::{Error, Result, StoreError, StoreErrorKind};
+pub use self::holder::{
+    ClientId, Facts, HoldState, Holder, HolderId, LOCK_CAPACITY, Mode, Status, Waiter,
+};
+pub use self::lease::{Bounds, Lease, LossReason, Sample};
+pub use self::name::{Invalid, LockName};
+pub use self::options::{LeaseOptions, Renewal};
+pub use self::request::{
+    Acquire, Action, Addressed, Answer, Cancelled, Grant, Message, Operation, Place, Refusal,
+    RenewLease, Reply,
+};
+pub use self::time::{BoxFuture, Clock, FakeClock, Instant, Now};
+pub use self::token::FencingToken;

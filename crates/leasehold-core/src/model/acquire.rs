@@ -1,0 +1,94 @@
+//! Acquire: takes the lock, or joins its queue, or says that it is busy.
+
+use super::record::Waiting;
+use super::{MAX_WAITING, POLL_INTERVAL, Step};
+use crate::holder::HoldState;
+use crate::request::{Acquire, Place, Refusal, Reply};
+use crate::time::micros;
+
+impl Step<'_> {
+    pub(super) fn acquire(&mut self, request: &Acquire) -> Reply {
+        if self.now_us() > request.not_after_us {
+            return Reply::Late;
+        }
+        self.sweep();
+        if let Some(index) = self.live_hold(request.id) {
+            return self.acquire_again(index, request);
+        }
+        if let Some(sequence) = self.record.waiting_of(request.id) {
+            return self.wait_on(sequence, request);
+        }
+        if self.record.is_finished(request.id, self.now_us()) {
+            return Reply::Stale;
+        }
+        let (weight, capacity) = (request.mode.weight(), request.mode.capacity());
+        if weight > capacity {
+            return Reply::Refused(Refusal::Weight);
+        }
+        self.promote(None);
+        if !self.record.is_idle() && self.record.capacity != capacity {
+            let capacity = self.record.capacity;
+            return Reply::Refused(Refusal::Mismatch { capacity });
+        }
+        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
+        let idle = self.record.is_idle();
+        if nobody_first && (idle || self.record.fits(weight)) {
+            self.record.capacity = capacity;
+            self.grant(asked(request, self.now_us()), HoldState::Claimed, None);
+            return Reply::Granted(self.confirm(self.record.holds.len() - 1, request.ttl));
+        }
+        if !request.wait {
+            return Reply::Busy { retry_after: self.time_left() };
+        }
+        if self.record.queue.len() >= MAX_WAITING {
+            return Reply::Refused(Refusal::QueueFull);
+        }
+        let now_us = self.now_us();
+        let sequence = self.record.join(asked(request, now_us), now_us);
+        self.keep_until(now_us);
+        Reply::Queued(self.place(sequence))
+    }
+
+    /// A copy of an acquire that was granted: the same grant again.
+    fn acquire_again(&mut self, index: usize, request: &Acquire) -> Reply {
+        match self.record.holds[index].state {
+            HoldState::Claimed | HoldState::Unclaimed => {
+                let grant = self.confirm(index, request.ttl);
+                self.promote(None);
+                Reply::Granted(grant)
+            }
+            HoldState::Kept | HoldState::Revoked => Reply::Stale,
+        }
+    }
+
+    /// A copy of an acquire that waits: the same place, and its client is alive.
+    fn wait_on(&mut self, sequence: u64, request: &Acquire) -> Reply {
+        self.see(request.id.client);
+        self.promote(Some(request.id));
+        match self.record.hold_of(request.id) {
+            Some(index) => Reply::Granted(self.confirm(index, request.ttl)),
+            None => Reply::Queued(self.place(sequence)),
+        }
+    }
+
+    /// Where a waiter stands, and when to ask again: the head when the earliest hold may end.
+    pub(super) fn place(&self, sequence: u64) -> Place {
+        let ahead = self.record.ahead_of(sequence);
+        let retry_after = match ahead {
+            0 => self.time_left().min(POLL_INTERVAL),
+            _ => POLL_INTERVAL,
+        };
+        Place { sequence, ahead, retry_after }
+    }
+}
+
+fn asked(request: &Acquire, now_us: u64) -> Waiting {
+    Waiting {
+        id: request.id,
+        weight: request.mode.weight(),
+        ttl_us: micros(request.ttl),
+        since_us: now_us,
+        nonce: request.nonce,
+        facts: request.facts.clone(),
+    }
+}

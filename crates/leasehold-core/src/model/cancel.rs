@@ -1,0 +1,33 @@
+//! Cancel: a waiter leaves, whether it still waits or was granted a moment ago.
+
+use super::Step;
+use crate::holder::{HoldState, HolderId};
+use crate::request::{Cancelled, Reply};
+
+impl Step<'_> {
+    pub(super) fn cancel(&mut self, id: HolderId, unanswered: bool) -> Reply {
+        self.sweep();
+        let cancelled = self.leave_or_release(id);
+        // An attempt that is not known may be on its way: its acquire must find this.
+        if unanswered || cancelled == Cancelled::Unknown {
+            self.bury_attempt(id);
+        }
+        self.keep_until(self.now_us());
+        self.promote(None);
+        Reply::Cancelled(cancelled)
+    }
+
+    fn leave_or_release(&mut self, id: HolderId) -> Cancelled {
+        if let Some(sequence) = self.record.waiting_of(id) {
+            self.record.leave(sequence);
+            return Cancelled::Removed;
+        }
+        match self.live_hold(id) {
+            Some(index) if self.record.holds[index].state != HoldState::Kept => {
+                self.record.remove_hold(index);
+                Cancelled::Released
+            }
+            Some(_) | None => Cancelled::Unknown,
+        }
+    }
+}

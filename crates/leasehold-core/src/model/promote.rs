@@ -1,0 +1,167 @@
+//! Where holds end by time and waiters are granted: the one place for both.
+
+use super::record::{Hold, NEVER_US, Waiting};
+use super::{CLAIM_WINDOW, DEAD_AFTER, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND, Step};
+use crate::holder::{ClientId, HoldState, HolderId, LOCK_CAPACITY};
+use crate::request::Message;
+use crate::time::micros;
+use crate::token::FencingToken;
+
+impl Step<'_> {
+    /// Ends holds whose time has come, a bounded number of them.
+    pub(super) fn sweep(&mut self) {
+        let now_us = self.now_us();
+        if self.record.holds.is_empty() {
+            return;
+        }
+        let farthest = now_us + self.record.sweep.longest_ttl_us + micros(CLAIM_WINDOW);
+        if self.record.sweep.bound_us > farthest {
+            // The store's clock went back. Without this, nothing would end before the clock has
+            // caught up with deadlines of its own future.
+            self.record.sweep.bound_us = now_us;
+            self.record.sweep.cursor = 0;
+            self.record.sweep.running_us = NEVER_US;
+        }
+        if now_us < self.record.sweep.bound_us {
+            return;
+        }
+        for _ in 0..REAP_BOUND {
+            let cursor = self.record.sweep.cursor as usize;
+            let Some(hold) = self.record.holds.get_mut(cursor) else { break };
+            let deadline_us = hold.clamp(now_us);
+            if deadline_us <= now_us {
+                self.expire(cursor);
+            } else {
+                let sweep = &mut self.record.sweep;
+                sweep.running_us = sweep.running_us.min(deadline_us);
+                sweep.cursor += 1;
+            }
+        }
+        if self.record.holds.is_empty() {
+            return;
+        }
+        let sweep = &mut self.record.sweep;
+        if sweep.cursor as usize >= self.record.holds.len() {
+            sweep.bound_us = sweep.running_us;
+            sweep.cursor = 0;
+            sweep.running_us = NEVER_US;
+        } else {
+            self.more = true;
+        }
+    }
+
+    /// Grants to whoever is next, until something does not fit. Skips the dead.
+    ///
+    /// `caller` is the attempt on whose behalf the step runs: it is here, so its grant is
+    /// confirmed at once and needs no message.
+    pub(super) fn promote(&mut self, caller: Option<HolderId>) {
+        if let Some(reader) = self.record.upgrading {
+            self.promote_reader(reader);
+            return;
+        }
+        let (mut skipped, mut granted) = (0, 0);
+        while let Some((&sequence, head)) = self.record.queue.first_key_value() {
+            let is_caller = caller == Some(head.id);
+            if !is_caller && self.is_dead(head.id.client) {
+                if skipped == SKIP_BOUND {
+                    self.more = true;
+                    return;
+                }
+                skipped += 1;
+                self.record.leave(sequence);
+                continue;
+            }
+            if !self.record.fits(head.weight) {
+                return;
+            }
+            if granted == GRANT_BOUND {
+                self.more = true;
+                return;
+            }
+            granted += 1;
+            self.grant_head(sequence, is_caller);
+        }
+    }
+
+    fn is_dead(&self, client: ClientId) -> bool {
+        self.last_seen_us(client) + micros(DEAD_AFTER) <= self.now_us()
+    }
+
+    fn last_seen_us(&self, client: ClientId) -> u64 {
+        self.record.clients.get(&client).map_or(0, |seen| seen.last_us)
+    }
+
+    fn grant_head(&mut self, sequence: u64, is_caller: bool) {
+        let now_us = self.now_us();
+        let Some(last_seen_us) =
+            self.record.queue.get(&sequence).map(|head| self.last_seen_us(head.id.client))
+        else {
+            return;
+        };
+        let Some(waiting) = self.record.leave(sequence) else { return };
+        if is_caller {
+            self.grant(waiting, HoldState::Claimed, None);
+            return;
+        }
+        // Whoever has been silent gets no longer than until it would be dead, yet time for a
+        // poll: so that dead waiters cost one claim window together and not one each.
+        let patience_us = (last_seen_us + micros(DEAD_AFTER)).max(now_us + micros(POLL_INTERVAL));
+        let window_us = micros(CLAIM_WINDOW).min(waiting.ttl_us);
+        let deadline_us = patience_us.min(now_us + window_us);
+        let (id, nonce) = (waiting.id, waiting.nonce);
+        let token = self.grant(waiting, HoldState::Unclaimed, Some(deadline_us));
+        self.tell_granted(id, nonce, token, deadline_us);
+    }
+
+    /// Writes the hold, for its ttl or until an earlier deadline by which it must be confirmed.
+    pub(super) fn grant(
+        &mut self,
+        waiting: Waiting,
+        state: HoldState,
+        claim_by_us: Option<u64>,
+    ) -> FencingToken {
+        let now_us = self.now_us();
+        let deadline_us = claim_by_us.unwrap_or(now_us + waiting.ttl_us);
+        let token_us = self.mint();
+        self.record.add_hold(Hold {
+            id: waiting.id,
+            weight: waiting.weight,
+            state,
+            token_us,
+            since_us: now_us,
+            deadline_us,
+            ttl_us: waiting.ttl_us,
+            nonce: waiting.nonce,
+            facts: waiting.facts,
+        });
+        self.keep_until(deadline_us);
+        FencingToken::at_us(token_us)
+    }
+
+    /// Makes the waiting reader the writer if it is the last one left.
+    fn promote_reader(&mut self, reader: HolderId) {
+        if self.record.holds.len() != 1 {
+            return;
+        }
+        let token_us = self.become_writer(0);
+        let hold = &self.record.holds[0];
+        let (nonce, deadline_us) = (hold.nonce, hold.deadline_us);
+        self.tell_granted(reader, nonce, FencingToken::at_us(token_us), deadline_us);
+    }
+
+    pub(super) fn become_writer(&mut self, index: usize) -> u64 {
+        let token_us = self.mint();
+        self.record.upgrading = None;
+        let hold = &mut self.record.holds[index];
+        hold.weight = LOCK_CAPACITY;
+        hold.token_us = token_us;
+        token_us
+    }
+
+    fn tell_granted(&mut self, id: HolderId, nonce: u64, token: FencingToken, deadline_us: u64) {
+        let now_us = self.now_us();
+        let attempt = id.attempt;
+        let message = Message::Granted { attempt, nonce, token, now_us, deadline_us };
+        self.messages.push((id.client, message));
+    }
+}

@@ -1,0 +1,35 @@
+//! Revoke: an operator ends the hold that he saw, and no other.
+
+use super::Step;
+use crate::holder::{HoldState, HolderId};
+use crate::request::{Message, Reply};
+use crate::token::FencingToken;
+
+impl Step<'_> {
+    pub(super) fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
+        self.sweep();
+        let seen = self.live_hold(id).filter(|&index| {
+            FencingToken::at_us(self.record.holds[index].token_us).us() == token.us()
+        });
+        let Some(index) = seen else {
+            self.promote(None);
+            return Reply::Revoked(false);
+        };
+        let was_kept = self.record.holds[index].state == HoldState::Kept;
+        let nonce = self.record.holds[index].nonce;
+        // What is kept is held by nobody, so nobody has to be asked.
+        let forced = force || was_kept;
+        if forced {
+            self.expire(index);
+        } else {
+            self.record.holds[index].state = HoldState::Revoked;
+        }
+        if !was_kept {
+            let message = Message::Revoked { attempt: id.attempt, nonce, token, forced };
+            self.messages.push((id.client, message));
+        }
+        self.keep_until(self.now_us());
+        self.promote(None);
+        Reply::Revoked(true)
+    }
+}

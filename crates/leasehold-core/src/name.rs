@@ -1,0 +1,135 @@
+//! Names of locks, parsed once, and the error for values that are refused.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest name in bytes. Long enough for a path or a URL, short enough that ten thousand waiters
+/// of one name cost nothing noticeable; the same limit as etcd's and Consul's recommended keys.
+pub const MAX_NAME_BYTES: usize = 512;
+
+/// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
+///
+/// Names are compared byte by byte; there is no normalisation, and `/` has no meaning of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LockName(Arc<str>);
+
+impl LockName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when the name is empty, longer than 512 bytes, or has a control character.
+    pub fn new(name: impl AsRef<str>) -> Result<Self, Invalid> {
+        let name = name.as_ref();
+        if name.is_empty() {
+            return Err(Invalid::new("name", "a lock's name is empty: give it at least one byte"));
+        }
+        if name.len() > MAX_NAME_BYTES {
+            return Err(Invalid::new(
+                "name",
+                format!("a lock's name has {} bytes: the limit is {MAX_NAME_BYTES}", name.len()),
+            ));
+        }
+        if let Some((at, found)) = name.char_indices().find(|(_, c)| c.is_control()) {
+            return Err(Invalid::new(
+                "name",
+                format!(
+                    "a lock's name has the control character {} at byte {at}: remove it",
+                    found.escape_default()
+                ),
+            ));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for LockName {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for LockName {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for LockName {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        Self::new(text)
+    }
+}
+
+impl From<LockName> for String {
+    fn from(name: LockName) -> Self {
+        name.as_str().to_owned()
+    }
+}
+
+/// A name, an option or a URL was refused before anything was sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Invalid {
+    /// Which value was refused: `name`, `ttl`, `url`, …
+    pub what: &'static str,
+    /// What is wrong with it and what to write instead, in one line.
+    pub why: String,
+}
+
+impl Invalid {
+    /// Says which value is refused and why.
+    pub fn new(what: &'static str, why: impl Into<String>) -> Self {
+        Self { what, why: why.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_between_1_and_512_bytes() {
+        assert!(LockName::new("").is_err());
+        assert!(LockName::new("x").is_ok());
+        assert!(LockName::new("x".repeat(512)).is_ok());
+        assert!(LockName::new("x".repeat(513)).is_err());
+        assert!(LockName::new("ü".repeat(256)).is_ok());
+        assert!(LockName::new("ü".repeat(257)).is_err());
+    }
+
+    #[test]
+    fn a_control_character_is_named_in_the_refusal() {
+        for (name, shown) in [("a\nb", "\\n"), ("a\0", "\\u{0}"), ("\u{1b}[31m", "\\u{1b}")] {
+            let refusal = LockName::new(name).unwrap_err();
+            assert!(refusal.why.contains(shown), "{refusal}");
+        }
+        assert!(LockName::new("a\u{85}b").is_err(), "C1 control characters count too");
+    }
+
+    #[test]
+    fn braces_slashes_spaces_and_any_script_are_fine() {
+        for name in ["{user}/1", "a b", "日本語", "--flag", "../x", "*?[", "a:q"] {
+            assert_eq!(LockName::new(name).unwrap().as_str(), name);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The knobs of one lease, and the relations between them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::holder::Facts;
+use crate::name::Invalid;
+
+/// How long the store is asked to keep a lease: 30 s. With a renewal every ttl / 3, two lost
+/// renewals still leave a third of the lease; a crashed holder blocks others for half a minute at
+/// most. The same as Redisson's `lockWatchdogTimeout`.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+/// Shortest ttl: 100 ms. A tenth of it must still hold a round trip, a scheduling delay and the
+/// margin of a few milliseconds.
+pub const MIN_TTL: Duration = Duration::from_millis(100);
+
+/// Longest ttl: 24 h. Longer work is renewed; a crashed holder must not block others for days.
+pub const MAX_TTL: Duration = Duration::from_hours(24);
+
+/// Who keeps a lease alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Renewal {
+    /// The keeper renews it every third of its ttl, until it is released.
+    #[default]
+    Auto,
+    /// Nobody, unless `Guard::renew` is called: it ends after its ttl.
+    Off,
+}
+
+/// Every knob of one lease, as a value, so that it can come from a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct LeaseOptions {
+    /// How long the store is asked to keep the lease: 100 ms to 24 h, 30 s by default.
+    pub ttl: Duration,
+    /// Who keeps it alive: the keeper by default.
+    pub renewal: Renewal,
+    /// A grant that leaves its holder less than this is given back. At most 9/10 of the ttl, by
+    /// default half of it where nothing renews the lease, else nothing.
+    pub min_validity: Option<Duration>,
+    /// Renewal stops and the lease is lost after this long, however healthy its holder.
+    pub max_hold: Option<Duration>,
+    /// How much longer the name stays taken, by nobody, counted from the grant, even if it is
+    /// released before; nothing by default.
+    pub min_hold: Option<Duration>,
+    /// What the holder says of itself to an operator who looks.
+    pub label: Option<String>,
+}
+
+impl Default for LeaseOptions {
+    fn default() -> Self {
+        Self {
+            ttl: DEFAULT_TTL,
+            renewal: Renewal::default(),
+            min_validity: None,
+            max_hold: None,
+            min_hold: None,
+            label: None,
+        }
+    }
+}
+
+impl LeaseOptions {
+    /// Checks every value and the relations between them.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] names the first value that is out of range and what would be in range.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.ttl < MIN_TTL || self.ttl > MAX_TTL {
+            let why = format!("the ttl is {:?}: give 100 ms to 24 h", self.ttl);
+            return Err(Invalid::new("ttl", why));
+        }
+        if let Some(least) = self.min_validity
+            && least > self.ttl * 9 / 10
+        {
+            let why = format!(
+                "a min_validity of {least:?} can never be met with a ttl of {:?}: give at most {:?}",
+                self.ttl,
+                self.ttl * 9 / 10
+            );
+            return Err(Invalid::new("min_validity", why));
+        }
+        if self.max_hold.is_some_and(|limit| limit.is_zero()) {
+            return Err(Invalid::new("max_hold", "a max_hold of zero would lose every lease"));
+        }
+        if let Some(least) = self.min_hold
+            && least > MAX_TTL
+        {
+            return Err(Invalid::new("min_hold", format!("{least:?} is longer than 24 h")));
+        }
+        if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
+            && least > most
+        {
+            let why = format!("a min_hold of {least:?} is longer than the max_hold of {most:?}");
+            return Err(Invalid::new("min_hold", why));
+        }
+        Facts { label: self.label.clone(), ..Facts::default() }.check()
+    }
+
+    /// The validity below which a grant is given back.
+    pub fn least_validity(&self) -> Duration {
+        match (self.min_validity, self.renewal) {
+            (Some(least), _) => least,
+            (None, Renewal::Auto) => Duration::ZERO,
+            (None, Renewal::Off) => self.ttl / 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: impl FnOnce(&mut LeaseOptions)) -> Result<(), &'static str> {
+        let mut options = LeaseOptions::default();
+        change(&mut options);
+        options.check().map_err(|refusal| refusal.what)
+    }
+
+    #[test]
+    fn each_value_out_of_range_is_named() {
+        assert_eq!(with(|_| ()), Ok(()));
+        assert_eq!(with(|o| o.ttl = Duration::ZERO), Err("ttl"));
+        assert_eq!(with(|o| o.ttl = Duration::from_millis(99)), Err("ttl"));
+        assert_eq!(with(|o| o.ttl = MAX_TTL + Duration::from_nanos(1)), Err("ttl"));
+        assert_eq!(with(|o| o.min_validity = Some(o.ttl)), Err("min_validity"));
+        assert_eq!(with(|o| o.max_hold = Some(Duration::ZERO)), Err("max_hold"));
+        assert_eq!(with(|o| o.label = Some("x".repeat(1025))), Err("label"));
+        assert_eq!(with(|o| o.label = Some("a\u{7}".into())), Err("label"));
+        let backwards = |o: &mut LeaseOptions| {
+            (o.min_hold, o.max_hold) = (Some(MIN_TTL * 2), Some(MIN_TTL));
+        };
+        assert_eq!(with(backwards), Err("min_hold"));
+    }
+
+    #[test]
+    fn a_lease_that_nothing_renews_must_leave_half_of_its_ttl() {
+        let options = LeaseOptions { renewal: Renewal::Off, ..LeaseOptions::default() };
+        assert_eq!(options.least_validity(), DEFAULT_TTL / 2);
+        assert_eq!(LeaseOptions::default().least_validity(), Duration::ZERO);
+    }
+}

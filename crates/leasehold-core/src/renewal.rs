@@ -1,0 +1,239 @@
+//! When to renew a lease, when that is overdue, and when the lease is lost.
+//!
+//! A state machine without a clock: it is told what time it is and what happened, and says when it
+//! wants to be woken. A failed renewal never ends a lease; only time and the store's word do.
+
+use std::time::Duration;
+
+use crate::backoff::{Backoff, Jitter};
+use crate::lease::LossReason;
+use crate::options::Renewal;
+use crate::time::Instant;
+
+/// First delay after a renewal that failed: 50 ms, then doubling.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+
+/// Longest delay between two tries: 500 ms, so that the last tenth of a default lease still sees
+/// several.
+const RETRY_LONGEST: Duration = Duration::from_millis(500);
+
+/// The renewal of one lease.
+#[derive(Clone, Debug)]
+pub struct Renewing {
+    ttl: Duration,
+    renewal: Renewal,
+    valid_until: Instant,
+    /// Validity never passes this: the grant plus `max_hold`.
+    limit: Option<Instant>,
+    next: Instant,
+    in_flight: bool,
+    overdue: bool,
+    backoff: Backoff,
+    jitter: Jitter,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tick {
+    /// The lease is lost.
+    Lost(LossReason),
+    /// Send a renewal, and give up on its answer after `timeout`.
+    Send {
+        /// Shorter than what is left of the validity, so that there is time for another try.
+        timeout: Duration,
+    },
+    /// Nothing until [`Renewing::wake_at`].
+    Wait,
+}
+
+impl Renewing {
+    /// A lease that was granted at `now` and is valid until `valid_until`.
+    pub fn new(
+        ttl: Duration,
+        renewal: Renewal,
+        valid_until: Instant,
+        limit: Option<Instant>,
+        now: Instant,
+        seed: u64,
+    ) -> Self {
+        let mut renewing = Self {
+            ttl,
+            renewal,
+            valid_until,
+            limit,
+            next: now,
+            in_flight: false,
+            overdue: false,
+            backoff: Backoff::new(RETRY_FIRST, RETRY_LONGEST),
+            jitter: Jitter::new(seed),
+        };
+        renewing.next = now + renewing.interval(now);
+        renewing
+    }
+
+    /// A third of the ttl, more or less by a tenth; or of what is left, if that is less (a lease
+    /// that was handed over is valid for the claim window only).
+    fn interval(&mut self, now: Instant) -> Duration {
+        let left = self.valid_until.saturating_since(now);
+        self.jitter.around(self.ttl.min(left) / 3)
+    }
+
+    /// Until when the holder may rely on the lease.
+    pub fn valid_until(&self) -> Instant {
+        self.limit.map_or(self.valid_until, |limit| limit.min(self.valid_until))
+    }
+
+    /// When [`Renewing::tick`] is to be called next.
+    pub fn wake_at(&self) -> Instant {
+        match self.renewal {
+            Renewal::Auto if !self.in_flight => self.next.min(self.valid_until()),
+            Renewal::Auto | Renewal::Off => self.valid_until(),
+        }
+    }
+
+    /// Says what to do at `now`.
+    pub fn tick(&mut self, now: Instant) -> Tick {
+        if now >= self.valid_until() {
+            let limited = self.limit.is_some_and(|limit| now >= limit);
+            return Tick::Lost(match limited {
+                true => LossReason::HeldTooLong,
+                false => LossReason::Expired,
+            });
+        }
+        if self.renewal == Renewal::Off || self.in_flight || now < self.next {
+            return Tick::Wait;
+        }
+        self.in_flight = true;
+        let left = self.valid_until.saturating_since(now);
+        Tick::Send { timeout: (self.ttl / 6).min(left / 2) }
+    }
+
+    /// Asks for a renewal as soon as possible: a hand-over was entered before it was confirmed.
+    pub fn hasten(&mut self, at: Instant) {
+        self.next = self.next.min(at);
+    }
+
+    /// A store said "yours" until `valid_until`. Validity never moves back by this: an answer that
+    /// was overtaken by a newer one says nothing new.
+    pub fn succeeded(&mut self, now: Instant, valid_until: Instant) {
+        self.in_flight = false;
+        self.overdue = false;
+        self.backoff.reset();
+        self.valid_until = self.valid_until.max(valid_until);
+        self.next = now + self.interval(now);
+    }
+
+    /// No answer, or no connection. True the first time since the last success: the renewal is
+    /// overdue from now on, and the lease still valid.
+    pub fn failed(&mut self, now: Instant) -> bool {
+        self.in_flight = false;
+        self.next = now + self.backoff.next_delay(&mut self.jitter);
+        !std::mem::replace(&mut self.overdue, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(ms))
+    }
+
+    fn granted() -> Renewing {
+        Renewing::new(TTL, Renewal::Auto, at(29_000), None, at(0), 7)
+    }
+
+    #[test]
+    fn a_renewal_is_due_after_a_third_of_the_ttl_and_not_sent_twice() {
+        let mut renewing = granted();
+        assert_eq!(renewing.tick(at(8_000)), Tick::Wait);
+        let due = renewing.wake_at();
+        assert!(at(8_600) <= due && due <= at(11_000), "{due:?}");
+        assert_eq!(renewing.tick(due), Tick::Send { timeout: TTL / 6 });
+        assert_eq!(renewing.tick(due), Tick::Wait, "one is in flight");
+        assert_eq!(renewing.wake_at(), at(29_000), "but the end is still watched");
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_is_lost_exactly_at_the_end_of_its_validity() {
+        let mut renewing = granted();
+        assert!(matches!(renewing.tick(at(28_999)), Tick::Send { .. }));
+        assert_eq!(renewing.tick(at(29_000)), Tick::Lost(LossReason::Expired));
+    }
+
+    #[test]
+    fn only_the_first_failure_is_reported_as_overdue_until_a_success() {
+        let mut renewing = granted();
+        assert!(renewing.failed(at(10_000)));
+        assert!(!renewing.failed(at(10_100)));
+        renewing.succeeded(at(10_200), at(39_000));
+        assert!(renewing.failed(at(20_000)));
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_shortens_nothing() {
+        let mut renewing = granted();
+        renewing.succeeded(at(10_000), at(20_000));
+        assert_eq!(renewing.valid_until(), at(29_000));
+    }
+
+    #[test]
+    fn max_hold_ends_a_healthy_lease() {
+        let mut renewing =
+            Renewing::new(TTL, Renewal::Auto, at(29_000), Some(at(40_000)), at(0), 7);
+        renewing.succeeded(at(20_000), at(49_000));
+        assert_eq!(renewing.valid_until(), at(40_000));
+        assert_eq!(renewing.tick(at(40_000)), Tick::Lost(LossReason::HeldTooLong));
+    }
+
+    #[test]
+    fn a_lease_that_nobody_renews_only_watches_its_end() {
+        let mut renewing = Renewing::new(TTL, Renewal::Off, at(29_000), None, at(0), 7);
+        assert_eq!(renewing.wake_at(), at(29_000));
+        assert_eq!(renewing.tick(at(28_000)), Tick::Wait);
+    }
+
+    proptest! {
+        #[test]
+        fn while_renewals_succeed_in_time_there_is_always_a_third_of_validity_left(
+            seed: u64, delays in proptest::collection::vec(0_u64..3_000, 1..50),
+        ) {
+            let mut renewing = Renewing::new(TTL, Renewal::Auto, at(29_000), None, at(0), seed);
+            for delay in delays {
+                let due = renewing.wake_at();
+                prop_assert!(renewing.valid_until().saturating_since(due) >= TTL / 3);
+                let sent = matches!(renewing.tick(due), Tick::Send { .. });
+                prop_assert!(sent);
+                let answered = due + Duration::from_millis(delay);
+                renewing.succeeded(answered, due + Duration::from_secs(29));
+            }
+        }
+
+        #[test]
+        fn failing_renewals_are_tried_again_within_a_second_until_the_end(seed: u64) {
+            let mut renewing = Renewing::new(TTL, Renewal::Auto, at(29_000), None, at(0), seed);
+            let mut now = renewing.wake_at();
+            loop {
+                match renewing.tick(now) {
+                    Tick::Lost(reason) => {
+                        prop_assert_eq!(reason, LossReason::Expired);
+                        prop_assert_eq!(now, at(29_000));
+                        break;
+                    }
+                    Tick::Send { timeout } => {
+                        prop_assert!(now + timeout < at(29_000));
+                        renewing.failed(now);
+                    }
+                    Tick::Wait => prop_assert!(false, "woken for nothing at {:?}", now),
+                }
+                let next = renewing.wake_at();
+                prop_assert!(next > now && next.saturating_since(now) <= Duration::from_secs(1));
+                now = next;
+            }
+        }
+    }
+}

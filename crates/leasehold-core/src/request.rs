@@ -1,0 +1,260 @@
+//! The one vocabulary of model, stores and scripts: what is asked of a store and what it says.
+
+use std::time::Duration;
+
+use crate::holder::{ClientId, Facts, HolderId, Mode, Status};
+use crate::name::LockName;
+use crate::time::Now;
+use crate::token::FencingToken;
+
+/// What a store is asked to do, in one atomic step per name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Names that are held or awaited, or every name the store remembers.
+    List {
+        /// Only names that begin so.
+        prefix: String,
+        /// At most so many.
+        limit: u32,
+        /// Also names that nobody holds or awaits.
+        idle: bool,
+    },
+    /// One action on one name.
+    On {
+        /// The name.
+        name: LockName,
+        /// What is done to its record.
+        action: Action,
+    },
+    /// Renews many leases in one call; the answer is [`Reply::Many`], in the same order.
+    Renew(Vec<RenewLease>),
+}
+
+/// One lease to renew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenewLease {
+    /// The name that is held.
+    pub name: LockName,
+    /// Who holds it.
+    pub id: HolderId,
+    /// How much longer, from now.
+    pub ttl: Duration,
+}
+
+/// What is done to one record. Every action is idempotent by attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Takes the lock, or joins its queue, or says that it is busy.
+    Acquire(Acquire),
+    /// A waiter leaves. If it was granted meanwhile, the hold is released in the same step.
+    Cancel {
+        /// Which attempt ends.
+        id: HolderId,
+        /// Some copy of the acquire was never answered and may still arrive.
+        unanswered: bool,
+    },
+    /// A reader becomes the writer, or a writer a reader.
+    ChangeMode {
+        /// Which hold.
+        id: HolderId,
+        /// What it becomes: `Exclusive` or `Shared`.
+        mode: Mode,
+    },
+    /// Says who holds and who waits; changes nothing.
+    Inspect {
+        /// At most so many holders, and so many waiters.
+        limit: u32,
+    },
+    /// Confirms a grant, or keeps a waiter's place and says what it is. Never joins a queue, so
+    /// that a late poll cannot bring a cancelled waiter back.
+    Poll {
+        /// Which attempt asks. Its whole client counts as alive.
+        id: HolderId,
+        /// For how long a grant is confirmed.
+        ttl: Duration,
+    },
+    /// Ends a hold and hands the lock on in the same step.
+    Release {
+        /// Which hold.
+        id: HolderId,
+        /// How much longer the name stays taken, by nobody; zero for not at all.
+        keep: Duration,
+        /// Some copy of the acquire was never answered and may still arrive.
+        unanswered: bool,
+    },
+    /// Moves the deadline of a hold to `ttl` from now, if that is later.
+    Renew {
+        /// Which hold.
+        id: HolderId,
+        /// How much longer.
+        ttl: Duration,
+    },
+    /// An operator ends the hold with this very token: at the latest by its deadline, or at once.
+    Revoke {
+        /// Which hold.
+        id: HolderId,
+        /// The token it was seen with.
+        token: FencingToken,
+        /// Now, even though its holder may still be at work.
+        force: bool,
+    },
+}
+
+/// What an acquire asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquire {
+    /// The acquire call, the same for each of its copies.
+    pub id: HolderId,
+    /// What to take.
+    pub mode: Mode,
+    /// How long the store is asked to keep it.
+    pub ttl: Duration,
+    /// Whether to join the queue if it cannot be had at once.
+    pub wait: bool,
+    /// A number only this attempt knows; a message without it is not believed.
+    pub nonce: u64,
+    /// The latest store time at which this copy may be executed: a copy that was held back
+    /// longer is refused, which is what makes it sound to forget tombstones.
+    pub not_after_us: u64,
+    /// Who asks.
+    pub facts: Facts,
+}
+
+/// What a store says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Store time of the step.
+    pub now: Now,
+    /// A bound stopped the work: ask again at once. Every call makes progress.
+    pub more: bool,
+    /// The answer itself.
+    pub reply: Reply,
+}
+
+/// The answer to one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Not now. Nothing was changed, except that a reader who asked to become the writer is
+    /// remembered.
+    Busy {
+        /// When the earliest hold ends, unless it is renewed.
+        retry_after: Duration,
+    },
+    /// What became of a cancelled attempt.
+    Cancelled(Cancelled),
+    /// A poll's attempt neither holds nor waits: join again with a new attempt.
+    Gone,
+    /// It is held.
+    Granted(Grant),
+    /// An acquire came after its `not_after`; nothing was done.
+    Late,
+    /// One reply for each lease of a [`Operation::Renew`].
+    Many(Vec<Reply>),
+    /// The answer to [`Operation::List`].
+    Names(Vec<LockName>),
+    /// This attempt holds nothing (any more).
+    NotHeld {
+        /// The newest token of the name: a higher one says that somebody came after.
+        newest: Option<FencingToken>,
+    },
+    /// It waits in the queue.
+    Queued(Place),
+    /// Refused; nothing was changed.
+    Refused(Refusal),
+    /// The hold has ended.
+    Released,
+    /// Whether the revoked token was held. To its own holder's renewal: an operator asks to stop.
+    Revoked(bool),
+    /// This attempt has ended before: a late copy, or a new number is needed.
+    Stale,
+    /// The answer to [`Action::Inspect`].
+    Status(Box<Status>),
+    /// Another reader waits to become the writer: two would wait for each other for ever.
+    WouldDeadlock,
+}
+
+/// A hold, as its holder is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The token of the grant.
+    pub token: FencingToken,
+    /// When the store ends the hold, by its lease clock.
+    pub deadline_us: u64,
+    /// Whether somebody waits for the name.
+    pub contended: bool,
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number drawn on joining: a client's waiters are served in this order.
+    pub sequence: u64,
+    /// At most so many come before.
+    pub ahead: u32,
+    /// When to ask again.
+    pub retry_after: Duration,
+}
+
+/// What became of a cancelled attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It had been granted; the hold was released and handed on.
+    Released,
+    /// It waited and left the queue.
+    Removed,
+    /// It was not known; a late copy of its acquire will be refused.
+    Unknown,
+}
+
+/// Why a store would not even consider an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]).
+    Mismatch {
+        /// The capacity in force.
+        capacity: u32,
+    },
+    /// As many wait as may.
+    QueueFull,
+    /// The record was written by a release of leasehold that this one does not understand.
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// More permits were asked for than there are.
+    Weight,
+}
+
+/// What arrives in a client's inbox. Always a hint: nothing depends on its arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Messages may have been lost: ask about everything again.
+    Gap,
+    /// An attempt was granted, or a reader became the writer.
+    Granted {
+        /// Which attempt of this client.
+        attempt: u64,
+        /// The number the attempt came with.
+        nonce: u64,
+        /// The token of the grant.
+        token: FencingToken,
+        /// Store time of the grant.
+        now_us: u64,
+        /// Until when it must be confirmed.
+        deadline_us: u64,
+    },
+    /// An operator asks this attempt's holder to stop.
+    Revoked {
+        /// Which attempt of this client.
+        attempt: u64,
+        /// The number the attempt came with.
+        nonce: u64,
+        /// Its token.
+        token: FencingToken,
+        /// The hold has ended already.
+        forced: bool,
+    },
+}
+
+/// A message and whose inbox it is for.
+pub type Addressed = (ClientId, Message);

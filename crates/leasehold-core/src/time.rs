@@ -1,0 +1,230 @@
+//! Time without a clock of our own: the trait [`Clock`], its [`Instant`], and a clock for tests.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::ops::Add;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A future that is owned by whoever polls it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A point in time of one [`Clock`]: the span since an origin of that clock's own choosing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(Duration);
+
+impl Instant {
+    /// The instant that lies `span` after the clock's origin.
+    pub const fn from_origin(span: Duration) -> Self {
+        Self(span)
+    }
+
+    /// The span since the clock's origin.
+    pub const fn since_origin(self) -> Duration {
+        self.0
+    }
+
+    /// The span since `earlier`, or zero if that lies ahead.
+    pub fn saturating_since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The instant `span` before this one, or the origin.
+    pub fn saturating_sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+}
+
+/// Where a client reads time, and what its timers run on.
+///
+/// A clock must count the time a machine was suspended, and its rate must stay within the
+/// configured drift of the store's. Wall-clock steps must not move it.
+pub trait Clock: Send + Sync + fmt::Debug + 'static {
+    /// The time now.
+    fn now(&self) -> Instant;
+
+    /// Microseconds since 1970 by the wall clock. Only tokens of stores without a server are made
+    /// from it; no validity, no deadline and no order of waiters is.
+    fn wall_us(&self) -> u64;
+
+    /// A timer that ends at `at`, never before it.
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
+
+    /// Whether the caller's own runtime drives the keeper, as with a clock that stands still
+    /// until a test moves it. The system's clock says no: a thread of its own does.
+    fn is_driven_by_caller(&self) -> bool {
+        false
+    }
+}
+
+/// Server time of one store: microseconds on the clock that leases end by, and on the one tokens
+/// come from. They are the same on a Redis server; a file on one machine needs both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Now {
+    /// The clock leases end by.
+    pub lease_us: u64,
+    /// The clock tokens come from: since 1970.
+    pub token_us: u64,
+}
+
+/// Whole microseconds of a span, which every span in this crate fits.
+pub(crate) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A clock that stands still until a test moves it. Clones show the same time.
+#[derive(Clone, Default)]
+pub struct FakeClock {
+    state: Arc<Mutex<FakeTime>>,
+}
+
+#[derive(Default)]
+struct FakeTime {
+    now: Instant,
+    wall_offset_us: i64,
+    next_sleeper: u64,
+    sleepers: BTreeMap<(Instant, u64), Waker>,
+}
+
+/// 2026-01-01T00:00Z: a fake wall clock starts after the token epoch, as a real one does.
+const FAKE_WALL_START_US: u64 = 1_767_225_600_000_000;
+
+impl FakeClock {
+    /// A clock that shows its origin, with the wall clock at 2026-01-01.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves time on and wakes the timers that have ended.
+    pub fn advance(&self, span: Duration) {
+        let woken = {
+            let mut time = self.time();
+            time.now = time.now + span;
+            let after = (time.now, u64::MAX);
+            let later = time.sleepers.split_off(&after);
+            std::mem::replace(&mut time.sleepers, later)
+        };
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    /// Steps the wall clock without moving time, as an administrator or NTP does.
+    pub fn step_wall(&self, micros: i64) {
+        self.time().wall_offset_us += micros;
+    }
+
+    /// When the next timer ends, if one is set: how far a simulation may jump.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.time().sleepers.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    fn time(&self) -> MutexGuard<'_, FakeTime> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for FakeClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeClock").field("now", &self.time().now).finish_non_exhaustive()
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Instant {
+        self.time().now
+    }
+
+    fn wall_us(&self) -> u64 {
+        let time = self.time();
+        (FAKE_WALL_START_US + micros(time.now.0)).saturating_add_signed(time.wall_offset_us)
+    }
+
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        let id = {
+            let mut time = self.time();
+            time.next_sleeper += 1;
+            time.next_sleeper
+        };
+        Box::pin(FakeSleep { clock: self.clone(), at, id })
+    }
+
+    fn is_driven_by_caller(&self) -> bool {
+        true
+    }
+}
+
+struct FakeSleep {
+    clock: FakeClock,
+    at: Instant,
+    id: u64,
+}
+
+impl Future for FakeSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut time = self.clock.time();
+        if time.now >= self.at {
+            return Poll::Ready(());
+        }
+        time.sleepers.insert((self.at, self.id), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for FakeSleep {
+    fn drop(&mut self) {
+        self.clock.time().sleepers.remove(&(self.at, self.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_over(sleep: &mut BoxFuture<'static, ()>) -> bool {
+        sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_fake_timer_ends_when_its_instant_is_reached_and_not_before() {
+        let clock = FakeClock::new();
+        let mut sleep = clock.sleep_until(clock.now() + Duration::from_secs(2));
+        assert!(!is_over(&mut sleep));
+        clock.advance(Duration::from_micros(1_999_999));
+        assert!(!is_over(&mut sleep));
+        clock.advance(Duration::from_micros(1));
+        assert!(is_over(&mut sleep));
+    }
+
+    #[test]
+    fn a_dropped_timer_leaves_nothing_behind() {
+        let clock = FakeClock::new();
+        let mut sleep = clock.sleep_until(clock.now() + Duration::from_secs(2));
+        assert!(!is_over(&mut sleep));
+        assert_eq!(clock.next_timer(), Some(Instant::from_origin(Duration::from_secs(2))));
+        drop(sleep);
+        assert_eq!(clock.next_timer(), None);
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_moves_no_instant() {
+        let clock = FakeClock::new();
+        let (now, wall) = (clock.now(), clock.wall_us());
+        clock.step_wall(-5_000_000);
+        assert_eq!(clock.now(), now);
+        assert_eq!(clock.wall_us(), wall - 5_000_000);
+    }
+}

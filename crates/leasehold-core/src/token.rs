@@ -1,0 +1,127 @@
+//! Fencing tokens.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::Invalid;
+
+/// 2020-01-01T00:00Z in microseconds since 1970: where token time begins, so that 51 bits of
+/// microseconds last until about 2091.
+pub const TOKEN_EPOCH_US: u64 = 1_577_836_800_000_000;
+
+/// Low bits of a token that belong to the process that holds the lease.
+const LOCAL_BITS: u32 = 12;
+
+/// The last token time that can be expressed.
+const MAX_TOKEN_US: u64 = TOKEN_EPOCH_US + (i64::MAX as u64 >> LOCAL_BITS);
+
+/// A number that grows with every grant of one name: never zero, never reused.
+///
+/// It fits a signed 64-bit column. Give it to whatever the lock protects and let that refuse any
+/// number lower than the highest it has seen: then a holder that was overtaken can do no harm, even
+/// if nobody told it in time.
+///
+/// JSON carries it as a string, because JavaScript rounds numbers of this size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FencingToken(NonZeroU64);
+
+impl FencingToken {
+    /// The token of a grant made at `token_us`, in microseconds since 1970 by the store's clock.
+    ///
+    /// A time before 2020 gives the first token there is, one after about 2091 the last.
+    pub const fn at_us(token_us: u64) -> Self {
+        let clamped = if token_us <= TOKEN_EPOCH_US {
+            TOKEN_EPOCH_US + 1
+        } else if token_us > MAX_TOKEN_US {
+            MAX_TOKEN_US
+        } else {
+            token_us
+        };
+        match NonZeroU64::new((clamped - TOKEN_EPOCH_US) << LOCAL_BITS) {
+            Some(number) => Self(number),
+            None => Self(NonZeroU64::MIN), // unreachable: clamped is above the epoch
+        }
+    }
+
+    /// The store's time of the grant, in microseconds since 1970.
+    pub const fn us(self) -> u64 {
+        (self.0.get() >> LOCAL_BITS) + TOKEN_EPOCH_US
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Reads a number that was handed out before; zero and anything above `i64::MAX` is no token.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        if number > i64::MAX as u64 {
+            return None;
+        }
+        match NonZeroU64::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        text.parse().ok().and_then(Self::from_number).ok_or_else(|| {
+            Invalid::new("token", format!("{text:?} is not a fencing token: copy the whole number"))
+        })
+    }
+}
+
+impl TryFrom<String> for FencingToken {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<FencingToken> for String {
+    fn from(token: FencingToken) -> Self {
+        token.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_ordered_as_their_times_are_and_fit_a_signed_column() {
+        let first = FencingToken::at_us(TOKEN_EPOCH_US + 1);
+        let second = FencingToken::at_us(TOKEN_EPOCH_US + 2);
+        assert!(first < second);
+        assert_eq!(second.us(), TOKEN_EPOCH_US + 2);
+        assert!(FencingToken::at_us(u64::MAX).get() <= i64::MAX as u64);
+        assert!(FencingToken::at_us(0).get() > 0);
+    }
+
+    #[test]
+    fn text_and_json_keep_every_digit() {
+        let token = FencingToken::at_us(1_800_000_000_123_457);
+        assert_eq!(token.to_string().parse::<FencingToken>().unwrap(), token);
+        let json = serde_json::to_string(&token).unwrap();
+        assert_eq!(json, format!("\"{token}\""));
+        assert_eq!(serde_json::from_str::<FencingToken>(&json).unwrap(), token);
+        for wrong in ["", "0", "-1", "1.5", "9223372036854775808"] {
+            assert!(wrong.parse::<FencingToken>().is_err(), "{wrong}");
+        }
+    }
+}

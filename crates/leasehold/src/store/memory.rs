@@ -1,0 +1,169 @@
+//! The model behind a mutex: locks of one process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_core::model::{self, Outcome, Record};
+use leasehold_core::{
+    Action, Answer, BoxFuture, ClientId, Clock, LockName, Message, Now, Operation, Reply,
+    StoreError,
+};
+use tokio::sync::mpsc;
+
+use super::{Capabilities, Inbox, Store};
+use crate::clock::SystemClock;
+
+/// A store without a server, for the locks of one process and for tests with a fake clock.
+///
+/// Clones share their locks.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    clock: Arc<dyn Clock>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    records: BTreeMap<LockName, Record>,
+    inboxes: HashMap<ClientId, mpsc::UnboundedSender<Message>>,
+    /// When to look for records nobody uses any more.
+    next_collection_us: u64,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("records", &self.records.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Memory {
+    /// An empty store on the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(SystemClock::new())
+    }
+
+    /// An empty store on a clock of one's own.
+    pub fn with_clock(clock: impl Clock) -> Self {
+        Self { clock: Arc::new(clock), shared: Arc::default() }
+    }
+
+    /// What the store knows of a name, for tests that compare stores.
+    pub fn record(&self, name: &LockName) -> Option<Record> {
+        self.shared().records.get(name).cloned()
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Now {
+        let since_origin = self.clock.now().since_origin();
+        let lease_us = u64::try_from(since_origin.as_micros()).unwrap_or(u64::MAX);
+        Now { lease_us, token_us: self.clock.wall_us() }
+    }
+
+    fn apply(&self, operation: Operation) -> Answer {
+        let now = self.now();
+        let mut shared = self.shared();
+        shared.collect(now);
+        match operation {
+            Operation::List { prefix, limit, idle } => {
+                let names = shared.names(&prefix, limit, idle);
+                Answer { now, more: false, reply: Reply::Names(names) }
+            }
+            Operation::On { name, action } => {
+                let Outcome { reply, more, .. } = shared.step(name, now, &action);
+                Answer { now, more, reply }
+            }
+            Operation::Renew(leases) => {
+                let mut more = false;
+                let replies = leases.into_iter().map(|lease| {
+                    let action = Action::Renew { id: lease.id, ttl: lease.ttl };
+                    let outcome = shared.step(lease.name, now, &action);
+                    more |= outcome.more;
+                    outcome.reply
+                });
+                let reply = Reply::Many(replies.collect());
+                Answer { now, more, reply }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn step(&mut self, name: LockName, now: Now, action: &Action) -> Outcome {
+        let record = self.records.entry(name).or_default();
+        let outcome = model::step(record, now, model::DEFAULT_RETENTION, action);
+        for (client, message) in &outcome.messages {
+            self.deliver(*client, *message);
+        }
+        outcome
+    }
+
+    fn deliver(&mut self, client: ClientId, message: Message) {
+        let Some(inbox) = self.inboxes.get(&client) else { return };
+        if inbox.send(message).is_err() {
+            self.inboxes.remove(&client);
+        }
+    }
+
+    fn names(&self, prefix: &str, limit: u32, idle: bool) -> Vec<LockName> {
+        let matching = self.records.iter().filter(|(name, record)| {
+            name.as_str().starts_with(prefix) && (idle || !record.is_idle())
+        });
+        matching.take(limit as usize).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Forgets records whose time is over, once per retention.
+    fn collect(&mut self, now: Now) {
+        if now.lease_us < self.next_collection_us {
+            return;
+        }
+        self.next_collection_us = now.lease_us + model::DEFAULT_RETENTION.as_micros() as u64;
+        self.records.retain(|_, record| record.collect_at_us > now.lease_us);
+    }
+}
+
+impl Store for Memory {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            durable: false,
+            permits: true,
+            queued: true,
+            recorded_tokens: true,
+            shared: true,
+            wakes: true,
+        }
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(async move { Ok(self.apply(operation)) })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.shared().inboxes.insert(client, sender);
+        Box::pin(async move { Ok(Box::new(MemoryInbox(receiver)) as Box<dyn Inbox>) })
+    }
+}
+
+struct MemoryInbox(mpsc::UnboundedReceiver<Message>);
+
+impl Inbox for MemoryInbox {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async {
+            match self.0.recv().await {
+                Some(message) => message,
+                // Another inbox was opened for the same client: this one is silent from now on.
+                None => std::future::pending().await,
+            }
+        })
+    }
+}

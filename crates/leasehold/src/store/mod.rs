@@ -1,0 +1,112 @@
+//! Where locks live: the trait [`Store`], the stores that come with leasehold, and URLs for them.
+//!
+//! # Writing a store
+//!
+//! A store applies [`leasehold_core::model::step`] to the record of a name, atomically, durably if
+//! it says so, with its own clock; then it answers, and only then delivers the messages of that
+//! step to the inboxes they are addressed to. It retries nothing by itself that may have been
+//! executed: it says so in the error, and its callers ask again with the same attempt.
+//! [`Memory`] is the shortest example.
+
+mod memory;
+
+use std::fmt;
+
+pub use self::memory::Memory;
+use leasehold_core::{Answer, BoxFuture, ClientId, Invalid, Message, Operation, StoreError};
+
+/// What a store can do. What it cannot is refused with a typed error, never imitated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Locks survive the end of every process that uses the store.
+    pub durable: bool,
+    /// It grants permits of a semaphore.
+    pub permits: bool,
+    /// Waiters queue, and a release hands over to the first.
+    pub queued: bool,
+    /// The last token of a name is kept with its record.
+    pub recorded_tokens: bool,
+    /// It grants shared (read) leases.
+    pub shared: bool,
+    /// Its inboxes deliver; without, waiters find out by asking.
+    pub wakes: bool,
+}
+
+/// One place where locks live. Cheap to call from many tasks at once.
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// What this store can do; constant during its life.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Executes one operation, atomically per name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the operation is executed.
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>>;
+
+    /// Opens the inbox of a client: where its grants and revocations arrive. Once this has
+    /// returned, no message is missed without a [`Message::Gap`].
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached or does not allow it.
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
+
+    /// What was found on connecting that weakens a promise, in words, with the remedy.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Where the messages of one client arrive.
+pub trait Inbox: Send {
+    /// The next message. Waits for one, and mends its connection by itself meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no message.
+    fn next(&mut self) -> BoxFuture<'_, Message>;
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        (**self).execute(operation)
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        (**self).inbox(client)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        (**self).warnings()
+    }
+}
+
+/// Opens the store that a URL names.
+///
+/// # Errors
+///
+/// [`crate::Error::Invalid`] names the part of the URL that is wrong; [`crate::Error::Store`] says
+/// why the store could not be opened.
+pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
+    let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
+    match scheme {
+        "memory" => Ok(Box::new(Memory::new())),
+        _ => Err(Invalid::new(
+            "url",
+            format!(
+                "the store URL begins with {scheme:?}: use `memory:`, `file:PATH`, \
+                 `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS) or `redis+unix://PATH`"
+            ),
+        )
+        .into()),
+    }
+}
