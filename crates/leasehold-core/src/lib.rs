@@ -14,6 +14,7 @@ pub mod name;
 pub mod options;
 pub mod renewal;
 pub mod request;
+pub mod text;
 pub mod time;
 pub mod token;
 
@@ -28,5 +29,6 @@ pub use self::request::{
     Acquire, Action, Addressed, Answer, Cancelled, Grant, Message, Operation, Place, Refusal,
     RenewLease, Reply,
 };
+pub use self::text::{parse_duration, show_duration};
 pub use self::time::{BoxFuture, Clock, FakeClock, Instant, Now};
 pub use self::token::FencingToken;
