@@ -1,2 +1,4 @@
-//! The command.
+//! Benchmarks of leasehold beside raw Redis scripts and peers.
+#![forbid(unsafe_code)]
+
 fn main() {}

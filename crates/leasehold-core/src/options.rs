@@ -78,7 +78,7 @@ impl LeaseOptions {
             && least > self.ttl * 9 / 10
         {
             let why = format!(
-                "a min_validity of {least:?} can never be met with a ttl of {:?}: give at most {:?}",
+                "a min_validity of {least:?} is never met with a ttl of {:?}: give at most {:?}",
                 self.ttl,
                 self.ttl * 9 / 10
             );

@@ -1,0 +1,82 @@
+//! What the suite needs beside cargo, installed where it is missing and may be installed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::Outcome;
+use crate::command::Run;
+
+/// Asked by Debian's packages before they start a service; 101 says no.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Makes sure that `redis-server` can be started.
+pub(crate) fn redis_server() -> Outcome {
+    let found = || Run::program("redis-server", &["--version"]).works();
+    if found() {
+        return Ok(());
+    }
+    let remedy = "redis-server is missing: install it (`apt-get install redis-server`)";
+    if !is_root() || !Run::program("apt-get", &["--version"]).works() {
+        return Err(remedy.to_owned());
+    }
+    let _policy = NoServices::begin();
+    let install = || {
+        let arguments = ["install", "--yes", "--no-install-recommends", "redis-server"];
+        Run::program("apt-get", &arguments).with("DEBIAN_FRONTEND", "noninteractive").show()
+    };
+    if install().is_err() {
+        Run::program("apt-get", &["update"]).show()?;
+        install()?;
+    }
+    if found() { Ok(()) } else { Err(remedy.to_owned()) }
+}
+
+/// Makes sure that `cargo fmt` and `cargo clippy` exist.
+pub(crate) fn components(root: &Path) -> Outcome {
+    for (verb, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        let found = || Run::cargo(root, &[verb, "--version"]).works();
+        if !found() {
+            let added = Run::program("rustup", &["component", "add", component]).show();
+            if added.is_err() || !found() {
+                let remedy = format!("rustup component add {component}");
+                return Err(format!("`cargo {verb}` is missing: run `{remedy}`"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether cargo-nextest is there; the plain runner does as well.
+pub(crate) fn has_nextest(root: &Path) -> bool {
+    Run::cargo(root, &["nextest", "--version"]).works()
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // The owner of our own entry in /proc is who we are; elsewhere nothing is installed anyway.
+    fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
+}
+
+/// While it lives, installing a package starts no service: the suite leaves nothing running.
+#[derive(Debug)]
+struct NoServices {
+    ours: bool,
+}
+
+impl NoServices {
+    fn begin() -> Self {
+        let ours = !Path::new(POLICY).exists()
+            && fs::write(POLICY, "#!/bin/sh\nexit 101\n").is_ok()
+            && fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755)).is_ok();
+        Self { ours }
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.ours && fs::remove_file(POLICY).is_err() {
+            eprintln!("{POLICY} could not be removed: remove it by hand, or no service will start");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `cargo xtask test`: the whole mandatory suite, in the order in which mistakes are cheapest.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use crate::command::{Counts, Run};
+use crate::{Outcome, layers, needs, tidy};
+
+/// Tells the tests to repeat more and to play longer random runs.
+const LONG: &str = "LEASEHOLD_TEST_LONG";
+
+/// The library, whose features are checked one by one.
+const LIBRARY: &str = "crates/leasehold";
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// The mandatory suite, repetitions and ignored tests too.
+    Long,
+    /// Every named scenario once.
+    Mandatory,
+}
+
+/// Runs the suite; stops at the first step that fails.
+pub(crate) fn run(root: &Path, length: Length) -> Outcome {
+    let begin = Instant::now();
+    step("needs", || needs::components(root))?;
+    step("needs", needs::redis_server)?;
+    step("tidy", || tidy::run(root))?;
+    step("layers", || layers::run(root))?;
+    step("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;
+    step("clippy", || clippy(root))?;
+    step("docs", || docs(root))?;
+    step("examples", || examples(root))?;
+    let doctests = step("doctests", || {
+        Run::cargo(root, &["test", "--doc", "--workspace", "--all-features", "--locked"]).count()
+    })?;
+    let tests = step("tests", || tests(root, length))?;
+    let (counts, seconds) = (doctests + tests, begin.elapsed().as_secs());
+    if counts.passed == 0 {
+        return Err("tests: not one was run".to_owned());
+    }
+    println!("test result: ok. {counts}; {} of them doctests; in {seconds} s", doctests.passed);
+    Ok(())
+}
+
+/// Names the step before it runs, and in its failure.
+fn step<T>(name: &str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    eprintln!("== {name}");
+    work().map_err(|why| if why.starts_with(name) { why } else { format!("{name}: {why}") })
+}
+
+/// Warnings are denied everywhere; the library also with no feature and with each alone.
+fn clippy(root: &Path) -> Outcome {
+    let clippy = |what: &[&str]| {
+        let (begin, end) = (["clippy", "--locked", "--all-targets"], ["--", "--deny", "warnings"]);
+        Run::cargo(root, &[&begin, what, &end].concat()).show()
+    };
+    clippy(&["--workspace", "--all-features"])?;
+    let manifest = format!("{LIBRARY}/Cargo.toml");
+    let text = fs::read_to_string(root.join(&manifest)).map_err(|e| format!("{manifest}: {e}"))?;
+    let alone = ["--package", "leasehold", "--no-default-features"];
+    clippy(&alone)?;
+    for feature in features(&text) {
+        clippy(&[&alone[..], &["--features", feature]].concat())?;
+    }
+    Ok(())
+}
+
+/// The features that a manifest defines, but for the default set.
+fn features(manifest: &str) -> Vec<&str> {
+    let section = manifest.split("[features]").nth(1).unwrap_or_default();
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.trim());
+    names.filter(|name| *name != "default" && !name.starts_with('#')).collect()
+}
+
+fn docs(root: &Path) -> Outcome {
+    // The command and the library share a name, so the command's own pages are left out.
+    let arguments = ["doc", "--workspace", "--lib", "--no-deps", "--all-features", "--locked"];
+    Run::cargo(root, &arguments).with("RUSTDOCFLAGS", "--deny warnings").show()
+}
+
+/// Runs every example of the library: an example that does not run is worse than none.
+fn examples(root: &Path) -> Outcome {
+    let directory = root.join(LIBRARY).join("examples");
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| Some(name.strip_suffix(".rs")?.to_owned()))
+        .collect();
+    names.sort();
+    for name in names {
+        let arguments = ["run", "--quiet", "--locked", "--package", "leasehold", "--example"];
+        Run::cargo(root, &[&arguments[..], &[&name]].concat()).show()?;
+    }
+    Ok(())
+}
+
+/// Every test but the doctests. The programs come first: tests start them.
+fn tests(root: &Path, length: Length) -> Outcome<Counts> {
+    let everything = ["--workspace", "--all-features", "--locked"];
+    Run::cargo(root, &[&["build", "--bins"], &everything[..]].concat()).show()?;
+    let (runner, long): (&[&str], &[&str]) = if needs::has_nextest(root) {
+        (&["nextest", "run", "--no-fail-fast"], &["--run-ignored", "all"])
+    } else {
+        (&["test", "--lib", "--bins", "--tests", "--no-fail-fast"], &["--", "--include-ignored"])
+    };
+    match length {
+        Length::Long => {
+            Run::cargo(root, &[runner, &everything, long].concat()).with(LONG, "1").count()
+        }
+        Length::Mandatory => Run::cargo(root, &[runner, &everything].concat()).count(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_features_of_a_manifest_are_found() {
+        let manifest = "[package]\nname = \"x\"\n\n[features]\ndefault = [\"a\"]\na = []\n\
+                        # why\nb = [\"dep:c\"]\n\n[dependencies]\nd = \"1\"\n";
+        assert_eq!(features(manifest), ["a", "b"]);
+        assert_eq!(features("[package]\n"), [""; 0]);
+    }
+
+    #[test]
+    fn a_failed_step_is_named() {
+        let failed: Outcome = step("docs", || Err("`cargo doc` (exit status: 1)".to_owned()));
+        assert_eq!(failed, Err("docs: `cargo doc` (exit status: 1)".to_owned()));
+    }
+}

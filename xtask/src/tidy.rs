@@ -1,0 +1,255 @@
+//! `cargo xtask tidy`: the house style, as far as a program can tell.
+
+use std::path::Path;
+
+use crate::Outcome;
+use crate::promises;
+use crate::source::{Source, line_of};
+use crate::tree::{self, File};
+
+/// Lines in a file: a reader keeps one purpose in mind, and 600 lines rarely have one.
+const MAX_FILE_LINES: usize = 600;
+
+/// Lines in a function: two screens.
+const MAX_FUNCTION_LINES: usize = 70;
+
+/// Columns in a line, as rustfmt sets them.
+const MAX_COLUMNS: usize = 100;
+
+/// Marks of unfinished work; cut in two so that this file passes its own check.
+const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+
+/// How paths begin that exist on one machine only; cut in two as above.
+const MACHINE_PATHS: [&str; 5] = [
+    concat!("/ho", "me/"),
+    concat!("/Us", "ers/"),
+    concat!("/ro", "ot/"),
+    concat!("/tm", "p/wt"),
+    concat!("/wo", "rk/"),
+];
+
+/// Lints that a file switches off, with the reason: path, lint, why.
+const ALLOWED: [(&str, &str, &str); 0] = [];
+
+/// Checks the whole tree.
+pub(crate) fn run(root: &Path) -> Outcome {
+    let files = tree::files(root)?;
+    let mut wrong: Vec<String> = files.iter().flat_map(check).collect();
+    wrong.extend(promises::check(&files));
+    wrong.extend(check_changelog(&files));
+    for line in &wrong {
+        eprintln!("{line}");
+    }
+    match wrong.len() {
+        0 => Ok(()),
+        count => Err(format!("tidy: {count} places are not in the style of the house")),
+    }
+}
+
+fn check(file: &File) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut say = |line: usize, what: String| wrong.push(format!("{}:{line}: {what}", file.path));
+    for path in MACHINE_PATHS {
+        if let Some(at) = file.text.find(path) {
+            say(line_of(&file.text, at), format!("a path of one machine: {path}"));
+        }
+    }
+    if file.is("rs") {
+        check_rust(file, &mut say);
+    } else if file.is("lua") {
+        check_lua(file, &mut say);
+    } else if file.is("md") {
+        check_unfinished(&file.text, &mut say);
+        check_columns(fenced(&file.text), &mut say);
+    } else if file.path.ends_with("Cargo.toml") {
+        check_manifest(&file.text, &mut say);
+    }
+    wrong
+}
+
+fn check_rust(file: &File, say: &mut impl FnMut(usize, String)) {
+    check_size(&file.text, say);
+    check_columns(numbered(&file.text), say);
+    let source = Source::new(&file.text);
+    check_unfinished(&source.comments, say);
+    if !file.text.starts_with("//!") && !file.text.starts_with("#!/") {
+        say(1, "no module documentation: begin with `//!`".to_owned());
+    }
+    let is_root = file.path.ends_with("src/lib.rs") || file.path.ends_with("src/main.rs");
+    if is_root && !source.code.contains("#![forbid(unsafe_code)]") {
+        say(1, "the crate's root lacks `#![forbid(unsafe_code)]`".to_owned());
+    }
+    for function in source.functions() {
+        if function.lines > MAX_FUNCTION_LINES {
+            let (name, lines) = (function.name, function.lines);
+            say(function.line, format!("{name} has {lines} lines: at most {MAX_FUNCTION_LINES}"));
+        }
+    }
+    for (at, line) in numbered(&source.code) {
+        if ["todo!(", "unimplemented!("].iter().any(|unfinished| line.contains(unfinished)) {
+            say(at, "unfinished code".to_owned());
+        }
+    }
+    check_attributes(file, &source.code, say);
+}
+
+/// A lint is switched off where an exception is listed, or expected with a reason.
+fn check_attributes(file: &File, code: &str, say: &mut impl FnMut(usize, String)) {
+    for (level, opening) in [("allow", "#[allow("), ("allow", "#![allow("), ("expect", "#[expect(")]
+    {
+        for (at, _) in code.match_indices(opening) {
+            let attribute = &code[at..];
+            let attribute = &attribute[..attribute.find(']').unwrap_or(attribute.len())];
+            let listed = ALLOWED
+                .iter()
+                .any(|(path, lint, _)| *path == file.path && attribute.contains(lint));
+            if level == "allow" && !listed {
+                let remedy = "use `#[expect(…, reason = \"…\")]` or mend the cause";
+                say(line_of(code, at), format!("a lint is switched off: {remedy}"));
+            } else if level == "expect" && !attribute.contains("reason") {
+                say(line_of(code, at), "a lint is switched off without a reason".to_owned());
+            }
+        }
+    }
+}
+
+fn check_lua(file: &File, say: &mut impl FnMut(usize, String)) {
+    check_size(&file.text, say);
+    check_columns(numbered(&file.text), say);
+    check_unfinished(&file.text, say);
+    let first = file.text.lines().find(|line| !line.starts_with("#!"));
+    if !first.is_some_and(|line| line.starts_with("--")) {
+        say(1, "no header: say what the script does, its KEYS and its ARGV".to_owned());
+    }
+}
+
+/// Every dependency that a manifest brings in says why it is there.
+fn check_manifest(text: &str, say: &mut impl FnMut(usize, String)) {
+    let mut section = "";
+    for (at, line) in numbered(text) {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.contains("dependencies]")
+            && line.contains(" = ")
+            && !line.starts_with('#')
+            && !line.contains("workspace = true")
+            && !line.contains("path = ")
+            && !line.contains("# ")
+        {
+            let name = line.split(' ').next().unwrap_or_default();
+            say(at, format!("{name}: say in a comment on its line why it is needed"));
+        }
+    }
+}
+
+/// The version that is being built has a section, where users look for what changed.
+fn check_changelog(files: &[File]) -> Option<String> {
+    let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| &file.text);
+    let manifest = text("Cargo.toml")?;
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = "))?;
+    let heading = format!("## {}", version.trim_matches('"'));
+    let Some(changelog) = text("CHANGELOG.md") else {
+        return Some("CHANGELOG.md is missing".to_owned());
+    };
+    let found = changelog.lines().any(|line| line.starts_with(&heading));
+    (!found).then(|| format!("CHANGELOG.md: no section `{heading}`"))
+}
+
+fn check_size(text: &str, say: &mut impl FnMut(usize, String)) {
+    let lines = text.lines().count();
+    if lines > MAX_FILE_LINES {
+        say(lines, format!("{lines} lines: at most {MAX_FILE_LINES}"));
+    }
+}
+
+fn check_columns<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    say: &mut impl FnMut(usize, String),
+) {
+    for (at, line) in lines {
+        let columns = line.chars().count();
+        if columns > MAX_COLUMNS {
+            say(at, format!("{columns} columns: at most {MAX_COLUMNS}"));
+        }
+    }
+}
+
+fn check_unfinished(text: &str, say: &mut impl FnMut(usize, String)) {
+    for (at, line) in numbered(text) {
+        if let Some(mark) = UNFINISHED.iter().find(|mark| line.contains(*mark)) {
+            say(at, format!("unfinished: {mark}"));
+        }
+    }
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(at, line)| (at + 1, line))
+}
+
+/// The lines between the fences of a page: code.
+fn fenced(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut inside = false;
+    numbered(text).filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        inside ^= fence;
+        inside && !fence
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(path: &str, text: &str) -> Vec<String> {
+        check(&File { path: path.to_owned(), text: text.to_owned() })
+    }
+
+    fn fails(path: &str, text: &str, why: &str) {
+        let wrong = wrong(path, text);
+        assert!(wrong.len() == 1 && wrong[0].contains(why), "{why}: {wrong:?}");
+    }
+
+    #[test]
+    fn a_tidy_file_passes() {
+        let lint = "#[expect(clippy::expect_used, reason = \"it is never empty\")]\nfn f() {}\n";
+        let text = format!("//! A module.\n\n{lint}");
+        assert_eq!(wrong("crates/x/src/y.rs", &text), [""; 0]);
+        assert_eq!(wrong("crates/x/src/lib.rs", "//! A.\n#![forbid(unsafe_code)]\n"), [""; 0]);
+        assert_eq!(wrong("x.lua", "#!lua flags=no-writes\n-- Reads.\nreturn 1\n"), [""; 0]);
+    }
+
+    #[test]
+    fn each_rule_for_rust_can_fail() {
+        let path = "crates/x/src/y.rs";
+        fails(path, "fn f() {}\n", "module documentation");
+        fails(path, &format!("//! A.\n{}", "\n".repeat(600)), "601 lines");
+        fails(path, &format!("//! A.\n// {}\n", "x".repeat(98)), "101 columns");
+        fails(path, &format!("//! A.\nfn f() {{{}}}\n", "\n".repeat(70)), "f has 71 lines");
+        fails(path, &format!("//! A.\n// {}: later\n", UNFINISHED[0]), "unfinished");
+        fails(path, "//! A.\nfn f() { todo!() }\n", "unfinished");
+        fails(path, "//! A.\n#[allow(dead_code)]\nfn f() {}\n", "switched off");
+        fails(path, "//! A.\n#[expect(dead_code)]\nfn f() {}\n", "without a reason");
+        fails(path, &format!("//! See {}me/a.\n", MACHINE_PATHS[0]), "one machine");
+        fails("crates/x/src/main.rs", "//! A.\nfn main() {}\n", "unsafe_code");
+    }
+
+    #[test]
+    fn each_rule_for_other_files_can_fail() {
+        fails("a.lua", "#!lua\nreturn 1\n", "no header");
+        fails("A.md", &format!("{} words\n", UNFINISHED[1]), "unfinished");
+        let (text, long) = ("a".repeat(200), "b".repeat(101));
+        fails("A.md", &format!("{text}\n```sh\n{long}\n```\n{text}\n"), ":3: 101 columns");
+        let manifest = "[dependencies]\na = \"1\"\nb = \"1\" # for c\nd.workspace = true\n";
+        fails("x/Cargo.toml", manifest, ":2: a: say");
+    }
+
+    #[test]
+    fn the_changelog_names_the_version() {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let manifest = || file("Cargo.toml", "[workspace.package]\nversion = \"1.2.3\"\n");
+        let with = |text: &str| check_changelog(&[manifest(), file("CHANGELOG.md", text)]);
+        assert!(check_changelog(&[manifest()]).is_some_and(|why| why.contains("missing")));
+        assert!(with("## 1.2.2\n").is_some_and(|why| why.contains("## 1.2.3")));
+        assert!(with("# Changes\n\n## 1.2.3, unreleased\n").is_none());
+    }
+}
