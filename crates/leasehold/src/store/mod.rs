@@ -9,6 +9,9 @@
 //! [`Memory`] is the shortest example.
 
 mod memory;
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub mod redis;
 
 use std::fmt;
 
