@@ -15,8 +15,8 @@ impl Step<'_> {
             .record
             .holds
             .iter()
-            .take(limit as usize)
             .filter(|hold| hold.deadline_us > now_us)
+            .take(limit as usize)
             .map(|hold| Holder {
                 id: hold.id,
                 mode: hold.mode(capacity),

@@ -136,9 +136,14 @@ impl Step<'_> {
     fn live_hold(&mut self, id: HolderId) -> Option<usize> {
         let index = self.record.hold_of(id)?;
         let now_us = self.now_us();
-        if self.record.holds[index].clamp(now_us) <= now_us {
+        let known_us = self.record.holds[index].deadline_us;
+        let deadline_us = self.record.holds[index].clamp(now_us);
+        if deadline_us <= now_us {
             self.expire(index);
             return None;
+        }
+        if deadline_us < known_us {
+            self.record.sweep.expect(deadline_us);
         }
         Some(index)
     }
@@ -157,13 +162,17 @@ impl Step<'_> {
     }
 
     /// Confirms a hold for `ttl` from now. A deadline never moves back: the holder may rely on it.
+    /// The ttl stays with its deadline: a shorter one beside it would make [`Hold::clamp`] take
+    /// the deadline for one of the future, and a late copy of a short renewal would end the hold.
     fn confirm(&mut self, index: usize, ttl: Duration) -> Grant {
         let deadline_us = self.now_us() + micros(ttl);
         let contended = !self.record.queue.is_empty();
         let hold = &mut self.record.holds[index];
         hold.state = HoldState::Claimed;
-        hold.ttl_us = micros(ttl);
-        hold.deadline_us = hold.deadline_us.max(deadline_us);
+        if deadline_us > hold.deadline_us {
+            hold.deadline_us = deadline_us;
+            hold.ttl_us = micros(ttl);
+        }
         let grant = Grant {
             token: FencingToken::at_us(hold.token_us),
             deadline_us: hold.deadline_us,

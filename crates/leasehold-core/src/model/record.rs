@@ -118,6 +118,14 @@ impl Default for Sweep {
     }
 }
 
+impl Sweep {
+    /// Some hold ends at `deadline_us`, which may be earlier than was known.
+    pub(super) fn expect(&mut self, deadline_us: u64) {
+        self.bound_us = self.bound_us.min(deadline_us);
+        self.running_us = self.running_us.min(deadline_us);
+    }
+}
+
 impl Hold {
     /// The deadline, brought back to what the ttl allows if the store's clock went back.
     pub(super) fn clamp(&mut self, now_us: u64) -> u64 {

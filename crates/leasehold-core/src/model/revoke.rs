@@ -23,6 +23,11 @@ impl Step<'_> {
             self.expire(index);
         } else {
             self.record.holds[index].state = HoldState::Revoked;
+            // Else the reader would become the writer all the same, with a token that the
+            // operator has not seen, and readers would be kept out for it.
+            if self.record.upgrading == Some(id) {
+                self.record.upgrading = None;
+            }
         }
         if !was_kept {
             let message = Message::Revoked { attempt: id.attempt, nonce, token, forced };

@@ -99,8 +99,12 @@ impl Memory {
 
 impl Shared {
     fn step(&mut self, name: LockName, now: Now, action: &Action) -> Outcome {
-        let record = self.records.entry(name).or_default();
+        let record = self.records.entry(name.clone()).or_default();
         let outcome = model::step(record, now, model::DEFAULT_RETENTION, action);
+        if record.collect_at_us == 0 {
+            // Nothing was worth keeping: a name that was only asked about leaves no record.
+            self.records.remove(&name);
+        }
         for (client, message) in &outcome.messages {
             self.deliver(*client, *message);
         }

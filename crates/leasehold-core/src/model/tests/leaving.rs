@@ -1,0 +1,237 @@
+//! Release, cancel, renewal's limits, revocation, and what is remembered of finished attempts.
+
+use super::*;
+
+#[test]
+fn a_release_by_who_does_not_hold_touches_nobody() {
+    let mut bench = Bench::held();
+    let newest = Some(FencingToken::at_us(bench.record.last_token_us));
+    assert_eq!(bench.release(id(2, 1)), Reply::NotHeld { newest });
+    assert_eq!(bench.holders(), [id(1, 1)]);
+}
+
+#[test]
+fn a_cancelled_waiter_leaves_the_queue() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.wait(id(3, 1), Mode::Exclusive);
+    assert_eq!(bench.cancel(id(2, 1)), Reply::Cancelled(Cancelled::Removed));
+    bench.release(id(1, 1));
+    assert_eq!(bench.told(), [id(3, 1)]);
+}
+
+#[test]
+fn a_cancel_that_crosses_a_grant_releases_it_and_hands_on_in_the_same_step() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.wait(id(3, 1), Mode::Exclusive);
+    bench.release(id(1, 1));
+    assert_eq!(bench.cancel(id(2, 1)), Reply::Cancelled(Cancelled::Released));
+    assert_eq!(bench.told(), [id(3, 1)]);
+}
+
+#[test]
+fn a_cancel_that_overtakes_its_acquire_keeps_it_from_being_granted() {
+    let mut bench = Bench::new();
+    let request = bench.request(id(1, 1), Mode::Exclusive);
+    assert_eq!(bench.cancel(id(1, 1)), Reply::Cancelled(Cancelled::Unknown));
+    assert_eq!(bench.act(&Action::Acquire(request)), Reply::Stale);
+    assert!(bench.record.is_idle());
+    bench.take(id(1, 2), Mode::Exclusive);
+}
+
+#[test]
+fn a_late_copy_of_an_acquire_is_refused_after_a_cancel_or_release_that_expects_it() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.act(&Action::Cancel { id: id(2, 1), unanswered: true });
+    bench.act(&Action::Release { id: id(1, 1), keep: Duration::ZERO, unanswered: true });
+    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
+    assert_eq!(bench.acquire(id(2, 1), Mode::Exclusive), Reply::Stale);
+}
+
+#[test]
+fn a_late_copy_of_an_acquire_is_refused_after_its_hold_has_expired() {
+    let mut bench = Bench::held();
+    bench.pass(TTL);
+    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
+    assert!(bench.record.is_idle());
+}
+
+#[test]
+fn a_finished_attempt_is_remembered_for_as_long_as_a_copy_may_be_executed() {
+    let mut bench = Bench::held();
+    bench.act(&Action::Release { id: id(1, 1), keep: Duration::ZERO, unanswered: true });
+    let late = bench.request(id(1, 1), Mode::Exclusive);
+    bench.pass(TOMBSTONE_LIFE);
+    assert_eq!(bench.act(&Action::Acquire(late)), Reply::Late, "it ends before the memory does");
+}
+
+#[test]
+fn an_older_attempt_that_still_waits_is_not_touched_by_a_newer_one_that_has_ended() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.act(&Action::Cancel { id: id(2, 7), unanswered: true });
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.release(id(1, 1));
+    granted(bench.poll(id(2, 1)));
+}
+
+#[test]
+fn the_oldest_of_too_many_finished_attempts_is_forgotten() {
+    let mut bench = Bench::new();
+    for client in 0..=MAX_TOMBSTONES as u128 {
+        bench.cancel(id(client, 5));
+    }
+    assert_eq!(bench.record.tombstones.len(), MAX_TOMBSTONES);
+    assert_eq!(bench.acquire(id(1, 5), Mode::Exclusive), Reply::Stale);
+    bench.take(id(0, 5), Mode::Exclusive);
+}
+
+#[test]
+fn a_renewal_after_the_deadline_revives_nothing() {
+    let mut bench = Bench::held();
+    let newest = Some(FencingToken::at_us(bench.record.last_token_us));
+    bench.pass(TTL);
+    assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest });
+    assert!(bench.record.is_idle());
+}
+
+#[test]
+fn a_late_renewal_hands_the_lapsed_lock_on() {
+    let mut bench = Bench::held();
+    bench.pass(TTL - Duration::from_millis(1));
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.pass(Duration::from_millis(1));
+    let Reply::NotHeld { .. } = bench.renew(id(1, 1), TTL) else { panic!() };
+    assert_eq!(bench.told(), [id(2, 1)]);
+}
+
+#[test]
+fn a_late_copy_of_a_short_renewal_does_not_shorten_a_long_one() {
+    let mut bench = Bench::held();
+    let short = granted(bench.renew(id(1, 1), seconds(1)));
+    assert_eq!(short.deadline_us, START_US + micros(TTL));
+    bench.pass(seconds(20));
+    let again = granted(bench.poll(id(1, 1)));
+    bench.renew(id(1, 1), seconds(1));
+    bench.pass(TTL - seconds(1));
+    assert_eq!(
+        bench.try_acquire(id(2, 1), Mode::Exclusive),
+        Reply::Busy { retry_after: seconds(1) }
+    );
+    assert_eq!(bench.hold(id(1, 1)).unwrap().deadline_us, again.deadline_us);
+}
+
+#[test]
+fn a_holder_learns_from_its_renewal_that_somebody_waits() {
+    let mut bench = Bench::held();
+    assert!(!granted(bench.renew(id(1, 1), TTL)).contended);
+    bench.wait(id(2, 1), Mode::Exclusive);
+    assert!(granted(bench.renew(id(1, 1), TTL)).contended);
+}
+
+#[test]
+fn a_revoked_holder_is_told_and_refused_and_keeps_the_lock_until_it_lets_go() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    let token = FencingToken::at_us(bench.record.last_token_us);
+    assert_eq!(bench.revoke(id(1, 1), token, false), Reply::Revoked(true));
+    let told = Message::Revoked { attempt: 1, nonce: 1001, token, forced: false };
+    assert_eq!(bench.messages, [(ClientId(1), told)]);
+    assert_eq!(bench.renew(id(1, 1), TTL), Reply::Revoked(true));
+    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
+    bench.release(id(1, 1));
+    assert_eq!(bench.told(), [id(2, 1)]);
+}
+
+#[test]
+fn a_revoked_holder_that_hears_nothing_is_ended_by_its_deadline() {
+    let mut bench = Bench::held();
+    let token = FencingToken::at_us(bench.record.last_token_us);
+    bench.revoke(id(1, 1), token, false);
+    bench.pass(TTL - seconds(1));
+    bench.renew(id(1, 1), TTL);
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.pass(seconds(1));
+    granted(bench.poll(id(2, 1)));
+}
+
+#[test]
+fn a_forced_revocation_ends_the_hold_at_once() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    let token = FencingToken::at_us(bench.record.last_token_us);
+    assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(true));
+    assert_eq!(bench.told(), [id(2, 1)]);
+    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
+}
+
+#[test]
+fn a_revocation_names_the_token_that_was_seen_and_hits_no_other() {
+    let mut bench = Bench::held();
+    let seen = FencingToken::at_us(bench.record.last_token_us);
+    let local = FencingToken::from_number(seen.get() + 5).unwrap();
+    bench.release(id(1, 1));
+    bench.pass(seconds(1));
+    let current = bench.take(id(1, 2), Mode::Exclusive).token;
+    for (who, token) in [(id(1, 1), seen), (id(1, 2), seen), (id(1, 1), current)] {
+        assert_eq!(bench.revoke(who, token, true), Reply::Revoked(false));
+    }
+    assert_eq!(bench.holders(), [id(1, 2)]);
+    assert_eq!(local.us(), seen.us(), "the holder's own part of a token names the same grant");
+}
+
+#[test]
+fn a_kept_name_is_held_by_nobody_until_its_time_is_over() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    let keep = Action::Release { id: id(1, 1), keep: seconds(5), unanswered: false };
+    assert_eq!(bench.act(&keep), Reply::Released);
+    assert_eq!(bench.act(&keep), Reply::Released, "a copy of the release changes nothing");
+    let Reply::NotHeld { .. } = bench.renew(id(1, 1), TTL) else { panic!() };
+    assert_eq!(bench.poll(id(1, 1)), Reply::Gone);
+    assert_eq!(bench.cancel(id(1, 1)), Reply::Cancelled(Cancelled::Unknown));
+    for _ in 0..5 {
+        let Reply::Queued(_) = bench.poll(id(2, 1)) else { panic!() };
+        bench.pass(seconds(1));
+    }
+    granted(bench.poll(id(2, 1)));
+}
+
+#[test]
+fn what_is_kept_is_revoked_without_force_and_without_a_message() {
+    let mut bench = Bench::held();
+    let token = FencingToken::at_us(bench.record.last_token_us);
+    bench.act(&Action::Release { id: id(1, 1), keep: seconds(50), unanswered: false });
+    assert_eq!(bench.revoke(id(1, 1), token, false), Reply::Revoked(true));
+    assert_eq!(bench.messages, []);
+    bench.take(id(2, 1), Mode::Exclusive);
+}
+
+#[test]
+fn burying_a_client_ends_all_it_has_but_what_it_kept() {
+    let mut bench = Bench::new();
+    bench.take(id(1, 1), Mode::Shared);
+    bench.take(id(1, 2), Mode::Shared);
+    bench.take(id(2, 1), Mode::Shared);
+    bench.act(&Action::Release { id: id(1, 2), keep: seconds(9), unanswered: false });
+    bench.wait(id(1, 3), Mode::Exclusive);
+    bench.wait(id(3, 1), Mode::Shared);
+    bench.bury(1);
+    assert_eq!(bench.holders(), [id(1, 2), id(2, 1), id(3, 1)]);
+    assert_eq!(bench.told(), [id(3, 1)]);
+    assert!(bench.record.queue.is_empty() && bench.record.clients.is_empty());
+}
+
+#[test]
+fn nothing_but_the_last_token_survives_when_everyone_is_forgotten() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    bench.cancel(id(3, 1));
+    let before = bench.record.last_token_us;
+    bench.record.forget_everyone();
+    assert_eq!(bench.record, Record { last_token_us: before, ..Record::default() });
+    bench.now_us = 5;
+    assert!(bench.take(id(2, 1), Mode::Exclusive).token > FencingToken::at_us(before));
+}

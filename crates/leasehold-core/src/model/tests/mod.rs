@@ -1,0 +1,168 @@
+//! Tests of the model: a bench with a record and a clock, scenarios by theme, and invariants.
+
+mod invariants;
+mod leaving;
+mod modes;
+mod taking;
+mod time;
+
+use std::time::Duration;
+
+use super::*;
+use crate::holder::{Facts, LOCK_CAPACITY, Mode};
+use crate::request::{Acquire, Cancelled, Message, Place, Refusal};
+
+/// The lease time of every hold that a test does not say otherwise of.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Where lease time begins in a test: not at zero, so that a clock can go back.
+const START_US: u64 = 1_000_000_000;
+
+/// 2026-01-01T00:00Z, where token time begins in a test.
+const WALL_US: u64 = 1_767_225_600_000_000;
+
+/// One record, one clock, and a method per action.
+struct Bench {
+    record: Record,
+    now_us: u64,
+    /// Of the last step.
+    messages: Vec<Addressed>,
+    /// Of the last step.
+    more: bool,
+}
+
+/// The attempt `attempt` of client `client`.
+fn id(client: u128, attempt: u64) -> HolderId {
+    HolderId { client: ClientId(client), attempt }
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { record: Record::default(), now_us: START_US, messages: Vec::new(), more: false }
+    }
+
+    /// A bench on which client 1 holds the lock alone.
+    fn held() -> Self {
+        let mut bench = Self::new();
+        bench.take(id(1, 1), Mode::Exclusive);
+        bench
+    }
+
+    fn now(&self) -> Now {
+        Now { lease_us: self.now_us, token_us: WALL_US + self.now_us }
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.now_us += micros(span);
+    }
+
+    fn act(&mut self, action: &Action) -> Reply {
+        let now = self.now();
+        let outcome = step(&mut self.record, now, DEFAULT_RETENTION, action);
+        (self.messages, self.more) = (outcome.messages, outcome.more);
+        outcome.reply
+    }
+
+    fn request(&self, id: HolderId, mode: Mode) -> Acquire {
+        Acquire {
+            id,
+            mode,
+            ttl: TTL,
+            wait: true,
+            nonce: id.attempt + 1000,
+            not_after_us: self.now_us + micros(NOT_AFTER),
+            facts: Facts::default(),
+        }
+    }
+
+    /// Acquires, and waits if need be.
+    fn acquire(&mut self, id: HolderId, mode: Mode) -> Reply {
+        let request = self.request(id, mode);
+        self.act(&Action::Acquire(request))
+    }
+
+    /// Acquires, or says that it is busy.
+    fn try_acquire(&mut self, id: HolderId, mode: Mode) -> Reply {
+        let request = Acquire { wait: false, ..self.request(id, mode) };
+        self.act(&Action::Acquire(request))
+    }
+
+    /// Acquires what is there to be had.
+    fn take(&mut self, id: HolderId, mode: Mode) -> Grant {
+        granted(self.acquire(id, mode))
+    }
+
+    /// Joins the queue.
+    fn wait(&mut self, id: HolderId, mode: Mode) -> Place {
+        match self.acquire(id, mode) {
+            Reply::Queued(place) => place,
+            other => panic!("{id} should wait: {other:?}"),
+        }
+    }
+
+    fn poll(&mut self, id: HolderId) -> Reply {
+        self.act(&Action::Poll { id, ttl: TTL })
+    }
+
+    fn release(&mut self, id: HolderId) -> Reply {
+        self.act(&Action::Release { id, keep: Duration::ZERO, unanswered: false })
+    }
+
+    fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {
+        self.act(&Action::Renew { id, ttl })
+    }
+
+    fn cancel(&mut self, id: HolderId) -> Reply {
+        self.act(&Action::Cancel { id, unanswered: false })
+    }
+
+    fn change(&mut self, id: HolderId, mode: Mode) -> Reply {
+        self.act(&Action::ChangeMode { id, mode })
+    }
+
+    fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
+        self.act(&Action::Revoke { id, token, force })
+    }
+
+    fn bury(&mut self, client: u128) {
+        let now = self.now();
+        let outcome = bury(&mut self.record, now, DEFAULT_RETENTION, ClientId(client));
+        (self.messages, self.more) = (outcome.messages, outcome.more);
+    }
+
+    fn hold(&self, id: HolderId) -> Option<&Hold> {
+        self.record.holds.iter().find(|hold| hold.id == id)
+    }
+
+    /// Who holds, in order of their tokens.
+    fn holders(&self) -> Vec<HolderId> {
+        let mut holds: Vec<_> = self.record.holds.iter().collect();
+        holds.sort_by_key(|hold| hold.token_us);
+        holds.iter().map(|hold| hold.id).collect()
+    }
+
+    /// Whom the last step told that they were granted.
+    fn told(&self) -> Vec<HolderId> {
+        let told = self.messages.iter().filter_map(|(client, message)| match *message {
+            Message::Granted { attempt, .. } => Some(HolderId { client: *client, attempt }),
+            Message::Gap | Message::Revoked { .. } => None,
+        });
+        told.collect()
+    }
+}
+
+/// The grant in a reply that must be one.
+fn granted(reply: Reply) -> Grant {
+    match reply {
+        Reply::Granted(grant) => grant,
+        other => panic!("this should be a grant: {other:?}"),
+    }
+}
+
+fn permits(count: u32, capacity: u32) -> Mode {
+    Mode::Permits { count, capacity }
+}
