@@ -21,7 +21,7 @@ const LAYERS: [Layers; 2] = [
         package: "crates/leasehold-core",
         rows: &[
             &["name"],
-            &["time", "token"],
+            &["text", "time", "token"],
             &["backoff", "holder"],
             &["lease", "options"],
             &["request"],
@@ -33,7 +33,7 @@ const LAYERS: [Layers; 2] = [
         rows: &[
             &["clock", "event", "lost"],
             &["store"],
-            &["store::*"],
+            &["contact", "store::*"],
             &["keeper"],
             &["engine"],
             &["admin", "guard", "wait"],
