@@ -101,10 +101,9 @@ impl Counts {
     /// Reads the summary line of libtest (`test result: ok. 3 passed; 0 failed; 1 ignored; …`) or
     /// of nextest (`Summary [ 1.2s] 4 tests run: 3 passed (1 slow), 1 failed, 2 skipped`).
     fn of_line(line: &str) -> Option<Self> {
-        let line = line.trim_start();
         let numbers = match line.strip_prefix("test result: ") {
             Some(rest) => rest,
-            None => line.strip_prefix("Summary [")?.split_once(" run: ")?.1,
+            None => line.trim_start().strip_prefix("Summary [")?.split_once(" run: ")?.1,
         };
         let words: Vec<&str> =
             numbers.split([' ', ';', ',', '.', '(', ')']).filter(|word| !word.is_empty()).collect();
@@ -155,6 +154,8 @@ mod tests {
         assert_eq!(Counts::of_line(nextest), counts(15, 2, 4));
         assert_eq!(Counts::of_line("test tests::a_name ... ok"), None);
         assert_eq!(Counts::of_line("Summary of what was run"), None);
+        let within = "    test result: FAILED. 0 passed; 1 failed; 0 ignored";
+        assert_eq!(Counts::of_line(within), None, "nextest repeats what a failed test printed");
     }
 
     #[test]
