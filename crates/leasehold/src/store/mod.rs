@@ -14,6 +14,7 @@ mod memory;
 pub mod redis;
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 pub use self::memory::Memory;
 use leasehold_core::{Answer, BoxFuture, ClientId, Invalid, Message, Operation, StoreError};
@@ -59,6 +60,16 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot be reached or does not allow it.
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
 
+    /// A descriptor that keeps this client alive in the eyes of the store for as long as some copy
+    /// of it is open, in whatever process; `None` where the store does not watch processes.
+    ///
+    /// A supervisor that outlives its leasehold keeps a copy until the work it guards has ended:
+    /// otherwise the store would hand the lock on the moment leasehold is killed, with the work
+    /// still running.
+    fn lifeline(&self) -> Option<OwnedFd> {
+        None
+    }
+
     /// What was found on connecting that weakens a promise, in words, with the remedy.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
@@ -86,6 +97,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         (**self).inbox(client)
+    }
+
+    fn lifeline(&self) -> Option<OwnedFd> {
+        (**self).lifeline()
     }
 
     fn warnings(&self) -> Vec<String> {
