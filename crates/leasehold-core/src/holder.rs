@@ -59,6 +59,11 @@ pub struct HolderId {
     pub attempt: u64,
 }
 
+impl HolderId {
+    /// The first of all, for searching in ordered collections.
+    pub const MIN: Self = Self { client: ClientId(0), attempt: 0 };
+}
+
 impl fmt::Display for HolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.client, self.attempt)

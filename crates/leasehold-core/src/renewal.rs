@@ -17,6 +17,10 @@ const RETRY_FIRST: Duration = Duration::from_millis(50);
 /// several.
 const RETRY_LONGEST: Duration = Duration::from_millis(500);
 
+/// A renewal is sent up to 50 ms early, together with others that are due then: ten thousand leases
+/// cost twenty calls a second instead of a thousand. A short lease is sent at most ttl / 20 early.
+pub const BATCH_SLACK: Duration = Duration::from_millis(50);
+
 /// The renewal of one lease.
 #[derive(Clone, Debug)]
 pub struct Renewing {
@@ -100,7 +104,10 @@ impl Renewing {
                 false => LossReason::Expired,
             });
         }
-        if self.renewal == Renewal::Off || self.in_flight || now < self.next {
+        if self.renewal == Renewal::Off
+            || self.in_flight
+            || now + BATCH_SLACK.min(self.ttl / 20) < self.next
+        {
             return Tick::Wait;
         }
         self.in_flight = true;

@@ -70,6 +70,24 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     }
 }
 
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Instant {
+        (**self).now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        (**self).wall_us()
+    }
+
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        (**self).sleep_until(at)
+    }
+
+    fn is_driven_by_caller(&self) -> bool {
+        (**self).is_driven_by_caller()
+    }
+}
+
 /// Server time of one store: microseconds on the clock that leases end by, and on the one tokens
 /// come from. They are the same on a Redis server; a file on one machine needs both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

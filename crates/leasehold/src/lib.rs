@@ -1,7 +1,35 @@
-//! Distributed locks.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod clock;
+mod admin;
+pub mod blocking;
+mod client;
+mod clock;
+mod contact;
+mod engine;
+mod event;
+mod guard;
+mod keeper;
+mod lock;
+mod lost;
+mod rwlock;
+mod semaphore;
 pub mod store;
+mod wait;
 
-pub use leasehold_core::{Error, Result};
+pub use self::admin::Admin;
+pub use self::client::{Client, ClientBuilder};
+pub use self::clock::SystemClock;
+#[cfg(feature = "tracing")]
+pub use self::event::Tracing;
+pub use self::event::{Event, Observer};
+pub use self::guard::Guard;
+pub use self::lock::Lock;
+pub use self::lost::Lost;
+pub use self::rwlock::RwLock;
+pub use self::semaphore::Semaphore;
+pub use leasehold_core::{
+    ClientId, Clock, Error, Facts, FakeClock, FencingToken, HoldState, Holder, HolderId, Instant,
+    Invalid, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal, Result, Status, StoreError,
+    StoreErrorKind, Waiter,
+};

@@ -1,0 +1,105 @@
+//! What an operator looks at and does.
+
+use leasehold_core::{
+    Action, FencingToken, LockName, Operation, Reply, Result, Status, StoreError,
+};
+
+use crate::engine::Handle;
+use crate::keeper::unexpected;
+
+/// Most holders and waiters that are listed of one name.
+const INSPECT_LIMIT: u32 = 1000;
+
+/// Looks at the locks of a store and ends leases.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    engine: Handle,
+}
+
+impl Admin {
+    pub(crate) fn new(engine: Handle) -> Self {
+        Self { engine }
+    }
+
+    /// Names that begin with `prefix` and are held or awaited, at most `limit` of them, in no
+    /// particular order.
+    ///
+    /// Cost: on a server, a scan of all its keys in small steps.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Store`].
+    pub async fn list(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
+        self.names(prefix, limit, false).await
+    }
+
+    /// The same, with the names that are idle but still remembered.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Store`].
+    pub async fn list_all(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
+        self.names(prefix, limit, true).await
+    }
+
+    async fn names(&self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>> {
+        let list = Operation::List { prefix: prefix.to_owned(), limit, idle };
+        match self.engine.keeper.contact.execute(list).await?.answer.reply {
+            Reply::Names(names) => Ok(names),
+            other => Err(unexpected(&other).into()),
+        }
+    }
+
+    /// Who holds a name and who waits for it. A snapshot: stale once read.
+    ///
+    /// Cost: one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Store`].
+    pub async fn inspect(&self, name: &LockName) -> Result<Status> {
+        let look = Action::Inspect { limit: INSPECT_LIMIT };
+        match self.apply(name, look).await? {
+            Reply::Status(status) => Ok(*status),
+            other => Err(unexpected(&other).into()),
+        }
+    }
+
+    /// Asks the holder of this very token to stop: it reports `Revoked` and lets go, and at the
+    /// latest its deadline ends the lease, because it is no longer renewed. False if nobody holds
+    /// the name with this token: the next holder is not hit.
+    ///
+    /// Cost: two round trips.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Store`].
+    pub async fn revoke(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        self.end(name, token, false).await
+    }
+
+    /// Ends the lease with this token now and grants it to the next. **Its holder may still be at
+    /// work**, so that two overlap until it notices; only fencing tokens protect against that.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Store`].
+    pub async fn revoke_now(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        self.end(name, token, true).await
+    }
+
+    async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
+        let status = self.inspect(name).await?;
+        let Some(holder) = status.holders.iter().find(|holder| holder.token == token) else {
+            return Ok(false);
+        };
+        match self.apply(name, Action::Revoke { id: holder.id, token, force }).await? {
+            Reply::Revoked(was_held) => Ok(was_held),
+            other => Err(unexpected(&other).into()),
+        }
+    }
+
+    async fn apply(&self, name: &LockName, action: Action) -> Result<Reply, StoreError> {
+        Ok(self.engine.keeper.contact.apply(name, action).await?.answer.reply)
+    }
+}

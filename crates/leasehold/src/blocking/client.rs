@@ -1,0 +1,138 @@
+//! The entry point without async.
+
+use leasehold_core::{FencingToken, Lease, LockName, Result, Status};
+
+use super::{Driver, Guard, Lock, RwLock, Semaphore};
+
+/// Gives locks, as [`crate::Client`] does.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: crate::Client,
+    driver: Driver,
+}
+
+impl Client {
+    /// As [`crate::Client::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn connect(url: impl AsRef<str>) -> Result<Self> {
+        Self::build(crate::Client::builder().url(url.as_ref()))
+    }
+
+    /// As [`crate::Client::memory`].
+    ///
+    /// # Panics
+    ///
+    /// When the system gives no file descriptors for a runtime.
+    #[expect(clippy::expect_used, reason = "as with a thread: the system is out of resources")]
+    pub fn memory() -> Self {
+        let driver = Driver::new().expect("the system has descriptors for a runtime");
+        Self { inner: crate::Client::memory(), driver }
+    }
+
+    /// As [`crate::ClientBuilder::build`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn build(builder: crate::ClientBuilder) -> Result<Self> {
+        let driver = Driver::new()?;
+        let inner = driver.wait(builder.build())?;
+        Ok(Self { inner, driver })
+    }
+
+    /// As [`crate::Client::mutex`].
+    pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.inner.mutex(name), self.driver.clone())
+    }
+
+    /// As [`crate::Client::rwlock`].
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.rwlock(name), self.driver.clone())
+    }
+
+    /// As [`crate::Client::semaphore`].
+    pub fn semaphore(&self, name: impl AsRef<str>, capacity: u32) -> Semaphore {
+        Semaphore::new(self.inner.semaphore(name, capacity), self.driver.clone())
+    }
+
+    /// As [`crate::Client::admin`].
+    pub fn admin(&self) -> Admin {
+        Admin { inner: self.inner.admin(), driver: self.driver.clone() }
+    }
+
+    /// As [`crate::Client::adopt`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn adopt(&self, lease: Lease) -> Result<Guard> {
+        let guard = self.driver.wait(self.inner.adopt(lease))?;
+        Ok(Guard::new(guard, self.driver.clone()))
+    }
+
+    /// As [`crate::Client::close`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn close(self) -> Result<()> {
+        self.driver.wait(self.inner.close())
+    }
+}
+
+/// What an operator looks at and does, as [`crate::Admin`].
+#[derive(Clone, Debug)]
+pub struct Admin {
+    inner: crate::Admin,
+    driver: Driver,
+}
+
+impl Admin {
+    /// As [`crate::Admin::list`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn list(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
+        self.driver.wait(self.inner.list(prefix, limit))
+    }
+
+    /// As [`crate::Admin::list_all`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn list_all(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
+        self.driver.wait(self.inner.list_all(prefix, limit))
+    }
+
+    /// As [`crate::Admin::inspect`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn inspect(&self, name: &LockName) -> Result<Status> {
+        self.driver.wait(self.inner.inspect(name))
+    }
+
+    /// As [`crate::Admin::revoke`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn revoke(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        self.driver.wait(self.inner.revoke(name, token))
+    }
+
+    /// As [`crate::Admin::revoke_now`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn revoke_now(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        self.driver.wait(self.inner.revoke_now(name, token))
+    }
+}

@@ -1,0 +1,127 @@
+//! The held lease without async.
+
+use std::time::Duration;
+
+use leasehold_core::{FencingToken, HolderId, Lease, LockName, LossReason, Mode, Result};
+
+use super::Driver;
+
+/// A held lease, as [`crate::Guard`]. Dropping lets go soon, in the background.
+#[derive(Debug)]
+#[must_use = "if unused the lease is released at once"]
+pub struct Guard {
+    inner: crate::Guard,
+    driver: Driver,
+}
+
+impl Guard {
+    pub(super) fn new(inner: crate::Guard, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    /// The name of the lock.
+    pub fn name(&self) -> &LockName {
+        self.inner.name()
+    }
+
+    /// As [`crate::Guard::token`].
+    pub fn token(&self) -> FencingToken {
+        self.inner.token()
+    }
+
+    /// As [`crate::Guard::holder`].
+    pub fn holder(&self) -> HolderId {
+        self.inner.holder()
+    }
+
+    /// As [`crate::Guard::mode`].
+    pub fn mode(&self) -> Mode {
+        self.inner.mode()
+    }
+
+    /// As [`crate::Guard::validity`].
+    pub fn validity(&self) -> Duration {
+        self.inner.validity()
+    }
+
+    /// As [`crate::Guard::is_held`].
+    pub fn is_held(&self) -> bool {
+        self.inner.is_held()
+    }
+
+    /// As [`crate::Guard::ensure_held`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn ensure_held(&self) -> Result<()> {
+        self.inner.ensure_held()
+    }
+
+    /// Why the lease has ended, or `None` while it may be relied on. No I/O.
+    pub fn loss(&self) -> Option<LossReason> {
+        self.inner.loss()
+    }
+
+    /// Calls back once, when the lease ends: lost, or released ([`LossReason::Released`]).
+    ///
+    /// The call comes from the keeper's thread or from whoever found it out, so it must be quick
+    /// and must not block: set a flag, send on a channel.
+    pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
+        self.inner.on_lost(call);
+    }
+
+    /// As [`crate::Guard::renew`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn renew(&self) -> Result<Duration> {
+        self.driver.wait(self.inner.renew())
+    }
+
+    /// As [`crate::Guard::reenter`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reenter(&self) -> Result<Self> {
+        Ok(Self { inner: self.inner.reenter()?, driver: self.driver.clone() })
+    }
+
+    /// As [`crate::Guard::upgrade`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn upgrade(&mut self) -> Result<()> {
+        self.driver.wait(self.inner.upgrade())
+    }
+
+    /// As [`crate::Guard::downgrade`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn downgrade(&mut self) -> Result<()> {
+        self.driver.wait(self.inner.downgrade())
+    }
+
+    /// As [`crate::Guard::release`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn release(self) -> Result<()> {
+        self.driver.wait(self.inner.release())
+    }
+
+    /// As [`crate::Guard::into_lease`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn into_lease(self) -> Result<Lease> {
+        self.inner.into_lease()
+    }
+}

@@ -1,0 +1,72 @@
+//! The same names without async: for programs that have no runtime.
+//!
+//! ```
+//! # fn main() -> leasehold::Result<()> {
+//! let client = leasehold::blocking::Client::memory();
+//! let guard = client.mutex("migrate").acquire()?;
+//! guard.release()?;
+//! # client.close()
+//! # }
+//! ```
+//!
+//! A call from inside an async runtime is refused with [`Error::Invalid`], because it would block
+//! that runtime: use [`crate::Client`] there.
+
+mod client;
+mod guard;
+mod lock;
+
+use std::fmt;
+use std::sync::Arc;
+
+use leasehold_core::{Error, Invalid, Result, StoreError, StoreErrorKind};
+use tokio::runtime::{Handle, Runtime};
+
+pub use self::client::{Admin, Client};
+pub use self::guard::Guard;
+pub use self::lock::{Lock, RwLock, Semaphore};
+
+/// What drives the requests of a blocking client while one of its callers waits. Renewals do not
+/// depend on it: they are the keeper's.
+#[derive(Clone)]
+struct Driver(Arc<Shared>);
+
+struct Shared(Option<Runtime>);
+
+impl Driver {
+    fn new() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| {
+            let message = format!("no runtime for the blocking client: {error}");
+            StoreError::new(StoreErrorKind::Full, message).with_source(error)
+        })?;
+        Ok(Self(Arc::new(Shared(Some(runtime)))))
+    }
+
+    fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
+        if Handle::try_current().is_ok() {
+            let why = "a blocking call inside an async runtime would block it: use \
+                       `leasehold::Client` there";
+            return Err(Invalid::new("runtime", why).into());
+        }
+        match &self.0.0 {
+            Some(runtime) => runtime.block_on(verb),
+            None => Err(Error::Closed), // unreachable: it is taken out only by dropping it
+        }
+    }
+}
+
+impl Drop for Shared {
+    /// Never blocks, and may be dropped inside a runtime.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Driver")
+    }
+}

@@ -1,0 +1,253 @@
+//! The entry point.
+
+use std::sync::Arc;
+
+use leasehold_core::{
+    Bounds, ClientId, Clock, Error, HolderId, Invalid, Lease, LeaseOptions, LockName, Mode,
+    Operation, RenewLease, Reply, Result,
+};
+
+use crate::admin::Admin;
+use crate::clock::SystemClock;
+use crate::contact::Contact;
+use crate::engine::{Engine, Handle};
+use crate::event::{Event, Observer, Silent};
+use crate::guard::Guard;
+use crate::keeper::{Granted, Keeper, renewal_outcome, unexpected};
+use crate::lock::Lock;
+use crate::lost::Lost;
+use crate::rwlock::RwLock;
+use crate::semaphore::Semaphore;
+use crate::store::{self, Memory, Store};
+
+/// Gives locks. Cheap to clone; clones are one client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    engine: Handle,
+}
+
+impl Client {
+    /// Opens the store that a URL names (`memory:`, `file:PATH`, `redis://HOST/`, …) and makes the
+    /// first contact with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
+    /// store could not be opened, after 5 s at the latest.
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self> {
+        Self::builder().url(url.as_ref()).build().await
+    }
+
+    /// Locks of this process, without a server: for embedding, and for tests.
+    pub fn memory() -> Self {
+        Self::builder().with_store(Box::new(Memory::new()))
+    }
+
+    /// A client with options of its own.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder {
+            source: None,
+            defaults: LeaseOptions::default(),
+            drift: Bounds::default().drift,
+            clock: Arc::new(SystemClock::new()),
+            observer: Arc::new(Silent),
+        }
+    }
+
+    /// At most one holder at a time.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.engine.clone(), LockName::new(name), Mode::Exclusive)
+    }
+
+    /// Many readers or one writer.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.engine.clone(), LockName::new(name))
+    }
+
+    /// At most `capacity` permits at a time.
+    pub fn semaphore(&self, name: impl AsRef<str>, capacity: u32) -> Semaphore {
+        Semaphore::new(self.engine.clone(), LockName::new(name), capacity)
+    }
+
+    /// What an operator looks at and does.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.engine.clone())
+    }
+
+    /// Takes over a lease that [`Guard::into_lease`] gave out, in this process or another. Renews
+    /// first: validity never travels between processes.
+    ///
+    /// Cost: one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if it has ended meanwhile, [`Error::Store`] if the store could not be asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the lease as it was, perhaps renewed.
+    pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
+        let mut options = self.engine.defaults.clone();
+        options.ttl = lease.ttl;
+        options.check()?;
+        let keeper = &self.engine.keeper;
+        keeper.ensure_running()?;
+        let renew = RenewLease { name: lease.name.clone(), id: lease.holder, ttl: lease.ttl };
+        let asked_at = keeper.contact.now();
+        let timed = keeper.contact.execute(Operation::Renew(vec![renew])).await?;
+        let outcome = match &timed.answer.reply {
+            Reply::Many(replies) => replies.first().and_then(|r| renewal_outcome(r, lease.token)),
+            _ => None,
+        };
+        match outcome {
+            Some(Ok(grant)) => Ok(Guard::new(keeper.hold(Granted {
+                valid_until: keeper.contact.valid_until(&timed, grant, lease.ttl),
+                name: lease.name,
+                id: lease.holder,
+                mode: lease.mode,
+                options,
+                unanswered: false,
+                token: grant.token,
+                confirmed: true,
+                asked_at,
+            }))),
+            Some(Err(reason)) => Err(Error::Lost { name: lease.name, token: lease.token, reason }),
+            None => Err(unexpected(&timed.answer.reply).into()),
+        }
+    }
+
+    /// Gives back all that this client holds, ends its waiters with [`Error::Closed`], and waits
+    /// until the store knows. Dropping the last handle does the same without waiting, except that
+    /// guards that live on keep their leases.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if something could not be given back: it ends by its deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has the keeper go on by itself.
+    pub async fn close(self) -> Result<()> {
+        Ok(self.engine.keeper.close().await?)
+    }
+}
+
+/// Makes a [`Client`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct ClientBuilder {
+    source: Option<Source>,
+    defaults: LeaseOptions,
+    drift: f64,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Store(Box<dyn Store>),
+    Url(String),
+}
+
+impl ClientBuilder {
+    /// The store, as a URL.
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.source = Some(Source::Url(url.into()));
+        self
+    }
+
+    /// The store, as a value.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.source = Some(Source::Store(Box::new(store)));
+        self
+    }
+
+    /// What every lock of this client begins with.
+    pub fn defaults(mut self, options: LeaseOptions) -> Self {
+        self.defaults = options;
+        self
+    }
+
+    /// Largest rate difference of this machine's clock and the store's: 0.01 by default, for 1 %.
+    pub fn drift(mut self, ratio: f64) -> Self {
+        self.drift = ratio;
+        self
+    }
+
+    /// Another clock, for tests. `memory:` runs on the same one.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Who is told what happens.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Arc::new(observer);
+        self
+    }
+
+    /// Opens the store and makes the client.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::connect`]; [`Error::Invalid`] for defaults or a drift out of range, or without
+    /// a store.
+    pub async fn build(mut self) -> Result<Client> {
+        self.defaults.check()?;
+        if !(0.0..=0.5).contains(&self.drift) {
+            let why = format!("a drift of {} is out of range: give 0 to 0.5", self.drift);
+            return Err(Invalid::new("drift", why).into());
+        }
+        let store: Box<dyn Store> = match self.source.take() {
+            Some(Source::Store(store)) => store,
+            Some(Source::Url(url)) if url == "memory:" => {
+                Box::new(Memory::with_clock(Arc::clone(&self.clock)))
+            }
+            Some(Source::Url(url)) => store::connect(&url).await?,
+            None => {
+                let why = "no store was given: call `url` or `store` before `build`";
+                return Err(Invalid::new("store", why).into());
+            }
+        };
+        Ok(self.with_store(store))
+    }
+
+    fn with_store(self, store: Box<dyn Store>) -> Client {
+        for text in store.warnings() {
+            self.observer.observe(&Event::Warning { text: &text });
+        }
+        let [client, seeds] = [random(), random()];
+        let (keeper_seed, secret) = (seeds as u64, (seeds >> 64) as u64);
+        let bounds = Bounds { drift: self.drift, ..Bounds::default() };
+        let contact = Contact::new(store, self.clock, bounds);
+        let keeper = Keeper::new(contact, ClientId(client), self.observer, keeper_seed);
+        let engine = Engine::new(keeper, self.defaults, host(), secret);
+        Client { engine: Handle::new(Arc::new(engine)) }
+    }
+}
+
+/// 128 random bits from the system.
+#[expect(clippy::expect_used, reason = "without randomness no identity is safe to use")]
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system gives random numbers");
+    u128::from_ne_bytes(bytes)
+}
+
+/// The name of this machine, without anything that would disturb a terminal.
+fn host() -> String {
+    let uname = rustix::system::uname();
+    uname.nodename().to_string_lossy().chars().filter(|c| !c.is_control()).take(255).collect()
+}
+
+/// The types a user stores or moves between threads can be stored and moved.
+const _: () = {
+    const fn can_be_shared<T: Send + Sync + 'static>() {}
+    can_be_shared::<Client>();
+    can_be_shared::<ClientBuilder>();
+    can_be_shared::<Lock>();
+    can_be_shared::<Guard>();
+    can_be_shared::<Lost>();
+    can_be_shared::<HolderId>();
+    can_be_shared::<Error>();
+};

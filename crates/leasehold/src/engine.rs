@@ -1,0 +1,73 @@
+//! What a client and all that it makes share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use leasehold_core::backoff::Jitter;
+use leasehold_core::{Facts, HolderId, LeaseOptions};
+
+use crate::keeper::Keeper;
+
+/// A client's identity, defaults and keeper.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) defaults: LeaseOptions,
+    host: String,
+    attempts: AtomicU64,
+    secret: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        keeper: Arc<Keeper>,
+        defaults: LeaseOptions,
+        host: String,
+        secret: u64,
+    ) -> Self {
+        Self { keeper, defaults, host, attempts: AtomicU64::new(0), secret }
+    }
+
+    /// The identity of a new attempt, and the number only it knows.
+    pub(crate) fn next_attempt(&self) -> (HolderId, u64) {
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let nonce = Jitter::new(self.secret ^ attempt).next_u64();
+        (HolderId { client: self.keeper.client, attempt }, nonce)
+    }
+
+    pub(crate) fn facts(&self, label: Option<String>) -> Facts {
+        Facts { host: self.host.clone(), pid: std::process::id(), label }
+    }
+}
+
+/// An engine in the hands of somebody who may ask for leases. While there is one, or a lease, the
+/// keeper keeps its connection.
+#[derive(Debug)]
+pub(crate) struct Handle(Arc<Engine>);
+
+impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        engine.keeper.add_handle();
+        Self(engine)
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.0
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.keeper.drop_handle();
+    }
+}

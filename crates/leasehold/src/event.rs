@@ -1,0 +1,130 @@
+//! What happens to leases, told to whoever wants to log, trace or count it.
+
+use std::fmt;
+use std::time::Duration;
+
+use leasehold_core::{FencingToken, LockName, LossReason};
+
+/// Something that happened to a lease of this client.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A lease was granted, after waiting for so long.
+    Granted {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// The token of the grant.
+        token: FencingToken,
+        /// From the call of the verb to the grant.
+        waited: Duration,
+    },
+    /// A lease ended, and not because its holder let go.
+    Lost {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// Why.
+        reason: LossReason,
+    },
+    /// A renewal is late; the lease is still valid, for so long.
+    Overdue {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// What is left of its validity.
+        validity: Duration,
+    },
+    /// A lease was released by its holder.
+    Released {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// From the grant to the release.
+        held: Duration,
+    },
+    /// A lease was renewed.
+    Renewed {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// What is left of its validity.
+        validity: Duration,
+    },
+    /// The keeper was woken late: the machine was paused, suspended or overloaded.
+    Stalled {
+        /// By how much.
+        late: Duration,
+    },
+    /// An acquire joined the queue.
+    Waiting {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// At most so many come before.
+        ahead: u32,
+    },
+    /// Something weakens a promise, in words, with the remedy.
+    Warning {
+        /// The words.
+        text: &'a str,
+    },
+}
+
+/// Is told of every [`Event`]. The one seam for logs, traces and metrics.
+///
+/// It is called by the keeper and by whoever calls a verb, so it must be quick and must not block:
+/// while it runs in the keeper, no lease of the process is renewed.
+pub trait Observer: Send + Sync + 'static {
+    /// Takes note of an event.
+    fn observe(&self, event: &Event<'_>);
+}
+
+impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
+    fn observe(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// Takes no note of anything: the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Silent;
+
+impl Observer for Silent {
+    fn observe(&self, _: &Event<'_>) {}
+}
+
+impl fmt::Debug for dyn Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+/// Hands every event to `tracing`: losses and warnings as `WARN`, what is late as `INFO`, the rest
+/// as `DEBUG`.
+#[cfg(feature = "tracing")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tracing;
+
+#[cfg(feature = "tracing")]
+impl Observer for Tracing {
+    fn observe(&self, event: &Event<'_>) {
+        use tracing::{debug, info, warn};
+        match *event {
+            Event::Granted { name, token, waited } => debug!(%name, %token, ?waited, "granted"),
+            Event::Lost { name, token, reason } => warn!(%name, %token, %reason, "lost"),
+            Event::Overdue { name, token, validity } => {
+                info!(%name, %token, ?validity, "renewal overdue");
+            }
+            Event::Released { name, token, held } => debug!(%name, %token, ?held, "released"),
+            Event::Renewed { name, token, validity } => {
+                debug!(%name, %token, ?validity, "renewed");
+            }
+            Event::Stalled { late } => info!(?late, "the keeper was woken late"),
+            Event::Waiting { name, ahead } => debug!(%name, ahead, "waiting"),
+            Event::Warning { text } => warn!("{text}"),
+        }
+    }
+}

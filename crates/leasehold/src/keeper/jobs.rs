@@ -1,0 +1,305 @@
+//! The keeper's requests, and what their answers mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::{
+    Action, BoxFuture, FencingToken, Grant, HolderId, Instant, LockName, LossReason, Operation,
+    Renewal, Reply, StoreError, StoreErrorKind,
+};
+
+use super::run::renewals;
+use super::{Cleanup, Granted, Keeper, LeaseState, Turn, Waiter};
+use crate::contact::Timed;
+use crate::event::Event;
+use crate::store::Inbox;
+
+/// First and longest delay before a cleanup is tried again.
+const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// A finished request.
+pub(super) enum Done {
+    Cleaned(Result<(), StoreError>),
+    Opened(Result<Box<dyn Inbox>, StoreError>),
+    Polled { name: LockName, id: HolderId, result: Result<Timed, StoreError> },
+    Renewed { states: Vec<Arc<LeaseState>>, result: Result<Timed, StoreError> },
+}
+
+impl Keeper {
+    pub(super) fn id(&self, attempt: u64) -> HolderId {
+        HolderId { client: self.client, attempt }
+    }
+
+    // ---- requests
+
+    pub(super) fn open(self: &Arc<Self>, delay: Duration) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let clock = &keeper.contact.clock;
+            clock.sleep_until(clock.now() + delay).await;
+            Done::Opened(keeper.contact.store.inbox(keeper.client).await)
+        })
+    }
+
+    pub(super) fn poll(
+        self: &Arc<Self>,
+        name: LockName,
+        id: HolderId,
+        ttl: Duration,
+    ) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let result = keeper.contact.apply(&name, Action::Poll { id, ttl }).await;
+            Done::Polled { name, id, result }
+        })
+    }
+
+    pub(super) fn renew(
+        self: &Arc<Self>,
+        states: Vec<Arc<LeaseState>>,
+        timeout: Duration,
+    ) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let deadline = keeper.contact.now() + timeout;
+            let operation = Operation::Renew(renewals(&states));
+            let result = keeper.contact.execute_until(operation, deadline).await;
+            Done::Renewed { states, result }
+        })
+    }
+
+    /// Tries until it is done or does not matter any more.
+    pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        let (first, longest) = CLEANUP_BACKOFF;
+        let (mut backoff, mut jitter) =
+            (Backoff::new(first, longest), Jitter::new(self.table().seed()));
+        Box::pin(async move {
+            let Cleanup { name, action, until } = cleanup;
+            loop {
+                let error = match keeper.contact.apply(&name, action.clone()).await {
+                    Ok(_) => return Done::Cleaned(Ok(())),
+                    Err(error) => error,
+                };
+                let again = keeper.contact.now() + backoff.next_delay(&mut jitter);
+                if again >= until || !may_pass(&error) {
+                    return Done::Cleaned(Err(error));
+                }
+                keeper.contact.clock.sleep_until(again).await;
+            }
+        })
+    }
+
+    // ---- answers
+
+    pub(super) fn cleaned(&self, result: Result<(), StoreError>) {
+        {
+            let mut table = self.table();
+            table.unfinished -= 1;
+            if let Err(error) = result {
+                table.given_up = Some(error);
+            }
+        }
+        self.cleaned.notify_waiters();
+    }
+
+    pub(super) fn renewed(
+        self: &Arc<Self>,
+        states: &[Arc<LeaseState>],
+        result: Result<Timed, StoreError>,
+    ) {
+        let timed = match result {
+            Ok(timed) => timed,
+            Err(_) => return states.iter().for_each(|state| self.renewal_failed(state)),
+        };
+        let Reply::Many(replies) = &timed.answer.reply else {
+            return states.iter().for_each(|state| self.renewal_failed(state));
+        };
+        for (state, reply) in states.iter().zip(replies) {
+            self.renewal_answered(state, &timed, reply);
+        }
+    }
+
+    fn renewal_answered(&self, state: &LeaseState, timed: &Timed, reply: &Reply) {
+        match renewal_outcome(reply, state.token()) {
+            Some(Ok(grant)) => {
+                self.extend(state, self.contact.valid_until(timed, grant, state.options.ttl));
+            }
+            Some(Err(reason)) => self.lose(state, reason),
+            None => self.renewal_failed(state),
+        }
+    }
+
+    /// A renewal was answered "yours".
+    pub(crate) fn extend(&self, state: &LeaseState, valid_until: Instant) {
+        let now = self.contact.now();
+        let until = self.table().renewed(state.id, |renewing| {
+            renewing.succeeded(now, valid_until);
+            renewing.valid_until()
+        });
+        if let Some(until) = until {
+            let validity = until.saturating_since(now);
+            self.observe(&Event::Renewed { name: &state.name, token: state.token(), validity });
+        }
+    }
+
+    fn renewal_failed(&self, state: &LeaseState) {
+        let now = self.contact.now();
+        let overdue = self.table().renewed(state.id, |renewing| renewing.failed(now));
+        if overdue == Some(true) {
+            let validity = state.signal.valid_until().saturating_since(now);
+            self.observe(&Event::Overdue { name: &state.name, token: state.token(), validity });
+        }
+    }
+
+    pub(super) fn polled(
+        self: &Arc<Self>,
+        name: &LockName,
+        id: HolderId,
+        result: Result<Timed, StoreError>,
+    ) {
+        let now = self.contact.now();
+        let timed = match result {
+            Ok(timed) => timed,
+            Err(error) if may_pass(&error) => return self.table().poll_later(name, now),
+            Err(error) => return self.fail_all(name, &error),
+        };
+        match timed.answer.reply {
+            Reply::Granted(grant) => {
+                let waiter = self.take_turn(name, id, false, now);
+                if let Some(waiter) = waiter {
+                    let until = self.contact.valid_until(&timed, grant, waiter.options.ttl);
+                    self.enter(waiter, grant.token, until, true);
+                }
+            }
+            Reply::Queued(place) => {
+                self.table().still_waiting(name, place, timed.answer.more, now);
+            }
+            Reply::Gone => {
+                if let Some(waiter) = self.take_turn(name, id, true, now) {
+                    // Whoever called may have given up: then there is nobody to tell.
+                    let _ = waiter.turn.send(Turn::Gone);
+                }
+            }
+            other => self.fail_all(name, &unexpected(&other)),
+        }
+    }
+
+    /// Takes a waiter whose fate is known, and lets the next of its name be asked about.
+    fn take_turn(&self, name: &LockName, id: HolderId, gone: bool, now: Instant) -> Option<Waiter> {
+        let mut table = self.table();
+        let waiter = table.take_waiter(id);
+        if gone {
+            table.suspect_all(name, now);
+        } else {
+            table.poll_next(name, now);
+        }
+        waiter
+    }
+
+    fn fail_all(&self, name: &LockName, error: &StoreError) {
+        let waiters = self.table().take_waiters_of(name);
+        for waiter in waiters {
+            let same = StoreError::new(error.kind(), error.to_string());
+            let _ = waiter.turn.send(Turn::Failed(same));
+        }
+    }
+
+    /// A message says that an attempt was granted. Enters at once where that is sound, else gives
+    /// the poll that confirms it first.
+    pub(super) fn granted_by_message(
+        self: &Arc<Self>,
+        attempt: u64,
+        nonce: u64,
+        token: FencingToken,
+        (granted_us, deadline_us): (u64, u64),
+    ) -> Option<BoxFuture<'static, Done>> {
+        let (id, now) = (self.id(attempt), self.contact.now());
+        let mut table = self.table();
+        if let Some(lease) = table.lease(id) {
+            lease.upgraded.notify_one();
+            return None;
+        }
+        let waiter = table.waiter(id).filter(|waiter| waiter.nonce == nonce)?;
+        let until = match waiter.options.renewal {
+            // Nothing would confirm it in the background.
+            Renewal::Off => None,
+            Renewal::Auto => self
+                .contact
+                .newest()
+                .and_then(|newest| {
+                    let bounds = self.contact.bounds;
+                    bounds.valid_by_message(newest, now, granted_us, deadline_us)
+                })
+                .filter(|until| until.saturating_since(now) > waiter.options.least_validity()),
+        };
+        let Some(until) = until else {
+            let (name, ttl) = (waiter.name.clone(), waiter.options.ttl);
+            drop(table);
+            return Some(self.poll(name, id, ttl));
+        };
+        let waiter = table.take_waiter(id);
+        drop(table);
+        if let Some(waiter) = waiter {
+            self.enter(waiter, token, until, false);
+        }
+        None
+    }
+
+    /// Gives a waiter its lease. If nobody takes it any more, dropping it lets go.
+    fn enter(
+        self: &Arc<Self>,
+        waiter: Waiter,
+        token: FencingToken,
+        valid_until: Instant,
+        confirmed: bool,
+    ) {
+        let held = self.hold(Granted {
+            name: waiter.name,
+            id: waiter.id,
+            mode: waiter.mode,
+            options: waiter.options,
+            unanswered: waiter.unanswered,
+            token,
+            valid_until,
+            confirmed,
+            asked_at: waiter.asked_at,
+        });
+        drop(waiter.turn.send(Turn::Granted(held)));
+    }
+}
+
+/// Whether trouble of this kind passes while one waits: an outage does, a refusal does not.
+pub(crate) fn may_pass(error: &StoreError) -> bool {
+    match error.kind() {
+        StoreErrorKind::NotReplicated
+        | StoreErrorKind::Quarantined
+        | StoreErrorKind::Timeout
+        | StoreErrorKind::Unreachable => true,
+        _ => error.may_have_executed(),
+    }
+}
+
+/// What a renewal's answer says of a lease with this token; `None` if it says nothing.
+pub(crate) fn renewal_outcome(
+    reply: &Reply,
+    token: FencingToken,
+) -> Option<Result<Grant, LossReason>> {
+    match reply {
+        Reply::Granted(grant) => Some(Ok(*grant)),
+        Reply::NotHeld { newest } => Some(Err(match newest {
+            Some(by) if by.us() > token.us() => LossReason::Superseded { by: *by },
+            Some(newest) if newest.us() == token.us() => LossReason::Expired,
+            Some(_) | None => LossReason::Vanished,
+        })),
+        Reply::Revoked(_) => Some(Err(LossReason::Revoked)),
+        _ => None,
+    }
+}
+
+/// An answer that does not belong to its question.
+pub(crate) fn unexpected(reply: &Reply) -> StoreError {
+    let message = format!("the store's answer does not belong to the question: {reply:?}");
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}

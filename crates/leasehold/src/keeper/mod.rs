@@ -1,0 +1,293 @@
+//! The keeper: renews leases, finishes releases and cancels that nobody waits for, asks on behalf
+//! of waiters and hands grants to them. What peers call a watchdog is its renewing half.
+//!
+//! One future per client. In production the process's one background thread drives it, so that a
+//! caller that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no
+//! slow command stands before a renewal. With a clock that a test moves, the caller's runtime does.
+
+mod held;
+mod jobs;
+mod run;
+mod table;
+mod thread;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::renewal::Renewing;
+use leasehold_core::{
+    Action, ClientId, HolderId, LockName, LossReason, Place, StoreError, StoreErrorKind,
+};
+use tokio::sync::{Notify, watch};
+
+pub(crate) use self::held::{Granted, Held, LeaseState};
+pub(crate) use self::jobs::{may_pass, renewal_outcome, unexpected};
+use self::table::Table;
+pub(crate) use self::table::{Cleanup, Turn, Waiter};
+use crate::contact::Contact;
+use crate::event::{Event, Observer};
+use crate::lost::Signal;
+
+/// A hand-over that was entered before it was confirmed is confirmed after 10 ms: a critical
+/// section that is over by then needs no confirmation at all, and two seconds were granted.
+const CONFIRM_AFTER: Duration = Duration::from_millis(10);
+
+/// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
+pub(crate) struct Keeper {
+    pub(crate) contact: Contact,
+    pub(crate) client: ClientId,
+    observer: Arc<dyn Observer>,
+    table: Mutex<Table>,
+    /// Rung when the table has something that is due sooner than the keeper will look.
+    wake: Notify,
+    /// Rung when a cleanup is done.
+    cleaned: Notify,
+    inbox: watch::Sender<InboxState>,
+}
+
+/// Whether messages arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InboxState {
+    /// Nobody has waited yet.
+    Closed,
+    /// It could not be opened; waiters ask, and the keeper tries again.
+    Failed,
+    Open,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        contact: Contact,
+        client: ClientId,
+        observer: Arc<dyn Observer>,
+        seed: u64,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            contact,
+            client,
+            observer,
+            table: Mutex::new(Table::new(seed)),
+            wake: Notify::new(),
+            cleaned: Notify::new(),
+            inbox: watch::Sender::new(InboxState::Closed),
+        })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        self.observer.observe(event);
+    }
+
+    // ---- life
+
+    pub(crate) fn add_handle(&self) {
+        self.table().handles += 1;
+    }
+
+    pub(crate) fn drop_handle(&self) {
+        let last = {
+            let mut table = self.table();
+            table.handles -= 1;
+            table.handles == 0
+        };
+        if last {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Sees to it that something drives this keeper.
+    pub(crate) fn ensure_running(self: &Arc<Self>) -> Result<(), StoreError> {
+        {
+            let mut table = self.table();
+            if table.running {
+                return Ok(());
+            }
+            table.running = true;
+        }
+        let task = Box::pin(Arc::clone(self).run());
+        if !self.contact.clock.is_driven_by_caller() {
+            return thread::spawn(task).inspect_err(|_| self.table().running = false);
+        }
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(task);
+                Ok(())
+            }
+            Err(error) => {
+                self.table().running = false;
+                let message = "a clock that a test moves needs the test's tokio runtime";
+                Err(StoreError::new(StoreErrorKind::Unsupported, message).with_source(error))
+            }
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.table().closed
+    }
+
+    /// Ends everything that this client holds or waits for, and waits until the store knows.
+    pub(crate) async fn close(self: &Arc<Self>) -> Result<(), StoreError> {
+        let (leases, waiters) = {
+            let mut table = self.table();
+            table.closed = true;
+            (table.leases(), table.take_all_waiters())
+        };
+        for waiter in waiters {
+            // Dropping its turn tells it.
+            let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
+            self.clean(waiter.name, cancel, waiter.options.ttl);
+        }
+        for state in leases {
+            state.signal.end(LossReason::Closed);
+            if state.finish() {
+                self.let_go(&state);
+            }
+        }
+        loop {
+            let cleaned = self.cleaned.notified();
+            {
+                let mut table = self.table();
+                if table.unfinished == 0 {
+                    return table.given_up.take().map_or(Ok(()), Err);
+                }
+            }
+            self.ensure_running()?;
+            cleaned.await;
+        }
+    }
+
+    // ---- leases
+
+    /// Takes a lease into keeping.
+    pub(crate) fn hold(self: &Arc<Self>, granted: Granted) -> Held {
+        let now = self.contact.now();
+        let limit = granted.options.max_hold.map(|limit| now + limit);
+        let confirmed = granted.confirmed;
+        let (token, waited) = (granted.token, now.saturating_since(granted.asked_at));
+        let clock = Arc::clone(&self.contact.clock);
+        let (ttl, renewal) = (granted.options.ttl, granted.options.renewal);
+        let state = {
+            let mut table = self.table();
+            let seed = table.seed();
+            let mut renewing = Renewing::new(ttl, renewal, granted.valid_until, limit, now, seed);
+            if !confirmed {
+                renewing.hasten(now + CONFIRM_AFTER);
+            }
+            let signal = Signal::new(clock, renewing.valid_until(), limit);
+            let state = Arc::new(LeaseState::new(granted, signal, now));
+            let due = table.add_lease(Arc::clone(&state), renewing);
+            // Revocations arrive there.
+            let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
+            self.wake_by(&mut table, if opens_inbox { now } else { due });
+            state
+        };
+        self.observe(&Event::Granted { name: &state.name, token, waited });
+        Held { keeper: Arc::clone(self), state }
+    }
+
+    /// Takes a lease out of keeping and tells of its end. The store still has to be told.
+    pub(crate) fn forget(&self, state: &LeaseState) {
+        let reason = match state.signal.check() {
+            Some(reason) => reason,
+            None => {
+                state.signal.end(LossReason::Released);
+                LossReason::Released
+            }
+        };
+        if self.table().remove_lease(state.id) {
+            self.tell_end(state, reason);
+        }
+    }
+
+    fn tell_end(&self, state: &LeaseState, reason: LossReason) {
+        let (name, token) = (&state.name, state.token());
+        if reason == LossReason::Released {
+            let held = self.contact.now().saturating_since(state.granted_at);
+            self.observe(&Event::Released { name, token, held });
+        } else {
+            self.observe(&Event::Lost { name, token, reason });
+        }
+    }
+
+    /// Ends a lease for a reason that was found out, and tells everybody.
+    pub(crate) fn lose(&self, state: &LeaseState, reason: LossReason) {
+        state.signal.end(reason);
+        self.forget(state);
+    }
+
+    /// The action that releases a lease.
+    pub(crate) fn release_action(&self, state: &LeaseState) -> Action {
+        state.release_action(self.contact.now())
+    }
+
+    /// Releases a lease in the background.
+    pub(crate) fn let_go(self: &Arc<Self>, state: &LeaseState) {
+        let action = self.release_action(state);
+        self.forget(state);
+        self.clean(state.name.clone(), action, state.options.ttl);
+    }
+
+    // ---- cleanups
+
+    /// Sees to it that `action` reaches the store, for as long as it matters.
+    pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
+        let until = self.contact.now() + ttl.max(NOT_AFTER);
+        self.table().add_cleanup(Cleanup { name, action, until });
+        self.wake.notify_one();
+        // Without a thread there is nobody to do it; the lease then ends by its deadline.
+        let _ = self.ensure_running();
+    }
+
+    // ---- waiters
+
+    /// Opens the inbox, once, and waits until messages arrive or it is known that they do not.
+    pub(crate) async fn open_inbox(self: &Arc<Self>) {
+        let mut state = self.inbox.subscribe();
+        if *state.borrow_and_update() != InboxState::Closed {
+            return;
+        }
+        self.table().wants_inbox = true;
+        self.wake.notify_one();
+        // The sender lives as long as `self`.
+        let _ = state.wait_for(|state| *state != InboxState::Closed).await;
+    }
+
+    pub(crate) fn add_waiter(&self, waiter: Waiter) {
+        self.table().add_waiter(waiter);
+    }
+
+    pub(crate) fn take_waiter(&self, id: HolderId) -> Option<Waiter> {
+        self.table().take_waiter(id)
+    }
+
+    pub(crate) fn joined(&self, id: HolderId, place: Place, unanswered: bool) {
+        let now = self.contact.now();
+        let mut table = self.table();
+        if let Some(at) = table.joined(id, place, unanswered, now) {
+            self.wake_by(&mut table, at);
+        }
+    }
+
+    /// Wakes the keeper if it would look too late. Most leases end long before they are due for
+    /// anything, so most calls of a verb wake nobody.
+    fn wake_by(&self, table: &mut Table, due: leasehold_core::Instant) {
+        if due < table.planned {
+            table.planned = due;
+            self.wake.notify_one();
+        }
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("client", &self.client)
+            .field("store", &self.contact.store)
+            .finish_non_exhaustive()
+    }
+}

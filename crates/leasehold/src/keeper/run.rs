@@ -1,0 +1,216 @@
+//! The keeper's loop: what is due is sent, what comes back is handed on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::{BoxFuture, Instant, LossReason, Message, RenewLease, StoreError};
+
+use super::jobs::Done;
+use super::table::Due;
+use super::{InboxState, Keeper, LeaseState};
+use crate::event::Event;
+use crate::store::Inbox;
+
+/// Most leases renewed in one call.
+const BATCH: usize = 100;
+
+/// The keeper was woken so much too late that it is worth telling: a pause or an overload.
+const STALL: Duration = Duration::from_millis(250);
+
+/// How long the keeper sleeps when nothing is due: it is woken when that changes.
+const IDLE: Duration = Duration::from_hours(1);
+
+/// First and longest delay before an inbox that could not be opened is tried again.
+const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+type Jobs = FuturesUnordered<BoxFuture<'static, Done>>;
+
+/// One keeper while it runs.
+struct Running {
+    keeper: Arc<Keeper>,
+    jobs: Jobs,
+    inbox: Option<Box<dyn Inbox>>,
+    opening: bool,
+    inbox_backoff: Backoff,
+    jitter: Jitter,
+}
+
+/// What woke the keeper.
+enum Woken {
+    Done(Done),
+    Message(Message),
+    Rung,
+    Timer,
+}
+
+impl Keeper {
+    /// Runs until there is nothing left to look after and nobody left who could ask for more.
+    pub(super) async fn run(self: Arc<Self>) {
+        let seed = self.table().seed();
+        let (first, longest) = INBOX_BACKOFF;
+        let mut running = Running {
+            keeper: self,
+            jobs: Jobs::new(),
+            inbox: None,
+            opening: false,
+            inbox_backoff: Backoff::new(first, longest),
+            jitter: Jitter::new(seed),
+        };
+        running.run().await;
+    }
+}
+
+impl Running {
+    async fn run(&mut self) {
+        while let Some(next) = self.start_due() {
+            match self.woken(next).await {
+                Woken::Done(done) => self.done(done),
+                Woken::Message(message) => self.message(message),
+                Woken::Rung => {}
+                Woken::Timer => {
+                    let late = self.keeper.contact.now().saturating_since(next);
+                    if late > STALL {
+                        self.keeper.observe(&Event::Stalled { late });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts what is due and says when something will be next; `None` to stop.
+    fn start_due(&mut self) -> Option<Instant> {
+        let now = self.keeper.contact.now();
+        let (due, next, open) = {
+            let mut table = self.keeper.table();
+            let due = table.take_due(now);
+            if table.is_idle() && table.handles == 0 && self.jobs.is_empty() {
+                table.running = false;
+                return None;
+            }
+            let next = table.next_due().unwrap_or(now + IDLE);
+            table.planned = next;
+            (due, next, table.wants_inbox && self.inbox.is_none() && !self.opening)
+        };
+        if open {
+            self.opening = true;
+            self.jobs.push(self.keeper.open(Duration::ZERO));
+        }
+        self.start(due);
+        Some(next)
+    }
+
+    fn start(&mut self, due: Due) {
+        for (state, reason) in due.lost {
+            // The table has forgotten it already, so the telling is up to us.
+            state.signal.end(reason);
+            let reason = state.signal.check().unwrap_or(reason);
+            self.keeper.tell_end(&state, reason);
+        }
+        for cleanup in due.cleanups {
+            self.jobs.push(self.keeper.cleanup(cleanup));
+        }
+        for (name, id, ttl) in due.polls {
+            self.jobs.push(self.keeper.poll(name, id, ttl));
+        }
+        for batch in due.renewals.chunks(BATCH) {
+            let timeout = batch.iter().map(|(_, timeout)| *timeout).min().unwrap_or_default();
+            let states = batch.iter().map(|(state, _)| Arc::clone(state)).collect();
+            self.jobs.push(self.keeper.renew(states, timeout));
+        }
+    }
+
+    async fn woken(&mut self, next: Instant) -> Woken {
+        let keeper = Arc::clone(&self.keeper);
+        let message = async {
+            match &mut self.inbox {
+                Some(inbox) => inbox.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let jobs = &mut self.jobs;
+        tokio::select! {
+            biased;
+            message = message => Woken::Message(message),
+            Some(done) = jobs.next() => Woken::Done(done),
+            () = keeper.wake.notified() => Woken::Rung,
+            () = keeper.contact.clock.sleep_until(next) => Woken::Timer,
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Cleaned(result) => self.keeper.cleaned(result),
+            Done::Opened(Ok(inbox)) => {
+                self.inbox = Some(inbox);
+                self.opening = false;
+                self.inbox_backoff.reset();
+                self.keeper.inbox.send_replace(InboxState::Open);
+                // Whoever joined while nothing could arrive may have been granted.
+                self.message(Message::Gap);
+            }
+            Done::Opened(Err(error)) => self.inbox_failed(&error),
+            Done::Polled { name, id, result } => self.keeper.polled(&name, id, result),
+            Done::Renewed { states, result } => self.keeper.renewed(&states, result),
+        }
+    }
+
+    fn inbox_failed(&mut self, error: &StoreError) {
+        if *self.keeper.inbox.borrow() == InboxState::Closed {
+            let text = format!("no messages from the store, waiters only ask: {error}");
+            self.keeper.observe(&Event::Warning { text: &text });
+        }
+        self.keeper.inbox.send_replace(InboxState::Failed);
+        let delay = self.inbox_backoff.next_delay(&mut self.jitter);
+        self.jobs.push(self.keeper.open(delay));
+    }
+
+    fn message(&mut self, message: Message) {
+        let keeper = &self.keeper;
+        match message {
+            Message::Gap => {
+                let now = keeper.contact.now();
+                keeper.table().poll_all(now);
+            }
+            Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
+                if let Some(claim) =
+                    keeper.granted_by_message(attempt, nonce, token, (now_us, deadline_us))
+                {
+                    self.jobs.push(claim);
+                }
+            }
+            Message::Revoked { attempt, token, .. } => {
+                let id = keeper.id(attempt);
+                let state = keeper.table().lease(id).cloned();
+                if let Some(state) = state
+                    && state.token() == token
+                {
+                    keeper.lose(&state, LossReason::Revoked);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    /// The runtime that drove a keeper may end before the keeper does: the next call of a verb
+    /// then starts it again.
+    fn drop(&mut self) {
+        self.keeper.table().running = false;
+        if self.inbox.is_some() {
+            self.keeper.inbox.send_replace(InboxState::Closed);
+        }
+    }
+}
+
+/// What is asked of the store for each lease of a batch.
+pub(super) fn renewals(states: &[Arc<LeaseState>]) -> Vec<RenewLease> {
+    let renewal = |state: &Arc<LeaseState>| RenewLease {
+        name: state.name.clone(),
+        id: state.id,
+        ttl: state.options.ttl,
+    };
+    states.iter().map(renewal).collect()
+}

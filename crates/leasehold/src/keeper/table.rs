@@ -1,0 +1,385 @@
+//! What the keeper has to look after, and when. Plain data behind one mutex; no I/O, no callbacks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
+use leasehold_core::{
+    Action, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode, Place, StoreError,
+};
+use tokio::sync::oneshot;
+
+use super::held::{Held, LeaseState};
+
+/// First and longest delay of a poll after one that failed: 50 ms to 1 s.
+const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// What a waiter is told, once.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    Failed(StoreError),
+    /// It is not in the queue any more: join again with a new attempt.
+    Gone,
+    Granted(Held),
+}
+
+/// An acquire that waits, as the keeper knows it.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) name: LockName,
+    pub(crate) id: HolderId,
+    pub(crate) nonce: u64,
+    pub(crate) mode: Mode,
+    pub(crate) options: LeaseOptions,
+    pub(crate) asked_at: Instant,
+    pub(crate) turn: oneshot::Sender<Turn>,
+    /// Its place in the store's order, once the store has told it.
+    sequence: Option<u64>,
+    /// Some copy of its acquire was not answered, as far as is known.
+    pub(super) unanswered: bool,
+}
+
+impl Waiter {
+    pub(crate) fn new(
+        (name, id, nonce): (LockName, HolderId, u64),
+        (mode, options): (Mode, LeaseOptions),
+        asked_at: Instant,
+        turn: oneshot::Sender<Turn>,
+    ) -> Self {
+        Self { name, id, nonce, mode, options, asked_at, turn, sequence: None, unanswered: true }
+    }
+}
+
+/// Something that must still reach the store although nobody waits for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cleanup {
+    pub(crate) name: LockName,
+    pub(crate) action: Action,
+    /// From then on it does not matter any more: time has done it.
+    pub(crate) until: Instant,
+}
+
+#[derive(Debug)]
+struct LeaseEntry {
+    state: Arc<LeaseState>,
+    renewing: Renewing,
+    due: Instant,
+}
+
+/// The waiters of this client on one name. They are served in the order of their sequence numbers,
+/// so a poll in the name of the first finds whatever message was lost.
+#[derive(Debug)]
+struct Group {
+    members: BTreeSet<(u64, HolderId)>,
+    /// Members that may have lost their place together with one that did.
+    suspects: VecDeque<HolderId>,
+    due: Instant,
+    in_flight: bool,
+    backoff: Backoff,
+}
+
+/// The work that is due now.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    pub(super) cleanups: Vec<Cleanup>,
+    pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
+    pub(super) polls: Vec<(LockName, HolderId, Duration)>,
+    pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    leases: HashMap<HolderId, LeaseEntry>,
+    lease_due: BTreeSet<(Instant, HolderId)>,
+    waiters: HashMap<HolderId, Waiter>,
+    groups: BTreeMap<LockName, Group>,
+    group_due: BTreeSet<(Instant, LockName)>,
+    cleanups: Vec<Cleanup>,
+    /// Cleanups that are queued or under way.
+    pub(super) unfinished: usize,
+    /// Why a cleanup was given up, for whoever waits for all of them.
+    pub(super) given_up: Option<StoreError>,
+    /// How many clients and locks there are that could ask for more.
+    pub(super) handles: usize,
+    pub(super) running: bool,
+    pub(super) closed: bool,
+    pub(super) wants_inbox: bool,
+    /// When the keeper will look next by itself.
+    pub(super) planned: Instant,
+    jitter: Jitter,
+}
+
+impl Table {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            leases: HashMap::new(),
+            lease_due: BTreeSet::new(),
+            waiters: HashMap::new(),
+            groups: BTreeMap::new(),
+            group_due: BTreeSet::new(),
+            cleanups: Vec::new(),
+            unfinished: 0,
+            given_up: None,
+            handles: 0,
+            running: false,
+            closed: false,
+            wants_inbox: false,
+            planned: Instant::default(),
+            jitter: Jitter::new(seed),
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.leases.is_empty() && self.waiters.is_empty() && self.unfinished == 0
+    }
+
+    /// When something is due next.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let lease = self.lease_due.first().map(|(due, _)| *due);
+        let group = self.group_due.first().map(|(due, _)| *due);
+        lease.into_iter().chain(group).min()
+    }
+
+    pub(super) fn seed(&mut self) -> u64 {
+        self.jitter.next_u64()
+    }
+
+    /// Takes out all that is due at `now`.
+    pub(super) fn take_due(&mut self, now: Instant) -> Due {
+        let mut due = Due { cleanups: std::mem::take(&mut self.cleanups), ..Due::default() };
+        self.take_due_leases(now, &mut due);
+        self.take_due_polls(now, &mut due);
+        due
+    }
+
+    fn take_due_leases(&mut self, now: Instant, due: &mut Due) {
+        // A little ahead, so that leases that are due at almost the same time share a call.
+        let later = self.lease_due.split_off(&(now + BATCH_SLACK, HolderId::MIN));
+        for (_, id) in std::mem::replace(&mut self.lease_due, later) {
+            let Some(entry) = self.leases.get_mut(&id) else { continue };
+            match entry.renewing.tick(now) {
+                Tick::Lost(reason) => {
+                    due.lost.push((Arc::clone(&entry.state), reason));
+                    self.leases.remove(&id);
+                    continue;
+                }
+                Tick::Send { timeout } => due.renewals.push((Arc::clone(&entry.state), timeout)),
+                Tick::Wait => {}
+            }
+            entry.due = entry.renewing.wake_at();
+            self.lease_due.insert((entry.due, id));
+        }
+    }
+
+    fn take_due_polls(&mut self, now: Instant, due: &mut Due) {
+        while let Some((at, name)) = self.group_due.first().cloned()
+            && at <= now
+        {
+            self.group_due.pop_first();
+            let Some(group) = self.groups.get_mut(&name) else { continue };
+            group.in_flight = true;
+            let next = loop {
+                match group.suspects.pop_front() {
+                    Some(id) if self.waiters.contains_key(&id) => break Some(id),
+                    Some(_) => {}
+                    None => break group.members.first().map(|(_, id)| *id),
+                }
+            };
+            if let Some(waiter) = next.and_then(|id| self.waiters.get(&id)) {
+                due.polls.push((name, waiter.id, waiter.options.ttl));
+            }
+        }
+    }
+
+    // ---- leases
+
+    pub(super) fn add_lease(&mut self, state: Arc<LeaseState>, renewing: Renewing) -> Instant {
+        let due = renewing.wake_at();
+        self.lease_due.insert((due, state.id));
+        self.leases.insert(state.id, LeaseEntry { state, renewing, due });
+        due
+    }
+
+    pub(super) fn lease(&self, id: HolderId) -> Option<&Arc<LeaseState>> {
+        self.leases.get(&id).map(|entry| &entry.state)
+    }
+
+    pub(super) fn leases(&self) -> Vec<Arc<LeaseState>> {
+        self.leases.values().map(|entry| Arc::clone(&entry.state)).collect()
+    }
+
+    /// True if it was there: whoever removes a lease tells of its end.
+    pub(super) fn remove_lease(&mut self, id: HolderId) -> bool {
+        let Some(entry) = self.leases.remove(&id) else { return false };
+        self.lease_due.remove(&(entry.due, id));
+        true
+    }
+
+    /// Tells a lease's renewal what came of it; false if the lease is gone.
+    pub(super) fn renewed<T>(
+        &mut self,
+        id: HolderId,
+        tell: impl FnOnce(&mut Renewing) -> T,
+    ) -> Option<T> {
+        let entry = self.leases.get_mut(&id)?;
+        let told = tell(&mut entry.renewing);
+        entry.state.signal.extend(entry.renewing.valid_until());
+        self.lease_due.remove(&(entry.due, id));
+        entry.due = entry.renewing.wake_at();
+        self.lease_due.insert((entry.due, id));
+        Some(told)
+    }
+
+    // ---- waiters
+
+    pub(super) fn add_waiter(&mut self, waiter: Waiter) {
+        self.waiters.insert(waiter.id, waiter);
+    }
+
+    pub(super) fn waiter(&self, id: HolderId) -> Option<&Waiter> {
+        self.waiters.get(&id)
+    }
+
+    /// Takes a waiter out; `None` if it has had its turn.
+    pub(super) fn take_waiter(&mut self, id: HolderId) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&id)?;
+        if let Some(sequence) = waiter.sequence
+            && let Some(group) = self.groups.get_mut(&waiter.name)
+        {
+            group.members.remove(&(sequence, id));
+            if group.members.is_empty() {
+                self.group_due.remove(&(group.due, waiter.name.clone()));
+                self.groups.remove(&waiter.name);
+            }
+        }
+        Some(waiter)
+    }
+
+    pub(super) fn take_waiters_of(&mut self, name: &LockName) -> Vec<Waiter> {
+        let Some(group) = self.groups.get(name) else { return Vec::new() };
+        let ids: Vec<_> = group.members.iter().map(|(_, id)| *id).collect();
+        ids.into_iter().filter_map(|id| self.take_waiter(id)).collect()
+    }
+
+    pub(super) fn take_all_waiters(&mut self) -> Vec<Waiter> {
+        self.groups.clear();
+        self.group_due.clear();
+        self.waiters.drain().map(|(_, waiter)| waiter).collect()
+    }
+
+    /// Notes the place of a waiter that has joined, and when its name is polled next.
+    pub(super) fn joined(
+        &mut self,
+        id: HolderId,
+        place: Place,
+        unanswered: bool,
+        now: Instant,
+    ) -> Option<Instant> {
+        let waiter = self.waiters.get_mut(&id)?;
+        let name = waiter.name.clone();
+        waiter.unanswered = unanswered;
+        waiter.sequence = Some(place.sequence);
+        let at = now + patience(place, &mut self.jitter);
+        match self.groups.get_mut(&name) {
+            Some(group) => {
+                group.members.insert((place.sequence, id));
+                let sooner = at < group.due && !group.in_flight;
+                if sooner {
+                    self.poll_at(&name, at);
+                }
+            }
+            None => {
+                let (first, longest) = POLL_BACKOFF;
+                let group = Group {
+                    members: BTreeSet::from([(place.sequence, id)]),
+                    suspects: VecDeque::new(),
+                    due: at,
+                    in_flight: false,
+                    backoff: Backoff::new(first, longest),
+                };
+                self.groups.insert(name.clone(), group);
+                self.group_due.insert((at, name));
+            }
+        }
+        Some(at)
+    }
+
+    fn poll_at(&mut self, name: &LockName, at: Instant) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        self.group_due.remove(&(group.due, name.clone()));
+        group.due = at;
+        group.in_flight = false;
+        self.group_due.insert((at, name.clone()));
+    }
+
+    /// The polled member waits at this place.
+    pub(super) fn still_waiting(
+        &mut self,
+        name: &LockName,
+        place: Place,
+        more: bool,
+        now: Instant,
+    ) {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.suspects.clear();
+            group.backoff.reset();
+        }
+        let delay = if more { Duration::ZERO } else { patience(place, &mut self.jitter) };
+        self.poll_at(name, now + delay);
+    }
+
+    /// The polled member was granted, so the next may have been too.
+    pub(super) fn poll_next(&mut self, name: &LockName, now: Instant) {
+        self.poll_at(name, now);
+    }
+
+    /// The polled member was not in the queue, so the others may not be either.
+    pub(super) fn suspect_all(&mut self, name: &LockName, now: Instant) {
+        if let Some(group) = self.groups.get_mut(name)
+            && group.suspects.is_empty()
+        {
+            group.suspects = group.members.iter().map(|(_, id)| *id).collect();
+        }
+        self.poll_at(name, now);
+    }
+
+    /// The poll failed.
+    pub(super) fn poll_later(&mut self, name: &LockName, now: Instant) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        let delay = group.backoff.next_delay(&mut self.jitter);
+        self.poll_at(name, now + delay);
+    }
+
+    /// Messages may have been lost: every name is polled soon.
+    pub(super) fn poll_all(&mut self, now: Instant) {
+        let idle: Vec<_> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| !group.in_flight)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in idle {
+            let at = now + self.jitter.between(Duration::ZERO, Duration::from_millis(20));
+            self.poll_at(&name, at);
+        }
+    }
+
+    // ---- cleanups
+
+    pub(super) fn add_cleanup(&mut self, cleanup: Cleanup) {
+        self.unfinished += 1;
+        self.cleanups.push(cleanup);
+    }
+}
+
+/// When a waiter asks again: the head when the lock may be free, the others once per interval.
+fn patience(place: Place, jitter: &mut Jitter) -> Duration {
+    let (low, high) = match place.ahead {
+        0 => (Duration::from_millis(1), Duration::from_millis(5)),
+        _ => return jitter.between(POLL_INTERVAL * 4 / 5, POLL_INTERVAL),
+    };
+    (place.retry_after + jitter.between(low, high)).min(POLL_INTERVAL)
+}

@@ -1,0 +1,223 @@
+//! The loss signal: until when a lease may be relied on, and who wants to know when it ends.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use leasehold_core::{Clock, Instant, LossReason};
+
+type Callback = Box<dyn FnOnce(LossReason) + Send>;
+
+/// What a guard, its [`Lost`] futures and the keeper share of one lease.
+pub(crate) struct Signal {
+    clock: Arc<dyn Clock>,
+    /// Nanoseconds since the clock's origin; written only with `state` locked.
+    valid_until: AtomicU64,
+    /// When `max_hold` ends it.
+    limit: Option<Instant>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ended: Option<LossReason>,
+    next_slot: u64,
+    wakers: Vec<(u64, Waker)>,
+    callbacks: Vec<Callback>,
+}
+
+impl Signal {
+    pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant, limit: Option<Instant>) -> Arc<Self> {
+        let valid_until = AtomicU64::new(nanos(until));
+        Arc::new(Self { clock, valid_until, limit, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        Instant::from_origin(Duration::from_nanos(self.valid_until.load(Ordering::Acquire)))
+    }
+
+    /// Moves the end on, unless it has come already: what is lost stays lost.
+    pub(crate) fn extend(&self, until: Instant) {
+        if self.check().is_none() {
+            let state = self.state();
+            if state.ended.is_none() {
+                self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Why the lease has ended, or `None` while it may be relied on. Compares the clock first, so
+    /// that a process that was stopped for longer than its lease learns it at its first question.
+    pub(crate) fn check(&self) -> Option<LossReason> {
+        let now = self.clock.now();
+        if now >= self.valid_until() {
+            let too_long = self.limit.is_some_and(|limit| now >= limit);
+            let reason = if too_long { LossReason::HeldTooLong } else { LossReason::Expired };
+            self.end(reason);
+        }
+        self.state().ended
+    }
+
+    /// Ends the lease, for the first reason that is given. True if this was it.
+    pub(crate) fn end(&self, reason: LossReason) -> bool {
+        let (wakers, callbacks) = {
+            let mut state = self.state();
+            if state.ended.is_some() {
+                return false;
+            }
+            state.ended = Some(reason);
+            (std::mem::take(&mut state.wakers), std::mem::take(&mut state.callbacks))
+        };
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+        callbacks.into_iter().for_each(|call| call(reason));
+        true
+    }
+
+    /// Calls back when the lease ends; at once if it has.
+    pub(crate) fn on_end(&self, call: impl FnOnce(LossReason) + Send + 'static) {
+        match self.check() {
+            Some(reason) => call(reason),
+            None => {
+                let mut state = self.state();
+                match state.ended {
+                    Some(reason) => {
+                        drop(state);
+                        call(reason);
+                    }
+                    None => state.callbacks.push(Box::new(call)),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn lost(self: &Arc<Self>) -> Lost {
+        let slot = {
+            let mut state = self.state();
+            state.next_slot += 1;
+            state.next_slot
+        };
+        Lost { signal: Arc::clone(self), slot }
+    }
+}
+
+fn nanos(at: Instant) -> u64 {
+    u64::try_from(at.since_origin().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl std::fmt::Debug for Signal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ended = self.state().ended;
+        f.debug_struct("Signal")
+            .field("valid_until", &self.valid_until())
+            .field("ended", &ended)
+            .finish()
+    }
+}
+
+/// Completes when the lease ends: lost, or released ([`LossReason::Released`]).
+///
+/// Every poll compares the clock first. Cloning gives an independent waiter; neither keeps the
+/// lease alive.
+///
+/// # Cancel safety
+///
+/// It can be dropped and asked for again at any time.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Lost {
+    signal: Arc<Signal>,
+    slot: u64,
+}
+
+impl Clone for Lost {
+    fn clone(&self) -> Self {
+        self.signal.lost()
+    }
+}
+
+impl Future for Lost {
+    type Output = LossReason;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LossReason> {
+        if let Some(reason) = self.signal.check() {
+            return Poll::Ready(reason);
+        }
+        let mut state = self.signal.state();
+        if let Some(reason) = state.ended {
+            return Poll::Ready(reason);
+        }
+        match state.wakers.iter_mut().find(|(slot, _)| *slot == self.slot) {
+            Some((_, waker)) => waker.clone_from(context.waker()),
+            None => state.wakers.push((self.slot, context.waker().clone())),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        self.signal.state().wakers.retain(|(slot, _)| *slot != self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_core::FakeClock;
+
+    const LEASE: Duration = Duration::from_secs(10);
+
+    fn held(clock: &FakeClock) -> Arc<Signal> {
+        Signal::new(Arc::new(clock.clone()), clock.now() + LEASE, None)
+    }
+
+    fn poll(lost: &mut Lost) -> Poll<LossReason> {
+        Pin::new(lost).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn the_first_question_after_a_long_stop_is_answered_lost() {
+        let clock = FakeClock::new();
+        let signal = held(&clock);
+        let mut lost = signal.lost();
+        assert!(poll(&mut lost).is_pending());
+        clock.advance(LEASE);
+        assert_eq!(poll(&mut lost), Poll::Ready(LossReason::Expired));
+    }
+
+    #[test]
+    fn what_is_lost_is_not_revived_by_a_late_renewal() {
+        let clock = FakeClock::new();
+        let signal = held(&clock);
+        clock.advance(LEASE);
+        signal.extend(clock.now() + LEASE);
+        assert_eq!(signal.check(), Some(LossReason::Expired));
+    }
+
+    #[test]
+    fn the_first_reason_stays() {
+        let signal = held(&FakeClock::new());
+        assert!(signal.end(LossReason::Revoked));
+        assert!(!signal.end(LossReason::Released));
+        assert_eq!(signal.check(), Some(LossReason::Revoked));
+    }
+
+    #[test]
+    fn a_callback_is_called_once_also_when_it_comes_late() {
+        let signal = held(&FakeClock::new());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let again = sender.clone();
+        signal.on_end(move |reason| sender.send(reason).unwrap());
+        signal.end(LossReason::Vanished);
+        signal.on_end(move |reason| again.send(reason).unwrap());
+        let calls: Vec<_> = receiver.iter().collect();
+        assert_eq!(calls, [LossReason::Vanished, LossReason::Vanished]);
+    }
+}

@@ -1,0 +1,473 @@
+//! One acquire call: asks, waits its turn, and leaves nothing behind when it gives up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::{
+    Acquire, Action, BoxFuture, Error, Holder, HolderId, Instant, LeaseOptions, LockName, Mode,
+    Refusal, Reply, Result, StoreError, StoreErrorKind,
+};
+use tokio::sync::oneshot;
+
+use crate::contact::Timed;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::keeper::{Granted, Held, Keeper, Turn, Waiter, may_pass, unexpected};
+
+/// How long a store may take that was never reached before: 5 s, as `connect_timeout`.
+const FIRST_CONTACT: Duration = Duration::from_secs(5);
+
+/// How long a try goes on asking when no answer comes: 2 s, four requests of the default timeout.
+const TRY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How much longer than its limit a call may take to leave the queue properly: one request.
+const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// First and longest delay before a request that failed is sent again.
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// How long a call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Forever,
+    Try,
+    Within(Duration),
+}
+
+/// What a call asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) name: LockName,
+    pub(crate) mode: Mode,
+    pub(crate) options: LeaseOptions,
+}
+
+/// Acquires, or gives `None` if it is busy and the limit is a try.
+pub(crate) async fn acquire(engine: &Engine, asked: &Asked, limit: Limit) -> Result<Option<Held>> {
+    let started = engine.keeper.contact.now();
+    let call = Call {
+        engine,
+        keeper: &engine.keeper,
+        asked,
+        limit,
+        started,
+        give_up: match limit {
+            Limit::Forever => None,
+            Limit::Try => Some(started + TRY_PATIENCE),
+            Limit::Within(span) => Some(started + span),
+        },
+    };
+    call.run().await
+}
+
+/// One acquire call under way.
+struct Call<'a> {
+    engine: &'a Engine,
+    keeper: &'a Arc<Keeper>,
+    asked: &'a Asked,
+    limit: Limit,
+    started: Instant,
+    give_up: Option<Instant>,
+}
+
+/// What came of one attempt.
+enum Outcome {
+    /// Join again, with a new number.
+    Again,
+    Busy,
+    Held(Held),
+}
+
+impl Call<'_> {
+    async fn run(&self) -> Result<Option<Held>> {
+        self.keeper.ensure_running()?;
+        if self.keeper.contact.newest().is_none() {
+            self.first_contact().await?;
+        }
+        if self.limit != Limit::Try {
+            self.keeper.open_inbox().await;
+        }
+        loop {
+            if self.keeper.is_closed() {
+                return Err(Error::Closed);
+            }
+            match self.attempt().await? {
+                Outcome::Again => {}
+                Outcome::Busy => return Ok(None),
+                Outcome::Held(held) => return Ok(Some(held)),
+            }
+        }
+    }
+
+    /// Finds out whether the store is there and what time it is, which every acquire must carry.
+    async fn first_contact(&self) -> Result<()> {
+        let patience = self.started + FIRST_CONTACT;
+        let until = self.give_up.map_or(patience, |limit| limit.min(patience));
+        let mut retry = self.retry();
+        loop {
+            let look = leasehold_core::Operation::On {
+                name: self.asked.name.clone(),
+                action: Action::Inspect { limit: 0 },
+            };
+            match self.keeper.contact.execute_until(look, until).await {
+                Ok(_) => return Ok(()),
+                Err(error) if may_pass(&error) && retry.is_before(until) => {
+                    retry.pause(self.keeper).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        let (first, longest) = RETRY_BACKOFF;
+        let seed = self.engine.next_attempt().1;
+        Retry { backoff: Backoff::new(first, longest), jitter: Jitter::new(seed), at: self.started }
+    }
+
+    async fn attempt(&self) -> Result<Outcome> {
+        let (mut attempt, mut turn) = Attempt::new(self);
+        let mut retry = self.retry();
+        loop {
+            let timed = match attempt.send(self).await {
+                Ok(timed) => timed,
+                Err(error) => {
+                    self.after_failure(&attempt, error, &mut retry).await?;
+                    continue;
+                }
+            };
+            match timed.answer.reply {
+                Reply::Granted(grant) => {
+                    let until =
+                        self.keeper.contact.valid_until(&timed, grant, self.asked.options.ttl);
+                    return self.granted(attempt, turn, grant.token, until).await;
+                }
+                Reply::Queued(place) => {
+                    let (name, ahead) = (&self.asked.name, place.ahead);
+                    self.keeper.observe(&Event::Waiting { name, ahead });
+                    self.keeper.joined(attempt.id, place, attempt.unanswered);
+                    return self.wait(attempt, &mut turn).await;
+                }
+                Reply::Busy { .. } if timed.answer.more => {}
+                Reply::Busy { .. } if self.limit == Limit::Try => {
+                    attempt.finish();
+                    return Ok(Outcome::Busy);
+                }
+                Reply::Busy { retry_after } => {
+                    let pause = retry.jitter.around(retry_after.min(POLL_INTERVAL));
+                    self.pause(pause).await;
+                    self.check_limit(attempt.name()).await?;
+                }
+                Reply::Late => {}
+                Reply::Stale => return Ok(Outcome::Again),
+                Reply::Refused(refusal) => {
+                    attempt.finish();
+                    return Err(refused(&self.asked.name, self.asked.mode, refusal).into());
+                }
+                other => return Err(unexpected(&other).into()),
+            }
+        }
+    }
+
+    /// Decides whether to ask again after no answer, and waits until then.
+    async fn after_failure(
+        &self,
+        attempt: &Attempt,
+        error: StoreError,
+        retry: &mut Retry,
+    ) -> Result<()> {
+        let tries_on = match self.limit {
+            Limit::Try => error.may_have_executed(),
+            Limit::Forever | Limit::Within(_) => may_pass(&error),
+        };
+        let in_time = self.give_up.is_none_or(|limit| retry.is_before(limit));
+        if tries_on && in_time {
+            retry.pause(self.keeper).await;
+            return Ok(());
+        }
+        if attempt.unanswered {
+            let (name, settles_within) = (self.asked.name.clone(), self.asked.options.ttl);
+            return Err(Error::Indeterminate { name, settles_within, source: error });
+        }
+        Err(error.into())
+    }
+
+    /// A grant came as the answer. It counts if enough of it is left.
+    async fn granted(
+        &self,
+        mut attempt: Attempt,
+        mut turn: oneshot::Receiver<Turn>,
+        token: leasehold_core::FencingToken,
+        valid_until: Instant,
+    ) -> Result<Outcome> {
+        let held = match attempt.take() {
+            true => self.keeper.hold(Granted {
+                name: self.asked.name.clone(),
+                id: attempt.id,
+                mode: self.asked.mode,
+                options: self.asked.options.clone(),
+                unanswered: attempt.unanswered,
+                token,
+                valid_until,
+                confirmed: true,
+                asked_at: self.started,
+            }),
+            // A message was faster: the keeper has made the lease of it already.
+            false => match (&mut turn).await {
+                Ok(Turn::Granted(held)) => held,
+                Ok(Turn::Gone | Turn::Failed(_)) => return Ok(Outcome::Again),
+                Err(_) => return Err(Error::Closed),
+            },
+        };
+        attempt.finish();
+        self.accept(held)
+    }
+
+    fn accept(&self, held: Held) -> Result<Outcome> {
+        let left = held.state.signal.valid_until().saturating_since(self.keeper.contact.now());
+        if left > self.asked.options.least_validity() {
+            return Ok(Outcome::Held(held));
+        }
+        // Given back by dropping it.
+        drop(held);
+        if self.give_up.is_some_and(|limit| self.keeper.contact.now() >= limit) {
+            let why = "the store answers so slowly that too little of the lease is left";
+            return Err(StoreError::new(StoreErrorKind::Timeout, why).into());
+        }
+        Ok(Outcome::Again)
+    }
+
+    /// Waits for the keeper's word, or for the limit.
+    async fn wait(
+        &self,
+        mut attempt: Attempt,
+        turn: &mut oneshot::Receiver<Turn>,
+    ) -> Result<Outcome> {
+        let limit: BoxFuture<'static, ()> = match self.give_up {
+            Some(limit) => self.keeper.contact.clock.sleep_until(limit),
+            None => Box::pin(std::future::pending()),
+        };
+        let told = match select(&mut *turn, limit).await {
+            Either::Left((told, _)) => told,
+            Either::Right(((), _)) if attempt.take() => return self.leave(attempt).await,
+            // It was granted in the same moment.
+            Either::Right(((), _)) => turn.await,
+        };
+        match told {
+            Ok(Turn::Granted(held)) => {
+                attempt.finish();
+                self.accept(held)
+            }
+            Ok(Turn::Gone) => {
+                attempt.finish();
+                Ok(Outcome::Again)
+            }
+            Ok(Turn::Failed(error)) => Err(error.into()),
+            Err(_) => Err(Error::Closed),
+        }
+    }
+
+    /// Leaves the queue, and says who holds the lock.
+    async fn leave(&self, mut attempt: Attempt) -> Result<Outcome> {
+        let until = self.keeper.contact.now() + LEAVE_PATIENCE;
+        let cancel = leasehold_core::Operation::On {
+            name: self.asked.name.clone(),
+            action: attempt.cancel(),
+        };
+        let holder = match self.keeper.contact.execute_until(cancel, until).await {
+            Ok(_) => {
+                attempt.finish();
+                self.holder(until).await
+            }
+            // Dropping the attempt leaves the cancel to the keeper.
+            Err(error) => return Err(error.into()),
+        };
+        Err(self.timeout(holder))
+    }
+
+    async fn holder(&self, until: Instant) -> Option<Box<Holder>> {
+        let look = leasehold_core::Operation::On {
+            name: self.asked.name.clone(),
+            action: Action::Inspect { limit: 1 },
+        };
+        match self.keeper.contact.execute_until(look, until).await.ok()?.answer.reply {
+            Reply::Status(status) => status.holders.into_iter().next().map(Box::new),
+            _ => None,
+        }
+    }
+
+    fn timeout(&self, holder: Option<Box<Holder>>) -> Error {
+        let waited = self.keeper.contact.now().saturating_since(self.started);
+        Error::Timeout { name: self.asked.name.clone(), waited, holder }
+    }
+
+    async fn check_limit(&self, _: &LockName) -> Result<()> {
+        let now = self.keeper.contact.now();
+        match self.give_up {
+            Some(limit) if now >= limit => {
+                Err(self.timeout(self.holder(now + LEAVE_PATIENCE).await))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn pause(&self, span: Duration) {
+        let clock = &self.keeper.contact.clock;
+        clock.sleep_until(clock.now() + span).await;
+    }
+}
+
+/// When to ask again after a failure.
+struct Retry {
+    backoff: Backoff,
+    jitter: Jitter,
+    at: Instant,
+}
+
+impl Retry {
+    /// Whether the next try lies before the limit.
+    fn is_before(&self, limit: Instant) -> bool {
+        self.at < limit
+    }
+
+    async fn pause(&mut self, keeper: &Keeper) {
+        let delay = self.backoff.next_delay(&mut self.jitter);
+        self.at = keeper.contact.now() + delay;
+        keeper.contact.clock.sleep_until(self.at).await;
+    }
+}
+
+/// An attempt that has been sent or is about to be. Dropping it before it has ended has the keeper
+/// cancel it, so that a dropped future leaves nothing behind.
+struct Attempt {
+    keeper: Arc<Keeper>,
+    name: LockName,
+    ttl: Duration,
+    id: HolderId,
+    nonce: u64,
+    /// The keeper knows it as a waiter.
+    listed: bool,
+    sent: bool,
+    /// A copy is on its way.
+    in_flight: bool,
+    /// Some copy was never answered.
+    unanswered: bool,
+    finished: bool,
+}
+
+impl Attempt {
+    /// Makes an attempt. One that may wait is made known to the keeper before it is sent, because
+    /// its grant may arrive before the answer that it was queued.
+    fn new(call: &Call<'_>) -> (Self, oneshot::Receiver<Turn>) {
+        let (id, nonce) = call.engine.next_attempt();
+        let (sender, turn) = oneshot::channel();
+        let listed = call.limit != Limit::Try;
+        if listed {
+            call.keeper.add_waiter(Waiter::new(
+                (call.asked.name.clone(), id, nonce),
+                (call.asked.mode, call.asked.options.clone()),
+                call.started,
+                sender,
+            ));
+        }
+        let attempt = Self {
+            keeper: Arc::clone(call.keeper),
+            name: call.asked.name.clone(),
+            ttl: call.asked.options.ttl,
+            id,
+            nonce,
+            listed,
+            sent: false,
+            in_flight: false,
+            unanswered: false,
+            finished: false,
+        };
+        (attempt, turn)
+    }
+
+    async fn send(&mut self, call: &Call<'_>) -> Result<Timed, StoreError> {
+        let request = Acquire {
+            id: self.id,
+            mode: call.asked.mode,
+            ttl: call.asked.options.ttl,
+            wait: call.limit != Limit::Try,
+            nonce: self.nonce,
+            not_after_us: self.keeper.contact.not_after_us(),
+            facts: call.engine.facts(call.asked.options.label.clone()),
+        };
+        self.sent = true;
+        self.in_flight = true;
+        let result = self.keeper.contact.apply(&self.name, Action::Acquire(request)).await;
+        self.in_flight = false;
+        self.unanswered |= result.as_ref().is_err_and(StoreError::may_have_executed);
+        result
+    }
+
+    fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// Takes it from the keeper; false if the keeper has decided its fate already.
+    fn take(&mut self) -> bool {
+        !std::mem::take(&mut self.listed) || self.keeper.take_waiter(self.id).is_some()
+    }
+
+    fn cancel(&self) -> Action {
+        Action::Cancel { id: self.id, unanswered: self.unanswered || self.in_flight }
+    }
+
+    /// Nothing of it is left at the store, or somebody else looks after it.
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        // If the keeper has made a lease of it, that lease lies in the dropped channel, and
+        // dropping it has released it.
+        let undecided = self.take();
+        if undecided && self.sent && !self.finished {
+            self.keeper.clean(self.name.clone(), self.cancel(), self.ttl);
+        }
+    }
+}
+
+fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
+    let (kind, why) = match refusal {
+        Refusal::Mismatch { capacity: leasehold_core::LOCK_CAPACITY } => (
+            StoreErrorKind::Mismatch,
+            "it is in use as a mutex or read/write lock: use another name".to_owned(),
+        ),
+        Refusal::Mismatch { capacity } => (
+            StoreErrorKind::Mismatch,
+            format!(
+                "it is in use as a semaphore of {capacity}, and {} was asked for: use the same \
+                 capacity everywhere, or another name",
+                asked_for(mode)
+            ),
+        ),
+        Refusal::QueueFull => {
+            (StoreErrorKind::Full, "as many wait for it as may: try later".to_owned())
+        }
+        Refusal::Version { found } => (
+            StoreErrorKind::Version,
+            format!("its record has version {found}: update leasehold here"),
+        ),
+        Refusal::Weight => {
+            (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
+        }
+    };
+    StoreError::new(kind, format!("{name}: {why}"))
+}
+
+fn asked_for(mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => "an exclusive lease".to_owned(),
+        Mode::Permits { count, capacity } => format!("{count} of {capacity} permits"),
+        Mode::Shared => "a shared lease".to_owned(),
+    }
+}
