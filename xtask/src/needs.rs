@@ -10,9 +10,14 @@ use crate::command::Run;
 /// Asked by Debian's packages before they start a service; 101 says no.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// Makes sure that `redis-server` can be started.
+/// The programs the tests start, as the testkit finds them.
+const SERVERS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// Makes sure that a Redis or Valkey server can be started.
 pub(crate) fn redis_server() -> Outcome {
-    let found = || Run::program("redis-server", &["--version"]).works();
+    let named = std::env::var("LEASEHOLD_TEST_SERVER").ok();
+    let programs = named.as_deref().map_or(SERVERS.to_vec(), |program| vec![program]);
+    let found = || programs.iter().any(|name| Run::program(name, &["--version"]).works());
     if found() {
         return Ok(());
     }

@@ -72,7 +72,7 @@ fn check_rust(file: &File, say: &mut impl FnMut(usize, String)) {
     check_columns(numbered(&file.text), say);
     let source = Source::new(&file.text);
     check_unfinished(&source.comments, say);
-    if !file.text.starts_with("//!") && !file.text.starts_with("#!/") {
+    if !["//!", "#![doc"].iter().any(|begin| file.text.starts_with(begin)) {
         say(1, "no module documentation: begin with `//!`".to_owned());
     }
     let is_root = file.path.ends_with("src/lib.rs") || file.path.ends_with("src/main.rs");
