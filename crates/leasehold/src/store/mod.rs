@@ -17,6 +17,8 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 
 pub use self::memory::Memory;
+#[cfg(feature = "redis")]
+pub use self::redis::Redis;
 use leasehold_core::{Answer, BoxFuture, ClientId, Invalid, Message, Operation, StoreError};
 
 /// What a store can do. What it cannot is refused with a typed error, never imitated.
@@ -118,6 +120,8 @@ pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
     let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
     match scheme {
         "memory" => Ok(Box::new(Memory::new())),
+        #[cfg(feature = "redis")]
+        _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
         _ => Err(Invalid::new(
             "url",
             format!(

@@ -1,10 +1,204 @@
 //! Redis or Valkey, one primary: one hash per lock, one script per operation.
 
+mod connection;
+mod dial;
+mod error;
 #[doc(hidden)]
 pub mod key;
+mod list;
+mod look;
 #[doc(hidden)]
 pub mod reply;
 #[doc(hidden)]
 pub mod script;
+mod tls;
+mod url;
+mod wake;
 #[doc(hidden)]
 pub mod wire;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use leasehold_core::{Answer, BoxFuture, ClientId, Operation, StoreError};
+use redis::{ServerErrorKind, Value};
+
+use self::connection::{Link, Links};
+use self::dial::Dialer;
+use self::url::Settings;
+use self::wire::{Call, Layout};
+use super::{Capabilities, Inbox, Store};
+
+/// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and a
+/// password. With a `prefix=` of one's own, both patterns begin with it; with a database in the
+/// URL, `+select` comes on top.
+pub const HOLDER_RIGHTS: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all +evalsha \
+     +script|load +time +hget +hmget +hset +hdel +hlen +hexists +exists +del +pexpire +pexpireat \
+     +pttl +publish +subscribe +ping +info";
+
+/// The rights that an operator needs to list, show and revoke, as [`HOLDER_RIGHTS`].
+pub const OPERATOR_RIGHTS: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all +evalsha \
+     +script|load +time +hget +hmget +hset +hdel +hlen +hexists +exists +del +pexpire +pexpireat \
+     +pttl +publish +subscribe +ping +info +scan";
+
+/// One Redis or Valkey primary.
+///
+/// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
+/// A grant lives in the server's memory: how much of it a crash forgets is up to its append-only
+/// file, and [`Store::warnings`] says what was found.
+///
+/// # URLs
+///
+/// `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for TLS, and
+/// `redis+unix://[user[:password]@]/path`; `valkey` may stand for `redis`. Options follow a `?`
+/// and are separated by `&`:
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `prefix` | what all keys and channels begin with | `lh:` |
+/// | `retention` | how long a name's last token is kept after its last use | `2m` |
+/// | `connect_timeout` | how long opening a connection may take | `5s` |
+/// | `timeout` | how long one request may take | `500ms` |
+/// | `ca` | a file with the authorities to trust, PEM | the system's |
+/// | `cert`, `key` | files with the client's certificate and key, PEM | none |
+/// | `insecure` | `on`: any server is believed | `off` |
+/// | `layout` | `native` | `native` |
+///
+/// A password that is not in the URL is taken from the environment variable `LEASEHOLD_PASSWORD`,
+/// or from the first line of the file that `LEASEHOLD_PASSWORD_FILE` names.
+///
+/// # Rights
+///
+/// The least that suffices, for a program that holds locks and for an operator who looks at them
+/// ([`HOLDER_RIGHTS`], [`OPERATOR_RIGHTS`]):
+///
+/// ```text
+/// ACL SETUSER holder on >PASSWORD resetkeys ~lh:* resetchannels &lh:inbox:* -@all +evalsha
+///     +script|load +time +hget +hmget +hset +hdel +hlen +hexists +exists +del +pexpire +pexpireat
+///     +pttl +publish +subscribe +ping +info
+/// ACL SETUSER operator on >PASSWORD (the same) +scan
+/// ```
+///
+/// Without `+publish`, `+subscribe` or the channels, waiters are not woken and find out by asking,
+/// once a second. Without `+info`, nothing is known of the server's settings.
+///
+/// # Connections
+///
+/// One per tokio runtime that uses the store, and one more for each open inbox; they are opened
+/// when they are needed and replaced when they are dead. The driver's own retries are off.
+pub struct Redis {
+    dialer: Arc<Dialer>,
+    layout: Layout,
+    links: Links,
+    notes: Arc<Notes>,
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { address, database, .. } = self.dialer.settings();
+        f.debug_struct("Redis")
+            .field("server", &address.to_string())
+            .field("database", database)
+            .field("prefix", &self.layout.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Redis {
+    /// Connects to the server that a URL names, and looks at what it is.
+    ///
+    /// # Errors
+    ///
+    /// [`leasehold_core::Error::Invalid`] names the part of the URL that is wrong.
+    /// [`leasehold_core::Error::Store`] says why the server was not reached, or why it will not
+    /// do: too old, a replica, a node of a cluster.
+    ///
+    /// # Cost
+    ///
+    /// Three round trips, or two more with TLS.
+    pub async fn connect(url: &str) -> leasehold_core::Result<Self> {
+        let settings = Settings::parse(url)?;
+        let layout = Layout { prefix: settings.prefix.clone(), retention: settings.retention };
+        let dialer = Arc::new(Dialer::new(settings)?);
+        let links = Links::new(Arc::clone(&dialer));
+        let link = links.current().await?;
+        let notes = Arc::new(Notes(Mutex::new(look::look(&link).await?)));
+        Ok(Self { dialer, layout, links, notes })
+    }
+
+    /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
+    pub(super) fn is_named_by(scheme: &str) -> bool {
+        ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
+    }
+
+    async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let link = self.links.current().await?;
+        match Call::new(&self.layout, &operation) {
+            Some(call) => call.answer(evaluate(&link, &call).await?),
+            None => {
+                let Operation::List { prefix, limit, idle } = operation else {
+                    return Err(error::nonsense(link.server(), "no call at all"));
+                };
+                list::list(&link, &self.layout, &prefix, limit, idle).await
+            }
+        }
+    }
+}
+
+impl Store for Redis {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            durable: true,
+            permits: true,
+            queued: true,
+            recorded_tokens: true,
+            shared: true,
+            wakes: true,
+        }
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(self.run(operation))
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        let channel = key::inbox(&self.layout.prefix, client);
+        let opening = wake::open(Arc::clone(&self.dialer), Arc::clone(&self.notes), channel);
+        Box::pin(async { Ok(Box::new(opening.await?) as Box<dyn Inbox>) })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.notes.all()
+    }
+}
+
+/// What was found that weakens a promise.
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    fn add(&self, note: String) {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Runs a script by its name; a server that does not know it yet is given its text.
+async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(call.script.sha1()).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+    let value = link.send(&command).await?;
+    let is_unknown = matches!(&value, Value::ServerError(refusal)
+        if refusal.kind() == Some(ServerErrorKind::NoScript));
+    if !is_unknown {
+        return link.check(value);
+    }
+    link.ask(redis::cmd("SCRIPT").arg("LOAD").arg(call.script.source())).await?;
+    link.ask(&command).await
+}

@@ -1,0 +1,224 @@
+//! Connections: one per runtime, replaced by the next call once it is dead.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::Shared;
+use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, RedisResult, Value};
+use tokio::runtime::{Handle, Id};
+use tokio::task::JoinHandle;
+
+use super::dial::Dialer;
+use super::error;
+
+/// How long a connection may answer nothing before it is given up: 2 s, four requests of the
+/// default timeout. Half-open links (a cable, a firewall) are otherwise only noticed by the kernel.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// One connection. Dropping the last handle closes it.
+pub(super) struct Link {
+    server: Arc<str>,
+    timeout: Duration,
+    connection: MultiplexedConnection,
+    driver: JoinHandle<()>,
+    opened: Instant,
+    retired: AtomicBool,
+    /// When the first of the requests was sent that have had no answer since the last answer:
+    /// microseconds since `opened`, zero for none.
+    silent_since_us: AtomicU64,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Link {
+    /// A connection that was opened just now, and the task that reads and writes it.
+    pub(super) fn new(
+        server: Arc<str>,
+        timeout: Duration,
+        connection: MultiplexedConnection,
+        driver: JoinHandle<()>,
+    ) -> Self {
+        Self {
+            server,
+            timeout,
+            connection,
+            driver,
+            opened: Instant::now(),
+            retired: AtomicBool::new(false),
+            silent_since_us: AtomicU64::new(0),
+        }
+    }
+
+    /// The server, as messages name it.
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Whether it is worth a request.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.retired.load(Ordering::Relaxed) && !self.driver.is_finished()
+    }
+
+    /// Sends one command; a refusal is an error.
+    pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let value = self.send(command).await?;
+        self.check(value)
+    }
+
+    /// Sends one command; a refusal is a value like others.
+    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let sent = Instant::now();
+        self.heard(sent, self.connection.clone().send_packed_command(command).await)
+    }
+
+    /// Sends many commands at once; refusals are values like others.
+    pub(super) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sent = Instant::now();
+        let count = commands.len();
+        let outcome = self.connection.clone().send_packed_commands(commands, 0, count).await;
+        self.heard(sent, outcome)
+    }
+
+    /// Takes a refusal for what it is.
+    pub(super) fn check(&self, value: Value) -> Result<Value, StoreError> {
+        let Value::ServerError(refusal) = value else { return Ok(value) };
+        // A primary that became a replica, or a user that was taken away: another connection may
+        // lead elsewhere, this one never will.
+        if matches!(refusal.code(), "MASTERDOWN" | "NOAUTH" | "READONLY") {
+            self.retire();
+        }
+        Err(error::refused(&self.server, &refusal))
+    }
+
+    /// Learns from an answer, or from its absence, whether the connection is worth keeping.
+    fn heard<T>(&self, sent: Instant, outcome: RedisResult<T>) -> Result<T, StoreError> {
+        match outcome {
+            Ok(value) => {
+                self.silent_since_us.store(0, Ordering::Relaxed);
+                Ok(value)
+            }
+            Err(failure) => {
+                if !failure.is_timeout() || self.is_silent(sent) {
+                    self.retire();
+                }
+                Err(error::unanswered(&self.server, self.timeout, failure))
+            }
+        }
+    }
+
+    fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing was heard for too long, after a request sent at `sent` had no answer.
+    fn is_silent(&self, sent: Instant) -> bool {
+        let since_open =
+            |at: Instant| u64::try_from((at - self.opened).as_micros()).unwrap_or(u64::MAX).max(1);
+        let sent_us = since_open(sent);
+        let first =
+            self.silent_since_us.compare_exchange(0, sent_us, Ordering::Relaxed, Ordering::Relaxed);
+        let since_us = first.unwrap_or_else(|earlier| earlier);
+        let silence_us = since_open(Instant::now()).saturating_sub(since_us);
+        Duration::from_micros(silence_us) >= SILENCE
+    }
+}
+
+type Attempt = Shared<BoxFuture<'static, Result<Arc<Link>, StoreError>>>;
+
+#[derive(Debug)]
+enum Slot {
+    Open(Arc<Link>),
+    /// Callers share one attempt. It is driven by whoever waits for it, so nothing is lost when
+    /// one of them gives up.
+    Opening {
+        since: Instant,
+        attempt: Attempt,
+    },
+}
+
+/// The connections of one store, each made by and used from one runtime only: the sockets of a
+/// runtime that has ended are dead, and a keeper must not depend on a runtime that is blocked.
+#[derive(Debug)]
+pub(super) struct Links {
+    dialer: Arc<Dialer>,
+    slots: Mutex<HashMap<Id, Slot>>,
+}
+
+impl Links {
+    pub(super) fn new(dialer: Arc<Dialer>) -> Self {
+        Self { dialer, slots: Mutex::default() }
+    }
+
+    /// The connection of the calling runtime, opened if need be.
+    pub(super) async fn current(&self) -> Result<Arc<Link>, StoreError> {
+        let Ok(runtime) = Handle::try_current() else {
+            return Err(StoreError::new(
+                StoreErrorKind::Unsupported,
+                "a Redis store was called outside of a tokio runtime: use leasehold::blocking",
+            ));
+        };
+        let attempt = match self.open_or_join(runtime.id()) {
+            Ok(link) => return Ok(link),
+            Err(attempt) => attempt,
+        };
+        let outcome = attempt.clone().await;
+        let mut slots = self.slots();
+        if let Some(Slot::Opening { attempt: current, .. }) = slots.get(&runtime.id())
+            && current.ptr_eq(&attempt)
+        {
+            match &outcome {
+                Ok(link) => slots.insert(runtime.id(), Slot::Open(Arc::clone(link))),
+                Err(_) => slots.remove(&runtime.id()),
+            };
+        }
+        outcome
+    }
+
+    fn open_or_join(&self, runtime: Id) -> Result<Arc<Link>, Attempt> {
+        let mut slots = self.slots();
+        match slots.get(&runtime) {
+            Some(Slot::Open(link)) if link.is_alive() => return Ok(Arc::clone(link)),
+            Some(Slot::Opening { since, attempt }) if self.is_fresh(*since) => {
+                return Err(attempt.clone());
+            }
+            Some(_) | None => {}
+        }
+        slots.retain(|_, slot| match slot {
+            Slot::Open(link) => link.is_alive(),
+            Slot::Opening { since, .. } => self.is_fresh(*since),
+        });
+        let dialer = Arc::clone(&self.dialer);
+        let opening = async move { dialer.dial(None).await.map(Arc::new) };
+        let attempt = opening.boxed().shared();
+        slots.insert(runtime, Slot::Opening { since: Instant::now(), attempt: attempt.clone() });
+        Err(attempt)
+    }
+
+    /// An attempt that nobody has driven for so long would only report its own age.
+    fn is_fresh(&self, since: Instant) -> bool {
+        since.elapsed() < self.dialer.connect_timeout()
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<Id, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

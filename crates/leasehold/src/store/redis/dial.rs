@@ -1,0 +1,160 @@
+//! Opening a connection: address, socket, TLS, greeting, database.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::select_ok;
+use leasehold_core::{Invalid, StoreError};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::connection::Link;
+use super::error;
+use super::tls;
+use super::url::{Address, Settings};
+
+/// How long an idle connection is silent before the kernel asks whether the other side is still
+/// there (15 s), how often it then asks (every 5 s), and how often in vain (3 times): so that a
+/// link that died while nobody used it is known before a renewal needs it.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 3;
+
+/// Knows how to open a connection to the one server.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    settings: Settings,
+    server: Arc<str>,
+    tls: Option<(TlsConfig, ServerName<'static>)>,
+}
+
+type TlsConfig = Arc<ClientConfig>;
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Dialer {
+    /// Reads the files that the settings name.
+    pub(super) fn new(settings: Settings) -> Result<Self, Invalid> {
+        let tls = match (&settings.tls, &settings.address) {
+            (Some(files), Address::Tcp { host, .. }) => {
+                let name = ServerName::try_from(host.clone()).map_err(|_| {
+                    Invalid::new("url", format!("the host {host:?} in the store URL is no name"))
+                })?;
+                Some((tls::config(files)?, name))
+            }
+            _ => None,
+        };
+        let server = settings.address.to_string().into();
+        Ok(Self { settings, server, tls })
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.settings.connect_timeout
+    }
+
+    /// Opens a connection on the calling runtime. What the server pushes goes to `pushes`; a
+    /// connection for messages needs no database, since channels have none.
+    pub(super) async fn dial(
+        &self,
+        pushes: Option<UnboundedSender<PushInfo>>,
+    ) -> Result<Link, StoreError> {
+        let until = Instant::now() + self.settings.connect_timeout;
+        let stream = self.open(until).await?;
+        let database = if pushes.is_some() { 0 } else { self.settings.database };
+        let link = self.greet(stream, pushes, until).await?;
+        if database != 0 {
+            link.ask(redis::cmd("SELECT").arg(database)).await?;
+        }
+        Ok(link)
+    }
+
+    async fn open(&self, until: Instant) -> Result<Box<dyn Stream>, StoreError> {
+        let server = &*self.server;
+        let slow = |stage| {
+            error::too_slow(server, stage, self.settings.connect_timeout, self.tls.is_some())
+        };
+        let (host, port) = match &self.settings.address {
+            Address::Tcp { host, port } => (host.as_str(), *port),
+            Address::Unix(path) => {
+                let opening = timeout_at(until, UnixStream::connect(path)).await;
+                let stream = opening.map_err(|_| slow("connection"))?;
+                return Ok(Box::new(stream.map_err(|why| error::unreachable(server, why))?));
+            }
+        };
+        let opening = timeout_at(until, connect_any(host, port)).await;
+        let stream = opening
+            .map_err(|_| slow("connection"))?
+            .map_err(|why| error::unreachable(server, why))?;
+        let Some((config, name)) = &self.tls else { return Ok(Box::new(stream)) };
+        let handshake = TlsConnector::from(Arc::clone(config)).connect(name.clone(), stream);
+        let stream = timeout_at(until, handshake)
+            .await
+            .map_err(|_| slow("handshake"))?
+            .map_err(|why| error::handshake(server, why))?;
+        Ok(Box::new(stream))
+    }
+
+    async fn greet(
+        &self,
+        stream: Box<dyn Stream>,
+        pushes: Option<UnboundedSender<PushInfo>>,
+        until: Instant,
+    ) -> Result<Link, StoreError> {
+        let Settings { user, password, timeout, connect_timeout, .. } = &self.settings;
+        let mut login = RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP3)
+            // CLIENT SETINFO is a right that the documented users lack: each refusal would be an
+            // entry in the server's ACL LOG.
+            .set_skip_set_lib_name();
+        if let Some(password) = password {
+            login = login.set_password(password.reveal());
+        }
+        if let Some(user) = user {
+            login = login.set_username(user);
+        }
+        let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(*timeout));
+        if let Some(pushes) = pushes {
+            config = config.set_push_sender(pushes);
+        }
+        let greeting = MultiplexedConnection::new_with_config(&login, stream, config);
+        let (connection, driver) = timeout_at(until, greeting)
+            .await
+            .map_err(|_| {
+                error::too_slow(&self.server, "greeting", *connect_timeout, self.tls.is_some())
+            })?
+            .map_err(|why| error::greeting(&self.server, self.tls.is_some(), why))?;
+        let driver = tokio::spawn(driver);
+        Ok(Link::new(Arc::clone(&self.server), *timeout, connection, driver))
+    }
+}
+
+/// Tries all addresses of a host at once: one that swallows packets must not hide another.
+async fn connect_any(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    if addresses.is_empty() {
+        return Err(io::Error::other("the host has no address"));
+    }
+    let attempts = addresses.into_iter().map(|address| Box::pin(TcpStream::connect(address)));
+    let (stream, _others) = select_ok(attempts).await?;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
+    Ok(stream)
+}
