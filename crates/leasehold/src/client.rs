@@ -122,7 +122,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] if something could not be given back: it ends by its deadline.
+    /// [`Error::Store`] if something could not be given back, or not within 5 s: it ends by its
+    /// deadline, and the keeper goes on trying until then.
     ///
     /// # Cancel safety
     ///

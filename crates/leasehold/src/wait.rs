@@ -8,7 +8,7 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{
     Acquire, Action, BoxFuture, Error, Holder, HolderId, Instant, LeaseOptions, LockName, Mode,
-    Refusal, Reply, Result, StoreError, StoreErrorKind,
+    Operation, Refusal, Reply, Result, StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
@@ -88,7 +88,9 @@ impl Call<'_> {
             self.first_contact().await?;
         }
         if self.limit != Limit::Try {
-            self.keeper.open_inbox().await;
+            let open = std::pin::pin!(self.keeper.open_inbox());
+            // Without messages one still waits by asking, so not having them ends nothing.
+            select(open, self.at_limit()).await;
         }
         loop {
             if self.keeper.is_closed() {
@@ -108,7 +110,7 @@ impl Call<'_> {
         let until = self.give_up.map_or(patience, |limit| limit.min(patience));
         let mut retry = self.retry();
         loop {
-            let look = leasehold_core::Operation::On {
+            let look = Operation::On {
                 name: self.asked.name.clone(),
                 action: Action::Inspect { limit: 0 },
             };
@@ -152,19 +154,14 @@ impl Call<'_> {
                     return self.wait(attempt, &mut turn).await;
                 }
                 Reply::Busy { .. } if timed.answer.more => {}
-                Reply::Busy { .. } if self.limit == Limit::Try => {
-                    attempt.finish();
-                    return Ok(Outcome::Busy);
-                }
+                Reply::Busy { .. } if self.limit == Limit::Try => return Ok(Outcome::Busy),
                 Reply::Busy { retry_after } => {
                     let pause = retry.jitter.around(retry_after.min(POLL_INTERVAL));
-                    self.pause(pause).await;
-                    self.check_limit(attempt.name()).await?;
+                    self.pause(pause).await?;
                 }
                 Reply::Late => {}
                 Reply::Stale => return Ok(Outcome::Again),
                 Reply::Refused(refusal) => {
-                    attempt.finish();
                     return Err(refused(&self.asked.name, self.asked.mode, refusal).into());
                 }
                 other => return Err(unexpected(&other).into()),
@@ -246,11 +243,7 @@ impl Call<'_> {
         mut attempt: Attempt,
         turn: &mut oneshot::Receiver<Turn>,
     ) -> Result<Outcome> {
-        let limit: BoxFuture<'static, ()> = match self.give_up {
-            Some(limit) => self.keeper.contact.clock.sleep_until(limit),
-            None => Box::pin(std::future::pending()),
-        };
-        let told = match select(&mut *turn, limit).await {
+        let told = match select(&mut *turn, self.at_limit()).await {
             Either::Left((told, _)) => told,
             Either::Right(((), _)) if attempt.take() => return self.leave(attempt).await,
             // It was granted in the same moment.
@@ -262,7 +255,7 @@ impl Call<'_> {
                 self.accept(held)
             }
             Ok(Turn::Gone) => {
-                attempt.finish();
+                attempt.is_gone();
                 Ok(Outcome::Again)
             }
             Ok(Turn::Failed(error)) => Err(error.into()),
@@ -273,10 +266,7 @@ impl Call<'_> {
     /// Leaves the queue, and says who holds the lock.
     async fn leave(&self, mut attempt: Attempt) -> Result<Outcome> {
         let until = self.keeper.contact.now() + LEAVE_PATIENCE;
-        let cancel = leasehold_core::Operation::On {
-            name: self.asked.name.clone(),
-            action: attempt.cancel(),
-        };
+        let cancel = Operation::On { name: self.asked.name.clone(), action: attempt.cancel() };
         let holder = match self.keeper.contact.execute_until(cancel, until).await {
             Ok(_) => {
                 attempt.finish();
@@ -289,10 +279,8 @@ impl Call<'_> {
     }
 
     async fn holder(&self, until: Instant) -> Option<Box<Holder>> {
-        let look = leasehold_core::Operation::On {
-            name: self.asked.name.clone(),
-            action: Action::Inspect { limit: 1 },
-        };
+        let look =
+            Operation::On { name: self.asked.name.clone(), action: Action::Inspect { limit: 1 } };
         match self.keeper.contact.execute_until(look, until).await.ok()?.answer.reply {
             Reply::Status(status) => status.holders.into_iter().next().map(Box::new),
             _ => None,
@@ -304,19 +292,21 @@ impl Call<'_> {
         Error::Timeout { name: self.asked.name.clone(), waited, holder }
     }
 
-    async fn check_limit(&self, _: &LockName) -> Result<()> {
-        let now = self.keeper.contact.now();
+    /// Ends when the call's limit is reached.
+    fn at_limit(&self) -> BoxFuture<'static, ()> {
         match self.give_up {
-            Some(limit) if now >= limit => {
-                Err(self.timeout(self.holder(now + LEAVE_PATIENCE).await))
-            }
-            Some(_) | None => Ok(()),
+            Some(limit) => self.keeper.contact.clock.sleep_until(limit),
+            None => Box::pin(std::future::pending()),
         }
     }
 
-    async fn pause(&self, span: Duration) {
+    /// Waits where there is no queue, but not past the limit.
+    async fn pause(&self, span: Duration) -> Result<()> {
         let clock = &self.keeper.contact.clock;
-        clock.sleep_until(clock.now() + span).await;
+        match select(clock.sleep_until(clock.now() + span), self.at_limit()).await {
+            Either::Left(_) => Ok(()),
+            Either::Right(_) => Err(self.timeout(self.holder(clock.now() + LEAVE_PATIENCE).await)),
+        }
     }
 }
 
@@ -350,12 +340,12 @@ struct Attempt {
     nonce: u64,
     /// The keeper knows it as a waiter.
     listed: bool,
-    sent: bool,
-    /// A copy is on its way.
-    in_flight: bool,
+    /// The store may know it, so it must be cancelled unless somebody else looks after it.
+    known: bool,
     /// Some copy was never answered.
     unanswered: bool,
-    finished: bool,
+    /// A copy is on its way.
+    in_flight: bool,
 }
 
 impl Attempt {
@@ -380,10 +370,9 @@ impl Attempt {
             id,
             nonce,
             listed,
-            sent: false,
-            in_flight: false,
+            known: false,
             unanswered: false,
-            finished: false,
+            in_flight: false,
         };
         (attempt, turn)
     }
@@ -398,16 +387,24 @@ impl Attempt {
             not_after_us: self.keeper.contact.not_after_us(),
             facts: call.engine.facts(call.asked.options.label.clone()),
         };
-        self.sent = true;
+        let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;
-        let result = self.keeper.contact.apply(&self.name, Action::Acquire(request)).await;
+        let operation = Operation::On { name: self.name.clone(), action: Action::Acquire(request) };
+        let contact = &self.keeper.contact;
+        let result = match call.give_up {
+            Some(limit) => contact.execute_until(operation, limit + LEAVE_PATIENCE).await,
+            None => contact.execute(operation).await,
+        };
         self.in_flight = false;
         self.unanswered |= result.as_ref().is_err_and(StoreError::may_have_executed);
+        self.known = self.unanswered
+            || match &result {
+                Ok(timed) => {
+                    matches!(timed.answer.reply, Reply::Granted(_) | Reply::Queued(_))
+                }
+                Err(_) => was_known,
+            };
         result
-    }
-
-    fn name(&self) -> &LockName {
-        &self.name
     }
 
     /// Takes it from the keeper; false if the keeper has decided its fate already.
@@ -421,7 +418,12 @@ impl Attempt {
 
     /// Nothing of it is left at the store, or somebody else looks after it.
     fn finish(&mut self) {
-        self.finished = true;
+        self.known = false;
+    }
+
+    /// The store does not know it, but a late copy may still arrive.
+    fn is_gone(&mut self) {
+        self.known = self.unanswered;
     }
 }
 
@@ -430,7 +432,7 @@ impl Drop for Attempt {
         // If the keeper has made a lease of it, that lease lies in the dropped channel, and
         // dropping it has released it.
         let undecided = self.take();
-        if undecided && self.sent && !self.finished {
+        if undecided && self.known {
             self.keeper.clean(self.name.clone(), self.cancel(), self.ttl);
         }
     }

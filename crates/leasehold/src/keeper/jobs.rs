@@ -133,6 +133,10 @@ impl Keeper {
 
     /// A renewal was answered "yours".
     pub(crate) fn extend(&self, state: &LeaseState, valid_until: Instant) {
+        if state.signal.check().is_some() {
+            // It came after the end: what is lost stays lost, and is not renewed any more.
+            return self.forget(state);
+        }
         let now = self.contact.now();
         let until = self.table().renewed(state.id, |renewing| {
             renewing.succeeded(now, valid_until);

@@ -12,9 +12,11 @@ mod table;
 mod thread;
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
@@ -34,12 +36,17 @@ use crate::lost::Signal;
 /// section that is over by then needs no confirmation at all, and two seconds were granted.
 const CONFIRM_AFTER: Duration = Duration::from_millis(10);
 
+/// How long closing waits for a store that does not answer: 5 s, as for the first contact.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
 pub(crate) struct Keeper {
     pub(crate) contact: Contact,
     pub(crate) client: ClientId,
     observer: Arc<dyn Observer>,
     table: Mutex<Table>,
+    /// How many clients and locks there are that could ask for more.
+    handles: AtomicUsize,
     /// Rung when the table has something that is due sooner than the keeper will look.
     wake: Notify,
     /// Rung when a cleanup is done.
@@ -69,6 +76,7 @@ impl Keeper {
             client,
             observer,
             table: Mutex::new(Table::new(seed)),
+            handles: AtomicUsize::new(0),
             wake: Notify::new(),
             cleaned: Notify::new(),
             inbox: watch::Sender::new(InboxState::Closed),
@@ -86,18 +94,17 @@ impl Keeper {
     // ---- life
 
     pub(crate) fn add_handle(&self) {
-        self.table().handles += 1;
+        self.handles.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn drop_handle(&self) {
-        let last = {
-            let mut table = self.table();
-            table.handles -= 1;
-            table.handles == 0
-        };
-        if last {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.wake.notify_one();
         }
+    }
+
+    fn has_handles(&self) -> bool {
+        self.handles.load(Ordering::Acquire) > 0
     }
 
     /// Sees to it that something drives this keeper.
@@ -148,6 +155,17 @@ impl Keeper {
                 self.let_go(&state);
             }
         }
+        let patience = self.contact.clock.sleep_until(self.contact.now() + CLOSE_PATIENCE);
+        match select(std::pin::pin!(self.until_clean()), patience).await {
+            Either::Left((clean, _)) => clean,
+            Either::Right(_) => Err(StoreError::new(
+                StoreErrorKind::Timeout,
+                "the store does not answer: what was held ends by its deadline",
+            )),
+        }
+    }
+
+    async fn until_clean(self: &Arc<Self>) -> Result<(), StoreError> {
         loop {
             let cleaned = self.cleaned.notified();
             {

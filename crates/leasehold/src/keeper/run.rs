@@ -86,7 +86,7 @@ impl Running {
         let (due, next, open) = {
             let mut table = self.keeper.table();
             let due = table.take_due(now);
-            if table.is_idle() && table.handles == 0 && self.jobs.is_empty() {
+            if table.is_idle() && !self.keeper.has_handles() && self.jobs.is_empty() {
                 table.running = false;
                 return None;
             }

@@ -102,8 +102,6 @@ pub(super) struct Table {
     pub(super) unfinished: usize,
     /// Why a cleanup was given up, for whoever waits for all of them.
     pub(super) given_up: Option<StoreError>,
-    /// How many clients and locks there are that could ask for more.
-    pub(super) handles: usize,
     pub(super) running: bool,
     pub(super) closed: bool,
     pub(super) wants_inbox: bool,
@@ -123,7 +121,6 @@ impl Table {
             cleanups: Vec::new(),
             unfinished: 0,
             given_up: None,
-            handles: 0,
             running: false,
             closed: false,
             wants_inbox: false,
