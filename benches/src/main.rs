@@ -1,4 +1,77 @@
-//! Benchmarks of leasehold beside raw Redis scripts and peers.
+//! Benchmarks of leasehold beside the raw scripts of the Redis documentation and beside peers.
+//!
+//! `cargo xtask bench [NAME…]` runs all of them, or those named, against private servers that it
+//! starts. What is compared in one table was measured in one run, in turns.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod alone;
+mod contended;
+mod contender;
+mod file;
+mod measure;
+mod names;
+mod process;
+mod scale;
+mod server;
+mod table;
+
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What a benchmark ends with.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const USAGE: &str = "usage: leasehold-benches [alone|contended|file|names|scale]…";
+
+/// In the order in which they are run.
+const ALL: [&str; 5] = ["alone", "contended", "file", "scale", "names"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        [file::WAIT, url, name] => block_on(file::wait(url, name)),
+        names => run(names),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("leasehold-benches: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(names: &[&str]) -> Outcome {
+    if let Some(wrong) = names.iter().find(|name| !ALL.contains(name)) {
+        return Err(format!("no benchmark {wrong:?}; {USAGE}").into());
+    }
+    raise_file_limit()?;
+    println!("{}\n", process::machine());
+    let names = if names.is_empty() { &ALL } else { names };
+    for name in names {
+        block_on(async {
+            match *name {
+                "alone" => alone::run().await,
+                "contended" => contended::run().await,
+                "file" => file::run().await,
+                "names" => names::run().await,
+                _ => scale::run().await,
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+/// A thousand clients with connections of their own need a few thousand files, and so does the
+/// server, which inherits the limit.
+fn raise_file_limit() -> Outcome {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(())
+}

@@ -6,9 +6,11 @@ use crate::Outcome;
 use crate::command::Run;
 use crate::needs;
 
-/// Runs the benchmarks named, or all of them.
+/// Runs the benchmarks named, or all of them. The command is built too: one of them runs it.
 pub(crate) fn run(root: &Path, names: &[&str]) -> Outcome {
     needs::redis_server()?;
-    let binary = ["run", "--release", "--locked", "--package", "leasehold-benches", "--"];
-    Run::cargo(root, &[&binary, names].concat()).show()
+    let command = ["build", "--release", "--locked", "--package", "leasehold-cli"];
+    Run::cargo(root, &command).show()?;
+    let benches = ["run", "--release", "--locked", "--package", "leasehold-benches", "--"];
+    Run::cargo(root, &[&benches, names].concat()).show()
 }

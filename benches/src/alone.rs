@@ -1,0 +1,127 @@
+//! Acquire and release where nobody waits: leasehold, the raw scripts and rslock, in one runtime,
+//! in turns, each task on a name of its own.
+
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::RedisServer;
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::contender::{Contender, Kind};
+use crate::measure::{Times, number, span};
+use crate::server::{self, Work};
+use crate::table::Table;
+
+/// How many tasks ask at once over one connection.
+const TASKS: [usize; 3] = [1, 64, 1024];
+
+/// How often the contenders take turns, so that a slow moment of the machine hits them all.
+const ROUNDS: usize = 7;
+
+/// How long one turn of one contender takes.
+const TURN: Duration = Duration::from_millis(700);
+
+/// What the turns of one contender gave.
+#[derive(Debug, Default)]
+struct Score {
+    times: Vec<Duration>,
+    /// Pairs per second, turn by turn.
+    rates: Vec<f64>,
+    /// Microseconds inside the server's commands, per pair, turn by turn.
+    inside: Vec<f64>,
+    /// Microseconds of the server's processor, per pair, turn by turn.
+    cpu: Vec<f64>,
+}
+
+/// Prints one table per number of tasks.
+pub(crate) async fn run() -> Outcome {
+    let server = server::start()?;
+    let mut contenders = Vec::new();
+    for kind in Kind::ALL {
+        contenders.push((kind, kind.connect(&server.url()).await?));
+    }
+    for tasks in TASKS {
+        let mut scores: Vec<Score> = Kind::ALL.iter().map(|_| Score::default()).collect();
+        // One turn each to warm up, not counted.
+        for turn in 0..=ROUNDS {
+            for ((_, contender), score) in contenders.iter().zip(&mut scores) {
+                let measured = one_turn(&server, contender, tasks).await?;
+                if turn > 0 {
+                    score.add(measured);
+                }
+            }
+        }
+        print(tasks, scores);
+    }
+    Ok(())
+}
+
+async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> Outcome<Score> {
+    let before = Work::of(server)?;
+    let begin = Instant::now();
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let contender = contender.clone();
+        running.spawn(async move {
+            let name = format!("alone/{task}");
+            let mut times = Vec::new();
+            while begin.elapsed() < TURN {
+                let asked = Instant::now();
+                contender.pair(&name, || ()).await?;
+                times.push(asked.elapsed());
+            }
+            Outcome::Ok(times)
+        });
+    }
+    let mut score = Score::default();
+    while let Some(times) = running.join_next().await {
+        score.times.extend(times??);
+    }
+    let took = begin.elapsed();
+    let done = Work::of(server)?.since(before);
+    let pairs = score.times.len() as f64;
+    score.rates.push(pairs / took.as_secs_f64());
+    score.inside.push(done.inside.as_secs_f64() * 1e6 / pairs);
+    score.cpu.push(done.cpu.as_secs_f64() * 1e6 / pairs);
+    Ok(score)
+}
+
+impl Score {
+    fn add(&mut self, other: Self) {
+        self.times.extend(other.times);
+        self.rates.extend(other.rates);
+        self.inside.extend(other.inside);
+        self.cpu.extend(other.cpu);
+    }
+}
+
+fn print(tasks: usize, scores: Vec<Score>) {
+    let title = format!("Alone: acquire + release, {tasks} tasks on names of their own");
+    let heads =
+        ["", "pairs/s", "median", "p99", "median ÷ raw", "server µs/pair", "server CPU µs/pair"];
+    let mut table = Table::new(&title, &heads);
+    let scores: Vec<(Kind, Times, Score)> = Kind::ALL
+        .into_iter()
+        .zip(scores)
+        .map(|(kind, mut score)| (kind, Times::new(std::mem::take(&mut score.times)), score))
+        .collect();
+    let raw = scores.iter().find(|(kind, ..)| *kind == Kind::Raw);
+    let raw = raw.map_or(Duration::ZERO, |(_, times, _)| times.median());
+    for (kind, times, score) in scores {
+        table.row([
+            kind.name().to_owned(),
+            number(middle(score.rates)),
+            span(times.median()),
+            span(times.quantile(0.99)),
+            format!("{:.2}", times.median().as_secs_f64() / raw.as_secs_f64()),
+            number(middle(score.inside)),
+            number(middle(score.cpu)),
+        ]);
+    }
+    println!("{table}");
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,129 @@
+//! Ten thousand of something in one process, while nothing changes: what it costs to wait and to
+//! hold.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Guard};
+use leasehold_testkit::RedisServer;
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::measure::number;
+use crate::process;
+use crate::server::{self, Done, Work};
+use crate::table::Table;
+
+/// How many.
+const MANY: usize = 10_000;
+
+/// How long nothing changes: with leases of 30 s, renewed every 10 s, each is renewed twice.
+const IDLE: Duration = Duration::from_secs(20);
+
+/// Prints one table.
+pub(crate) async fn run() -> Outcome {
+    let heads = [
+        "",
+        "memory each, client",
+        "memory each, server",
+        "calls/s idle",
+        "server CPU idle",
+        "client CPU idle",
+    ];
+    let mut table = Table::new(&format!("Scale: {MANY} in one process"), &heads);
+    table.row(waiters().await?.cells("waiters on one name"));
+    table.row(held().await?.cells("held names"));
+    println!("{table}");
+    Ok(())
+}
+
+/// What a crowd costs.
+struct Cost {
+    /// Bytes of this process that the crowd took, and of the server.
+    client_bytes: u64,
+    server_bytes: i64,
+    idle: Idle,
+}
+
+async fn waiters() -> Outcome<Cost> {
+    let server = server::start()?;
+    let holder = Client::connect(server.url()).await?;
+    let client = Client::connect(server.url()).await?;
+    let guard = holder.mutex("scale").acquire().await?;
+    let (before, memory) = (Work::of(&server)?, process::memory()?);
+    let mut waiting = JoinSet::new();
+    for _ in 0..MANY {
+        let lock = client.mutex("scale");
+        waiting.spawn(async move { lock.acquire().await });
+    }
+    while holder.admin().inspect(&guard.name().clone()).await?.waiting < MANY as u32 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let client_bytes = process::memory()?.saturating_sub(memory);
+    let server_bytes = Work::of(&server)?.since(before).grown;
+    let cost = Cost { client_bytes, server_bytes, idle: Idle::watch(&server).await? };
+    waiting.shutdown().await;
+    guard.release().await?;
+    client.close().await?;
+    Ok(cost)
+}
+
+async fn held() -> Outcome<Cost> {
+    let server = server::start()?;
+    let client = Client::connect(server.url()).await?;
+    client.mutex("first").acquire().await?.release().await?;
+    let (before, memory) = (Work::of(&server)?, process::memory()?);
+    let mut acquiring = JoinSet::new();
+    for at in 0..MANY {
+        let lock = client.mutex(format!("scale/{at}"));
+        acquiring.spawn(async move { lock.acquire().await });
+    }
+    let mut guards: Vec<Guard> = Vec::with_capacity(MANY);
+    while let Some(guard) = acquiring.join_next().await {
+        guards.push(guard??);
+    }
+    let client_bytes = process::memory()?.saturating_sub(memory);
+    let server_bytes = Work::of(&server)?.since(before).grown;
+    let idle = Idle::watch(&server).await?;
+    let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+    if lost > 0 {
+        return Err(format!("{lost} of {MANY} leases were lost while nothing happened").into());
+    }
+    drop(guards);
+    client.close().await?;
+    Ok(Cost { client_bytes, server_bytes, idle })
+}
+
+/// What happens while nothing happens.
+struct Idle {
+    done: Done,
+    client_cpu: Duration,
+    took: Duration,
+}
+
+impl Idle {
+    async fn watch(server: &RedisServer) -> Outcome<Self> {
+        let me = std::process::id();
+        let (before, cpu, begin) = (Work::of(server)?, process::cpu(me)?, Instant::now());
+        tokio::time::sleep(IDLE).await;
+        let (done, client_cpu) = (Work::of(server)?.since(before), process::cpu(me)? - cpu);
+        Ok(Self { done, client_cpu, took: begin.elapsed() })
+    }
+
+    fn percent(&self, cpu: Duration) -> String {
+        format!("{:.2} %", cpu.as_secs_f64() * 100.0 / self.took.as_secs_f64())
+    }
+}
+
+impl Cost {
+    fn cells(&self, what: &str) -> [String; 6] {
+        let each = |bytes: f64| format!("{:.0} B", bytes / MANY as f64);
+        [
+            what.to_owned(),
+            each(self.client_bytes as f64),
+            each(self.server_bytes as f64),
+            number(self.idle.done.calls as f64 / self.idle.took.as_secs_f64()),
+            self.idle.percent(self.idle.done.cpu),
+            self.idle.percent(self.idle.client_cpu),
+        ]
+    }
+}

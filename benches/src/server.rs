@@ -1,0 +1,72 @@
+//! What a Redis server says of its work.
+
+use std::time::Duration;
+
+use leasehold_testkit::RedisServer;
+
+use crate::Outcome;
+
+/// Starts a private server without persistence that takes thousands of clients.
+pub(crate) fn start() -> Outcome<RedisServer> {
+    Ok(RedisServer::options().line("maxclients 15000").start()?)
+}
+
+/// What a server had done at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Scripts called by clients.
+    scripts: u64,
+    /// `SET` called by clients.
+    sets: u64,
+    /// Time spent in both, with what scripts call.
+    inside: Duration,
+    /// Processor time of the server.
+    cpu: Duration,
+    /// Bytes it has allocated.
+    pub(crate) memory: u64,
+}
+
+/// The work between two moments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// Calls: scripts, and `SET` for the raw pair and its kind.
+    pub(crate) calls: u64,
+    /// Time spent in them.
+    pub(crate) inside: Duration,
+    /// Processor time, with all reading and writing of sockets.
+    pub(crate) cpu: Duration,
+    /// How many bytes it has grown by.
+    pub(crate) grown: i64,
+}
+
+impl Work {
+    /// Asks a server.
+    pub(crate) fn of(server: &RedisServer) -> Outcome<Self> {
+        let (scripts, script_us) = server.command_stats("evalsha")?;
+        let (sets, set_us) = server.command_stats("set")?;
+        let (cpu, memory) = (server.info("cpu")?, server.info("memory")?);
+        let seconds = field(&cpu, "used_cpu_sys")? + field(&cpu, "used_cpu_user")?;
+        Ok(Self {
+            scripts,
+            sets,
+            inside: Duration::from_micros(script_us + set_us),
+            cpu: Duration::from_secs_f64(seconds),
+            memory: field(&memory, "used_memory")? as u64,
+        })
+    }
+
+    /// What was done since then.
+    pub(crate) fn since(self, then: Self) -> Done {
+        Done {
+            calls: (self.scripts - then.scripts) + (self.sets - then.sets),
+            inside: self.inside.saturating_sub(then.inside),
+            cpu: self.cpu.saturating_sub(then.cpu),
+            grown: self.memory as i64 - then.memory as i64,
+        }
+    }
+}
+
+fn field(info: &str, name: &str) -> Outcome<f64> {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    Ok(value.ok_or_else(|| format!("INFO has no {name}"))?.trim().parse()?)
+}
