@@ -144,7 +144,7 @@ mod tests {
         }
 
         #[test]
-        fn whole_seconds_from_ten_on_survive_being_shown_up_to_their_second_unit(s in 10_u64..3600) {
+        fn whole_seconds_from_ten_on_survive_being_shown_with_two_units(s in 10_u64..3600) {
             let span = Duration::from_secs(s);
             prop_assert_eq!(parse_duration(&show_duration(span)), Ok(span));
         }
