@@ -12,6 +12,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold::store::Redis;
 use redis::{Cmd, Connection, FromRedisValue, RedisResult, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -71,6 +72,13 @@ impl RedisOptions {
     #[must_use]
     pub fn user(self, rules: &str) -> Self {
         self.line(format!("user {rules}"))
+    }
+
+    /// Adds the user `holder`, password `secret`, with the rights that the documentation of the
+    /// Redis store says a holder needs.
+    #[must_use]
+    pub fn holder(self) -> Self {
+        self.user(&format!("holder on >secret {}", Redis::HOLDER_RIGHTS))
     }
 
     /// Serves TLS on the port, with [`RedisServer::certificates`]; `clients` says whether a client
@@ -154,6 +162,11 @@ impl RedisServer {
     /// The store URL with a user and a password in it.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         self.url().replacen("://", &format!("://{user}:{password}@"), 1)
+    }
+
+    /// The store URL for the user of [`RedisOptions::holder`].
+    pub fn holder_url(&self) -> String {
+        self.url_as("holder", "secret")
     }
 
     /// The store URL of the server's unix socket.

@@ -16,9 +16,14 @@ const MAX_QUOTE: usize = 200;
 pub(super) fn refused(server: &str, reply: &ServerError) -> StoreError {
     let details = quote(reply.details().unwrap_or_default());
     let (kind, words) = match reply.code() {
+        "ARGUMENT" => (StoreErrorKind::Unsupported, format!("a number is out of range: {details}")),
         "BUSY" => (
             StoreErrorKind::Unreachable,
             "it is busy with somebody's long script: wait, or end that with SCRIPT KILL".to_owned(),
+        ),
+        "CORRUPT" => (
+            StoreErrorKind::Corrupt,
+            format!("{details}: look at its key, and delete that to mend it"),
         ),
         "DENIED" => (StoreErrorKind::Denied, format!("it refuses this machine: {details}")),
         "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN" => (
@@ -72,7 +77,7 @@ pub(super) fn refused(server: &str, reply: &ServerError) -> StoreError {
 /// Refusals that share the code `ERR` and differ in their words.
 fn refused_by_words(server: &str, details: &str) -> StoreError {
     let (kind, words) = if details.starts_with("max number of clients") {
-        (StoreErrorKind::Full, "it has as many clients as it takes: raise maxclients")
+        (StoreErrorKind::Unreachable, "it has as many clients as it takes: raise maxclients")
     } else if details.starts_with("DB index") || details.starts_with("invalid DB") {
         (StoreErrorKind::Unsupported, "it has no database of that number")
     } else if details.starts_with("unknown command") {
@@ -158,8 +163,11 @@ pub(super) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError
         (StoreErrorKind::Denied, words.to_owned())
     } else if tls {
         (StoreErrorKind::Unreachable, format!("no greeting: {}", quote(&text)))
-    } else {
+    } else if error.kind() == ErrorKind::Parse {
         let words = "it does not answer as Redis does: if it is a TLS port, use rediss://";
+        (StoreErrorKind::Unreachable, words.to_owned())
+    } else {
+        let words = "it closed the connection at once: if it is a TLS port, use rediss://";
         (StoreErrorKind::Unreachable, words.to_owned())
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
@@ -201,7 +209,7 @@ mod tests {
             ("BUSY Redis is busy running a script.", Unreachable),
             ("CLUSTERDOWN Hash slot not served", Unsupported),
             ("ERR DB index is out of range", Unsupported),
-            ("ERR max number of clients reached", Full),
+            ("ERR max number of clients reached", Unreachable),
             ("ERR unknown command 'EVALSHA'", Version),
             ("LOADING Redis is loading the dataset in memory", Unreachable),
             ("MASTERDOWN Link with MASTER is down", Unreachable),

@@ -29,18 +29,6 @@ use self::url::Settings;
 use self::wire::{Call, Layout};
 use super::{Capabilities, Inbox, Store};
 
-/// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and a
-/// password. With a `prefix=` of one's own, both patterns begin with it; with a database in the
-/// URL, `+select` comes on top.
-pub const HOLDER_RIGHTS: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all +evalsha \
-     +script|load +time +hget +hmget +hset +hdel +hlen +hexists +exists +del +pexpire +pexpireat \
-     +pttl +publish +subscribe +ping +info";
-
-/// The rights that an operator needs to list, show and revoke, as [`HOLDER_RIGHTS`].
-pub const OPERATOR_RIGHTS: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all +evalsha \
-     +script|load +time +hget +hmget +hset +hdel +hlen +hexists +exists +del +pexpire +pexpireat \
-     +pttl +publish +subscribe +ping +info +scan";
-
 /// One Redis or Valkey primary.
 ///
 /// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
@@ -70,12 +58,11 @@ pub const OPERATOR_RIGHTS: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@a
 /// # Rights
 ///
 /// The least that suffices, for a program that holds locks and for an operator who looks at them
-/// ([`HOLDER_RIGHTS`], [`OPERATOR_RIGHTS`]):
+/// ([`Redis::HOLDER_RIGHTS`], [`Redis::OPERATOR_RIGHTS`]):
 ///
 /// ```text
 /// ACL SETUSER holder on >PASSWORD resetkeys ~lh:* resetchannels &lh:inbox:* -@all +evalsha
-///     +script|load +time +hget +hmget +hset +hdel +hlen +hexists +exists +del +pexpire +pexpireat
-///     +pttl +publish +subscribe +ping +info
+///     +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe +ping +info
 /// ACL SETUSER operator on >PASSWORD (the same) +scan
 /// ```
 ///
@@ -105,6 +92,16 @@ impl fmt::Debug for Redis {
 }
 
 impl Redis {
+    /// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and
+    /// a password. With a `prefix=` of one's own, both patterns begin with it; with a database in
+    /// the URL, `+select` comes on top.
+    pub const HOLDER_RIGHTS: &'static str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
+        +evalsha +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe \
+        +ping +info";
+
+    /// The rights that an operator needs on top, to list what is held.
+    pub const OPERATOR_RIGHTS: &'static str = "+scan";
+
     /// Connects to the server that a URL names, and looks at what it is.
     ///
     /// # Errors
