@@ -1,5 +1,6 @@
 //! The entry point.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use leasehold_core::{
@@ -114,6 +115,12 @@ impl Client {
             Some(Err(reason)) => Err(Error::Lost { name: lease.name, token: lease.token, reason }),
             None => Err(unexpected(&timed.answer.reply).into()),
         }
+    }
+
+    /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is
+    /// open, for a supervisor that outlives this process: see [`Store::lifeline`].
+    pub fn lifeline(&self) -> Option<OwnedFd> {
+        self.engine.keeper.contact.store.lifeline()
     }
 
     /// Gives back all that this client holds, ends its waiters with [`Error::Closed`], and waits

@@ -31,5 +31,5 @@ pub use self::semaphore::Semaphore;
 pub use leasehold_core::{
     ClientId, Clock, Error, Facts, FakeClock, FencingToken, HoldState, Holder, HolderId, Instant,
     Invalid, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal, Result, Status, StoreError,
-    StoreErrorKind, Waiter,
+    StoreErrorKind, Waiter, parse_duration, show_duration,
 };
