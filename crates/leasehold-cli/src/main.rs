@@ -1,2 +1,68 @@
-//! The command.
-fn main() {}
+//! The command `leasehold`: runs programs under a lock, and shows who holds what.
+#![forbid(unsafe_code)]
+
+mod args;
+mod documents;
+mod guarded;
+mod guardian;
+mod hold;
+mod list;
+mod program;
+mod report;
+mod revoke;
+mod run;
+mod session;
+mod show;
+mod signals;
+mod status_line;
+mod store_choice;
+mod table;
+mod terminal;
+mod usage;
+mod whereabouts;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use crate::args::Command;
+use crate::guardian::exec;
+use crate::report::{Failure, Outcome, STORE, Voice};
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mode = arguments.get(1).and_then(|mode| mode.to_str());
+    let (voice, outcome) = match mode {
+        Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
+        Some(exec::MODE) => (Voice::usual(), exec::main(&arguments[2..])),
+        Some(_) | None => match usage::parse(&arguments) {
+            Ok(command) => (command.voice(), execute(&command)),
+            Err(ended) => (ended.voice, ended.outcome),
+        },
+    };
+    let exit = outcome.unwrap_or_else(|failure| {
+        voice.say(&failure.message);
+        failure.exit
+    });
+    ExitCode::from(exit)
+}
+
+fn execute(command: &Command) -> Outcome {
+    match command {
+        Command::Completions { shell } => documents::completions(*shell),
+        Command::Hold(args) => hold::hold(args),
+        Command::Ls(args) => list::list(args),
+        Command::Man { command } => documents::man(command.as_deref()),
+        Command::Revoke(args) => revoke::revoke(args),
+        Command::Run(args) => run::run(args),
+        Command::Show(args) => show::show(args),
+        Command::Where(args) => whereabouts::print_choice(args),
+    }
+}
+
+/// What every command that talks to a store runs on: one thread, because the keeper has its own.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))
+}

@@ -1,0 +1,301 @@
+//! The command line: one definition for parsing, `--help`, completions and the man page.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use leasehold::{FencingToken, LockName, Mode};
+
+use crate::report::Voice;
+
+/// Runs programs under a lock that holds across processes and machines.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leasehold",
+    version,
+    about = "Runs programs under a lock that holds across processes and machines",
+    after_help = EXAMPLES,
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold run nightly-report -n -- ./report.sh      skip it if another machine is on it
+  leasehold run deploy --wait 10m -- ./deploy.sh      wait at most ten minutes
+  leasehold run gpu --permits 1/4 -- ./train.py       at most four at a time
+  leasehold ls                                        what is held, by whom, and who waits
+
+Every machine that shall exclude the others needs the same store:
+  export LEASEHOLD_STORE=redis://10.0.0.5/0
+Without one, locks are kept in a file and hold on this machine only (see `leasehold where`).";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  leasehold run backup -- tar czf /backup/home.tgz /home
+  leasehold run nightly-report --no-wait -E 0 -- ./report.sh    busy counts as success
+  leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone
+  leasehold run migrate --ttl 10s -v -- sh -c 'echo \"token $LEASEHOLD_TOKEN\"'
+
+Exit code: that of CMD; 128 + n if signal n ended it; 75 busy or timed out (see -E); 76 the lease
+was lost; 69 trouble with the store; 126 CMD cannot be executed; 127 CMD is not found; 2 usage.
+
+CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER. The lease covers CMD and every
+process in its group: what CMD leaves behind is ended before the lock is released, so start what
+shall stay with `setsid`.";
+
+const HOLD_EXAMPLES: &str = "\
+Examples:
+  coproc leasehold hold deploy              # in bash: lets go when the script ends
+  read -r held <&\"${COPROC[0]}\"             # {\"name\":\"deploy\",\"token\":\"…\",…}
+
+Exit code: 0 let go as asked; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with
+the store; 2 usage.";
+
+/// What the command does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Prints a script that completes this command in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
+    /// lets go when stdin ends or a signal comes
+    #[command(after_help = HOLD_EXAMPLES)]
+    Hold(Hold),
+    /// Lists the locks that are held or awaited
+    Ls(List),
+    /// Prints a manual page (roff)
+    Man {
+        /// The page of one command
+        command: Option<String>,
+    },
+    /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
+    /// not hold the lock
+    Revoke(Revoke),
+    /// Runs a command while holding a lock
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Shows who holds a lock and who waits for it; exit code 1 if it is free
+    Show(Show),
+    /// Prints which store is used, and why
+    Where(Where),
+}
+
+impl Command {
+    /// How much this command says.
+    pub(crate) fn voice(&self) -> Voice {
+        match self {
+            Self::Completions { .. } | Self::Man { .. } => Voice::usual(),
+            Self::Hold(args) => args.lock.voice.into(),
+            Self::Ls(args) => args.output.voice.into(),
+            Self::Revoke(args) => args.voice.into(),
+            Self::Run(args) => args.lock.voice.into(),
+            Self::Show(args) => args.output.voice.into(),
+            Self::Where(args) => args.output.voice.into(),
+        }
+    }
+}
+
+/// Options of everything that talks to a store.
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgs {
+    /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH or
+    /// file:PATH; else $LEASEHOLD_STORE, else the configuration
+    #[arg(short, long, value_name = "URL", help_heading = "Store")]
+    pub(crate) store: Option<String>,
+}
+
+/// How much is said on stderr.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct VoiceArgs {
+    /// Says nothing on stderr; the exit code tells
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Says how long it waited, the token, and how long it held
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// What is taken, and for how long it is waited.
+#[derive(Args, Debug)]
+pub(crate) struct LockArgs {
+    /// The name of the lock: 1 to 512 bytes
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How long the lease lives unless it is renewed, which happens every third of it; so long a
+    /// crashed holder blocks the others on a server
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    /// Waits at most so long, instead of for ever
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Does not wait: if the lock is busy, ends with exit code 75
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// Shares the lock with other --shared holders; excludes the others
+    #[arg(long, conflicts_with = "permits")]
+    pub(crate) shared: bool,
+    /// Takes K of N permits, as in 1/4; everybody must say the same N
+    #[arg(long, value_name = "K/N", value_parser = permits)]
+    pub(crate) permits: Option<Mode>,
+    /// Shown to whoever looks who holds the lock
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// Gives the lease up after so long, whatever happens
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) max_hold: Option<Duration>,
+    /// The exit code for busy or timed out
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::report::BUSY)]
+    pub(crate) busy_exit: u8,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    /// What happens to CMD when the lease is lost
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Term)]
+    pub(crate) on_lost: OnLost,
+    /// Time between TERM and KILL; by default 5s or a quarter of the ttl, whichever is less
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) kill_after: Option<Duration>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What happens to the command when its lease is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+pub(crate) enum OnLost {
+    /// Nothing: it runs on, and others may run beside it
+    Ignore,
+    /// KILL to its process group at once
+    Kill,
+    /// TERM to its process group, and KILL after --kill-after
+    Term,
+}
+
+/// Arguments of `hold`.
+#[derive(Args, Debug)]
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+}
+
+/// How a listing is printed.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct OutputArgs {
+    /// Prints JSON; tokens are strings, because they do not fit a double
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `ls`.
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Only names that begin so
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Also names that nobody holds or awaits, as long as the store remembers them
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Arguments of `show`.
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// The name of the lock
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Arguments of `revoke`.
+#[derive(Args, Debug)]
+pub(crate) struct Revoke {
+    /// The name of the lock
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    /// The token that `show` printed: only that very lease is taken away
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    pub(crate) token: FencingToken,
+    /// Ends the lease now, without waiting for its holder: two may be at work for a while
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `where`.
+#[derive(Args, Debug)]
+pub(crate) struct Where {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+fn name(text: &str) -> Result<LockName, String> {
+    LockName::new(text).map_err(|refusal| refusal.to_string())
+}
+
+fn token(text: &str) -> Result<FencingToken, String> {
+    text.parse().map_err(|refusal: leasehold::Invalid| refusal.to_string())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    leasehold::parse_duration(text).map_err(|refusal| refusal.to_string())
+}
+
+fn permits(text: &str) -> Result<Mode, String> {
+    let number = |digits: &str| digits.parse::<u32>().ok();
+    let mode = text.split_once('/').and_then(|(count, capacity)| {
+        Some(Mode::Permits { count: number(count)?, capacity: number(capacity)? })
+    });
+    let mode = mode.ok_or_else(|| format!("{text:?} is not K/N: write 1/4 for one of four"))?;
+    mode.check().map_err(|refusal| refusal.to_string())?;
+    Ok(mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn permits_are_two_numbers_of_which_the_first_is_not_larger() {
+        assert_eq!(permits("1/4"), Ok(Mode::Permits { count: 1, capacity: 4 }));
+        for wrong in ["", "1", "1/", "/4", "0/4", "5/4", "1/0", "-1/4", "1/4/2", "a/b"] {
+            assert!(permits(wrong).is_err(), "{wrong}");
+        }
+    }
+}

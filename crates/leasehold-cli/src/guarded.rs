@@ -1,0 +1,268 @@
+//! One command under one lease, from the grant to the release.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Clock as _, Error, Guard, LockName, LossReason, Lost, SystemClock, show_duration};
+use rustix::fs::{FileType, fstat};
+use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
+
+use crate::args::{OnLost, Run};
+use crate::guardian::link::Link;
+use crate::guardian::wire::{Begin, How, Order, Report, Why};
+use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice, by_signal};
+use crate::session::Session;
+use crate::signals::signal_name;
+use crate::terminal::Terminal;
+
+/// The command, its guardian, and the lease they run under.
+#[derive(Debug)]
+pub(crate) struct Guarded<'a> {
+    name: &'a LockName,
+    args: &'a Run,
+    session: &'a mut Session,
+    guard: Guard,
+    lost: Lost,
+    link: Link,
+    terminal: Option<Terminal>,
+    /// The command has the terminal from the start. In a pipeline it gets it only when it asks,
+    /// because a pager in our own group, to the right of us, needs it to read its keys.
+    lends_at_once: bool,
+    loss: Option<LossReason>,
+    ending: Option<Why>,
+    how: Option<How>,
+    voice: Voice,
+}
+
+impl<'a> Guarded<'a> {
+    /// Runs the command to its end, and lets go.
+    pub(crate) async fn run(
+        args: &'a Run,
+        kill_after: Duration,
+        session: &'a mut Session,
+        guard: Guard,
+    ) -> Outcome {
+        let held_since = Instant::now();
+        let voice = Voice::from(args.lock.voice);
+        let terminal = Terminal::of_this_process();
+        let lends_at_once =
+            terminal.as_ref().is_some_and(Terminal::is_in_foreground) && !stdout_is_a_pipe();
+        let begin = Begin {
+            until_us: valid_until_us(&guard),
+            kill_after_us: micros(kill_after),
+            on_lost: args.on_lost,
+            lend_terminal: lends_at_once,
+            quiet: voice.quiet,
+        };
+        let variables = [
+            ("LEASEHOLD_NAME", guard.name().to_string()),
+            ("LEASEHOLD_TOKEN", guard.token().to_string()),
+            ("LEASEHOLD_HOLDER", guard.holder().to_string()),
+        ];
+        let lifeline = session.client.lifeline();
+        let link = Link::start(&args.command, &variables, lifeline, begin)
+            .await
+            .map_err(|error| Failure::new(NOT_EXECUTABLE, format!("cannot start: {error}")))?;
+        let mut guarded = Self {
+            name: &args.lock.name,
+            args,
+            session,
+            lost: guard.lost(),
+            guard,
+            link,
+            terminal,
+            lends_at_once,
+            loss: None,
+            ending: None,
+            how: None,
+            voice,
+        };
+        guarded.supervise().await;
+        let name = guarded.name;
+        let outcome = guarded.end().await;
+        voice.detail(format_args!("{name}: held for {}", show_duration(held_since.elapsed())));
+        outcome
+    }
+
+    /// Until the guardian has ended. The loss comes first in every round: a leasehold that was
+    /// stopped for longer than its lease says so before it does anything else.
+    async fn supervise(&mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                reason = &mut self.lost, if self.loss.is_none() => self.note_loss(reason).await,
+                report = self.link.report() => match report {
+                    Some(report) => self.note(report).await,
+                    None => return,
+                },
+                () = self.session.renewed.notified() => {
+                    let until_us = valid_until_us(&self.guard);
+                    self.link.order(Order::Deadline { until_us }).await;
+                }
+                signal = self.session.signals.next() => self.pass_on(signal).await,
+            }
+        }
+    }
+
+    async fn note_loss(&mut self, reason: LossReason) {
+        self.loss = Some(reason);
+        let (name, token) = (self.name, self.guard.token());
+        let what = match (self.args.on_lost, self.how, self.ending) {
+            (_, Some(_), _) => "after its command had ended",
+            (_, None, Some(_)) => return, // said already
+            (OnLost::Ignore, None, None) => "the command runs on, and others may run beside it",
+            (OnLost::Kill, None, None) => "the command is killed",
+            (OnLost::Term, None, None) => "the command is being ended",
+        };
+        self.voice.say(format_args!("{name}: lost the lease with token {token}: {reason}; {what}"));
+        self.link.order(Order::Lost).await;
+    }
+
+    async fn note(&mut self, report: Report) {
+        match report {
+            Report::Started { .. } => {
+                if let Some(terminal) = self.terminal.as_mut().filter(|_| self.lends_at_once) {
+                    terminal.note_lent();
+                }
+            }
+            Report::Stopped { signal } => self.note_stop(signal).await,
+            Report::Ending { why } => self.note_ending(why),
+            Report::Ended { how } => self.how = Some(how),
+        }
+    }
+
+    fn note_ending(&mut self, why: Why) {
+        let name = self.name;
+        match why {
+            // Said where the loss was noticed, or by the guardian itself.
+            Why::Died | Why::Lost => {}
+            Why::LeftBehind => self.voice.say(format_args!(
+                "{name}: the command has ended and left processes behind: they are being ended \
+                 (start with setsid what shall stay)"
+            )),
+            Why::Overdue if self.loss.is_none() => {
+                let left = show_duration(self.guard.validity());
+                self.voice.say(format_args!(
+                    "{name}: the lease ends in {left} and is not renewed: the command is being \
+                     ended"
+                ));
+            }
+            Why::Overdue => {}
+        }
+        if why != Why::LeftBehind {
+            self.ending = Some(why);
+        }
+    }
+
+    /// The command was stopped: by the user at the terminal, or because it wants the terminal.
+    async fn note_stop(&mut self, number: i32) {
+        let signal = Signal::from_named_raw(number);
+        let wants_terminal = matches!(signal, Some(Signal::TTIN | Signal::TTOU));
+        if let (true, Some(terminal), Some(group)) =
+            (wants_terminal, self.terminal.as_mut(), self.link.group())
+            && terminal.is_in_foreground()
+        {
+            terminal.lend(group);
+            self.link.order(Order::Signal { number: Signal::CONT.as_raw() }).await;
+            return;
+        }
+        if !wants_terminal && signal != Some(Signal::TSTP) {
+            return; // somebody stopped the command alone; the lease goes on
+        }
+        let (name, left) = (self.name, show_duration(self.guard.validity()));
+        self.voice.say(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
+        let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
+        self.take_terminal_back();
+        // The shell must see that its job has stopped. What the command's group got from the
+        // terminal would have gone to our whole group, so all of that stops: a script around us,
+        // too. Without a terminal only we were asked to.
+        let _continued = match was_lent {
+            true => kill_current_process_group(Signal::STOP),
+            false => kill_process(getpid(), Signal::STOP),
+        };
+    }
+
+    async fn pass_on(&mut self, signal: Signal) {
+        if let (Signal::CONT, true, Some(terminal), Some(group)) =
+            (signal, self.lends_at_once, self.terminal.as_mut(), self.link.group())
+            && terminal.is_in_foreground()
+        {
+            terminal.lend(group);
+        }
+        self.link.order(Order::Signal { number: signal.as_raw() }).await;
+    }
+
+    fn take_terminal_back(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.take_back();
+        }
+    }
+
+    /// The guardian has ended, and the command with it: lets go and says how it went.
+    async fn end(mut self) -> Outcome {
+        self.take_terminal_back();
+        let (name, voice) = (self.name, self.voice);
+        let how = match self.how {
+            Some(how) => how,
+            None => {
+                self.link.kill_group();
+                voice.say(format_args!("{name}: the guardian of the command died: it was killed"));
+                How::Signaled(Signal::KILL.as_raw())
+            }
+        };
+        let ignores = self.args.on_lost == OnLost::Ignore;
+        let was_lost = self.loss.is_some() || self.ending.is_some();
+        let _reaped = self.link.wait();
+        match self.guard.release().await {
+            Ok(()) => {}
+            Err(Error::Lost { reason, token, .. }) if !was_lost => {
+                voice.say(format_args!(
+                    "{name}: the lease with token {token} was lost before the command ended: \
+                     {reason}"
+                ));
+                if !ignores {
+                    return Ok(LOST);
+                }
+            }
+            Err(Error::Lost { .. }) => {}
+            Err(error) => voice.say(format_args!("could not let go: {error}")),
+        }
+        if was_lost && !ignores {
+            return Ok(LOST);
+        }
+        Ok(exit_code(how, voice))
+    }
+}
+
+/// The command's own exit code; a line if a signal ended it, unless that is what everybody expects
+/// of Ctrl-C and of a closed pipe.
+fn exit_code(how: How, voice: Voice) -> u8 {
+    match how {
+        How::Exited(code) => code,
+        How::Signaled(number) => {
+            match Signal::from_named_raw(number) {
+                Some(Signal::INT | Signal::PIPE) => {}
+                Some(signal) => {
+                    voice.say(format_args!("the command was ended by {}", signal_name(signal)));
+                }
+                None => voice.say(format_args!("the command was ended by signal {number}")),
+            }
+            by_signal(number)
+        }
+    }
+}
+
+/// Until when the lease may be relied on, by the clock that counts suspended time. The clock is
+/// read first: time that passes between the two makes the result earlier, never later.
+fn valid_until_us(guard: &Guard) -> u64 {
+    let now = SystemClock::new().now();
+    micros((now + guard.validity()).since_origin())
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn stdout_is_a_pipe() -> bool {
+    let kind = fstat(std::io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
+}

@@ -1,0 +1,70 @@
+//! The last step before the command: a moment of our own code in the command's process.
+//!
+//! What must be done there (asking the kernel for a death signal, taking the terminal) would
+//! otherwise be done between `fork` and `exec`, where only unsafe code can run. So the guardian
+//! starts this program once more (`@exec`), which does it and then becomes the command.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use rustix::process::{Pid, getpid};
+
+use super::own_program;
+use super::wire::Begin;
+use crate::report::{Failure, NOT_EXECUTABLE, NOT_FOUND, Outcome, Voice};
+use crate::terminal;
+
+/// First argument of this step.
+pub(crate) const MODE: &str = "@exec";
+
+/// Says yes in the arguments of this step, which are positional because nobody types them.
+const YES: &str = "yes";
+
+/// Builds the command line of this step.
+pub(super) fn stage(command: &[OsString], begin: &Begin) -> io::Result<Command> {
+    let mut stage = own_program()?;
+    let flag = |on| if on { YES } else { "no" };
+    stage.args([MODE, &getpid().to_string(), flag(begin.lend_terminal), flag(begin.quiet)]);
+    stage.args(command);
+    Ok(stage)
+}
+
+/// Becomes the command. Returns only if that fails.
+pub(crate) fn main(arguments: &[OsString]) -> Outcome {
+    let [guardian, lend_terminal, quiet, program, arguments @ ..] = arguments else {
+        return Err(Failure::usage("this is started by leasehold itself"));
+    };
+    if lend_terminal == YES {
+        // Without a terminal the command runs all the same, in the background.
+        let _gone = terminal::give_to(getpid());
+    }
+    die_with(guardian)?;
+    let error = Command::new(program).args(arguments).exec();
+    let exit = match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    };
+    let voice = Voice { quiet: quiet == YES, verbose: false };
+    voice.say(format_args!("cannot execute {}: {error}", program.to_string_lossy()));
+    Ok(exit)
+}
+
+/// Asks the kernel to kill the command if its guardian dies: nobody would supervise it then. The
+/// kernel forgets the wish when it executes a program with a set-user-ID bit.
+fn die_with(guardian: &OsString) -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+        let dead = || Failure::new(NOT_EXECUTABLE, "the guardian of the command has died");
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| dead())?;
+        // It may have died before the wish was heard: then somebody else is the parent by now.
+        let expected = guardian.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+        if getppid() != expected {
+            return Err(dead());
+        }
+    }
+    Ok(())
+}

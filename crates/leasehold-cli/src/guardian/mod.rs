@@ -1,0 +1,93 @@
+//! The guardian: the parent of the command, and the only one who supervises it.
+//!
+//! ```text
+//! leasehold run ──(control socket)── guardian ──(parent)── exec ⟶ CMD and its process group
+//!  holds and renews the lease         holds the deadline
+//! ```
+//!
+//! It is this same program, started by itself (`@guardian`), and does nothing but this: when the
+//! deadline comes near and no renewal has moved it, when it is told that the lease is lost, or when
+//! the control socket ends because leasehold died, it ends the whole group: TERM first, KILL in
+//! time. So it works when leasehold is killed with -9, and when it is stopped. Should the guardian
+//! itself be killed, the kernel kills CMD (see [`exec`]) and leasehold the rest of its group.
+//! Only if both are killed in the same instant, what CMD started itself is left behind.
+
+pub(crate) mod exec;
+pub(crate) mod link;
+mod supervisor;
+pub(crate) mod wire;
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::process::Pid;
+use tokio::net::UnixStream;
+
+use self::supervisor::{Supervisor, Watched};
+use self::wire::{Begin, Order};
+use crate::report::{Failure, NOT_EXECUTABLE, Outcome};
+
+/// First argument of the guardian. No lock, option or file name of the command line can be
+/// mistaken for it, because only a subcommand can stand there.
+pub(crate) const MODE: &str = "@guardian";
+
+/// Runs the guardian: the rest of the command line is CMD.
+pub(crate) fn main(command: &[OsString]) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failed("cannot start", &error))?;
+    runtime.block_on(guard(command)).map_err(|error| failed("failed", &error))?;
+    Ok(0)
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(NOT_EXECUTABLE, format!("the guardian of the command {what}: {error}"))
+}
+
+async fn guard(command: &[OsString]) -> std::io::Result<()> {
+    let (control, rights) = wire::receive_rights()?;
+    let control = UnixStream::from_std(control)?;
+    let (orders, reports) = control.into_split();
+    let mut orders = wire::incoming(orders);
+    let Some(Order::Begin(begin)) = wire::receive(&mut orders).await else {
+        return Ok(()); // leasehold died before it could say what to do
+    };
+    become_reaper()?;
+    // Children may end as soon as they are there, so watch before the first is started.
+    let watched = Watched::new(orders)?;
+    let leader = start(command, &begin, rights.stdin)?;
+    // The command has them now. Held here too, a pipe would not end when the command closes it.
+    wire::forget_stdio()?;
+    Supervisor::new(leader, &begin, reports).run(watched).await;
+    // Only now: a store that knows its clients by an open file must not think that this one has
+    // died while the command is still being ended.
+    drop(rights.lifeline);
+    Ok(())
+}
+
+/// Orphans of the command become children of the guardian, so that it notices their end.
+fn become_reaper() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    Ok(())
+}
+
+fn start(command: &[OsString], begin: &Begin, stdin: OwnedFd) -> std::io::Result<Pid> {
+    use std::os::unix::process::CommandExt as _;
+
+    let child = exec::stage(command, begin)?.stdin(Stdio::from(stdin)).process_group(0).spawn()?;
+    Ok(Pid::from_child(&child))
+}
+
+/// This program, even if its file was replaced or removed since it was started.
+pub(crate) fn own_program() -> std::io::Result<Command> {
+    let program = match cfg!(target_os = "linux") {
+        true => "/proc/self/exe".into(),
+        false => std::env::current_exe()?,
+    };
+    let mut command = Command::new(program);
+    std::os::unix::process::CommandExt::arg0(&mut command, "leasehold");
+    Ok(command)
+}

@@ -1,0 +1,160 @@
+//! What leasehold and its guardian tell each other: lines of JSON over a socket, and before the
+//! first line the file descriptors that the guardian needs.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::cmsg_space;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::args::OnLost;
+
+/// What the guardian is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// The first order: start the command.
+    Begin(Begin),
+    /// The lease is valid until then, by the clock that counts suspended time.
+    Deadline { until_us: u64 },
+    /// The lease is lost: end the command.
+    Lost,
+    /// Send this signal to the command's group.
+    Signal { number: i32 },
+}
+
+/// How to guard.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    pub(crate) until_us: u64,
+    pub(crate) kill_after_us: u64,
+    pub(crate) on_lost: OnLost,
+    /// The command shall have the terminal from its first line on.
+    pub(crate) lend_terminal: bool,
+    pub(crate) quiet: bool,
+}
+
+/// What the guardian tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// It runs, as the leader of this process group.
+    Started { group: i32 },
+    /// It was stopped by this signal.
+    Stopped { signal: i32 },
+    /// The group is being ended.
+    Ending { why: Why },
+    /// It ended, and nothing of its group is left.
+    Ended { how: How },
+}
+
+/// Why the guardian ends the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Why {
+    /// Leasehold has died.
+    Died,
+    /// The command ended and left processes of its group behind.
+    LeftBehind,
+    /// It was told so.
+    Lost,
+    /// The lease was not renewed in time.
+    Overdue,
+}
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum How {
+    /// With this exit code.
+    Exited(u8),
+    /// By this signal.
+    Signaled(i32),
+}
+
+/// Lines from the other side.
+pub(crate) type Incoming = Lines<BufReader<OwnedReadHalf>>;
+
+/// Reads lines from one side of the socket.
+pub(crate) fn incoming(from: OwnedReadHalf) -> Incoming {
+    BufReader::new(from).lines()
+}
+
+/// Reads one line; `None` when the other side has died, perhaps in the middle of a line.
+///
+/// # Cancel safety
+///
+/// Dropping the future loses nothing.
+pub(crate) async fn receive<T: DeserializeOwned>(from: &mut Incoming) -> Option<T> {
+    let line = from.next_line().await.ok()??;
+    serde_json::from_str(&line).ok()
+}
+
+/// Writes one line.
+pub(crate) async fn send<T: Serialize>(to: &mut OwnedWriteHalf, message: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    to.write_all(&line).await
+}
+
+/// What the guardian is handed besides the control socket.
+#[derive(Debug)]
+pub(crate) struct Rights {
+    /// The command's stdin: the guardian's own is the control socket.
+    pub(crate) stdin: OwnedFd,
+    /// Open as long as leasehold or the guardian lives, if the store wants to know that.
+    pub(crate) lifeline: Option<OwnedFd>,
+}
+
+/// Hands the guardian its descriptors: one byte, and they travel with it.
+pub(crate) fn send_rights(
+    control: &UnixStream,
+    stdin: BorrowedFd<'_>,
+    lifeline: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(stdin).chain(lifeline).collect();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(control, &[IoSlice::new(b"\n")], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
+/// The guardian's side: its control socket, which is its stdin, and the descriptors.
+pub(crate) fn receive_rights() -> io::Result<(UnixStream, Rights)> {
+    let control = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let buffers = &mut [IoSliceMut::new(&mut byte)];
+    recvmsg(&control, buffers, &mut ancillary, RecvFlags::empty())?;
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    for descriptor in &descriptors {
+        // The command must inherit neither: it would keep the lifeline as long as it likes.
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    }
+    let mut descriptors = descriptors.into_iter();
+    let stdin = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+    control.set_nonblocking(true)?;
+    Ok((control, Rights { stdin, lifeline: descriptors.next() }))
+}
+
+/// Lets go of stdin and stdout, which are the command's alone.
+pub(crate) fn forget_stdio() -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(nothing.as_fd())?;
+    rustix::stdio::dup2_stdout(nothing.as_fd())?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! `leasehold hold`: a lease without a command, for scripts.
+
+use std::io::Read as _;
+
+use leasehold::{FencingToken, Guard, HolderId, LockName, show_duration};
+use rustix::process::Signal;
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use crate::args::Hold;
+use crate::report::{Failure, LOST, Outcome, Voice, print_json};
+use crate::session::{Session, lease_options};
+use crate::terminal::refuse_to_stop_for_input;
+use crate::{runtime, store_choice};
+
+/// The line that is printed once the lock is held.
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a LockName,
+    token: FencingToken,
+    holder: HolderId,
+    ttl_seconds: f64,
+}
+
+/// Holds a lock until stdin ends, a signal comes or the lease is lost.
+pub(crate) fn hold(args: &Hold) -> Outcome {
+    let voice = Voice::from(args.lock.voice);
+    let options = lease_options(&args.lock)?;
+    let choice = store_choice::choose(args.lock.store.store.as_deref())?;
+    runtime()?.block_on(async {
+        let mut session = Session::open(&choice, voice).await?;
+        let outcome = match session.acquire(&args.lock, options).await {
+            Ok(guard) => until_asked(args, &mut session, guard, voice).await,
+            Err(failure) => Err(failure),
+        };
+        session.close().await;
+        outcome
+    })
+}
+
+async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Voice) -> Outcome {
+    let since = std::time::Instant::now();
+    let line = Line {
+        name: guard.name(),
+        token: guard.token(),
+        holder: guard.holder(),
+        ttl_seconds: args.lock.ttl.as_secs_f64(),
+    };
+    print_json(&line)?;
+    tokio::select! {
+        biased;
+        _ = guard.lost() => {}
+        () = asked_to_end(session) => {}
+    }
+    let name = guard.name().clone();
+    let released = guard.release().await;
+    voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
+    match released {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            let failure = Failure::from(error);
+            // What was held until the end was held, even if the store could not be told.
+            if failure.exit == LOST {
+                Err(failure)
+            } else {
+                voice.say(failure.message);
+                Ok(0)
+            }
+        }
+    }
+}
+
+async fn asked_to_end(session: &mut Session) {
+    let stdin = end_of_stdin();
+    let signal = async {
+        loop {
+            if let Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM =
+                session.signals.next().await
+            {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = stdin => {}
+        () = signal => {}
+    }
+}
+
+/// Completes when stdin has ended. A stdin that cannot be read, such as the terminal in the
+/// background, does not end.
+async fn end_of_stdin() {
+    let (sender, receiver) = oneshot::channel();
+    // Not joined: a read from a terminal cannot be called back, and the process ends with it.
+    std::thread::spawn(move || {
+        let mut dropped = [0; 4096];
+        if refuse_to_stop_for_input().is_err() {
+            return;
+        }
+        loop {
+            match std::io::stdin().read(&mut dropped) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => std::thread::park(),
+            }
+        }
+        let _nobody_waits = sender.send(());
+    });
+    if receiver.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

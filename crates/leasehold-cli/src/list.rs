@@ -1,0 +1,76 @@
+//! `leasehold ls`: the locks that are held or awaited.
+
+use std::sync::Arc;
+
+use leasehold::{LockName, Status, show_duration};
+use tokio::sync::Notify;
+
+use crate::args::List;
+use crate::report::{Failure, Outcome, Voice, print, print_json};
+use crate::session::connect;
+use crate::show::StatusView;
+use crate::table::table;
+use crate::{runtime, store_choice};
+
+/// Most names that are listed: 10 000, each one request. Whoever has more gives a prefix.
+const LIMIT: u32 = 10_000;
+
+/// Lists the locks of the store, by name.
+pub(crate) fn list(args: &List) -> Outcome {
+    let voice = Voice::from(args.output.voice);
+    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let mut locks = runtime()?.block_on(async {
+        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let admin = client.admin();
+        let names = match args.all {
+            true => admin.list_all(&args.prefix, LIMIT).await?,
+            false => admin.list(&args.prefix, LIMIT).await?,
+        };
+        let mut locks = Vec::with_capacity(names.len());
+        for name in names {
+            let status = admin.inspect(&name).await?;
+            locks.push((name, status));
+        }
+        client.close().await?;
+        Ok::<_, Failure>(locks)
+    })?;
+    if locks.len() == LIMIT as usize {
+        voice.say(format_args!("only the first {LIMIT} names were found: give a prefix"));
+    }
+    // What was let go between the two requests is idle by now.
+    locks.retain(|(_, status)| args.all || !status.holders.is_empty() || status.waiting > 0);
+    locks.sort_by(|(one, _), (other, _)| one.cmp(other));
+    if args.output.json {
+        let views = locks.iter().map(|(name, status)| StatusView::new(name, status));
+        print_json(&views.collect::<Vec<_>>())?;
+    } else if locks.is_empty() {
+        let what = if args.all { "no lock is remembered" } else { "no lock is held or awaited" };
+        voice.say(what);
+    } else {
+        let rows: Vec<_> = locks.iter().map(|(name, status)| row(name, status)).collect();
+        print(table(["NAME", "HOLDER", "HELD", "LEFT", "TOKEN", "WAITING", "LABEL"], &rows))?;
+    }
+    Ok(0)
+}
+
+fn row(name: &LockName, status: &Status) -> [String; 7] {
+    let waiting = status.waiting.to_string();
+    let Some(first) = status.holders.first() else {
+        let token = status.last_token.map(|token| format!("({token})")).unwrap_or_default();
+        let free = "-".to_owned();
+        return [name.to_string(), free.clone(), free.clone(), free, token, waiting, String::new()];
+    };
+    let others = match status.holders.len() - 1 {
+        0 => String::new(),
+        others => format!(" +{others}"),
+    };
+    [
+        name.to_string(),
+        format!("{}:{}{others}", first.facts.host, first.facts.pid),
+        show_duration(first.held_for),
+        show_duration(first.ttl_left),
+        first.token.to_string(),
+        waiting,
+        first.facts.label.clone().unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,157 @@
+//! What the command says of itself, and its exit codes: the one place for both.
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+use leasehold::Error;
+use serde::Serialize;
+
+use crate::args::VoiceArgs;
+
+/// `show` of a free lock, `revoke` of a token that holds nothing: the answer is no.
+pub(crate) const NO: u8 = 1;
+/// The command line, the environment or a configuration file is wrong.
+pub(crate) const USAGE: u8 = 2;
+/// Any trouble with the store (`EX_UNAVAILABLE` of sysexits.h).
+pub(crate) const STORE: u8 = 69;
+/// Busy, or still busy after `--wait` (`EX_TEMPFAIL`: try again later).
+pub(crate) const BUSY: u8 = 75;
+/// The lease was lost (`EX_PROTOCOL`, which nothing else here uses).
+pub(crate) const LOST: u8 = 76;
+/// CMD exists and cannot be executed, as in every shell.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// CMD does not exist, as in every shell.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The exit code for the end by a signal, as in every shell.
+pub(crate) fn by_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// Why the command ends without having done what it was asked to.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: u8,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: u8, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let exit = match &error {
+            Error::Invalid(_) => USAGE,
+            Error::Timeout { .. } => BUSY,
+            Error::Lost { .. } => LOST,
+            // The library's enum is open: what is added to it later is trouble with the store
+            // until somebody decides otherwise here.
+            _ => STORE,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<leasehold::Invalid> for Failure {
+    fn from(refusal: leasehold::Invalid) -> Self {
+        Self::usage(refusal.to_string())
+    }
+}
+
+/// What ends a command: its exit code, or why it failed.
+pub(crate) type Outcome = Result<u8, Failure>;
+
+/// Speaks on stderr, one line at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Voice {
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
+}
+
+impl From<VoiceArgs> for Voice {
+    fn from(args: VoiceArgs) -> Self {
+        Self { quiet: args.quiet, verbose: args.verbose }
+    }
+}
+
+impl Voice {
+    /// Neither quiet nor verbose.
+    pub(crate) fn usual() -> Self {
+        Self { quiet: false, verbose: false }
+    }
+
+    /// Says something the user should know.
+    pub(crate) fn say(self, message: impl Display) {
+        if !self.quiet {
+            // Nobody may be listening, and that is no reason to stop supervising.
+            let line = format!("leasehold: {}\n", escaped(&message.to_string()));
+            let _unheard = std::io::stderr().write_all(line.as_bytes());
+        }
+    }
+
+    /// Says something only `-v` asks for.
+    pub(crate) fn detail(self, message: impl Display) {
+        if self.verbose {
+            self.say(message);
+        }
+    }
+}
+
+/// Text that may come from anywhere, harmless on a terminal and always on one line: control
+/// characters and those that turn the writing direction are escaped.
+pub(crate) fn escaped(text: &str) -> String {
+    let harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match harmful(c) {
+            true => safe.extend(c.escape_default()),
+            false => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Prints the result of a command on stdout.
+///
+/// # Errors
+///
+/// When stdout cannot be written to: a result that nobody got is no success.
+pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{text}")
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::new(NO, format!("cannot write to stdout: {error}")))
+}
+
+/// Prints the result of a command as one line of JSON.
+///
+/// # Errors
+///
+/// When stdout cannot be written to.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value)
+        .map_err(|error| Failure::new(NO, format!("cannot write JSON: {error}")))?;
+    print(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_disturb_a_terminal_is_escaped_and_the_rest_is_not() {
+        assert_eq!(escaped("a\nb\u{1b}[31m\u{202e}"), "a\\nb\\u{1b}[31m\\u{202e}");
+        assert_eq!(escaped("日本語 ünï \"q\" \\"), "日本語 ünï \"q\" \\");
+    }
+}

@@ -1,0 +1,39 @@
+//! `leasehold revoke`: takes a lease away from its holder.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::args::Revoke;
+use crate::report::{Failure, NO, Outcome, Voice};
+use crate::session::connect;
+use crate::{runtime, store_choice};
+
+/// Ends the lease with this very token.
+pub(crate) fn revoke(args: &Revoke) -> Outcome {
+    let voice = Voice::from(args.voice);
+    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let (name, token) = (&args.name, args.token);
+    let was_held = runtime()?.block_on(async {
+        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let admin = client.admin();
+        let was_held = match args.force {
+            true => admin.revoke_now(name, token).await?,
+            false => admin.revoke(name, token).await?,
+        };
+        client.close().await?;
+        Ok::<_, Failure>(was_held)
+    })?;
+    if !was_held {
+        return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
+    }
+    match args.force {
+        true => voice.say(format_args!(
+            "{name}: the lease with token {token} has ended; its holder may still be at work"
+        )),
+        false => voice.detail(format_args!(
+            "{name}: the holder with token {token} is asked to stop, and lets go"
+        )),
+    }
+    Ok(0)
+}

@@ -1,0 +1,61 @@
+//! `leasehold run`: a command under a lease.
+
+use std::time::Duration;
+
+use leasehold::show_duration;
+
+use crate::args::Run;
+use crate::guarded::Guarded;
+use crate::report::{Failure, Outcome, Voice};
+use crate::session::{Session, lease_options};
+use crate::{program, runtime, store_choice};
+
+/// Longest time between TERM and KILL if the user gives none: 5 s, as `consul lock` has it. Shorter
+/// leases get a quarter of their ttl.
+const LONGEST_GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the command.
+pub(crate) fn run(args: &Run) -> Outcome {
+    let voice = Voice::from(args.lock.voice);
+    let options = lease_options(&args.lock)?;
+    let kill_after = kill_after(args)?;
+    let [program, ..] = args.command.as_slice() else {
+        return Err(Failure::usage("there is no command to run"));
+    };
+    program::look_up(program)?;
+    let choice = store_choice::choose(args.lock.store.store.as_deref())?;
+    runtime()?.block_on(async {
+        let mut session = Session::open(&choice, voice).await?;
+        let outcome = match session.acquire(&args.lock, options).await {
+            Ok(guard) => Guarded::run(args, kill_after, &mut session, guard).await,
+            Err(failure) => Err(failure),
+        };
+        session.close().await;
+        outcome
+    })
+}
+
+/// The time between TERM and KILL. TERM is sent so much before the lease ends, so a large part of
+/// the ttl would leave no time for renewals.
+fn kill_after(args: &Run) -> Result<Duration, Failure> {
+    let ttl = args.lock.ttl;
+    let kill_after = args.kill_after.unwrap_or_else(|| LONGEST_GRACE.min(ttl / 4));
+    let shown = show_duration(kill_after);
+    if kill_after > ttl / 2 {
+        return Err(Failure::usage(format!(
+            "--kill-after {shown} is more than half of the ttl: TERM would come before a renewal \
+             had a chance; give at most {}, or a longer --ttl",
+            show_duration(ttl / 2)
+        )));
+    }
+    if let Some(limit) = args.lock.max_hold
+        && limit <= kill_after
+    {
+        return Err(Failure::usage(format!(
+            "--max-hold {} leaves nothing beside the {shown} between TERM and KILL: give more, or \
+             a shorter --kill-after",
+            show_duration(limit)
+        )));
+    }
+    Ok(kill_after)
+}

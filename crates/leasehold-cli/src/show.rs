@@ -1,0 +1,170 @@
+//! `leasehold show`: who holds one lock and who waits for it.
+
+use std::sync::Arc;
+
+use leasehold::{
+    FencingToken, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter, show_duration,
+};
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::args::Show;
+use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
+use crate::session::connect;
+use crate::table::table;
+use crate::{runtime, store_choice};
+
+/// Shows one lock; exit code 1 if it is free.
+pub(crate) fn show(args: &Show) -> Outcome {
+    let voice = Voice::from(args.output.voice);
+    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let status = runtime()?.block_on(async {
+        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let status = client.admin().inspect(&args.name).await?;
+        client.close().await?;
+        Ok::<_, Failure>(status)
+    })?;
+    let is_free = status.holders.is_empty();
+    if args.output.json {
+        print_json(&StatusView::new(&args.name, &status))?;
+    } else {
+        print_tables(&args.name, &status)?;
+    }
+    Ok(if is_free { NO } else { 0 })
+}
+
+fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
+    if status.holders.is_empty() {
+        let last = status.last_token.map(|token| format!("; its last token was {token}"));
+        let name = crate::report::escaped(name.as_str());
+        print(format_args!("{name} is free{}", last.unwrap_or_default()))?;
+    } else {
+        let rows: Vec<_> = status.holders.iter().map(holder_row).collect();
+        print(table(["HOLDER", "MODE", "STATE", "HELD", "LEFT", "TOKEN", "LABEL"], &rows))?;
+    }
+    if status.waiting > 0 {
+        let rows: Vec<_> = status.waiters.iter().map(waiter_row).collect();
+        print(format_args!("\n{}", table(["#", "WAITER", "MODE", "WAITED", "LABEL"], &rows)))?;
+        let unseen = status.waiting as usize - status.waiters.len().min(status.waiting as usize);
+        if unseen > 0 {
+            print(format_args!("and {unseen} more"))?;
+        }
+    }
+    Ok(())
+}
+
+fn holder_row(holder: &Holder) -> [String; 7] {
+    [
+        format!("{}:{}", holder.facts.host, holder.facts.pid),
+        mode(holder.mode),
+        state(holder.state).to_owned(),
+        show_duration(holder.held_for),
+        show_duration(holder.ttl_left),
+        holder.token.to_string(),
+        holder.facts.label.clone().unwrap_or_default(),
+    ]
+}
+
+fn waiter_row(waiter: &Waiter) -> [String; 5] {
+    [
+        waiter.position.to_string(),
+        format!("{}:{}", waiter.facts.host, waiter.facts.pid),
+        mode(waiter.mode),
+        show_duration(waiter.waited),
+        waiter.facts.label.clone().unwrap_or_default(),
+    ]
+}
+
+fn mode(mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => "exclusive".to_owned(),
+        Mode::Permits { count, capacity } => format!("{count}/{capacity}"),
+        Mode::Shared => "shared".to_owned(),
+    }
+}
+
+fn state(state: HoldState) -> &'static str {
+    match state {
+        HoldState::Claimed => "held",
+        HoldState::Kept => "kept",
+        HoldState::Revoked => "revoked",
+        HoldState::Unclaimed => "granted",
+    }
+}
+
+/// One lock as JSON: spans are seconds, tokens are strings.
+#[derive(Serialize)]
+pub(crate) struct StatusView<'a> {
+    name: &'a LockName,
+    holders: Vec<HolderView<'a>>,
+    waiters: Vec<WaiterView<'a>>,
+    waiting: u32,
+    last_token: Option<FencingToken>,
+}
+
+#[derive(Serialize)]
+struct HolderView<'a> {
+    holder: HolderId,
+    mode: String,
+    state: &'static str,
+    token: FencingToken,
+    host: &'a str,
+    pid: u32,
+    label: Option<&'a str>,
+    held_seconds: f64,
+    left_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct WaiterView<'a> {
+    waiter: HolderId,
+    mode: String,
+    position: u32,
+    host: &'a str,
+    pid: u32,
+    label: Option<&'a str>,
+    waited_seconds: f64,
+}
+
+impl<'a> StatusView<'a> {
+    /// The view of one lock.
+    pub(crate) fn new(name: &'a LockName, status: &'a Status) -> Self {
+        Self {
+            name,
+            holders: status.holders.iter().map(HolderView::new).collect(),
+            waiters: status.waiters.iter().map(WaiterView::new).collect(),
+            waiting: status.waiting,
+            last_token: status.last_token,
+        }
+    }
+}
+
+impl<'a> HolderView<'a> {
+    fn new(holder: &'a Holder) -> Self {
+        Self {
+            holder: holder.id,
+            mode: mode(holder.mode),
+            state: state(holder.state),
+            token: holder.token,
+            host: &holder.facts.host,
+            pid: holder.facts.pid,
+            label: holder.facts.label.as_deref(),
+            held_seconds: holder.held_for.as_secs_f64(),
+            left_seconds: holder.ttl_left.as_secs_f64(),
+        }
+    }
+}
+
+impl<'a> WaiterView<'a> {
+    fn new(waiter: &'a Waiter) -> Self {
+        Self {
+            waiter: waiter.id,
+            mode: mode(waiter.mode),
+            position: waiter.position,
+            host: &waiter.facts.host,
+            pid: waiter.facts.pid,
+            label: waiter.facts.label.as_deref(),
+            waited_seconds: waiter.waited.as_secs_f64(),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The one line on a terminal that says, while the lock is awaited, who is in the way.
+
+use std::convert::Infallible;
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::time::Duration;
+
+use leasehold::{Admin, LockName, Status};
+use rustix::termios::tcgetwinsize;
+
+use crate::report::{Voice, escaped};
+use crate::session::holders;
+use crate::terminal::Terminal;
+
+/// What ends sooner is not worth a line: 300 ms.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// How often the line is renewed: every second, one request to the store each.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Width of a terminal that does not know its own.
+const USUAL_COLUMNS: u16 = 80;
+
+/// Shows the line, and keeps it up to date, until the future is dropped: that erases it. Silent
+/// unless stderr is a terminal that listens to us.
+pub(crate) async fn show(admin: Admin, name: LockName, voice: Voice) -> Infallible {
+    let terminal = Terminal::of_this_process().filter(|_| stderr().is_terminal() && !voice.quiet);
+    let Some(terminal) = terminal else { return std::future::pending().await };
+    tokio::time::sleep(PATIENCE).await;
+    let mut line = Line { drawn: false };
+    loop {
+        if let Ok(status) = admin.inspect(&name).await
+            && terminal.is_in_foreground()
+        {
+            line.draw(&sentence(&name, &status));
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
+}
+
+fn sentence(name: &LockName, status: &Status) -> String {
+    let by = holders(&status.holders).map(|by| format!(", held by {by}")).unwrap_or_default();
+    let (pid, host) = (std::process::id(), rustix::system::uname());
+    let host = host.nodename().to_string_lossy().into_owned();
+    let own = status.waiters.iter().find(|w| w.facts.pid == pid && w.facts.host == host);
+    let ahead = own.map_or(status.waiting, |waiter| waiter.position.saturating_sub(1));
+    match ahead {
+        0 => format!("waiting for {name}{by}; next in line"),
+        ahead => format!("waiting for {name}{by}; {ahead} ahead"),
+    }
+}
+
+struct Line {
+    drawn: bool,
+}
+
+impl Line {
+    fn draw(&mut self, text: &str) {
+        let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col);
+        let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
+        let room = usize::from(columns).saturating_sub("leasehold: ".len() + 1);
+        let text: String = escaped(text).chars().take(room).collect();
+        let _unseen = write!(stderr(), "\r\x1b[Kleasehold: {text}");
+        self.drawn = true;
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.drawn {
+            let _unseen = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Which store the command uses, and why.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::report::{Failure, STORE, Voice};
+
+/// Where a machine's administrator says which store is used.
+const SYSTEM_CONFIGURATION: &str = "/etc/leasehold/store";
+
+/// Where root's locks are if nothing says otherwise.
+const SYSTEM_LOCKS: &str = "/var/lib/leasehold/locks.db";
+
+/// The store, as a URL, and who chose it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) url: String,
+    pub(crate) because: Because,
+}
+
+/// Who chose the store.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Because {
+    /// The first line of this file.
+    Configuration(PathBuf),
+    /// Nobody: a file of this machine.
+    Default(PathBuf),
+    /// `LEASEHOLD_STORE`.
+    Environment,
+    /// `--store`.
+    Option,
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Configuration(path) => write!(f, "the first line of {}", path.display()),
+            Self::Default(_) => f.write_str("no store configured: locks hold on this machine only"),
+            Self::Environment => f.write_str("LEASEHOLD_STORE"),
+            Self::Option => f.write_str("--store"),
+        }
+    }
+}
+
+/// What the choice depends on, so that a test can say it.
+#[derive(Debug)]
+struct Surroundings {
+    store: Option<OsString>,
+    home: Option<PathBuf>,
+    config_home: Option<PathBuf>,
+    state_home: Option<PathBuf>,
+    system_configuration: PathBuf,
+    is_root: bool,
+}
+
+impl Surroundings {
+    fn of_this_process() -> Self {
+        // A relative path means nothing in these, says the XDG Base Directory Specification.
+        let absolute = |name| {
+            std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
+        };
+        Self {
+            store: std::env::var_os("LEASEHOLD_STORE"),
+            home: absolute("HOME"),
+            config_home: absolute("XDG_CONFIG_HOME"),
+            state_home: absolute("XDG_STATE_HOME"),
+            system_configuration: SYSTEM_CONFIGURATION.into(),
+            is_root: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    fn below_home(&self, set: Option<&PathBuf>, usual: &str) -> Option<PathBuf> {
+        set.cloned().or_else(|| self.home.as_ref().map(|home| home.join(usual)))
+    }
+}
+
+/// Chooses the store: `--store`, `LEASEHOLD_STORE`, the user's configuration, the machine's, or a
+/// file of this machine.
+///
+/// # Errors
+///
+/// A choice that was made and cannot be read is an error, never a reason for the next one: ten
+/// machines that each take a local lock are the worst silent failure there is.
+pub(crate) fn choose(option: Option<&str>) -> Result<Choice, Failure> {
+    choose_in(&Surroundings::of_this_process(), option)
+}
+
+fn choose_in(around: &Surroundings, option: Option<&str>) -> Result<Choice, Failure> {
+    if let Some(url) = option {
+        return chosen(url, Because::Option);
+    }
+    if let Some(url) = &around.store {
+        let url = url.to_str().ok_or_else(|| Failure::usage("LEASEHOLD_STORE is not UTF-8"))?;
+        return chosen(url, Because::Environment);
+    }
+    let user = around.below_home(around.config_home.as_ref(), ".config");
+    let user = user.map(|directory| directory.join("leasehold/store"));
+    for path in user.into_iter().chain([around.system_configuration.clone()]) {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let url = text.lines().next().unwrap_or_default().trim().to_owned();
+                return chosen(&url, Because::Configuration(path));
+            }
+            Err(error) if is_absence(&error) => {}
+            Err(error) => {
+                return Err(Failure::usage(format!("cannot read {}: {error}", path.display())));
+            }
+        }
+    }
+    let path = default_path(around)?;
+    Ok(Choice { url: file_url(&path)?, because: Because::Default(path) })
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn chosen(url: &str, because: Because) -> Result<Choice, Failure> {
+    if url.is_empty() {
+        let why = format!("{because} names no store: write a URL, or remove it");
+        return Err(Failure::usage(why));
+    }
+    if url.starts_with("memory:") {
+        let why = format!(
+            "{because} says `memory:`, whose locks nobody else would see: write `file:PATH` or \
+             `redis://HOST`"
+        );
+        return Err(Failure::usage(why));
+    }
+    Ok(Choice { url: url.to_owned(), because })
+}
+
+fn default_path(around: &Surroundings) -> Result<PathBuf, Failure> {
+    if around.is_root {
+        return Ok(SYSTEM_LOCKS.into());
+    }
+    let state = around.below_home(around.state_home.as_ref(), ".local/state").ok_or_else(|| {
+        Failure::usage(
+            "no store is configured, and without HOME there is no place for one: give --store or \
+             set LEASEHOLD_STORE",
+        )
+    })?;
+    Ok(state.join("leasehold/locks.db"))
+}
+
+fn file_url(path: &Path) -> Result<String, Failure> {
+    let path = path.to_str().ok_or_else(|| {
+        Failure::usage(format!("the path {} is not UTF-8: give --store", path.display()))
+    })?;
+    Ok(format!("file:{path}"))
+}
+
+impl Choice {
+    /// Makes the default store's directory, for its owner only, and warns that the lock holds on
+    /// this machine only if nobody chose the store.
+    pub(crate) fn prepare(&self, voice: Voice) -> Result<(), Failure> {
+        let Because::Default(path) = &self.because else { return Ok(()) };
+        voice.say(format_args!(
+            "no store configured: this lock holds on this machine only ({})",
+            path.display()
+        ));
+        let directory = path.parent().unwrap_or(path);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
+            Failure::new(STORE, format!("cannot make {}: {error}", directory.display()))
+        })
+    }
+
+    /// The URL without its password.
+    pub(crate) fn shown_url(&self) -> String {
+        let Some((scheme, rest)) = self.url.split_once("://") else { return self.url.clone() };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        // The last `@`: one that belongs to the password should be written %40, and is not always.
+        match rest[..end].rsplit_once('@') {
+            Some((credentials, host)) => {
+                let shown = match credentials.split_once(':') {
+                    Some((user, _)) => format!("{user}:***"),
+                    None => credentials.to_owned(),
+                };
+                format!("{scheme}://{shown}@{host}{}", &rest[end..])
+            }
+            None => self.url.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nowhere() -> Surroundings {
+        Surroundings {
+            store: None,
+            home: None,
+            config_home: None,
+            state_home: None,
+            system_configuration: "/nowhere/store".into(),
+            is_root: false,
+        }
+    }
+
+    fn choice(around: &Surroundings, option: Option<&str>) -> Choice {
+        choose_in(around, option).unwrap()
+    }
+
+    fn configured(directory: &Path, text: &str) {
+        std::fs::create_dir_all(directory.join("leasehold")).unwrap();
+        std::fs::write(directory.join("leasehold/store"), text).unwrap();
+    }
+
+    #[test]
+    fn the_option_comes_before_the_environment_and_that_before_every_file() {
+        let directory = tempfile::tempdir().unwrap();
+        configured(directory.path(), "redis://configured/\nsecond line\n");
+        let mut around = nowhere();
+        around.config_home = Some(directory.path().to_owned());
+        assert_eq!(choice(&around, None).url, "redis://configured/");
+        around.store = Some("redis://environment/".into());
+        assert_eq!(choice(&around, None).because, Because::Environment);
+        assert_eq!(choice(&around, Some("redis://option/")).url, "redis://option/");
+    }
+
+    #[test]
+    fn the_users_configuration_comes_before_the_machines() {
+        let (user, machine) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        configured(&user.path().join(".config"), "redis://user/");
+        configured(machine.path(), "redis://machine/");
+        let mut around = nowhere();
+        around.system_configuration = machine.path().join("leasehold/store");
+        assert_eq!(choice(&around, None).url, "redis://machine/");
+        around.home = Some(user.path().to_owned());
+        assert_eq!(choice(&around, None).url, "redis://user/");
+    }
+
+    #[test]
+    fn what_is_set_but_empty_or_unreadable_is_an_error_and_not_a_local_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        configured(directory.path(), "\n");
+        let mut around = nowhere();
+        around.config_home = Some(directory.path().to_owned());
+        assert!(choose_in(&around, None).unwrap_err().message.contains("names no store"));
+        std::fs::remove_file(directory.path().join("leasehold/store")).unwrap();
+        std::fs::create_dir(directory.path().join("leasehold/store")).unwrap();
+        assert!(choose_in(&around, None).unwrap_err().message.contains("cannot read"));
+        around.store = Some("".into());
+        assert!(choose_in(&around, None).unwrap_err().message.contains("LEASEHOLD_STORE"));
+        assert!(choose_in(&nowhere(), Some("memory:")).is_err());
+    }
+
+    #[test]
+    fn without_any_choice_the_locks_are_in_a_file_of_the_user_or_of_the_machine() {
+        let mut around = nowhere();
+        assert!(choose_in(&around, None).unwrap_err().message.contains("HOME"));
+        around.home = Some("/home/u".into());
+        assert_eq!(choice(&around, None).url, "file:/home/u/.local/state/leasehold/locks.db");
+        around.state_home = Some("/state".into());
+        assert_eq!(choice(&around, None).url, "file:/state/leasehold/locks.db");
+        around.is_root = true;
+        assert_eq!(choice(&around, None).url, "file:/var/lib/leasehold/locks.db");
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        for (url, shown) in [
+            ("redis://u:secret@h:1/0", "redis://u:***@h:1/0"),
+            ("redis://:p@ss@h/", "redis://:***@h/"),
+            ("redis://u@h/?prefix=a@b:c", "redis://u@h/?prefix=a@b:c"),
+            ("redis://h/", "redis://h/"),
+            ("file:/a:b@c", "file:/a:b@c"),
+        ] {
+            let choice = Choice { url: url.into(), because: Because::Option };
+            assert_eq!(choice.shown_url(), shown);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Reads the command line; what is wrong with it is said in one line.
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::args::{Cli, Command};
+use crate::report::{Failure, Outcome, Voice, print};
+
+/// A command line that asks for nothing but to be told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) voice: Voice,
+    pub(crate) outcome: Outcome,
+}
+
+/// Reads the command line.
+///
+/// # Errors
+///
+/// Help and version were asked for, or something is wrong; both have been dealt with but for the
+/// exit code.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Told> {
+    let error = match Cli::try_parse_from(arguments) {
+        Ok(cli) => return Ok(cli.command),
+        Err(error) => error,
+    };
+    let voice = Voice { quiet: asks_for_silence(arguments), verbose: false };
+    let outcome = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            print(error.render().to_string().trim_end()).map(|()| 0)
+        }
+        _ => Err(Failure::usage(one_line(&error.render().to_string()))),
+    };
+    Err(Told { voice, outcome })
+}
+
+/// Whether `-q` is there, on a command line that could not be read.
+fn asks_for_silence(arguments: &[OsString]) -> bool {
+    let ours = arguments.iter().take_while(|argument| *argument != "--");
+    ours.into_iter().any(|argument| argument == "-q" || argument == "--quiet")
+}
+
+/// The parser's message: what is wrong and its tip, without the usage that follows.
+fn one_line(rendered: &str) -> String {
+    let said = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
+    let said = said.split("\n\nFor more information").next().unwrap_or(said);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let line = words.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    format!("{line} (see `leasehold --help`)")
+}
