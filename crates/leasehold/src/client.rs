@@ -120,7 +120,7 @@ impl Client {
     /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is
     /// open, for a supervisor that outlives this process: see [`Store::lifeline`].
     pub fn lifeline(&self) -> Option<OwnedFd> {
-        self.engine.keeper.contact.store.lifeline()
+        self.engine.keeper.contact.store.lifeline(self.engine.keeper.client)
     }
 
     /// Gives back all that this client holds, ends its waiters with [`Error::Closed`], and waits

@@ -8,6 +8,8 @@
 //! executed: it says so in the error, and its callers ask again with the same attempt.
 //! [`Memory`] is the shortest example.
 
+#[cfg(feature = "file")]
+mod file;
 mod memory;
 #[cfg(feature = "redis")]
 #[doc(hidden)]
@@ -16,6 +18,8 @@ pub mod redis;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
+#[cfg(feature = "file")]
+pub use self::file::File;
 pub use self::memory::Memory;
 #[cfg(feature = "redis")]
 pub use self::redis::Redis;
@@ -62,13 +66,15 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot be reached or does not allow it.
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
 
-    /// A descriptor that keeps this client alive in the eyes of the store for as long as some copy
-    /// of it is open, in whatever process; `None` where the store does not watch processes.
+    /// A descriptor that keeps a client alive in the eyes of the store for as long as some copy of
+    /// it is open, in whatever process; `None` where the store does not watch processes, and
+    /// before the first acquire or inbox of that client.
     ///
     /// A supervisor that outlives its leasehold keeps a copy until the work it guards has ended:
     /// otherwise the store would hand the lock on the moment leasehold is killed, with the work
     /// still running.
-    fn lifeline(&self) -> Option<OwnedFd> {
+    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        let _ = client;
         None
     }
 
@@ -101,8 +107,8 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).inbox(client)
     }
 
-    fn lifeline(&self) -> Option<OwnedFd> {
-        (**self).lifeline()
+    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        (**self).lifeline(client)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -119,6 +125,8 @@ impl<S: Store + ?Sized> Store for Box<S> {
 pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
     let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
     match scheme {
+        #[cfg(feature = "file")]
+        "file" => Ok(Box::new(File::connect(url).await?)),
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),

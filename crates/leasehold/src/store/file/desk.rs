@@ -1,0 +1,357 @@
+//! Who does the work: the caller at once if nobody is before it, else a thread that waits.
+//!
+//! A transaction takes some 30 µs, less than handing it to another thread and back would, so an
+//! undisturbed caller does it in place. Waiting is another matter: for another process at the
+//! gate, for another task of this one, for the disk. That is done by one thread per store, started
+//! when it is first needed, while the caller's runtime goes on.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leasehold_core::{
+    Action, Addressed, Answer, ClientId, Clock, Error, Now, Operation, Reply, StoreError,
+    StoreErrorKind,
+};
+use tokio::sync::oneshot;
+
+use super::bury;
+use super::database::{Database, Stepped, Writing};
+use super::gate::Gate;
+use super::location::Location;
+use super::presence::Presence;
+use super::tidy;
+
+/// How long an operation waits for its turn: 5 s. A turn takes less than a millisecond, so by then
+/// a process has been stopped in the middle of one, or the disk hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One store of this process.
+#[derive(Debug)]
+pub(super) struct Desk {
+    shared: Arc<Shared>,
+    worker: Mutex<Option<Worker>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    location: Location,
+    clock: Arc<dyn Clock>,
+    presence: Arc<Presence>,
+    books: Mutex<Books>,
+    /// Requests with the worker. Nobody overtakes them.
+    queued: AtomicUsize,
+    /// The worker waits at the gate, perhaps for long.
+    is_at_gate: AtomicBool,
+    /// When to tidy up next, by the lease clock.
+    tidy_at_us: AtomicU64,
+}
+
+/// What one has to have to one's self.
+#[derive(Debug)]
+struct Books {
+    gate: Gate,
+    database: Database,
+}
+
+#[derive(Debug)]
+struct Worker {
+    requests: mpsc::Sender<Request>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+enum Request {
+    Enter(ClientId, oneshot::Sender<Result<(), StoreError>>),
+    Execute(Operation, oneshot::Sender<Result<Answer, StoreError>>),
+    Tidy,
+}
+
+impl Desk {
+    pub(super) fn open(path: &Path, boot: String, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let location = Location::check(path)?;
+        location.create()?;
+        let failed = |error| location.io_error("open the directory beside it", error);
+        let presence = Arc::new(Presence::open(&location).map_err(failed)?);
+        let gate = Gate::open(presence.directory()).map_err(failed)?;
+        let turn = gate.enter().map_err(failed)?;
+        let database = Database::open(&location, boot)?;
+        drop(turn);
+        let shared = Shared {
+            location,
+            clock,
+            presence,
+            books: Mutex::new(Books { gate, database }),
+            queued: AtomicUsize::new(0),
+            is_at_gate: AtomicBool::new(false),
+            tidy_at_us: AtomicU64::new(0),
+        };
+        Ok(Self { shared: Arc::new(shared), worker: Mutex::default() })
+    }
+
+    pub(super) fn presence(&self) -> &Arc<Presence> {
+        &self.shared.presence
+    }
+
+    /// Executes one operation.
+    pub(super) async fn execute(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let shared = &self.shared;
+        let done = match shared.try_in_turn(|database| shared.apply(database, &operation)) {
+            Some(done) => done.map(|done| shared.deliver(done)),
+            None => self.queue(|reply| Request::Execute(operation, reply)).await,
+        };
+        self.tidy_if_due();
+        done
+    }
+
+    /// Makes a client of this process alive.
+    pub(super) async fn enter(&self, client: ClientId) -> Result<(), StoreError> {
+        match self.shared.try_in_turn(|_| self.shared.enter(client)) {
+            Some(done) => done,
+            None => self.queue(|reply| Request::Enter(client, reply)).await,
+        }
+    }
+
+    async fn queue<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+    ) -> Result<T, StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        self.hand(request(sender))?;
+        match tokio::time::timeout(PATIENCE, receiver).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err(self.shared.late("its thread has ended")),
+            Err(_) => Err(self.shared.late("no turn in 5 s: is one of its users stopped?")),
+        }
+    }
+
+    fn hand(&self, request: Request) -> Result<(), StoreError> {
+        let mut worker = lock(&self.worker);
+        let worker = match &mut *worker {
+            Some(worker) => worker,
+            none => none.insert(self.hire()?),
+        };
+        self.shared.queued.fetch_add(1, Ordering::Relaxed);
+        worker.requests.send(request).map_err(|_| self.shared.late("its thread has ended"))
+    }
+
+    fn hire(&self) -> Result<Worker, StoreError> {
+        let (requests, received) = mpsc::channel();
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new()
+            .name("leasehold-file".into())
+            .spawn(move || shared.work(&received))
+            .map_err(|error| self.shared.location.io_error("start a thread for it", error))?;
+        Ok(Worker { requests, thread })
+    }
+
+    fn tidy_if_due(&self) {
+        if self.shared.is_tidying_due() {
+            // Without a thread nothing is tidied, and nothing worse happens.
+            let _ = self.hand(Request::Tidy);
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Worker { requests, thread }) = worker else { return };
+        drop(requests);
+        // If another process was stopped in its turn, the thread ends when that one goes on: a
+        // drop does not wait so long.
+        if !self.shared.is_at_gate.load(Ordering::Acquire) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Does some work here and now, unless that means to wait.
+    fn try_in_turn<T>(
+        &self,
+        work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
+    ) -> Option<Result<T, StoreError>> {
+        if self.queued.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let mut books = match self.books.try_lock() {
+            Ok(books) => books,
+            Err(TryLockError::Poisoned(books)) => books.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let Books { gate, database } = &mut *books;
+        match gate.try_enter() {
+            Ok(Some(_turn)) => Some(work(database)),
+            Ok(None) => None,
+            Err(error) => Some(Err(self.gate_error(error))),
+        }
+    }
+
+    fn work(&self, requests: &mpsc::Receiver<Request>) {
+        while let Ok(request) = requests.recv() {
+            match request {
+                Request::Enter(client, reply) => {
+                    let done = self.in_turn(|_| self.enter(client));
+                    // Whoever asked may have given up.
+                    let _ = reply.send(done);
+                }
+                Request::Execute(operation, reply) => {
+                    if !reply.is_closed() {
+                        let done = self.in_turn(|database| self.apply(database, &operation));
+                        let _ = reply.send(done.map(|done| self.deliver(done)));
+                    }
+                }
+                Request::Tidy => {
+                    // What fails here fails again, with someone to tell, in the next operation.
+                    let _ = self.tidy();
+                }
+            }
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for one's turn and takes it.
+    fn in_turn<T>(
+        &self,
+        work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut books = lock(&self.books);
+        let Books { gate, database } = &mut *books;
+        self.is_at_gate.store(true, Ordering::Release);
+        let turn = gate.enter();
+        self.is_at_gate.store(false, Ordering::Release);
+        let _turn = turn.map_err(|error| self.gate_error(error))?;
+        work(database)
+    }
+
+    fn enter(&self, client: ClientId) -> Result<(), StoreError> {
+        self.presence
+            .enter(client)
+            .map_err(|error| self.location.io_error("make a pipe beside it", error))
+    }
+
+    /// One transaction.
+    fn apply(
+        &self,
+        database: &mut Database,
+        operation: &Operation,
+    ) -> Result<(Answer, Vec<Addressed>), StoreError> {
+        database.write(|writing| {
+            let now = self.now();
+            let mut messages = Vec::new();
+            let (reply, more) = match operation {
+                Operation::List { prefix, limit, idle } => {
+                    (Reply::Names(writing.list(prefix, *limit, *idle)?), false)
+                }
+                Operation::On { name, action } => {
+                    let stepped = self.step(writing, now, name, action)?;
+                    messages = stepped.messages;
+                    (stepped.reply, stepped.more)
+                }
+                Operation::Renew(leases) => {
+                    let (mut replies, mut more) = (Vec::with_capacity(leases.len()), false);
+                    for lease in leases {
+                        let action = Action::Renew { id: lease.id, ttl: lease.ttl };
+                        let stepped = self.step(writing, now, &lease.name, &action)?;
+                        messages.extend(stepped.messages);
+                        more |= stepped.more;
+                        replies.push(stepped.reply);
+                    }
+                    (Reply::Many(replies), more)
+                }
+            };
+            Ok((Answer { now, more, reply }, messages))
+        })
+    }
+
+    fn step(
+        &self,
+        writing: &Writing<'_>,
+        now: Now,
+        name: &leasehold_core::LockName,
+        action: &Action,
+    ) -> Result<Stepped, StoreError> {
+        let attempt = bury::attempt_of(action);
+        if let Some(id) = attempt
+            && matches!(action, Action::Acquire(_) | Action::Renew { .. })
+        {
+            // Alive before anything is written in its name. A renewal may be the first thing that
+            // is heard of a lease which another process has handed to this one.
+            self.enter(id.client)?;
+        }
+        let mut stepped = writing.step(name, now, action, &self.presence)?;
+        if let Some(id) = attempt
+            && let Some(client) = self.presence.client(id.client)
+        {
+            if bury::may_be_left(action, &stepped.reply) {
+                client.keep(id.attempt, std::mem::take(&mut stepped.watched));
+            } else {
+                client.end(id.attempt);
+            }
+        }
+        Ok(stepped)
+    }
+
+    /// Tells everybody concerned, now that it is written, and outside the gate: whoever is woken
+    /// goes there at once.
+    fn deliver<T>(&self, (answer, messages): (T, Vec<Addressed>)) -> T {
+        for (client, message) in messages {
+            self.presence.tell(client, message);
+        }
+        answer
+    }
+
+    fn is_tidying_due(&self) -> bool {
+        let now_us = self.now().lease_us;
+        // Of several callers one is told that it is due.
+        let is_due = |at_us| (at_us <= now_us).then(|| now_us + tidy::INTERVAL_US);
+        self.tidy_at_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
+    }
+
+    fn tidy(&self) -> Result<(), StoreError> {
+        let now = self.now();
+        let is_due =
+            self.in_turn(|database| database.write(|writing| tidy::claim(writing, now)))?;
+        if is_due {
+            let dead = self.presence.dead();
+            let dead = dead.map_err(|error| self.location.io_error("look beside it", error))?;
+            let mut next = Some(String::new());
+            while let Some(from) = next {
+                next = self.deliver(self.in_turn(|database| {
+                    database.write(|writing| tidy::part(writing, now, &from, &dead))
+                })?);
+            }
+            self.in_turn(|_| {
+                dead.iter().for_each(|client| self.presence.forget(*client));
+                Ok(())
+            })?;
+        }
+        let books = lock(&self.books);
+        match books.database.has_long_log() {
+            true => books.database.shorten_log(),
+            false => Ok(()),
+        }
+    }
+
+    fn now(&self) -> Now {
+        let since_origin = self.clock.now().since_origin();
+        let lease_us = u64::try_from(since_origin.as_micros()).unwrap_or(u64::MAX);
+        Now { lease_us, token_us: self.clock.wall_us() }
+    }
+
+    fn gate_error(&self, error: std::io::Error) -> StoreError {
+        self.location.io_error("lock the gate beside it", error)
+    }
+
+    fn late(&self, why: &str) -> StoreError {
+        let shown = self.location.database.display();
+        StoreError::new(StoreErrorKind::Timeout, format!("file:{shown}: {why}")).maybe_executed()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,212 @@
+//! Where a file store lives, whether a database can work there, and errors that say so.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use leasehold_core::{Error, Invalid, StoreError, StoreErrorKind};
+use rusqlite::ErrorCode;
+
+/// Appended to the database's name: the directory with what belongs to running processes.
+const SIDE_SUFFIX: &str = ".clients";
+
+/// SQLite could not size the shared memory beside the database: the disk is full.
+/// (`SQLITE_IOERR_SHMSIZE`, sqlite.org/rescode.html)
+const SHARED_MEMORY_FULL: i32 = 4874;
+
+/// The database's path and that of the directory beside it.
+#[derive(Clone, Debug)]
+pub(super) struct Location {
+    pub(super) database: PathBuf,
+    pub(super) side: PathBuf,
+}
+
+impl Location {
+    /// Looks at a path before anything is created.
+    pub(super) fn check(path: &Path) -> Result<Self, Error> {
+        let Some(name) = path.file_name().filter(|_| !path.to_string_lossy().ends_with('/')) else {
+            let shown = path.display();
+            let why = format!("file:{shown} names no file: write file:PATH, as in file:locks.db");
+            return Err(Invalid::new("url", why).into());
+        };
+        let shown = path.display();
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            Some(_) | None => Path::new("."),
+        };
+        // All processes must mean the same files, whatever links lead there and wherever each of
+        // them changes its directory to.
+        let parent = match fs::canonicalize(parent) {
+            Ok(parent) if parent.is_dir() => parent,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let text = format!("file:{shown}: {}: {error}: allow it", parent.display());
+                return Err(StoreError::new(StoreErrorKind::Denied, text).into());
+            }
+            Ok(_) | Err(_) => {
+                let parent = parent.display();
+                let why = format!("file:{shown}: there is no directory {parent}: create it first");
+                return Err(Invalid::new("url", why).into());
+            }
+        };
+        let database = fs::canonicalize(path).unwrap_or_else(|_| parent.join(name));
+        match fs::metadata(&database) {
+            Ok(found) if found.is_dir() => {
+                let why =
+                    format!("file:{shown} is a directory: name a file, as in {shown}/locks.db");
+                return Err(Invalid::new("url", why).into());
+            }
+            Ok(found) if !found.is_file() => {
+                let why = format!("file:{shown} is not a regular file: name another");
+                return Err(Invalid::new("url", why).into());
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let mut side = database.clone().into_os_string();
+        side.push(SIDE_SUFFIX);
+        let location = Self { database, side: side.into() };
+        location.refuse_network(&parent)?;
+        Ok(location)
+    }
+
+    /// Creates what is not there yet: the directory for its user only, and an empty database.
+    ///
+    /// Several processes may do so at once. An existing database is not even opened here: closing
+    /// it again would drop the locks that another connection of this process has on it.
+    pub(super) fn create(&self) -> Result<(), StoreError> {
+        let found_is_fine = |created: io::Result<()>| match created {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(self.io_error("create it", error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        };
+        found_is_fine(fs::DirBuilder::new().mode(0o700).create(&self.side))?;
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        found_is_fine(options.open(&self.database).map(drop))
+    }
+
+    /// An error of the system while doing something beside the database.
+    pub(super) fn io_error(&self, doing: &str, error: io::Error) -> StoreError {
+        let (kind, remedy) = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                (StoreErrorKind::Denied, "allow this user to write there, or name another path")
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                (StoreErrorKind::Full, "make room on the disk")
+            }
+            _ => (StoreErrorKind::Unreachable, "look at its directory, and the open files' limit"),
+        };
+        let shown = self.database.display();
+        StoreError::new(kind, format!("file:{shown}: cannot {doing} ({error}): {remedy}"))
+            .with_source(error)
+    }
+
+    /// An error of SQLite.
+    pub(super) fn database_error(&self, error: rusqlite::Error) -> StoreError {
+        let code = error.sqlite_error_code();
+        let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
+        let (kind, remedy) = match code {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => (
+                StoreErrorKind::Corrupt,
+                "stop what uses it and move it away, with its -wal file; a new one is created",
+            ),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                (StoreErrorKind::Timeout, "another program keeps it locked: end that program")
+            }
+            Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory) => {
+                (StoreErrorKind::Full, "make room")
+            }
+            Some(ErrorCode::SystemIoFailure) if extended == SHARED_MEMORY_FULL => {
+                (StoreErrorKind::Full, "make room on the disk")
+            }
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => (
+                StoreErrorKind::Denied,
+                "allow this user to write the file, its -wal and -shm files and its directory",
+            ),
+            _ => (StoreErrorKind::Unreachable, "look at the disk it is on"),
+        };
+        let shown = self.database.display();
+        StoreError::new(kind, format!("file:{shown}: {error}: {remedy}")).with_source(error)
+    }
+
+    /// Locks and shared memory do not reach across machines, and on most network file systems
+    /// they seem to.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn refuse_network(&self, directory: &Path) -> Result<(), StoreError> {
+        let found = rustix::fs::statfs(directory)
+            .map_err(|error| self.io_error("look at its file system", error.into()))?;
+        // The field's type differs between platforms; the magic numbers have 32 bits everywhere.
+        let Some(kind) = network_file_system(found.f_type as u32) else { return Ok(()) };
+        let shown = self.database.display();
+        let text = format!(
+            "file:{shown} is on {kind}, where locks of other machines may not be seen: name a \
+             path on a local disk, or use a server (redis://…)"
+        );
+        Err(StoreError::new(StoreErrorKind::Unsupported, text))
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn refuse_network(&self, _directory: &Path) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Magic numbers of statfs(2), from its manual page and linux/magic.h.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn network_file_system(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x6969 => "NFS",
+        0x517B | 0xFE53_4D42 | 0xFF53_4D42 => "SMB",
+        0x0102_1997 => "9P",
+        0x00C3_6400 => "CephFS",
+        0x0BD0_0BD0 => "Lustre",
+        0x5346_414F | 0x6B41_4653 => "AFS",
+        0x6573_5546 => "FUSE (perhaps a network file system)",
+        0x7375_7245 => "Coda",
+        0x786F_4256 => "a VirtualBox shared folder",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_cannot_be_a_database_is_refused_with_the_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path().display();
+        for (path, remedy) in [
+            (String::new(), "write file:PATH"),
+            ("/".into(), "write file:PATH"),
+            (format!("{here}/"), "write file:PATH"),
+            (format!("{here}"), "name a file"),
+            (format!("{here}/nowhere/locks.db"), "create it first"),
+            ("/dev/null".into(), "name another"),
+        ] {
+            let error = Location::check(Path::new(&path)).unwrap_err();
+            assert!(matches!(error, Error::Invalid(_)), "{path}: {error:?}");
+            assert!(error.to_string().contains(remedy), "{path}: {error}");
+        }
+    }
+
+    #[test]
+    fn links_lead_to_the_same_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = directory.path().join("real.db");
+        let link = directory.path().join("link.db");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        fs::write(&real, "").unwrap();
+        let (real, link) = (Location::check(&real).unwrap(), Location::check(&link).unwrap());
+        assert_eq!((real.database, real.side), (link.database, link.side));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn network_file_systems_are_told_by_their_magic() {
+        assert_eq!(network_file_system(0x6969), Some("NFS"));
+        assert_eq!(network_file_system(0xEF53), None, "ext4");
+        assert_eq!(network_file_system(0x0102_1994), None, "tmpfs");
+    }
+}

@@ -1,0 +1,170 @@
+//! Locks of one machine's processes in one file, without a server.
+//!
+//! An SQLite database with one row per name; each operation is one transaction around
+//! [`leasehold_core::model::step`]. It survives `kill -9` of anyone at any point.
+//!
+//! | file | what for |
+//! |---|---|
+//! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
+//! | `PATH.clients/gate` | its lock is the right to go to the database, see [`gate`] |
+//! | `PATH.clients/<32 hex>` | a pipe per living client, see [`presence`] |
+
+mod bury;
+mod database;
+mod desk;
+mod gate;
+mod inbox;
+mod location;
+mod presence;
+mod tidy;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_core::{
+    Answer, BoxFuture, ClientId, Clock, Error, Invalid, Operation, StoreError, StoreErrorKind,
+};
+
+use self::desk::Desk;
+use self::inbox::FileInbox;
+use super::{Capabilities, Inbox, Store};
+use crate::clock::SystemClock;
+
+/// The kernel draws a new one whenever the machine is started. (random(4))
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A store for the processes of one machine, in one file.
+///
+/// Leases run on the clock that counts since the machine was started: a restart ends them all and
+/// keeps the tokens growing, and setting the wall clock ends none. What a process holds ends
+/// with the process, whatever ends that; the lease then only counts for one that hangs.
+///
+/// Only Linux tells one start of the machine from another here. Elsewhere a lease may outlive a
+/// restart by its ttl, and on Apple's systems a dead process is noticed when its lease ends.
+///
+/// Clones share one connection.
+#[derive(Clone, Debug)]
+pub struct File {
+    desk: Arc<Desk>,
+}
+
+impl File {
+    /// Opens a database, and creates it if it is not there. Its directory must exist, on a local
+    /// file system.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a path that cannot be one; [`Error::Store`] says what is wrong with
+    /// the file or its place and what to do about it.
+    ///
+    /// # Cost
+    ///
+    /// Some milliseconds of blocking file operations.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::with_clock(path, SystemClock::new(), boot_id()?)
+    }
+
+    /// Opens the database that a URL names, `file:PATH`.
+    pub(super) async fn connect(url: &str) -> Result<Self, Error> {
+        let path = path_of(url)?.to_owned();
+        let opened = tokio::task::spawn_blocking(move || Self::open(path)).await;
+        opened.unwrap_or_else(|_| {
+            let text = format!("{url}: opening it was broken off");
+            Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
+        })
+    }
+
+    /// Opens a database on a clock of one's own, in a start of the machine of one's own.
+    pub(crate) fn with_clock(
+        path: impl AsRef<Path>,
+        clock: impl Clock,
+        boot: String,
+    ) -> Result<Self, Error> {
+        let desk = Desk::open(path.as_ref(), boot, Arc::new(clock))?;
+        Ok(Self { desk: Arc::new(desk) })
+    }
+}
+
+/// The path in `file:PATH`.
+fn path_of(url: &str) -> Result<&str, Invalid> {
+    let path = url.strip_prefix("file:").unwrap_or(url);
+    if let Some((path, options)) = path.split_once('?') {
+        let why = format!("a file store has no option {options:?}: write file:{path}");
+        return Err(Invalid::new("url", why));
+    }
+    if path.starts_with("//") && !path.starts_with("///") {
+        let why = format!("{url} names a host, and a file store is local: write file:PATH");
+        return Err(Invalid::new("url", why));
+    }
+    Ok(path)
+}
+
+fn boot_id() -> Result<String, StoreError> {
+    if !cfg!(any(target_os = "linux", target_os = "android")) {
+        return Ok(String::new());
+    }
+    let read = fs::read_to_string(BOOT_ID).map(|text| text.trim().to_owned());
+    read.map_err(|error| {
+        // Without it, leases from before a restart would be taken for living ones.
+        let text = format!("cannot read {BOOT_ID} ({error}): mount /proc");
+        StoreError::new(StoreErrorKind::Unsupported, text).with_source(error)
+    })
+}
+
+impl Store for File {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            durable: true,
+            permits: true,
+            queued: true,
+            recorded_tokens: true,
+            shared: true,
+            wakes: self.desk.presence().has_pipes(),
+        }
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(self.desk.execute(operation))
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        Box::pin(async move {
+            self.desk.enter(client).await?;
+            let presence = self.desk.presence();
+            Ok(match presence.client(client) {
+                Some(client) => Box::new(FileInbox::new(Arc::clone(presence), client)),
+                None => Box::new(Silent) as Box<dyn Inbox>,
+            })
+        })
+    }
+
+    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        let client = self.desk.presence().client(client)?;
+        client.pipe.try_clone().ok()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        match self.desk.presence().has_pipes() {
+            true => Vec::new(),
+            false => vec![
+                "no named pipes can be made beside the database: a dead process is noticed when \
+                 its lease ends, and a release within a second: use another file system"
+                    .into(),
+            ],
+        }
+    }
+}
+
+/// Where there are no pipes nothing arrives.
+struct Silent;
+
+impl Inbox for Silent {
+    fn next(&mut self) -> BoxFuture<'_, leasehold_core::Message> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,388 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use leasehold_core::backoff::Jitter;
+use leasehold_core::model::{self, Record};
+use leasehold_core::{
+    Acquire, Action, Facts, FakeClock, HolderId, LockName, Message, Mode, Now, Reply,
+};
+use rusqlite::Connection;
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(30);
+const ALICE: ClientId = ClientId(0xa11ce);
+const BOB: ClientId = ClientId(0xb0b);
+
+struct Place {
+    directory: tempfile::TempDir,
+    clock: FakeClock,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), clock: FakeClock::new() }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.directory.path().join("locks.db")
+    }
+
+    fn open(&self) -> File {
+        self.boot("first")
+    }
+
+    fn boot(&self, id: &str) -> File {
+        File::with_clock(self.path(), self.clock.clone(), id.to_owned()).unwrap()
+    }
+
+    fn refusal(&self) -> Error {
+        File::with_clock(self.path(), self.clock.clone(), "first".to_owned()).unwrap_err()
+    }
+
+    /// What the database says of a name.
+    fn record(&self, name: &LockName) -> Option<Record> {
+        let connection = Connection::open(self.path()).unwrap();
+        let text = connection.query_row(
+            "SELECT record FROM lock WHERE name = ?1",
+            [name.as_str()],
+            |row| row.get::<_, String>(0),
+        );
+        text.ok().map(|text| serde_json::from_str(&text).unwrap())
+    }
+}
+
+fn name(text: &str) -> LockName {
+    LockName::new(text).unwrap()
+}
+
+fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
+    Action::Acquire(Acquire {
+        id: HolderId { client, attempt },
+        mode: Mode::Exclusive,
+        ttl: TTL,
+        wait,
+        nonce: attempt + 100,
+        not_after_us: u64::MAX >> 12,
+        facts: Facts { host: "here".into(), pid: 1, label: Some("\"quoted\" ü".into()) },
+    })
+}
+
+fn release(client: ClientId, attempt: u64) -> Action {
+    let id = HolderId { client, attempt };
+    Action::Release { id, keep: Duration::ZERO, unanswered: false }
+}
+
+async fn on(store: &File, of: &str, action: Action) -> Reply {
+    store.execute(Operation::On { name: name(of), action }).await.unwrap().reply
+}
+
+fn token(reply: Reply) -> u64 {
+    let Reply::Granted(grant) = reply else { panic!("not granted: {reply:?}") };
+    grant.token.get()
+}
+
+#[tokio::test]
+async fn a_release_hands_over_and_tells_the_next_process() {
+    let place = Place::new();
+    let (alices, bobs) = (place.open(), place.open());
+    let mut inbox = bobs.inbox(BOB).await.unwrap();
+    let first = token(on(&alices, "a", acquire(ALICE, 1, true)).await);
+    assert!(matches!(on(&bobs, "a", acquire(BOB, 7, true)).await, Reply::Queued(_)));
+    assert_eq!(on(&alices, "a", release(ALICE, 1)).await, Reply::Released);
+    let Message::Granted { attempt: 7, nonce: 107, token: second, .. } = inbox.next().await else {
+        panic!("another message")
+    };
+    assert!(second.get() > first);
+    let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
+    assert_eq!(token(on(&bobs, "a", poll).await), second.get());
+}
+
+#[tokio::test]
+async fn the_death_of_a_holder_wakes_its_waiter_who_gets_the_lock() {
+    let place = Place::new();
+    let (alices, bobs) = (place.open(), place.open());
+    let mut inbox = bobs.inbox(BOB).await.unwrap();
+    on(&alices, "a", acquire(ALICE, 1, true)).await;
+    assert!(matches!(on(&bobs, "a", acquire(BOB, 7, true)).await, Reply::Queued(_)));
+    drop(alices);
+    assert_eq!(inbox.next().await, Message::Gap);
+    let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
+    token(on(&bobs, "a", poll).await);
+}
+
+#[tokio::test]
+async fn a_lifeline_keeps_a_client_alive_whose_process_has_ended() {
+    let place = Place::new();
+    let (alices, bobs) = (place.open(), place.open());
+    on(&alices, "a", acquire(ALICE, 1, true)).await;
+    let lifeline = alices.lifeline(ALICE);
+    drop(alices);
+    assert!(matches!(on(&bobs, "a", acquire(BOB, 1, false)).await, Reply::Busy { .. }));
+    drop(lifeline);
+    token(on(&bobs, "a", acquire(BOB, 2, false)).await);
+}
+
+#[tokio::test]
+async fn a_lease_that_was_handed_over_outlives_the_process_it_came_from() {
+    let place = Place::new();
+    let (alices, bobs) = (place.open(), place.open());
+    on(&alices, "a", acquire(ALICE, 1, true)).await;
+    let renew = Action::Renew { id: HolderId { client: ALICE, attempt: 1 }, ttl: TTL };
+    token(on(&bobs, "a", renew).await);
+    drop(alices);
+    let carols = place.open();
+    let carol = ClientId(0xca401);
+    assert!(matches!(on(&carols, "a", acquire(carol, 1, false)).await, Reply::Busy { .. }));
+    drop(bobs);
+    token(on(&carols, "a", acquire(carol, 2, false)).await);
+}
+
+#[tokio::test]
+async fn a_missing_pipe_proves_no_death() {
+    let place = Place::new();
+    let (alices, bobs) = (place.open(), place.open());
+    on(&alices, "a", acquire(ALICE, 1, true)).await;
+    fs::remove_file(place.directory.path().join(format!("locks.db.clients/{ALICE}"))).unwrap();
+    assert!(matches!(on(&bobs, "a", acquire(BOB, 1, false)).await, Reply::Busy { .. }));
+    place.clock.advance(TTL);
+    token(on(&bobs, "a", acquire(BOB, 2, false)).await);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_nothing_behind_leaves_no_pipe() {
+    let place = Place::new();
+    let store = place.open();
+    on(&store, "a", acquire(ALICE, 1, true)).await;
+    on(&store, "a", release(ALICE, 1)).await;
+    let pipe = place.directory.path().join(format!("locks.db.clients/{ALICE}"));
+    assert!(pipe.exists());
+    drop(store);
+    assert!(!pipe.exists());
+}
+
+#[tokio::test]
+async fn a_restart_of_the_machine_ends_all_leases_and_no_token() {
+    let place = Place::new();
+    let first = token(on(&place.open(), "a", acquire(ALICE, 1, true)).await);
+    let store = place.boot("second");
+    place.clock.step_wall(-3_600_000_000);
+    let Reply::Status(status) = on(&store, "a", Action::Inspect { limit: 9 }).await else {
+        panic!()
+    };
+    assert!(status.holders.is_empty());
+    assert!(token(on(&store, "a", acquire(BOB, 1, false)).await) > first);
+}
+
+#[tokio::test]
+async fn a_step_of_the_wall_clock_ends_no_lease_and_tokens_grow_on() {
+    let place = Place::new();
+    let store = place.open();
+    let mut last = token(on(&store, "a", acquire(ALICE, 1, true)).await);
+    for (attempt, step) in [(1, 3_600_000_000), (3, -7_200_000_000)] {
+        place.clock.step_wall(step);
+        let refused = on(&store, "a", acquire(BOB, attempt, false)).await;
+        assert!(matches!(refused, Reply::Busy { .. }), "{step}: {refused:?}");
+        on(&store, "a", release(ALICE, attempt)).await;
+        let next = token(on(&store, "a", acquire(ALICE, attempt + 2, true)).await);
+        assert!(next > last);
+        last = next;
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_name_never_gets_a_token_of_its_past() {
+    let place = Place::new();
+    let store = place.open();
+    let last = token(on(&store, "a", acquire(ALICE, 1, true)).await);
+    on(&store, "a", release(ALICE, 1)).await;
+    place.clock.advance(TTL + 2 * model::DEFAULT_RETENTION);
+    place.clock.step_wall(-86_400_000_000);
+    while place.record(&name("a")).is_some() {
+        on(&store, "other", Action::Inspect { limit: 1 }).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(token(on(&store, "a", acquire(ALICE, 2, true)).await) > last);
+}
+
+#[tokio::test]
+async fn tidying_ends_what_the_dead_hold_and_removes_their_pipes() {
+    let place = Place::new();
+    let (alices, store) = (place.open(), place.open());
+    on(&alices, "a", acquire(ALICE, 1, true)).await;
+    let renew = Action::Renew { id: HolderId { client: ALICE, attempt: 1 }, ttl: 100 * TTL };
+    on(&alices, "a", renew).await;
+    drop(alices);
+    place.clock.advance(model::DEFAULT_RETENTION);
+    let pipe = place.directory.path().join(format!("locks.db.clients/{ALICE}"));
+    assert!(pipe.exists(), "it proves the death");
+    while pipe.exists() {
+        on(&store, "other", Action::Inspect { limit: 1 }).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(place.record(&name("a")).unwrap().is_idle());
+}
+
+#[tokio::test]
+async fn names_are_listed_in_order_by_their_beginning() {
+    let place = Place::new();
+    let store = place.open();
+    for (attempt, text) in ["b/2", "a", "b/1", "b", "c", "b%"].into_iter().enumerate() {
+        on(&store, text, acquire(ALICE, attempt as u64, true)).await;
+    }
+    on(&store, "b/1", release(ALICE, 2)).await;
+    let list = async |prefix: &str, limit, idle| {
+        let operation = Operation::List { prefix: prefix.into(), limit, idle };
+        let Reply::Names(names) = store.execute(operation).await.unwrap().reply else { panic!() };
+        names.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(list("b/", 9, true).await, "b/1 b/2");
+    assert_eq!(list("b/", 9, false).await, "b/2");
+    assert_eq!(list("", 2, true).await, "a b");
+    assert_eq!(list("", 0, true).await, "");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
+    let place = Place::new();
+    fs::write(place.path(), "this is a text file, and quite a long one at that.\n".repeat(100))
+        .unwrap();
+    let Error::Store(error) = place.refusal() else { panic!() };
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+    fs::remove_file(place.path()).unwrap();
+
+    let store = place.open();
+    on(&store, "a", acquire(ALICE, 1, true)).await;
+    let connection = Connection::open(place.path()).unwrap();
+    connection.execute("UPDATE lock SET record = '{\"capacity\":'", []).unwrap();
+    let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
+    let error = store.execute(operation).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+    assert!(!error.may_have_executed());
+    token(on(&store, "b", acquire(ALICE, 2, true)).await);
+}
+
+#[test]
+fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
+    let place = Place::new();
+    drop(place.open());
+    let connection = Connection::open(place.path()).unwrap();
+    connection.pragma_update(None, "user_version", 2).unwrap();
+    let Error::Store(error) = place.refusal() else { panic!() };
+    assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
+    connection.pragma_update(None, "application_id", 7).unwrap();
+    let Error::Store(error) = place.refusal() else { panic!() };
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+}
+
+#[test]
+fn a_url_is_refused_for_options_and_hosts() {
+    assert_eq!(path_of("file:/a b/c.db").unwrap(), "/a b/c.db");
+    assert_eq!(path_of("file:///a/c.db").unwrap(), "///a/c.db");
+    assert_eq!(path_of("file:c.db").unwrap(), "c.db");
+    assert!(path_of("file:c.db?timeout=3s").unwrap_err().why.contains("no option"));
+    assert!(path_of("file://host/c.db").unwrap_err().why.contains("names a host"));
+}
+
+#[test]
+fn the_files_are_for_their_user_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let _store = place.open();
+    let mode = |file: &str| {
+        let path = place.directory.path().join(file);
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    };
+    for file in ["locks.db", "locks.db-wal", "locks.db-shm", "locks.db.clients/gate"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+    assert_eq!(mode("locks.db.clients"), 0o700);
+}
+
+/// Actions as a busy program would ask for, with all that may come late, twice or never.
+struct History {
+    random: Jitter,
+    attempt: u64,
+}
+
+impl History {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.next_u64() % bound
+    }
+
+    fn action(&mut self, now_us: u64) -> Action {
+        let client = ClientId(u128::from(self.below(4)));
+        let recent = self.attempt.saturating_sub(self.below(8));
+        let id = HolderId { client, attempt: recent };
+        let ttl = Duration::from_millis(100 + self.below(5000));
+        match self.below(20) {
+            0..=7 => {
+                self.attempt += 1;
+                let mode = match self.below(8) {
+                    0..=3 => Mode::Exclusive,
+                    4..=6 => Mode::Shared,
+                    _ => Mode::Permits { count: 1 + self.below(3) as u32, capacity: 3 },
+                };
+                let attempt = if self.below(6) == 0 { recent } else { self.attempt };
+                Action::Acquire(Acquire {
+                    id: HolderId { client, attempt },
+                    mode,
+                    ttl,
+                    wait: self.below(4) > 0,
+                    nonce: self.below(u64::MAX),
+                    not_after_us: (now_us + 1_000_000).saturating_sub(self.below(1_100_000)),
+                    facts: Facts::default(),
+                })
+            }
+            8 => Action::Cancel { id, unanswered: self.below(2) == 0 },
+            9 => Action::ChangeMode {
+                id,
+                mode: if self.below(2) == 0 { Mode::Exclusive } else { Mode::Shared },
+            },
+            10..=12 => Action::Poll { id, ttl },
+            13..=16 => Action::Release {
+                id,
+                keep: if self.below(5) == 0 { ttl } else { Duration::ZERO },
+                unanswered: self.below(4) == 0,
+            },
+            17 => Action::Inspect { limit: 10 },
+            _ => Action::Renew { id, ttl },
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_random_history_leaves_the_same_records_as_the_model() {
+    const STEPS: u32 = 20_000;
+    let place = Place::new();
+    let store = place.open();
+    let mut history = History { random: Jitter::new(20_260_101), attempt: 0 };
+    let mut records: HashMap<LockName, Record> = HashMap::new();
+    let reader = Connection::open(place.path()).unwrap();
+    for step in 0..STEPS {
+        place.clock.advance(Duration::from_micros(history.below(400_000)));
+        if history.below(50) == 0 {
+            place.clock.step_wall(history.below(2_000_000) as i64 - 1_000_000);
+        }
+        let now = Now {
+            lease_us: place.clock.now().since_origin().as_micros() as u64,
+            token_us: place.clock.wall_us(),
+        };
+        let name = name(["a", "b", "c"][history.below(3) as usize]);
+        let action = history.action(now.lease_us);
+        let record = records.entry(name.clone()).or_default();
+        let expected = model::step(record, now, model::DEFAULT_RETENTION, &action);
+        let operation = Operation::On { name: name.clone(), action: action.clone() };
+        let answer = store.execute(operation).await.unwrap();
+        assert_eq!(
+            answer,
+            Answer { now, more: expected.more, reply: expected.reply },
+            "{action:?}"
+        );
+        let mut statement =
+            reader.prepare_cached("SELECT record FROM lock WHERE name = ?1").unwrap();
+        let text = statement.query_row([name.as_str()], |row| row.get::<_, String>(0));
+        let found = text.map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default();
+        assert_eq!(*record, found, "step {step}: {action:?}");
+    }
+}

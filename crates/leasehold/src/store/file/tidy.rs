@@ -1,0 +1,63 @@
+//! Tidying up: records whose time is over, and pipes of the dead.
+
+use leasehold_core::model::{self, Record};
+use leasehold_core::{Addressed, ClientId, Now, StoreError};
+
+use super::database::Writing;
+
+/// How often the files are tidied by whichever process comes first: once per retention.
+pub(super) const INTERVAL_US: u64 = model::DEFAULT_RETENTION.as_micros() as u64;
+
+/// Rows looked at in one transaction: 256, so that nobody waits much longer than for a step.
+const ROWS: u32 = 256;
+
+/// Whether it is time, and this process's to do.
+pub(super) fn claim(writing: &Writing<'_>, now: Now) -> Result<bool, StoreError> {
+    let next_us = writing.number("tidy_at_us")?;
+    // A time too far away is from before the machine was started.
+    if now.lease_us < next_us && next_us <= now.lease_us + INTERVAL_US {
+        return Ok(false);
+    }
+    writing.set_number("tidy_at_us", now.lease_us + INTERVAL_US)?;
+    Ok(true)
+}
+
+/// Drops records whose time is over and keeps the highest of their tokens; ends what the dead
+/// hold and where they wait. Says from which name on to continue, and whom to tell what.
+pub(super) fn part(
+    writing: &Writing<'_>,
+    now: Now,
+    from: &str,
+    dead: &[ClientId],
+) -> Result<(Option<String>, Vec<Addressed>), StoreError> {
+    let rows = writing.rows(from, ROWS)?;
+    let next = rows.last().filter(|_| rows.len() == ROWS as usize);
+    let next = next.map(|row| row.name.as_str().to_owned());
+    let (mut highest_us, mut messages) = (0, Vec::new());
+    for row in rows {
+        let mut record = row.record;
+        if record.collect_at_us <= now.lease_us {
+            // Else a name that comes again could be given a token that is lower than one of its
+            // past, if the wall clock was set back meanwhile.
+            highest_us = highest_us.max(record.last_token_us);
+            writing.remove(&row.name)?;
+            continue;
+        }
+        let before = record.clone();
+        for client in dead.iter().filter(|client| mentions(&before, **client)) {
+            let outcome = model::bury(&mut record, now, model::DEFAULT_RETENTION, *client);
+            messages.extend(outcome.messages);
+        }
+        if record != before {
+            writing.replace(&row.name, &record)?;
+        }
+    }
+    if highest_us > writing.number("highest_token_us")? {
+        writing.set_number("highest_token_us", highest_us)?;
+    }
+    Ok((next, messages))
+}
+
+fn mentions(record: &Record, client: ClientId) -> bool {
+    record.clients.contains_key(&client) || record.holds.iter().any(|hold| hold.id.client == client)
+}
