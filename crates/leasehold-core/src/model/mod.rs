@@ -143,7 +143,7 @@ impl Step<'_> {
             return None;
         }
         if deadline_us < known_us {
-            self.record.sweep.expect(deadline_us);
+            self.record.sweep.expect(index, deadline_us);
         }
         Some(index)
     }

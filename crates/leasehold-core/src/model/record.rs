@@ -10,7 +10,7 @@ use crate::holder::{ClientId, Facts, HoldState, HolderId, Mode};
 use crate::time::micros;
 
 /// All that a store knows of one name. Times are microseconds of the store's lease clock.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
     /// How much there is to take; binds while something is held or awaited.
     pub capacity: u32,
@@ -35,7 +35,7 @@ pub struct Record {
 }
 
 /// One hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hold {
     /// Which attempt.
     pub id: HolderId,
@@ -58,7 +58,7 @@ pub struct Hold {
 }
 
 /// One waiter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Waiting {
     /// Which attempt.
     pub id: HolderId,
@@ -75,7 +75,7 @@ pub struct Waiting {
 }
 
 /// A client with waiters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Seen {
     /// When it last asked.
     pub last_us: u64,
@@ -84,7 +84,7 @@ pub struct Seen {
 }
 
 /// The highest finished attempt of one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tombstone {
     /// Whose.
     pub client: ClientId,
@@ -96,7 +96,7 @@ pub struct Tombstone {
 
 /// The search for expired holds. It looks at a bounded number per step, so it carries over where
 /// it is, and keeps a lower bound of all deadlines so that most steps need not look at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sweep {
     /// The next hold to look at.
     pub cursor: u32,
@@ -119,10 +119,12 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Some hold ends at `deadline_us`, which may be earlier than was known.
-    pub(super) fn expect(&mut self, deadline_us: u64) {
+    /// A hold ends at `deadline_us`, earlier than was known.
+    pub(super) fn expect(&mut self, index: usize, deadline_us: u64) {
         self.bound_us = self.bound_us.min(deadline_us);
-        self.running_us = self.running_us.min(deadline_us);
+        if index < self.cursor as usize {
+            self.running_us = self.running_us.min(deadline_us);
+        }
     }
 }
 

@@ -42,7 +42,7 @@ impl Step<'_> {
         hold.deadline_us = deadline_us;
         let sweep = &mut self.record.sweep;
         sweep.longest_ttl_us = sweep.longest_ttl_us.max(micros(keep));
-        sweep.expect(deadline_us);
+        sweep.expect(index, deadline_us);
         if self.record.upgrading == Some(self.record.holds[index].id) {
             self.record.upgrading = None;
         }

@@ -1,1 +1,425 @@
-//! tbd
+//! What holds after every step of any history: random clients whose requests are copied and come
+//! late, time that passes and now and then goes back, operators, deaths.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+/// What happens next. Numbers choose among what there is, so that any of them can be shrunk.
+#[derive(Clone, Debug)]
+enum Event {
+    Acquire { client: u8, mode: Mode, ttl_ms: u64, wait: bool, late_copies: u8 },
+    Arrive { copy: usize },
+    Back { ms: u64 },
+    Bury { client: u8 },
+    Cancel { attempt: usize },
+    ChangeMode { attempt: usize, mode: Mode },
+    Inspect,
+    Pass { ms: u64 },
+    Poll { attempt: usize },
+    Release { attempt: usize, keep_ms: u64 },
+    Renew { attempt: usize, ttl_ms: u64 },
+    Revoke { hold: usize, force: bool },
+}
+
+fn lock_mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::Exclusive), Just(Mode::Shared)]
+}
+
+fn any_mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![9 => lock_mode(), 3 => (1..=3_u32).prop_map(|count| permits(count, 3))]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let ttl = || prop_oneof![Just(100_u64), Just(1_000), Just(30_000)];
+    let span =
+        prop_oneof![Just(1_u64), Just(90), Just(600), Just(1_000), Just(2_000), Just(31_000)];
+    let who = 0..24_usize;
+    prop_oneof![
+        10 => (0..5_u8, any_mode(), ttl(), any::<bool>(), 0..3_u8).prop_map(
+            |(client, mode, ttl_ms, wait, late_copies)| {
+                Event::Acquire { client, mode, ttl_ms, wait, late_copies }
+            }
+        ),
+        4 => who.clone().prop_map(|copy| Event::Arrive { copy }),
+        1 => (1..100_000_u64).prop_map(|ms| Event::Back { ms }),
+        1 => (0..5_u8).prop_map(|client| Event::Bury { client }),
+        3 => who.clone().prop_map(|attempt| Event::Cancel { attempt }),
+        3 => (who.clone(), lock_mode())
+            .prop_map(|(attempt, mode)| Event::ChangeMode { attempt, mode }),
+        1 => Just(Event::Inspect),
+        8 => span.prop_map(|ms| Event::Pass { ms }),
+        6 => who.clone().prop_map(|attempt| Event::Poll { attempt }),
+        5 => (who.clone(), prop_oneof![4 => Just(0_u64), 1 => Just(1_500)])
+            .prop_map(|(attempt, keep_ms)| Event::Release { attempt, keep_ms }),
+        4 => (who.clone(), ttl()).prop_map(|(attempt, ttl_ms)| Event::Renew { attempt, ttl_ms }),
+        2 => (who, any::<bool>()).prop_map(|(hold, force)| Event::Revoke { hold, force }),
+    ]
+}
+
+/// What a holder was promised: that the store keeps its hold for so long, by a clock that never
+/// goes back.
+struct Promise {
+    until_us: u64,
+    token: FencingToken,
+}
+
+struct History {
+    bench: Bench,
+    /// Time that has passed, whatever the store's clock was set to.
+    elapsed_us: u64,
+    /// How far the store's clock was set back.
+    back: Duration,
+    attempts: Vec<Acquire>,
+    /// Copies of acquires that are still on their way.
+    late: Vec<Acquire>,
+    promises: BTreeMap<HolderId, Promise>,
+    /// Attempts that their clients have ended.
+    over: BTreeSet<HolderId>,
+    /// Attempts by their first token; a change of mode mints another.
+    tokens: BTreeMap<u64, HolderId>,
+}
+
+impl History {
+    fn new() -> Self {
+        Self {
+            bench: Bench::new(),
+            elapsed_us: 0,
+            back: Duration::ZERO,
+            attempts: Vec::new(),
+            late: Vec::new(),
+            promises: BTreeMap::new(),
+            over: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+        }
+    }
+
+    fn pick(&self, index: usize) -> Option<Acquire> {
+        let newest_first = index.checked_rem(self.attempts.len())?;
+        self.attempts.iter().rev().nth(newest_first).cloned()
+    }
+
+    /// An attempt that holds or has held: a waiter polls and cancels, and does nothing else.
+    fn pick_holder(&self, index: usize) -> Option<HolderId> {
+        let id = self.pick(index)?.id;
+        self.bench.record.waiting_of(id).is_none().then_some(id)
+    }
+
+    fn is_unanswered(&self, id: HolderId) -> bool {
+        self.late.iter().any(|copy| copy.id == id)
+    }
+
+    fn run(&mut self, event: &Event) {
+        let before = self.bench.record.clone();
+        match *event {
+            Event::Back { ms } => {
+                self.bench.now_us = self.bench.now_us.saturating_sub(ms * 1000).max(1);
+                self.back += Duration::from_millis(ms);
+                if self.back > TOMBSTONE_LIFE - NOT_AFTER {
+                    // Set back this far, a clock lets a copy be executed whose end is forgotten:
+                    // it would be granted to nobody and end with its ttl. No other harm comes.
+                    self.late.clear();
+                }
+                return;
+            }
+            Event::Bury { client } => self.end_client(client),
+            Event::Pass { ms } => {
+                self.bench.pass(Duration::from_millis(ms));
+                self.elapsed_us += ms * 1000;
+                return;
+            }
+            _ => {
+                let Some(action) = self.action(event) else { return };
+                self.act(&before, &action);
+            }
+        }
+        for (client, message) in self.bench.messages.clone() {
+            self.hear(client, message);
+        }
+        self.check_order(&before);
+        self.check_promises();
+        check_record(&self.bench.record, self.bench.now_us);
+    }
+
+    fn action(&mut self, event: &Event) -> Option<Action> {
+        let span = Duration::from_millis;
+        Some(match *event {
+            Event::Acquire { client, mode, ttl_ms, wait, late_copies } => {
+                let id = id(u128::from(client), self.attempts.len() as u64 + 1);
+                let request = self.bench.request(id, mode);
+                let request = Acquire { ttl: span(ttl_ms), wait, ..request };
+                self.attempts.push(request.clone());
+                self.late.extend((0..late_copies).map(|_| request.clone()));
+                Action::Acquire(request)
+            }
+            Event::Arrive { copy } => {
+                let index = copy.checked_rem(self.late.len())?;
+                Action::Acquire(self.late.remove(index))
+            }
+            Event::Cancel { attempt } => {
+                let id = self.pick(attempt)?.id;
+                Action::Cancel { id, unanswered: self.is_unanswered(id) }
+            }
+            Event::ChangeMode { attempt, mode } => {
+                Action::ChangeMode { id: self.pick_holder(attempt)?, mode }
+            }
+            Event::Inspect => Action::Inspect { limit: 3 },
+            Event::Poll { attempt } => {
+                let attempt = self.pick(attempt)?;
+                Action::Poll { id: attempt.id, ttl: attempt.ttl }
+            }
+            Event::Release { attempt, keep_ms } => {
+                let id = self.pick_holder(attempt)?;
+                let unanswered = self.is_unanswered(id);
+                Action::Release { id, keep: span(keep_ms), unanswered }
+            }
+            Event::Renew { attempt, ttl_ms } => {
+                Action::Renew { id: self.pick_holder(attempt)?, ttl: span(ttl_ms) }
+            }
+            Event::Revoke { hold, force } => {
+                let holds = &self.bench.record.holds;
+                let hold = &holds[hold.checked_rem(holds.len())?];
+                let token = FencingToken::at_us(hold.token_us);
+                Action::Revoke { id: hold.id, token, force }
+            }
+            Event::Back { .. } | Event::Bury { .. } | Event::Pass { .. } => return None,
+        })
+    }
+
+    fn end_client(&mut self, client: u8) {
+        let is_dead = |id: HolderId| id.client == ClientId(u128::from(client));
+        self.late.retain(|copy| !is_dead(copy.id));
+        self.promises.retain(|id, _| !is_dead(*id));
+        self.over.extend(self.attempts.iter().map(|attempt| attempt.id).filter(|id| is_dead(*id)));
+        self.bench.bury(u128::from(client));
+        self.check_handed_on();
+    }
+
+    fn act(&mut self, before: &Record, action: &Action) {
+        // Whoever lets go, or asks for less, stops relying on it before it asks.
+        match *action {
+            Action::Cancel { id, .. } | Action::Release { id, .. } => {
+                self.promises.remove(&id);
+                self.over.insert(id);
+            }
+            Action::Revoke { id, force: true, .. } => drop(self.promises.remove(&id)),
+            Action::Acquire(_)
+            | Action::ChangeMode { .. }
+            | Action::Inspect { .. }
+            | Action::Poll { .. }
+            | Action::Renew { .. }
+            | Action::Revoke { .. } => {}
+        }
+        let reply = self.bench.act(action);
+        let left_us = |grant: &Grant| grant.deadline_us - self.bench.now_us;
+        match (action, &reply) {
+            (Action::Acquire(Acquire { id, ttl, .. }), Reply::Granted(grant))
+            | (Action::Poll { id, ttl } | Action::Renew { id, ttl }, Reply::Granted(grant)) => {
+                let until_us = self.elapsed_us + left_us(grant).min(micros(*ttl));
+                self.promise(*id, until_us, grant.token);
+            }
+            (Action::ChangeMode { id, .. }, Reply::Granted(grant)) => {
+                self.promise(*id, self.elapsed_us, grant.token);
+            }
+            (Action::Inspect { .. }, _) | (_, Reply::Late) => {
+                assert_eq!(&self.bench.record, before, "{reply:?} changes nothing");
+            }
+            (Action::Acquire(_), Reply::Busy { .. } | Reply::Refused(Refusal::Mismatch { .. })) => {
+                self.check_only_time_has_acted(before);
+            }
+            _ => {}
+        }
+        let hands_on = match (action, &reply) {
+            (Action::Acquire(_), Reply::Busy { .. } | Reply::Granted(_) | Reply::Queued(_)) => true,
+            (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
+            (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => *mode == Mode::Shared,
+            (Action::ChangeMode { .. }, _) => false,
+            // Of what is kept, there is nothing more to let go.
+            (Action::Release { id, .. }, Reply::Released) => {
+                before.hold_of(*id).is_some_and(|i| before.holds[i].state != HoldState::Kept)
+            }
+            (Action::Release { .. } | Action::Revoke { .. }, _) => true,
+            (Action::Cancel { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
+        };
+        if hands_on {
+            self.check_handed_on();
+        }
+        // A step that makes a reader the writer leaves the dead in the queue for the next one.
+        let has_upgraded = before.upgrading.is_some() && self.bench.record.upgrading.is_none();
+        if !self.bench.more && !has_upgraded {
+            self.check_idempotent(action, &reply);
+        }
+    }
+
+    fn hear(&mut self, client: ClientId, message: Message) {
+        if let Message::Granted { attempt, token, deadline_us, .. } = message {
+            let id = HolderId { client, attempt };
+            let left_us = deadline_us.saturating_sub(self.bench.now_us);
+            // After the clock went back, a reader that becomes the writer may be told a deadline
+            // that is further away than its ttl: nobody relies on more than that.
+            let of_attempt = self.attempts.iter().find(|attempt| attempt.id == id);
+            let ttl_us = of_attempt.map_or(0, |attempt| micros(attempt.ttl));
+            self.promise(id, self.elapsed_us + left_us.min(ttl_us), token);
+        }
+    }
+
+    /// A later end only: a reply never takes back what an earlier one has promised.
+    fn promise(&mut self, id: HolderId, until_us: u64, token: FencingToken) {
+        let kept = self.promises.get(&id).map_or(0, |promise| promise.until_us);
+        self.promises.insert(id, Promise { until_us: until_us.max(kept), token });
+    }
+
+    fn check_promises(&self) {
+        for (id, promise) in &self.promises {
+            if promise.until_us <= self.elapsed_us {
+                continue;
+            }
+            let hold = self.bench.hold(*id);
+            let token = hold.map(|hold| FencingToken::at_us(hold.token_us));
+            assert_eq!(token, Some(promise.token), "{id} was promised that it holds");
+        }
+        for hold in &self.bench.record.holds {
+            let is_kept = hold.state == HoldState::Kept;
+            assert!(is_kept || !self.over.contains(&hold.id), "{} has ended", hold.id);
+        }
+        for waiting in self.bench.record.queue.values() {
+            assert!(!self.over.contains(&waiting.id), "{} has ended", waiting.id);
+        }
+    }
+
+    /// New holds: with new tokens, one per attempt, the longest waiting first, the living first.
+    fn check_order(&mut self, before: &Record) {
+        let after = &self.bench.record;
+        assert!(after.last_token_us >= before.last_token_us);
+        let mut before_and_after =
+            before.queue.iter().filter(|(_, w)| after.waiting_of(w.id).is_some());
+        let first_left = before_and_after.next().map(|(sequence, _)| *sequence);
+        for hold in &after.holds {
+            if before.holds.iter().any(|old| old.token_us == hold.token_us) {
+                continue;
+            }
+            assert!(hold.token_us > before.last_token_us, "a token is never given out again");
+            let was_holding = before.hold_of(hold.id).is_some();
+            let had_token = self.tokens.values().any(|id| *id == hold.id);
+            assert_eq!(was_holding, had_token, "{}: at most one grant", hold.id);
+            assert!(self.tokens.insert(hold.token_us, hold.id).is_none());
+            match before.waiting_of(hold.id) {
+                Some(own) => assert!(first_left.is_none_or(|left| left > own), "out of order"),
+                None => assert!(was_holding || after.queue.is_empty(), "{} jumped in", hold.id),
+            }
+        }
+        for waiting in before.queue.values() {
+            let is_left = after.waiting_of(waiting.id).is_some();
+            let is_granted = after.hold_of(waiting.id).is_some();
+            let is_dead = before.clients[&waiting.id.client].last_us + micros(DEAD_AFTER)
+                <= self.bench.now_us;
+            let is_over = self.over.contains(&waiting.id);
+            assert!(is_left || is_granted || is_dead || is_over, "{} was skipped", waiting.id);
+        }
+    }
+
+    /// Whatever fits is granted in the same step, and not by a later poll.
+    fn check_handed_on(&self) {
+        let record = &self.bench.record;
+        if let Some(head) = record.queue.values().next()
+            && !self.bench.more
+            && record.upgrading.is_none()
+        {
+            assert!(!record.fits(head.weight), "{} was not handed the lock", head.id);
+        }
+        assert!(record.upgrading.is_none() || record.holds.len() > 1, "the last reader waits");
+    }
+
+    fn check_only_time_has_acted(&self, before: &Record) {
+        let mut by_time = before.clone();
+        let nobody = Action::Poll { id: id(99, 1), ttl: TTL };
+        step(&mut by_time, self.bench.now(), DEFAULT_RETENTION, &nobody);
+        assert_eq!(self.bench.record, by_time);
+    }
+
+    fn check_idempotent(&self, action: &Action, reply: &Reply) {
+        let mut again = self.bench.record.clone();
+        let second = step(&mut again, self.bench.now(), DEFAULT_RETENTION, action);
+        if let Action::Cancel { .. } = action {
+            // A second cancel finds nothing, and that is remembered for a while.
+            again.tombstones.clone_from(&self.bench.record.tombstones);
+            again.collect_at_us = self.bench.record.collect_at_us;
+        }
+        assert_eq!(again, self.bench.record, "a copy of {action:?} changes nothing more");
+        match (reply, second.reply) {
+            (Reply::Granted(first), Reply::Granted(second)) => {
+                let same = (first.token, first.deadline_us);
+                assert_eq!(same, (second.token, second.deadline_us));
+            }
+            // The newest token may be newer by then.
+            (Reply::NotHeld { .. }, Reply::NotHeld { .. }) => (),
+            (Reply::Cancelled(_) | Reply::Released | Reply::Revoked(_), _) => (),
+            (first, second) => assert_eq!(*first, second),
+        }
+    }
+
+    /// From now on the clients with an even number live and let go at once; the rest is dead.
+    fn heal(&mut self) {
+        let lives = |id: HolderId| id.client.0.is_multiple_of(2);
+        let is_waiting = |bench: &Bench| bench.record.queue.values().any(|w| lives(w.id));
+        let most_ms = 40_000 + 100_000 + 2_000 * self.bench.record.queue.len() as u64;
+        for _ in 0..most_ms / 1000 {
+            let live: Vec<_> = self.attempts.iter().map(|a| a.id).filter(|id| lives(*id)).collect();
+            for id in live {
+                while let Reply::Queued(_) = self.bench.poll(id)
+                    && self.bench.more
+                {}
+                self.bench.act(&Action::Release { id, keep: Duration::ZERO, unanswered: true });
+            }
+            if !is_waiting(&self.bench) {
+                return;
+            }
+            self.bench.pass(POLL_INTERVAL);
+        }
+        panic!("a live waiter was never granted: {:#?}", self.bench.record);
+    }
+}
+
+/// What is true of every record, whatever has happened to it.
+fn check_record(record: &Record, now_us: u64) {
+    assert!(record.used() <= u64::from(record.capacity), "more is held than there is");
+    let ids: BTreeSet<_> = record.holds.iter().map(|hold| hold.id).collect();
+    assert_eq!(ids.len(), record.holds.len(), "an attempt holds twice");
+    assert!(record.upgrading.is_none_or(|reader| ids.contains(&reader)));
+    assert!(record.queue.values().all(|waiting| !ids.contains(&waiting.id)));
+    let sweep = record.sweep;
+    assert!(sweep.cursor as usize <= record.holds.len());
+    for (index, hold) in record.holds.iter().enumerate() {
+        assert!(sweep.bound_us <= hold.deadline_us, "the bound is above a deadline");
+        let is_behind = index < sweep.cursor as usize;
+        assert!(!is_behind || sweep.running_us <= hold.deadline_us, "a moved hold is forgotten");
+        assert!(record.collect_at_us >= hold.deadline_us + micros(DEFAULT_RETENTION));
+    }
+    let mut waiting = BTreeMap::<_, u32>::new();
+    for waiter in record.queue.values() {
+        *waiting.entry(waiter.id.client).or_default() += 1;
+    }
+    let counted: BTreeMap<_, _> = record.clients.iter().map(|(id, s)| (*id, s.waiting)).collect();
+    assert_eq!(counted, waiting);
+    assert!(record.tombstones.len() <= MAX_TOMBSTONES);
+    let is_untouched = *record == Record::default();
+    assert!(is_untouched || record.collect_at_us >= now_us.min(micros(DEFAULT_RETENTION)));
+    if record.is_idle() {
+        assert_eq!((record.sweep, record.upgrading), (Sweep::default(), None));
+        assert_eq!(record.last_sequence, 0);
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_history_keeps_the_promises_and_ends_well(events in vec(event(), 1..80)) {
+        let mut history = History::new();
+        for event in &events {
+            history.run(event);
+        }
+        history.heal();
+    }
+}
