@@ -22,7 +22,7 @@ pub use self::record::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use crate::holder::{ClientId, HoldState, HolderId};
 use crate::request::{Action, Addressed, Grant, Reply};
 use crate::time::{Now, micros};
-use crate::token::FencingToken;
+use crate::token::{FencingToken, TOKEN_EPOCH_US};
 
 /// How long a waiter that was granted has to confirm it: 2 s, or its ttl if that is less. Long
 /// enough for a lost message and two polls, short enough that a dead waiter is a short wait.
@@ -123,7 +123,9 @@ impl Step<'_> {
     }
 
     fn mint(&mut self) -> u64 {
-        self.record.last_token_us = self.now.token_us.max(self.record.last_token_us + 1);
+        // A clock that was never set, before the first token there is, would give one token twice.
+        let least = (TOKEN_EPOCH_US + 1).max(self.record.last_token_us + 1);
+        self.record.last_token_us = self.now.token_us.max(least);
         self.record.last_token_us
     }
 

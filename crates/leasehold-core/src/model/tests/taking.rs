@@ -162,6 +162,19 @@ fn a_newcomer_does_not_overtake_who_waits() {
 }
 
 #[test]
+fn tokens_grow_with_every_grant_also_while_the_wall_clock_was_never_set() {
+    let mut record = Record::default();
+    let mut take = |attempt: u64| {
+        let bench = Bench::new();
+        let request = bench.request(id(1, attempt), Mode::Shared);
+        let now = Now { lease_us: bench.now_us, token_us: attempt };
+        let outcome = step(&mut record, now, DEFAULT_RETENTION, &Action::Acquire(request));
+        granted(outcome.reply).token
+    };
+    assert!(take(1) < take(2));
+}
+
+#[test]
 fn tokens_grow_with_every_grant_also_when_the_wall_clock_goes_back() {
     let mut bench = Bench::new();
     let mut last = None;
