@@ -1,0 +1,372 @@
+//! Random histories: what is generated and shrunk, and what it comes to when the model plays it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold_core::model::{self, NOT_AFTER, Record};
+use leasehold_core::{
+    Acquire, Action, Addressed, Answer, ClientId, Facts, HolderId, LockName, Mode, Now, Operation,
+    RenewLease, Reply,
+};
+use proptest::prelude::*;
+
+/// When every history begins, in µs: in the year 2049, so that the real server's own clock ends
+/// nothing, and well above 10¹⁵, which a script must print and reckon without loss.
+pub(crate) const START_US: u64 = 2_500_000_000_123_457;
+
+/// The names of a history: two locks and a semaphore of three.
+pub(crate) const NAMES: [&str; 3] = ["a", "{b}/%", "permits"];
+
+/// One step of a history, in terms that stay meaningful when others are left out: so that a
+/// failing history can be shrunk.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Somebody does something.
+    Act(usize, Who, Verb),
+    /// The same action once more, as long as the answer asks for it.
+    Again,
+    /// The clock goes back, in µs.
+    Back(u64),
+    /// Records whose time is over are forgotten, as the server does by the key's time to live.
+    Collect,
+    /// Many clients at once acquire.
+    Crowd { name: usize, mode: Mode, size: u32, wait: bool },
+    /// The key is deleted.
+    Delete(usize),
+    /// The server forgets its scripts.
+    FlushScripts,
+    /// The clock goes on, in µs.
+    Pass(u64),
+    /// Many leases are renewed in one call.
+    RenewMany(Vec<(usize, Who, Duration)>),
+}
+
+/// Whose attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    /// One that holds, if there is any.
+    Holder(usize),
+    /// A new one of this client.
+    New(u8),
+    /// One of this client's last.
+    Old(u8, u64),
+    /// One that waits, if there is any.
+    Waiter(usize),
+}
+
+/// An action, without whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verb {
+    Acquire { mode: Mode, ttl: Duration, wait: bool, late: bool },
+    Cancel { unanswered: bool },
+    ChangeMode(Mode),
+    Inspect { limit: u32 },
+    Poll { ttl: Duration },
+    Release { keep: Duration, unanswered: bool },
+    Renew { ttl: Duration },
+    Revoke { force: bool, wrong_token: bool },
+}
+
+/// What a server is asked to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    Delete(usize),
+    FlushScripts,
+    Operation(Operation),
+}
+
+/// One thing that a server is asked to do, and what the model did.
+#[derive(Clone, Debug)]
+pub(crate) struct Played {
+    pub(crate) asked: Asked,
+    pub(crate) now_us: u64,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) messages: Vec<Addressed>,
+    /// The records that were touched, as they are afterwards.
+    pub(crate) after: Vec<(usize, Record)>,
+}
+
+/// Most often an answer's `more` is followed.
+const MOST_AGAIN: u32 = 8;
+
+/// The model's side of a history.
+pub(crate) struct World {
+    records: [Record; NAMES.len()],
+    attempts: BTreeMap<u8, u64>,
+    now_us: u64,
+    last: Option<(usize, Action)>,
+    played: Vec<Played>,
+}
+
+/// Plays a history on the model.
+pub(crate) fn play(steps: &[Step]) -> Vec<Played> {
+    let mut world = World {
+        records: Default::default(),
+        attempts: BTreeMap::new(),
+        now_us: START_US,
+        last: None,
+        played: Vec::new(),
+    };
+    for step in steps {
+        world.step(step);
+    }
+    world.played
+}
+
+/// The name with this index.
+pub(crate) fn name(index: usize) -> LockName {
+    LockName::new(NAMES[index]).unwrap()
+}
+
+impl World {
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Act(name, who, verb) => {
+                let id = self.id(*name, *who);
+                let action = self.action(*name, id, *verb);
+                self.act(*name, action);
+            }
+            Step::Again => self.again(),
+            Step::Back(us) => self.now_us -= us,
+            Step::Collect => {
+                for name in 0..NAMES.len() {
+                    if self.records[name].collect_at_us <= self.now_us {
+                        self.delete(name);
+                    }
+                }
+            }
+            Step::Crowd { name, mode, size, wait } => {
+                for client in 0..*size as u8 {
+                    let id = self.id(*name, Who::New(client));
+                    let ttl = Duration::from_secs(1 + u64::from(client % 4));
+                    let verb = Verb::Acquire { mode: *mode, ttl, wait: *wait, late: false };
+                    let action = self.action(*name, id, verb);
+                    self.act(*name, action);
+                }
+            }
+            Step::Delete(name) => self.delete(*name),
+            Step::FlushScripts => self.push(Asked::FlushScripts, None, Vec::new(), &[]),
+            Step::Pass(us) => self.now_us += us,
+            Step::RenewMany(leases) => self.renew_many(leases),
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { lease_us: self.now_us, token_us: self.now_us }
+    }
+
+    fn id(&mut self, name: usize, who: Who) -> HolderId {
+        let record = &self.records[name];
+        let (client, back) = match who {
+            Who::Holder(nth) => match record.holds.len() {
+                0 => (0, 0),
+                count => return record.holds[nth % count].id,
+            },
+            Who::New(client) => {
+                *self.attempts.entry(client).or_default() += 1;
+                (client, 0)
+            }
+            Who::Old(client, back) => (client, back),
+            Who::Waiter(nth) => match record.queue.len() {
+                0 => (1, 0),
+                count => return record.queue.values().nth(nth % count).unwrap().id,
+            },
+        };
+        let attempt = self.attempts.get(&client).copied().unwrap_or(1).saturating_sub(back).max(1);
+        HolderId { client: client_id(client), attempt }
+    }
+
+    fn action(&self, name: usize, id: HolderId, verb: Verb) -> Action {
+        match verb {
+            Verb::Acquire { mode, ttl, wait, late } => Action::Acquire(Acquire {
+                id,
+                mode,
+                ttl,
+                wait,
+                nonce: u64::MAX - id.attempt,
+                not_after_us: if late { self.now_us - 1 } else { self.now_us + not_after_us() },
+                facts: facts(id),
+            }),
+            Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
+            Verb::ChangeMode(mode) => Action::ChangeMode { id, mode },
+            Verb::Inspect { limit } => Action::Inspect { limit },
+            Verb::Poll { ttl } => Action::Poll { id, ttl },
+            Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
+            Verb::Renew { ttl } => Action::Renew { id, ttl },
+            Verb::Revoke { force, wrong_token } => {
+                let held = self.records[name].holds.iter().find(|hold| hold.id == id);
+                let token_us = held.map_or(START_US, |hold| hold.token_us);
+                let token_us = token_us + u64::from(wrong_token);
+                Action::Revoke { id, token: leasehold_core::FencingToken::at_us(token_us), force }
+            }
+        }
+    }
+
+    fn act(&mut self, name: usize, action: Action) -> bool {
+        let now = self.now();
+        let outcome = model::step(&mut self.records[name], now, model::DEFAULT_RETENTION, &action);
+        let more = outcome.more;
+        let answer = Answer { now, more, reply: outcome.reply };
+        self.last = Some((name, action.clone()));
+        let operation = Operation::On { name: self::name(name), action };
+        self.push(Asked::Operation(operation), Some(answer), outcome.messages, &[name]);
+        more
+    }
+
+    fn again(&mut self) {
+        for _ in 0..MOST_AGAIN {
+            let Some((name, action)) = self.last.clone() else { return };
+            if !self.act(name, action) {
+                return;
+            }
+        }
+    }
+
+    fn delete(&mut self, name: usize) {
+        self.records[name] = Record::default();
+        self.push(Asked::Delete(name), None, Vec::new(), &[name]);
+    }
+
+    fn renew_many(&mut self, leases: &[(usize, Who, Duration)]) {
+        let (now, mut more, mut messages) = (self.now(), false, Vec::new());
+        let (mut asked, mut replies) = (Vec::new(), Vec::new());
+        for (name, who, ttl) in leases {
+            let (id, ttl) = (self.id(*name, *who), *ttl);
+            asked.push(RenewLease { name: self::name(*name), id, ttl });
+            let action = Action::Renew { id, ttl };
+            let outcome =
+                model::step(&mut self.records[*name], now, model::DEFAULT_RETENTION, &action);
+            more |= outcome.more;
+            messages.extend(outcome.messages);
+            replies.push(outcome.reply);
+        }
+        let answer = Answer { now, more, reply: Reply::Many(replies) };
+        let touched: Vec<_> = leases.iter().map(|(name, ..)| *name).collect();
+        let asked = Asked::Operation(Operation::Renew(asked));
+        self.push(asked, Some(answer), messages, &touched);
+    }
+
+    fn push(
+        &mut self,
+        asked: Asked,
+        answer: Option<Answer>,
+        messages: Vec<Addressed>,
+        touched: &[usize],
+    ) {
+        let after = touched.iter().map(|&name| (name, self.records[name].clone())).collect();
+        self.played.push(Played { asked, now_us: self.now_us, answer, messages, after });
+    }
+}
+
+/// Clients that differ in their first byte only or in their last only, so that their bytes are also
+/// found across the borders of what is packed together.
+fn client_id(client: u8) -> ClientId {
+    ClientId(if client.is_multiple_of(2) {
+        u128::from(client) + 1
+    } else {
+        u128::from(client) << 120
+    })
+}
+
+fn facts(id: HolderId) -> Facts {
+    let label = (!id.attempt.is_multiple_of(3)).then(|| "x".repeat(id.attempt as usize % 90));
+    Facts { host: format!("host-{}", id.attempt), pid: id.attempt as u32, label }
+}
+
+fn not_after_us() -> u64 {
+    NOT_AFTER.as_micros() as u64
+}
+
+/// Any history.
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..100)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        400 => act(),
+        20 => Just(Step::Again),
+        10 => (0u64..200_000_000).prop_map(Step::Back),
+        20 => Just(Step::Collect),
+        10 => crowd(),
+        10 => (0..NAMES.len()).prop_map(Step::Delete),
+        1 => Just(Step::FlushScripts), // which takes the server as long as hundreds of others
+        120 => pass().prop_map(Step::Pass),
+        30 => prop::collection::vec((0..NAMES.len(), who(), ttl()), 1..6)
+            .prop_map(Step::RenewMany),
+    ]
+}
+
+fn act() -> impl Strategy<Value = Step> {
+    (0..NAMES.len()).prop_flat_map(|name| {
+        (Just(name), who(), verb(name)).prop_map(|(name, who, verb)| Step::Act(name, who, verb))
+    })
+}
+
+/// Enough readers for a bounded sweep, enough waiters for a bounded promotion, enough clients for
+/// more tombstones than are kept.
+fn crowd() -> impl Strategy<Value = Step> {
+    (0..NAMES.len(), 1u32..80, any::<bool>())
+        .prop_flat_map(|(name, size, wait)| (Just(name), mode(name), Just(size), Just(wait)))
+        .prop_map(|(name, mode, size, wait)| Step::Crowd { name, mode, size, wait })
+}
+
+fn who() -> impl Strategy<Value = Who> {
+    prop_oneof![
+        4 => (0usize..100).prop_map(Who::Holder),
+        6 => (0u8..4).prop_map(Who::New),
+        1 => (0u8..80).prop_map(Who::New),
+        3 => (0u8..4, 0u64..3).prop_map(|(client, back)| Who::Old(client, back)),
+        3 => (0usize..100).prop_map(Who::Waiter),
+    ]
+}
+
+fn verb(name: usize) -> impl Strategy<Value = Verb> {
+    let flag = || prop::bool::weighted(0.3);
+    let acquire = (mode(name), ttl(), prop::bool::weighted(0.7), prop::bool::weighted(0.05))
+        .prop_map(|(mode, ttl, wait, late)| Verb::Acquire { mode, ttl, wait, late });
+    let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
+    prop_oneof![
+        12 => acquire,
+        2 => flag().prop_map(|unanswered| Verb::Cancel { unanswered }),
+        3 => mode(name).prop_map(Verb::ChangeMode),
+        1 => (0u32..50).prop_map(|limit| Verb::Inspect { limit }),
+        8 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
+        8 => (keep, flag())
+            .prop_map(|(keep, unanswered)| Verb::Release { keep, unanswered }),
+        3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
+        2 => (flag(), flag())
+            .prop_map(|(force, wrong_token)| Verb::Revoke { force, wrong_token }),
+    ]
+}
+
+/// Mostly what fits the name; sometimes another capacity, or more than there is.
+fn mode(name: usize) -> impl Strategy<Value = Mode> {
+    let permits = |count: std::ops::Range<u32>, capacity: std::ops::Range<u32>| {
+        (count, capacity).prop_map(|(count, capacity)| Mode::Permits { count, capacity })
+    };
+    let lock = if NAMES[name] == "permits" { 1 } else { 20 };
+    prop_oneof![
+        lock => Just(Mode::Exclusive),
+        lock => Just(Mode::Shared),
+        21 - lock => permits(1..4, 3..4),
+        1 => permits(0..6, 1..6),
+    ]
+}
+
+fn ttl() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        1 => Just(Duration::ZERO),
+        4 => (1u64..3_000_000).prop_map(Duration::from_micros),
+        6 => Just(Duration::from_secs(30)),
+        1 => Just(Duration::from_hours(24)),
+    ]
+}
+
+fn pass() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => 0u64..1_000_000,
+        3 => 1_000_000u64..4_000_000,
+        1 => 4_000_000u64..400_000_000,
+    ]
+}

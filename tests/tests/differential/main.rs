@@ -1,0 +1,67 @@
+//! The scripts on a real server mean what the model means: random histories are played to both,
+//! and after every step the reply, the messages and the whole record are compared.
+
+#[cfg(test)]
+mod dump;
+#[cfg(test)]
+mod history;
+#[cfg(test)]
+mod server;
+
+use std::cell::{Cell, RefCell};
+
+use leasehold::store::redis::script::{CLOCK, Script};
+use leasehold_testkit::RedisServer;
+use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
+
+use self::server::{Server, TEST_CLOCK};
+
+/// How many steps are compared, at least; `LEASEHOLD_DIFFERENTIAL_STEPS` asks for another number.
+const STEPS: u64 = 200_000;
+
+/// How many histories are played between two looks at the number of steps.
+const HISTORIES: u32 = 50;
+
+/// Where histories that failed are kept, to be played first ever after.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/kept.txt");
+
+#[test]
+fn the_scripts_mean_what_the_model_means() {
+    let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS").map_or(STEPS, |number| {
+        number.parse().expect("LEASEHOLD_DIFFERENTIAL_STEPS is a whole number")
+    });
+    let server = RefCell::new(Server::start(RedisServer::options()));
+    let compared = Cell::new(0);
+    while compared.get() < wanted {
+        let outcome = runner().run(&history::steps(), |steps| {
+            let played = history::play(&steps);
+            compared.set(compared.get() + played.len() as u64);
+            server.borrow_mut().compare(&played).map_err(TestCaseError::fail)
+        });
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Fail(why, steps)) => panic!("{why}\nthe history: {steps:#?}"),
+            Err(TestError::Abort(why)) => panic!("{why}"),
+        }
+    }
+    println!("{} steps compared", compared.get());
+}
+
+/// A runner stops for good after its number of histories, hence a new one each time.
+fn runner() -> TestRunner {
+    TestRunner::new(Config {
+        cases: HISTORIES,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(KEPT))),
+        source_file: Some(file!()),
+        ..Config::default()
+    })
+}
+
+#[test]
+fn what_is_shipped_differs_from_what_is_compared_in_nothing_but_the_clock() {
+    for script in Script::ALL {
+        let compared = script.assemble(TEST_CLOCK);
+        assert_eq!(compared.matches(TEST_CLOCK).count(), 1, "{script:?}");
+        assert_eq!(compared.replace(TEST_CLOCK, CLOCK), script.source(), "{script:?}");
+    }
+}

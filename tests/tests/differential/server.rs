@@ -1,0 +1,205 @@
+//! The real server's side of a history: the same steps in one pipeline, and the record after each.
+
+use leasehold::store::redis::key::{self, key};
+use leasehold::store::redis::reply::message;
+use leasehold::store::redis::script::Script;
+use leasehold::store::redis::wire::{Call, Layout};
+use leasehold_core::model::{self, Record};
+use leasehold_core::{Addressed, ClientId};
+use leasehold_testkit::{RedisOptions, RedisServer};
+use redis::{Connection, ConnectionLike as _, Msg, Pipeline, Value};
+
+use super::dump::{self, Fields};
+use super::history::{Asked, NAMES, Played, name};
+
+/// The clock of the scripts under test: their last argument.
+pub(crate) const TEST_CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
+
+/// Reads a whole hash and when it expires, as two values: to read each field as a value of its own
+/// would take the test longer than all else.
+const DUMP: &str = r"#!lua flags=no-writes
+local fields = redis.call('HGETALL', KEYS[1])
+for index, bytes in ipairs(fields) do fields[index] = struct.pack('<I4', #bytes) .. bytes end
+return { redis.call('PEXPIRETIME', KEYS[1]), table.concat(fields) }
+";
+
+/// A private server with the scripts on it, and a connection that hears every inbox.
+pub(crate) struct Server {
+    pub(crate) redis: RedisServer,
+    pub(crate) connection: Connection,
+    pub(crate) layout: Layout,
+    inboxes: Connection,
+    sources: Vec<String>,
+    sha1: Vec<String>,
+}
+
+impl Server {
+    /// Starts a server whose scripts take their time from the caller.
+    pub(crate) fn start(options: RedisOptions) -> Self {
+        let redis = options.start().unwrap();
+        let mut connection = redis.connection().unwrap();
+        let mut inboxes = redis.connection().unwrap();
+        let layout = Layout { prefix: "lh:".to_owned(), retention: model::DEFAULT_RETENTION };
+        let pattern = format!("{}*", key::inbox_prefix(&layout.prefix));
+        redis::cmd("PSUBSCRIBE").arg(pattern).exec(&mut inboxes).unwrap();
+        let scripts = Script::ALL.iter().map(|script| script.assemble(TEST_CLOCK));
+        let sources: Vec<_> = scripts.chain([DUMP.to_owned()]).collect();
+        let load = |source| redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection);
+        let sha1 = sources.iter().map(load).collect::<Result<_, _>>().unwrap();
+        Self { redis, connection, layout, inboxes, sources, sha1 }
+    }
+
+    /// EVALSHA of a call at a time.
+    pub(crate) fn command(&self, call: &Call, now_us: u64) -> redis::Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha1[call.script as usize]);
+        command.arg(call.keys.len()).arg(&call.keys).arg(&call.args).arg(now_us);
+        command
+    }
+
+    /// The fields of a lock's key.
+    pub(crate) fn fields(&mut self, index: usize) -> Fields {
+        redis::cmd("HGETALL").arg(self.key(index)).query(&mut self.connection).unwrap()
+    }
+
+    /// The key of a name.
+    pub(crate) fn key(&self, index: usize) -> Vec<u8> {
+        key(&self.layout.prefix, &name(index))
+    }
+
+    /// Plays a history that the model has played and says where the two differ.
+    pub(crate) fn compare(&mut self, history: &[Played]) -> Result<(), String> {
+        let mut pipeline = redis::pipe();
+        for name in 0..NAMES.len() {
+            pipeline.cmd("DEL").arg(self.key(name));
+        }
+        for played in history {
+            self.push(&mut pipeline, played);
+        }
+        pipeline.cmd("PUBLISH").arg(format!("{}end", key::inbox_prefix("lh:"))).arg("end");
+        let count = pipeline.len();
+        let replies = self
+            .connection
+            .req_packed_commands(&pipeline.get_packed_pipeline(), 0, count)
+            .map_err(|error| error.to_string())?;
+        let mut replies = replies.into_iter().skip(NAMES.len());
+        let told = self.messages()?;
+        for (step, played) in history.iter().enumerate() {
+            self.check(played, &mut replies).map_err(|difference| {
+                format!("step {step} of {}: {played:#?}\n{difference}", history.len())
+            })?;
+        }
+        let expected: Vec<_> = history.iter().flat_map(|played| &played.messages).collect();
+        for (index, (expected, found)) in expected.iter().zip(&told).enumerate() {
+            if *expected != found {
+                return Err(format!("message {index} is {found:?} instead of {expected:?}"));
+            }
+        }
+        if expected.len() != told.len() {
+            return Err(format!("{} messages instead of {}", told.len(), expected.len()));
+        }
+        Ok(())
+    }
+
+    fn push(&self, pipeline: &mut Pipeline, played: &Played) {
+        match &played.asked {
+            Asked::Delete(name) => {
+                pipeline.cmd("DEL").arg(self.key(*name));
+            }
+            Asked::FlushScripts => {
+                pipeline.cmd("SCRIPT").arg("FLUSH");
+                for source in &self.sources {
+                    pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
+                }
+            }
+            Asked::Operation(operation) => {
+                let call = Call::new(&self.layout, operation).unwrap();
+                pipeline.add_command(self.command(&call, played.now_us));
+            }
+        }
+        for (name, _) in &played.after {
+            pipeline.cmd("EVALSHA").arg(self.dump_sha1()).arg(1).arg(self.key(*name));
+        }
+    }
+
+    fn check(
+        &self,
+        played: &Played,
+        replies: &mut impl Iterator<Item = Value>,
+    ) -> Result<(), String> {
+        let mut next = || replies.next().ok_or("too few replies");
+        match &played.asked {
+            Asked::Delete(_) => drop(next()?),
+            Asked::FlushScripts => {
+                for _ in 0..=self.sources.len() {
+                    next()?;
+                }
+            }
+            Asked::Operation(operation) => {
+                let call = Call::new(&self.layout, operation).unwrap();
+                let reply = next()?;
+                let answer = call
+                    .answer(reply.clone())
+                    .map_err(|error| format!("the server said {reply:?}: {error}"))?;
+                if Some(&answer) != played.answer.as_ref() {
+                    return Err(format!("the server said {answer:#?}"));
+                }
+            }
+        }
+        for (name, expected) in &played.after {
+            let (expire_at, fields): (i64, Vec<u8>) =
+                redis::from_redis_value(next()?).map_err(|error| error.to_string())?;
+            let fields = unpack(&fields).ok_or("a dump that cannot be read")?;
+            let found = dump::record(&fields)
+                .map_err(|what| format!("record {name} is damaged: {what}: {fields:?}"))?;
+            if found != *expected {
+                return Err(format!("record {name} on the server: {found:#?}"));
+            }
+            if expire_at != expire_at_ms(expected) {
+                return Err(format!("record {name} is kept until {expire_at}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn dump_sha1(&self) -> &str {
+        &self.sha1[Script::ALL.len()]
+    }
+
+    /// What was published since this was last asked.
+    fn messages(&mut self) -> Result<Vec<Addressed>, String> {
+        let prefix = key::inbox_prefix(&self.layout.prefix);
+        let mut told = Vec::new();
+        loop {
+            let push = self.inboxes.recv_response().map_err(|error| error.to_string())?;
+            let heard = Msg::from_owned_value(push).ok_or("no message")?;
+            let client =
+                heard.get_channel_name().strip_prefix(&prefix).ok_or("a foreign channel")?;
+            if client == "end" {
+                return Ok(told);
+            }
+            let client: ClientId = client.parse().map_err(|_| format!("client {client:?}"))?;
+            let message = message(heard.get_payload_bytes());
+            told.push((client, message.ok_or("a payload that is no message")?));
+        }
+    }
+}
+
+fn unpack(mut dump: &[u8]) -> Option<Fields> {
+    let mut fields = Fields::new();
+    let mut next = || {
+        let (length, rest) = dump.split_first_chunk()?;
+        let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        dump = rest;
+        Some(bytes.to_vec())
+    };
+    while let Some(field) = next() {
+        fields.insert(field, next()?);
+    }
+    dump.is_empty().then_some(fields)
+}
+
+/// When the server may forget a record: -2 says that there is none.
+fn expire_at_ms(record: &Record) -> i64 {
+    if *record == Record::default() { -2 } else { record.collect_at_us.div_ceil(1000) as i64 }
+}
