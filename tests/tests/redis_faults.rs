@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, Error, FencingToken, Guard, LossReason, Lost, StoreErrorKind};
-use leasehold_testkit::{Data, RedisServer};
+use leasehold_testkit::{Data, Proxy, RedisServer};
 use tokio::time::{sleep, timeout};
 
 /// How long something that must happen may take before the test gives it up: generous.
@@ -162,6 +162,30 @@ async fn killed_connections_lose_no_waiter_and_no_lease() {
     let killing = hurting(&server, Duration::from_millis(100), "CLIENT KILL TYPE normal");
     contend(&clients, 20).await;
     assert!(killing.times() > 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_answers_grant_nothing_twice_and_leave_nothing_behind() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Arc::new(Proxy::start(server.port()).unwrap());
+    let url = format!("{}?timeout=50ms&connect_timeout=100ms", proxy.url());
+    let clients = connect(&url, 4).await;
+    let losing = Hurting::every(Duration::from_millis(100), {
+        let proxy = Arc::clone(&proxy);
+        move || {
+            proxy.mute(true);
+            std::thread::sleep(Duration::from_millis(20));
+            proxy.cut();
+            proxy.mute(false);
+        }
+    });
+    contend(&clients, 15).await;
+    assert!(losing.times() > 1);
+    for client in clients {
+        client.close().await.unwrap();
+    }
+    let watcher = Client::connect(server.url()).await.unwrap();
+    assert!(watcher.admin().list("", 10).await.unwrap().is_empty(), "something is still held");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
