@@ -106,6 +106,21 @@ async fn a_lock_is_taken_renewed_and_released() {
 }
 
 #[tokio::test]
+async fn a_pair_costs_two_commands() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+    server.command::<()>("CONFIG RESETSTAT").unwrap();
+    for _ in 0..10 {
+        take_and_release(&store, "a").await.unwrap();
+    }
+    assert_eq!(server.command_stats("evalsha").unwrap().0, 20);
+    for other in ["script|load", "ping", "publish", "hello"] {
+        assert_eq!(server.command_stats(other).unwrap().0, 0, "{other}");
+    }
+}
+
+#[tokio::test]
 async fn scripts_are_loaded_again_after_a_flush() {
     let server = RedisServer::start().unwrap();
     let store = Redis::connect(&server.url()).await.unwrap();
