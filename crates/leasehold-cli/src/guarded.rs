@@ -14,12 +14,18 @@ use crate::session::Session;
 use crate::signals::signal_name;
 use crate::terminal::Terminal;
 
+/// By how much the end of a lease may differ from its `--max-hold` and still be its work: 200 ms,
+/// because the grant is known a little after it was made.
+const NEARLY: Duration = Duration::from_millis(200);
+
 /// The command, its guardian, and the lease they run under.
 #[derive(Debug)]
 pub(crate) struct Guarded<'a> {
     name: &'a LockName,
     args: &'a Run,
     session: &'a mut Session,
+    /// When it was granted, or a moment before.
+    since: Instant,
     guard: Guard,
     lost: Lost,
     link: Link,
@@ -41,7 +47,7 @@ impl<'a> Guarded<'a> {
         session: &'a mut Session,
         guard: Guard,
     ) -> Outcome {
-        let held_since = Instant::now();
+        let since = Instant::now();
         let voice = Voice::from(args.lock.voice);
         let terminal = Terminal::of_this_process();
         let lends_at_once =
@@ -66,6 +72,7 @@ impl<'a> Guarded<'a> {
             name: &args.lock.name,
             args,
             session,
+            since,
             lost: guard.lost(),
             guard,
             link,
@@ -79,7 +86,7 @@ impl<'a> Guarded<'a> {
         guarded.supervise().await;
         let name = guarded.name;
         let outcome = guarded.end().await;
-        voice.detail(format_args!("{name}: held for {}", show_duration(held_since.elapsed())));
+        voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
         outcome
     }
 
@@ -139,14 +146,20 @@ impl<'a> Guarded<'a> {
                 "{name}: the command has ended and left processes behind: they are being ended \
                  (start with setsid what shall stay)"
             )),
-            Why::Overdue if self.loss.is_none() => {
+            Why::Overdue if self.loss.is_some() => {}
+            Why::Overdue => {
                 let left = show_duration(self.guard.validity());
-                self.voice.say(format_args!(
-                    "{name}: the lease ends in {left} and is not renewed: the command is being \
-                     ended"
-                ));
+                let why = match self.args.lock.max_hold {
+                    // No renewal goes beyond this, so it is why none has come.
+                    Some(limit)
+                        if self.since.elapsed() + self.guard.validity() + NEARLY >= limit =>
+                    {
+                        format!("--max-hold {} is over in {left}", show_duration(limit))
+                    }
+                    Some(_) | None => format!("the lease ends in {left} and is not renewed"),
+                };
+                self.voice.say(format_args!("{name}: {why}: the command is being ended"));
             }
-            Why::Overdue => {}
         }
         if why != Why::LeftBehind {
             self.ending = Some(why);
@@ -201,35 +214,40 @@ impl<'a> Guarded<'a> {
     async fn end(mut self) -> Outcome {
         self.take_terminal_back();
         let (name, voice) = (self.name, self.voice);
-        let how = match self.how {
-            Some(how) => how,
-            None => {
-                self.link.kill_group();
-                voice.say(format_args!("{name}: the guardian of the command died: it was killed"));
-                How::Signaled(Signal::KILL.as_raw())
-            }
+        let (how, voice_of_end) = match self.how {
+            Some(how) => (how, voice),
+            None => (self.unsupervised_end(), Voice { quiet: true, ..voice }),
         };
         let ignores = self.args.on_lost == OnLost::Ignore;
-        let was_lost = self.loss.is_some() || self.ending.is_some();
-        let _reaped = self.link.wait();
+        let mut was_lost = self.loss.is_some() || self.ending.is_some();
         match self.guard.release().await {
             Ok(()) => {}
-            Err(Error::Lost { reason, token, .. }) if !was_lost => {
+            Err(Error::Lost { .. }) if was_lost => {} // said already
+            Err(Error::Lost { reason, token, .. }) => {
+                was_lost = true;
                 voice.say(format_args!(
                     "{name}: the lease with token {token} was lost before the command ended: \
                      {reason}"
                 ));
-                if !ignores {
-                    return Ok(LOST);
-                }
             }
-            Err(Error::Lost { .. }) => {}
-            Err(error) => voice.say(format_args!("could not let go: {error}")),
+            // It ends by itself; what was done under it was done alone.
+            Err(error) => voice.say(format_args!("{name}: could not let go: {error}")),
         }
-        if was_lost && !ignores {
-            return Ok(LOST);
+        Ok(if was_lost && !ignores { LOST } else { exit_code(how, voice_of_end) })
+    }
+
+    /// The guardian ended without a word about the command: it could not start it, and has said
+    /// why, or it was killed, and the kernel has killed the command.
+    fn unsupervised_end(&mut self) -> How {
+        self.link.kill_group();
+        match self.link.wait().ok().and_then(|status| status.code()) {
+            Some(code) => How::Exited(u8::try_from(code).unwrap_or(NOT_EXECUTABLE)),
+            None => {
+                let why = "the guardian of the command was killed, so the command was, too";
+                self.voice.say(format_args!("{}: {why}", self.name));
+                How::Signaled(Signal::KILL.as_raw())
+            }
         }
-        Ok(exit_code(how, voice))
     }
 }
 

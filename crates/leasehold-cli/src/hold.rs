@@ -33,8 +33,7 @@ pub(crate) fn hold(args: &Hold) -> Outcome {
             Ok(guard) => until_asked(args, &mut session, guard, voice).await,
             Err(failure) => Err(failure),
         };
-        session.close().await;
-        outcome
+        session.close(outcome).await
     })
 }
 

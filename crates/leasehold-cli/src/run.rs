@@ -30,8 +30,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
             Ok(guard) => Guarded::run(args, kill_after, &mut session, guard).await,
             Err(failure) => Err(failure),
         };
-        session.close().await;
-        outcome
+        session.close(outcome).await
     })
 }
 

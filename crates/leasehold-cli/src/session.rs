@@ -8,7 +8,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Notify;
 
 use crate::args::LockArgs;
-use crate::report::{self, Failure, Voice};
+use crate::report::{self, Failure, Outcome, Voice};
 use crate::signals::{Signals, signal_name};
 use crate::status_line;
 use crate::store_choice::Choice;
@@ -16,6 +16,9 @@ use crate::store_choice::Choice;
 /// How long the end waits for the store: 5 s. What could not be given back by then ends by its
 /// deadline, and the user wants his prompt.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The same when the lease was lost: 1 s. It ends anyway, and probably the store is out of reach.
+const SHORT_FAREWELL: Duration = Duration::from_secs(1);
 
 /// A connection to the store, and what happens meanwhile.
 #[derive(Debug)]
@@ -83,13 +86,17 @@ impl Session {
         Ok(guard)
     }
 
-    /// Gives back whatever is still held or awaited.
-    pub(crate) async fn close(self) {
-        match tokio::time::timeout(FAREWELL, self.client.close()).await {
+    /// Gives back whatever is still held or awaited, and passes the outcome on.
+    pub(crate) async fn close(self, outcome: Outcome) -> Outcome {
+        let lost = matches!(&outcome, Ok(report::LOST));
+        let limit = if lost { SHORT_FAREWELL } else { FAREWELL };
+        match tokio::time::timeout(limit, self.client.close()).await {
             Ok(Ok(())) => {}
+            _ if lost => {} // nobody expects it, and one line has been said
             Ok(Err(error)) => self.voice.say(format_args!("could not let go: {error}")),
             Err(_) => self.voice.say("could not let go: the store does not answer"),
         }
+        outcome
     }
 }
 

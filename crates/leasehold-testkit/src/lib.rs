@@ -3,9 +3,7 @@
 
 mod certificates;
 mod child;
-pub mod proxy;
 pub mod server;
 
 pub use self::certificates::Certificates;
-pub use self::proxy::Proxy;
 pub use self::server::{Data, RedisOptions, RedisServer};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, stdin};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::UnixStream;
@@ -75,8 +75,8 @@ impl Link {
     }
 
     /// Waits for the guardian to end.
-    pub(crate) fn wait(mut self) -> io::Result<()> {
-        self.guardian.wait().map(drop)
+    pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.guardian.wait()
     }
 
     /// The guardian died before the command: the kernel has killed the command, and this kills

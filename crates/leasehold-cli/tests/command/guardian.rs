@@ -1,0 +1,186 @@
+//! The guardian: nothing of the command runs when the lease could be somebody else's, whatever
+//! becomes of leasehold.
+
+use std::os::unix::process::CommandExt as _;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::harness::{Background, Place, children, ended, group_is_gone, until};
+
+/// Notes the time again and again, and takes no notice of TERM. Its child, in the same group, too.
+const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
+    beat() { while :; do date +%s%N >>$1; sleep 0.02; done; }
+    beat child & beat leader";
+
+/// A command that prints its process group and waits for its end.
+const PATIENT: &str = "echo $$; exec sleep 1000";
+
+fn group(running: &mut Background) -> Pid {
+    Pid::from_raw(running.line().parse().unwrap()).unwrap()
+}
+
+/// The last time a command noted that it was running, in nanoseconds since 1970.
+fn last_beat(place: &Place) -> u128 {
+    let beats = ["leader", "child"].map(|file| {
+        let text = place.read(file);
+        text.lines().last().unwrap_or_default().parse::<u128>().unwrap()
+    });
+    beats.into_iter().max().unwrap()
+}
+
+/// When the next holder got the lock.
+fn entry_of_the_next(place: &Place) -> Background {
+    Background::start(place.shell("x", &["--ttl", "2s"], "date +%s%N"))
+}
+
+#[track_caller]
+fn assert_was_alone(place: &Place, mut next: Background) {
+    let entered: u128 = next.line().parse().unwrap();
+    assert!(last_beat(place) < entered, "the old command still ran when the next one began");
+    assert_eq!(next.end().code, Some(0));
+}
+
+on_each_store!(
+    when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins,
+    when_leaseholds_whole_group_is_killed_its_command_ends_too,
+    a_stopped_leasehold_loses_its_command_in_time_and_says_so_first,
+    when_the_guardian_is_killed_the_command_and_its_group_end_too,
+    a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian,
+    a_revoked_lease_ends_the_command_politely_and_then_lets_go,
+    on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing,
+    max_hold_ends_the_command,
+    the_guardians_command_line_has_no_url,
+);
+
+fn when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins(place: &Place) {
+    let mut holder = Background::start(place.shell("x", &["--ttl", "2s"], STUBBORN));
+    let group = group(&mut holder);
+    until("both have begun", || place.path("leader").exists() && place.path("child").exists());
+    let next = entry_of_the_next(place);
+    until("the next one waits", || place.show("x")["waiting"] == 1);
+    holder.signal(Signal::KILL);
+    assert_was_alone(place, next);
+    until("the group is gone", || group_is_gone(group));
+}
+
+fn when_leaseholds_whole_group_is_killed_its_command_ends_too(place: &Place) {
+    let mut command = place.shell("x", &["--ttl", "2s"], PATIENT);
+    let mut holder = Background::start({
+        command.process_group(0);
+        command
+    });
+    let group = group(&mut holder);
+    kill_process_group(holder.pid(), Signal::KILL).unwrap();
+    until("the group is gone", || group_is_gone(group));
+}
+
+fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place) {
+    let mut holder = Background::start(place.shell("x", &["--ttl", "2s"], STUBBORN));
+    let group = group(&mut holder);
+    until("both have begun", || place.path("leader").exists() && place.path("child").exists());
+    holder.signal(Signal::STOP);
+    assert_was_alone(place, entry_of_the_next(place));
+    assert!(group_is_gone(group));
+    // Somebody else has it now. What the first one sends late must not touch him.
+    let mut next = place.holder("x", &["--ttl", "2s"]);
+    let token = place.token("x");
+    holder.signal(Signal::CONT);
+    holder.end().assert_failed(76, "x: lost the lease with token");
+    assert_eq!(place.token("x"), token);
+    next.close_stdin();
+    next.end().assert_silent(0);
+}
+
+fn when_the_guardian_is_killed_the_command_and_its_group_end_too(place: &Place) {
+    let script = "echo $$; sleep 1000 & sleep 1000";
+    let mut holder = Background::start(place.shell("x", &[], script));
+    let group = group(&mut holder);
+    let guardian = children(holder.pid());
+    let [guardian] = guardian[..] else { panic!("{guardian:?}") };
+    kill_process(guardian, Signal::KILL).unwrap();
+    holder.end().assert_failed(137, "guardian");
+    until("the group is gone", || group_is_gone(group));
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+fn a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian(
+    place: &Place,
+) {
+    let script =
+        "exec 2>/dev/null; trap 'echo told; exit 5' TERM; echo $$; while :; do sleep 0.02; done";
+    let mut holder = Background::start(place.shell("x", &[], script));
+    group(&mut holder);
+    let guardian = children(holder.pid())[0];
+    kill_process(guardian, Signal::TERM).unwrap();
+    holder.signal(Signal::TERM);
+    let holder = holder.end();
+    assert_eq!((holder.code, holder.stdout.as_str()), (Some(5), "told\n"), "{holder:?}");
+}
+
+fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
+    let script =
+        "exec 2>/dev/null; trap 'echo told; exit 0' TERM; echo $$; while :; do sleep 0.02; done";
+    let mut holder = Background::start(place.shell("x", &[], script));
+    group(&mut holder);
+    let token = place.token("x").unwrap();
+    place.end(&["revoke", "x", "--token", "1"]).assert_failed(1, "nobody holds it");
+    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    let holder = holder.end();
+    holder.assert_failed(76, "an operator revoked it");
+    assert_eq!(holder.stdout, "told\n");
+    // Released, not left to expire: the ttl is 30 s.
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+    place.end(&["revoke", "x", "--token", &token]).assert_failed(1, "nobody holds it");
+}
+
+fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
+    let revoke = |place: &Place| {
+        let token = place.token("x").unwrap();
+        place.end(&["revoke", "x", "--token", &token, "--force", "-q"]).assert_silent(0);
+    };
+    let script = "trap 'echo told' TERM; echo $$; cat";
+    let options = ["--on-lost", "kill"];
+    let mut holder = Background::fed(place.shell("x", &options, script));
+    let group = group(&mut holder);
+    revoke(place);
+    let ended = holder.end();
+    ended.assert_failed(76, "is killed");
+    assert_eq!(ended.stdout, "");
+    assert!(group_is_gone(group));
+    let mut holder =
+        Background::fed(place.shell("x", &["--on-lost", "ignore"], "echo; cat; exit 4"));
+    holder.line();
+    revoke(place);
+    let line = holder.error_line();
+    assert!(line.contains("runs on"), "{line}");
+    holder.close_stdin();
+    holder.end().assert_silent(4);
+}
+
+fn max_hold_ends_the_command(place: &Place) {
+    let options = ["--ttl", "2s", "--max-hold", "1s"];
+    let ended = ended(place.shell("x", &options, PATIENT));
+    ended.assert_failed(76, "--max-hold");
+}
+
+fn the_guardians_command_line_has_no_url(place: &Place) {
+    let mut holder = Background::start(place.shell("x", &["--store", &place.url], PATIENT));
+    let command = group(&mut holder);
+    let guardian = children(holder.pid())[0];
+    for pid in [guardian, command] {
+        let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
+        let shown = std::fs::read_to_string(path).unwrap();
+        assert!(!shown.contains(&place.url), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_costs_the_command_before_it_costs_the_lease() {
+    let mut place = Place::on_redis();
+    let mut holder = Background::start(place.shell("x", &["--ttl", "2s"], PATIENT));
+    let group = group(&mut holder);
+    drop(place.server.take());
+    let ended = holder.end();
+    ended.assert_failed(76, "not renewed");
+    assert!(group_is_gone(group));
+}

@@ -1,0 +1,231 @@
+//! A store of one's own, and the real program on it.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::RedisServer;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
+use tempfile::TempDir;
+
+/// How long a test waits for what must happen: generous, for a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
+
+/// A directory, and a store in it or beside it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) directory: TempDir,
+    pub(crate) server: Option<RedisServer>,
+    pub(crate) url: String,
+}
+
+impl Place {
+    pub(crate) fn on_file() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("file:{}", directory.path().join("locks.db").display());
+        Self { directory, server: None, url }
+    }
+
+    pub(crate) fn on_redis() -> Self {
+        let server = RedisServer::start().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory, url: server.url(), server: Some(server) }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The program in this directory, on this store.
+    pub(crate) fn leasehold(&self, arguments: &[&str]) -> Command {
+        self.program(PROGRAM, arguments)
+    }
+
+    /// Any program in this directory, for which leasehold is on this store.
+    pub(crate) fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.directory.path());
+        command.env("LEASEHOLD_STORE", &self.url).env("HOME", self.directory.path());
+        for inherited in ["XDG_CONFIG_HOME", "XDG_STATE_HOME"] {
+            command.env_remove(inherited);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// `leasehold run NAME OPTIONS -- sh -c SCRIPT`.
+    pub(crate) fn shell(&self, name: &str, options: &[&str], script: &str) -> Command {
+        let arguments = [&["run", name], options, &["--", "sh", "-c", script]].concat();
+        self.leasehold(&arguments)
+    }
+
+    /// Somebody who holds a lock, until his stdin is closed.
+    pub(crate) fn holder(&self, name: &str, options: &[&str]) -> Background {
+        let mut holder = Background::fed(self.shell(name, options, "echo held; cat"));
+        assert_eq!(holder.line(), "held");
+        holder
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn end(&self, arguments: &[&str]) -> Ended {
+        ended(self.leasehold(arguments))
+    }
+
+    /// The status of a lock, as JSON.
+    pub(crate) fn show(&self, name: &str) -> serde_json::Value {
+        let shown = self.end(&["show", name, "--json"]);
+        serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown:?}"))
+    }
+
+    pub(crate) fn token(&self, name: &str) -> Option<String> {
+        Some(self.show(name)["holders"].get(0)?["token"].as_str()?.to_owned())
+    }
+}
+
+/// How a program ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// That it ended so, with one line on stderr that has `words`.
+    #[track_caller]
+    pub(crate) fn assert_failed(&self, code: i32, words: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+        assert!(self.stderr.starts_with("leasehold: "), "{self:?}");
+        assert!(self.stderr.contains(words), "{words:?} is missing: {self:?}");
+    }
+
+    /// That it ended so, and said nothing of its own.
+    #[track_caller]
+    pub(crate) fn assert_silent(&self, code: i32) {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(code), ""), "{self:?}");
+    }
+}
+
+pub(crate) fn ended(mut command: Command) -> Ended {
+    Ended::of(command.output().unwrap())
+}
+
+/// A program that runs in the background and does not outlive the test.
+#[derive(Debug)]
+pub(crate) struct Background(Option<Child>);
+
+impl Background {
+    pub(crate) fn start(mut command: Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    /// The same, with a stdin that is open until [`Self::close_stdin`].
+    pub(crate) fn fed(mut command: Command) -> Self {
+        command.stdin(Stdio::piped());
+        Self::start(command)
+    }
+
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child().stdin.take());
+    }
+
+    pub(crate) fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(self.0.as_ref().unwrap())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// The next line of stdout.
+    pub(crate) fn line(&mut self) -> String {
+        line(self.child().stdout.as_mut().unwrap())
+    }
+
+    /// The next line of stderr.
+    pub(crate) fn error_line(&mut self) -> String {
+        line(self.child().stderr.as_mut().unwrap())
+    }
+
+    pub(crate) fn end(mut self) -> Ended {
+        Ended::of(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            // The guardian ends what it ran.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Reads up to the end of a line, and not further.
+fn line(stream: &mut impl Read) -> String {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while stream.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        line.extend(byte);
+    }
+    String::from_utf8(line).unwrap()
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn group_is_gone(group: Pid) -> bool {
+    test_kill_process_group(group).is_err()
+}
+
+/// The children of a process.
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        // The name of the program may have spaces, and stands in the last pair of brackets.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let ppid: i32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        (ppid == parent.as_raw_nonzero().get()).then(|| Pid::from_raw(pid)).flatten()
+    });
+    all.collect()
+}
+
+/// Runs each of these on both stores.
+macro_rules! on_each_store {
+    ($($name:ident),* $(,)?) => {
+        mod on_file {
+            $(#[test] fn $name() { super::$name(&$crate::harness::Place::on_file()); })*
+        }
+        mod on_redis {
+            $(#[test] fn $name() { super::$name(&$crate::harness::Place::on_redis()); })*
+        }
+    };
+}

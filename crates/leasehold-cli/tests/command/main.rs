@@ -1,0 +1,19 @@
+//! The real program, typed as its users type it: every subcommand, every exit code, signals,
+//! terminals, and what becomes of a command when leasehold is killed or stopped.
+
+#[cfg(test)]
+#[macro_use]
+mod harness;
+
+#[cfg(test)]
+mod guardian;
+#[cfg(test)]
+mod main_job;
+#[cfg(test)]
+mod operator;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
+mod terminal;
+#[cfg(test)]
+mod usage;

@@ -1,0 +1,40 @@
+//! The main job: many processes, one thing only one of them may do at a time.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use crate::harness::{PROGRAM, Place};
+
+const PROCESSES: usize = 32;
+const ROUNDS: u64 = 50;
+
+/// Reads a number, adds one and writes it back, with no protection of its own, and notes its token.
+const READ_ADD_WRITE: &str = "read count <count
+    echo $((count + 1)) >count
+    echo $LEASEHOLD_TOKEN >>tokens";
+
+on_each_store!(no_update_is_lost_when_32_processes_add_50_times,);
+
+fn no_update_is_lost_when_32_processes_add_50_times(place: &Place) {
+    fs::write(place.path("count"), "0\n").unwrap();
+    let rounds = format!(
+        "i=0; while [ $i -lt {ROUNDS} ]; do
+            \"$0\" run counter -- sh -c '{READ_ADD_WRITE}' || exit; i=$((i + 1));
+        done"
+    );
+    let adders: Vec<Child> = (0..PROCESSES)
+        .map(|_| {
+            let mut command = place.program("sh", &["-c", &rounds, PROGRAM]);
+            command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap()
+        })
+        .collect();
+    for mut adder in adders {
+        assert!(adder.wait().unwrap().success());
+    }
+    let expected = PROCESSES as u64 * ROUNDS;
+    assert_eq!(place.read("count").trim().parse(), Ok(expected));
+    let tokens = place.read("tokens");
+    let tokens: Vec<u64> = tokens.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(tokens.len() as u64, expected);
+    assert!(tokens.is_sorted_by(|one, next| one < next), "a token did not grow");
+}

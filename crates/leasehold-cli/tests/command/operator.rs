@@ -1,0 +1,152 @@
+//! What an operator types: `ls`, `show`, `revoke`, `where`, and `hold` in scripts.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Background, Place, ended, until};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
+}
+
+on_each_store!(
+    ls_shows_what_is_held_and_all_what_is_remembered,
+    show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
+    hold_prints_one_line_and_lets_go_when_stdin_ends,
+    hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
+    a_waiter_that_is_interrupted_leaves_the_queue,
+    a_revoke_by_force_lets_the_next_in_at_once,
+);
+
+fn ls_shows_what_is_held_and_all_what_is_remembered(place: &Place) {
+    let empty = place.end(&["ls"]);
+    assert_eq!((empty.code, empty.stdout.as_str()), (Some(0), ""), "{empty:?}");
+    place.end(&["run", "jobs/idle", "--", "true"]).assert_silent(0);
+    let _jobs = place.holder("jobs/busy", &["--label", "nightly"]);
+    let _other = place.holder("other", &[]);
+    let table = place.end(&["ls"]).stdout;
+    let rows: Vec<&str> = table.lines().collect();
+    assert_eq!(rows.len(), 3, "{table}");
+    assert!(rows[0].starts_with("NAME"), "{table}");
+    assert!(rows[1].starts_with("jobs/busy") && rows[1].ends_with("nightly"), "{table}");
+    assert!(rows[2].starts_with("other"), "{table}");
+    let all = json(&place.end(&["ls", "jobs/", "--all", "--json"]).stdout);
+    let names: Vec<&str> =
+        all.as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["jobs/busy", "jobs/idle"]);
+    assert_eq!(json(&place.end(&["ls", "nothing", "--json"]).stdout), json("[]"));
+}
+
+fn show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free(place: &Place) {
+    let free = place.end(&["show", "x"]);
+    assert_eq!((free.code, free.stdout.as_str()), (Some(1), "x is free\n"));
+    let holder = place.holder("x", &["--label", "first", "--shared"]);
+    let _waiter = Background::start(place.shell("x", &["--label", "second"], "true"));
+    until("somebody waits", || place.show("x")["waiting"] == 1);
+    let table = place.end(&["show", "x"]);
+    assert_eq!(table.code, Some(0));
+    let pid = holder.pid().as_raw_nonzero();
+    for words in [&format!(":{pid} "), "shared", "first", "second", "exclusive"] {
+        assert!(table.stdout.contains(words), "{words:?}: {table:?}");
+    }
+    let status = place.show("x");
+    assert_eq!(status["holders"][0]["pid"], pid.get());
+    assert_eq!(status["waiters"][0]["position"], 1);
+    assert!(status["holders"][0]["token"].is_string(), "{status}");
+    assert!(status["holders"][0]["left_seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(status["holders"][0]["token"], status["last_token"]);
+}
+
+fn hold_prints_one_line_and_lets_go_when_stdin_ends(place: &Place) {
+    let mut hold = Background::fed(place.leasehold(&["hold", "x"]));
+    let line = json(&hold.line());
+    assert_eq!(line["name"], "x");
+    assert_eq!(line["token"].as_str().map(str::to_owned), place.token("x"));
+    hold.close_stdin();
+    hold.end().assert_silent(0);
+    assert_eq!(place.end(&["show", "x"]).code, Some(1));
+}
+
+fn hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost(place: &Place) {
+    let mut hold = Background::fed(place.leasehold(&["hold", "x"]));
+    hold.line();
+    hold.signal(Signal::TERM);
+    hold.end().assert_silent(0);
+    let mut hold = Background::fed(place.leasehold(&["hold", "x"]));
+    hold.line();
+    place.end(&["hold", "x", "-n", "-E", "3"]).assert_failed(3, "busy");
+    let token = place.token("x").unwrap();
+    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    hold.end().assert_failed(76, "an operator revoked it");
+}
+
+fn a_waiter_that_is_interrupted_leaves_the_queue(place: &Place) {
+    let _holder = place.holder("x", &[]);
+    let waiter = Background::start(place.shell("x", &[], "echo ran"));
+    until("somebody waits", || place.show("x")["waiting"] == 1);
+    waiter.signal(Signal::INT);
+    let waiter = waiter.end();
+    waiter.assert_failed(130, "SIGINT while waiting");
+    assert_eq!(waiter.stdout, "");
+    assert_eq!(place.show("x")["waiting"], 0);
+}
+
+fn a_revoke_by_force_lets_the_next_in_at_once(place: &Place) {
+    let holder = place.holder("x", &["--on-lost", "ignore"]);
+    let waiter = Background::start(place.leasehold(&["run", "x", "--", "true"]));
+    until("somebody waits", || place.show("x")["waiting"] == 1);
+    let token = place.token("x").unwrap();
+    let revoked = place.end(&["revoke", "x", "--token", &token, "--force"]);
+    revoked.assert_failed(0, "may still be at work");
+    waiter.end().assert_silent(0);
+    drop(holder);
+}
+
+#[test]
+fn where_prints_the_store_and_its_reason_without_the_password() {
+    let place = Place::on_file();
+    let shown = place.end(&["where"]);
+    assert_eq!(shown.stdout, format!("{}  (LEASEHOLD_STORE)\n", place.url));
+    let shown = place.end(&["where", "--json", "-s", "redis://u:secret@h/"]);
+    assert_eq!(json(&shown.stdout), json(r#"{"store":"redis://u:***@h/","because":"--store"}"#));
+}
+
+#[test]
+fn without_a_configured_store_one_line_says_that_the_lock_is_local() {
+    let place = Place::on_file();
+    let mut command = place.leasehold(&["run", "x", "--", "true"]);
+    command.env_remove("LEASEHOLD_STORE").env("XDG_STATE_HOME", place.path("state"));
+    if rustix::process::geteuid().is_root() {
+        // Root's default is the machine's own place, which a test must not touch.
+        let where_ = ended({
+            let mut w = place.leasehold(&["where"]);
+            w.env_remove("LEASEHOLD_STORE");
+            w
+        });
+        assert!(where_.stdout.contains("this machine only"), "{where_:?}");
+        return;
+    }
+    ended(command).assert_failed(0, "no store configured: this lock holds on this machine only");
+    use std::os::unix::fs::PermissionsExt as _;
+    let database = place.path("state/leasehold/locks.db");
+    assert_eq!(database.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn help_completions_and_manual_come_from_the_command_itself() {
+    let place = Place::on_file();
+    for arguments in [&["--help"][..], &["run", "--help"], &["hold", "-h"]] {
+        let help = place.end(arguments);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{help:?}");
+        assert!(help.stdout.contains("Usage: leasehold"), "{help:?}");
+    }
+    assert!(place.end(&["--help"]).stdout.contains("Examples:"));
+    assert!(place.end(&["--version"]).stdout.starts_with("leasehold "));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = place.end(&["completions", shell]).stdout;
+        assert!(script.contains("max-hold") && !script.contains("@guardian"), "{shell}");
+    }
+    assert!(place.end(&["man"]).stdout.contains(".TH leasehold"));
+    assert!(place.end(&["man", "run"]).stdout.contains("kill\\-after"));
+    place.end(&["man", "nothing"]).assert_failed(2, "nothing");
+}

@@ -1,0 +1,135 @@
+//! `leasehold run`: what the command sees, and what its caller is told.
+
+use std::io::Write as _;
+
+use crate::harness::{Background, Place, ended, until};
+
+on_each_store!(
+    the_exit_code_is_the_commands,
+    a_command_that_a_signal_ends_gives_128_and_the_signal,
+    stdin_stdout_and_stderr_are_the_commands,
+    the_variables_of_the_lease_override_inherited_ones,
+    tokens_grow_from_run_to_run,
+    a_busy_lock_is_75_or_whatever_was_asked_for,
+    a_waiter_runs_when_the_holder_has_ended,
+    readers_and_permits_run_side_by_side_up_to_their_number,
+    the_command_is_looked_up_before_anything_is_acquired,
+    what_the_command_leaves_behind_may_finish_and_is_then_ended,
+);
+
+fn the_exit_code_is_the_commands(place: &Place) {
+    place.end(&["run", "x", "--", "true"]).assert_silent(0);
+    ended(place.shell("x", &[], "exit 7")).assert_silent(7);
+    ended(place.shell("x", &[], "exit 255")).assert_silent(255);
+}
+
+fn a_command_that_a_signal_ends_gives_128_and_the_signal(place: &Place) {
+    ended(place.shell("x", &[], "kill -9 $$")).assert_failed(137, "SIGKILL");
+    ended(place.shell("x", &["-q"], "kill -TERM $$")).assert_silent(143);
+}
+
+fn stdin_stdout_and_stderr_are_the_commands(place: &Place) {
+    let mut running = Background::fed(place.shell("x", &[], "cat; echo to stderr >&2"));
+    let mut stdin = running.child().stdin.take().unwrap();
+    stdin.write_all(b"through\n").unwrap();
+    drop(stdin);
+    let ended = running.end();
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("through\n", "to stderr\n"));
+}
+
+fn the_variables_of_the_lease_override_inherited_ones(place: &Place) {
+    let mut command = place.shell(
+        "a name",
+        &[],
+        "echo \"$LEASEHOLD_NAME|$LEASEHOLD_TOKEN|$LEASEHOLD_HOLDER|$LEASEHOLD_STORE\"",
+    );
+    for name in ["LEASEHOLD_NAME", "LEASEHOLD_TOKEN", "LEASEHOLD_HOLDER"] {
+        command.env(name, "inherited");
+    }
+    let ended = ended(command);
+    let words: Vec<&str> = ended.stdout.trim().split('|').collect();
+    let [name, token, holder, store] = words[..] else { panic!("{ended:?}") };
+    assert_eq!((name, store), ("a name", place.url.as_str()));
+    assert!(token.parse::<u64>().unwrap() > 0);
+    let (client, attempt) = holder.split_once('-').unwrap();
+    assert!(client.len() == 32 && attempt.parse::<u64>().is_ok(), "{holder}");
+}
+
+fn tokens_grow_from_run_to_run(place: &Place) {
+    let token = || {
+        ended(place.shell("x", &[], "echo $LEASEHOLD_TOKEN")).stdout.trim().parse::<u64>().unwrap()
+    };
+    let (first, second, third) = (token(), token(), token());
+    assert!(first < second && second < third);
+}
+
+fn a_busy_lock_is_75_or_whatever_was_asked_for(place: &Place) {
+    let mut holder = place.holder("x", &["--label", "the \u{202e}holder"]);
+    let busy = place.end(&["run", "x", "--no-wait", "--", "touch", "ran"]);
+    busy.assert_failed(75, "x is busy: held by");
+    assert!(busy.stderr.contains("(the \\u{202e}holder)"), "{busy:?}");
+    place.end(&["run", "x", "-n", "-E", "0", "-q", "--", "touch", "ran"]).assert_silent(0);
+    place
+        .end(&["run", "x", "-w", "100ms", "-E", "9", "--", "touch", "ran"])
+        .assert_failed(9, "still busy");
+    place
+        .end(&["run", "x", "-w", "100ms", "--shared", "-q", "--", "touch", "ran"])
+        .assert_silent(75);
+    assert!(!place.path("ran").exists());
+    holder.close_stdin();
+    assert_eq!(holder.end().code, Some(0));
+}
+
+fn a_waiter_runs_when_the_holder_has_ended(place: &Place) {
+    let mut holder = Background::fed(place.shell("x", &[], "echo held; cat; echo first >>log"));
+    holder.line();
+    let waiter = Background::start(place.shell("x", &["-v"], "echo second >>log"));
+    until("somebody waits", || place.show("x")["waiting"] == 1);
+    holder.close_stdin();
+    let waiter = waiter.end();
+    assert_eq!(waiter.code, Some(0), "{waiter:?}");
+    assert_eq!(place.read("log"), "first\nsecond\n");
+    for words in ["held after waiting", "token", "held for"] {
+        assert!(waiter.stderr.contains(words), "{waiter:?}");
+    }
+}
+
+fn readers_and_permits_run_side_by_side_up_to_their_number(place: &Place) {
+    let readers = [place.holder("r", &["--shared"]), place.holder("r", &["--shared"])];
+    place.end(&["run", "r", "-n", "--", "true"]).assert_failed(75, "and 1 more");
+    let permits =
+        [place.holder("p", &["--permits", "1/3"]), place.holder("p", &["--permits", "2/3"])];
+    place.end(&["run", "p", "-n", "--permits", "1/3", "--", "true"]).assert_failed(75, "busy");
+    // Another capacity is a mistake of the caller's, not a busy lock.
+    place.end(&["run", "p", "-n", "--permits", "1/4", "--", "true"]).assert_failed(69, "p");
+    drop((readers, permits));
+}
+
+fn the_command_is_looked_up_before_anything_is_acquired(place: &Place) {
+    let _holder = place.holder("x", &[]);
+    place.end(&["run", "x", "--", "no-such-command"]).assert_failed(127, "no-such-command");
+    place.end(&["run", "x", "--", "./no/such/file"]).assert_failed(127, "./no/such/file");
+    place.end(&["run", "x", "--", "/etc/passwd"]).assert_failed(126, "/etc/passwd");
+    place.end(&["run", "x", "-q", "--", "/"]).assert_silent(126);
+}
+
+fn what_the_command_leaves_behind_may_finish_and_is_then_ended(place: &Place) {
+    let script = "(sleep 0.1; echo finished >log) & exec true";
+    ended(place.shell("x", &["--kill-after", "5s"], script)).assert_silent(0);
+    assert_eq!(place.read("log"), "finished\n");
+    let script = "exec 2>/dev/null
+        (trap 'echo told >>log; exit' TERM; while :; do sleep 0.05; done) & exit 3";
+    let left = ended(place.shell("x", &["--kill-after", "300ms"], script));
+    left.assert_failed(3, "left processes behind");
+    assert_eq!(place.read("log"), "finished\ntold\n");
+}
+
+#[test]
+fn a_pipe_ends_when_the_command_closes_it() {
+    let place = Place::on_file();
+    let mut running = Background::fed(place.shell("x", &[], "exec >&-; cat >/dev/null"));
+    // Only the end of the pipe ends this: the command itself goes on until its stdin ends.
+    assert_eq!(running.line(), "");
+    running.close_stdin();
+    assert_eq!(running.end().code, Some(0));
+}

@@ -1,0 +1,136 @@
+//! Terminals: who has them, what their keys do, and the line that is shown while waiting.
+
+use std::io::{Read, Write as _};
+use std::process::{ChildStdin, ChildStdout};
+
+use crate::harness::{Background, PROGRAM, Place, until};
+
+/// Prints whether the shell's process group has the terminal.
+const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
+
+/// A program on a terminal of its own, made by script(1).
+struct Terminal {
+    running: Background,
+    keys: ChildStdin,
+    screen: ChildStdout,
+    seen: String,
+}
+
+impl Terminal {
+    fn start(place: &Place, command: &str) -> Self {
+        let command = command.replace("leasehold ", &format!("{PROGRAM} "));
+        let mut command = place.program("script", &["-qec", &command, "/dev/null"]);
+        command.env("PS1", "$ ").env("SHELL", "/bin/sh");
+        let mut running = Background::fed(command);
+        let keys = running.child().stdin.take().unwrap();
+        let screen = running.child().stdout.take().unwrap();
+        Self { running, keys, screen, seen: String::new() }
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads the screen until it shows `words`, and returns what was on it since the last time.
+    #[track_caller]
+    fn until(&mut self, words: &str) -> String {
+        while !self.seen.contains(words) {
+            let mut bytes = [0; 1024];
+            let count = self.screen.read(&mut bytes).unwrap();
+            assert!(count > 0, "{words:?} was never shown: {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        let end = self.seen.find(words).unwrap() + words.len();
+        self.seen.drain(..end).collect()
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.screen.read_to_string(&mut rest).unwrap();
+        drop(self.keys);
+        let code = self.running.end().code;
+        (code, self.seen + &rest)
+    }
+}
+
+#[test]
+fn the_command_has_the_terminal_and_the_caller_gets_it_back() {
+    let place = Place::on_file();
+    let inner = format!("leasehold run x -- sh -c '{IN_FRONT}'; {IN_FRONT}");
+    let (code, screen) = Terminal::start(&place, &inner).end();
+    assert_eq!((code, screen.as_str()), (Some(0), "in front\r\nin front\r\n"));
+}
+
+#[test]
+fn in_a_pipeline_the_command_gets_the_terminal_only_when_it_asks() {
+    let place = Place::on_file();
+    let piped = format!("leasehold run x -- sh -c '{IN_FRONT}' | cat");
+    assert_eq!(Terminal::start(&place, &piped).end().1, "behind\r\n");
+    let asks = "leasehold run x -- sh -c 'read line; echo got $line' | cat";
+    let mut terminal = Terminal::start(&place, asks);
+    terminal.type_in("a line\n");
+    terminal.until("got a line");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_releases_the_lock() {
+    let place = Place::on_file();
+    let mut terminal = Terminal::start(&place, "leasehold run x -- sh -c 'echo runs; cat'");
+    terminal.until("runs");
+    terminal.type_in("\x03");
+    assert_eq!(terminal.end().0, Some(130));
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+#[test]
+fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
+    let place = Place::on_file();
+    let mut terminal = Terminal::start(&place, "bash --norc --noprofile -i");
+    terminal.until("$ ");
+    let command = format!("{PROGRAM} run x -- sh -c 'echo ru''ns; read line; echo got $line'\n");
+    terminal.type_in(&command);
+    terminal.until("runs");
+    terminal.type_in("\x1a");
+    terminal.until("stopped: the lease ends in");
+    terminal.until("Stopped");
+    terminal.until("$ ");
+    terminal.type_in("fg\n");
+    terminal.type_in("a line\n");
+    terminal.until("got a line");
+    terminal.until("$ ");
+    terminal.type_in("exit\n");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn a_second_terminal_sees_who_holds_the_lock_and_then_gets_it() {
+    let place = Place::on_file();
+    let mut first =
+        Terminal::start(&place, "leasehold run x --label 'the first' -- sh -c 'echo runs; cat'");
+    first.until("runs");
+    let mut second = Terminal::start(&place, "leasehold run x -- echo second runs");
+    let line = second.until("next in line");
+    assert!(line.contains("waiting for x, held by ") && line.contains("(the first)"), "{line}");
+    let mut third = Terminal::start(&place, "leasehold run x -- echo third runs");
+    third.until("1 ahead");
+    third.type_in("\x03");
+    let (code, screen) = third.end();
+    assert_eq!(code, Some(130), "{screen}");
+    first.type_in("\x04");
+    assert_eq!(first.end().0, Some(0));
+    let (code, screen) = second.end();
+    assert_eq!(code, Some(0));
+    // Erased, and the line is the command's.
+    assert!(screen.ends_with("\r\x1b[Ksecond runs\r\n"), "{screen:?}");
+}
+
+#[test]
+fn without_a_terminal_a_waiter_is_silent() {
+    let place = Place::on_file();
+    let mut holder = place.holder("x", &[]);
+    let waiter = Background::start(place.leasehold(&["run", "x", "--", "true"]));
+    until("somebody waits", || place.show("x")["waiting"] == 1);
+    holder.close_stdin();
+    waiter.end().assert_silent(0);
+}
