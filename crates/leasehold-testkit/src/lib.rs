@@ -3,7 +3,9 @@
 
 mod certificates;
 mod child;
+pub mod proxy;
 pub mod server;
 
 pub use self::certificates::Certificates;
+pub use self::proxy::Proxy;
 pub use self::server::{Data, RedisOptions, RedisServer};

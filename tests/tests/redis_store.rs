@@ -1,0 +1,536 @@
+//! The Redis store on real servers: connections, credentials, TLS, inboxes, and what each failure
+//! is called.
+#![cfg(test)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::Error;
+use leasehold::store::{Inbox, Redis, Store};
+use leasehold_core::{
+    Acquire, Action, Answer, ClientId, Facts, FencingToken, HolderId, LockName, Message, Mode,
+    Operation, RenewLease, Reply, StoreError, StoreErrorKind,
+};
+use leasehold_testkit::{Data, RedisServer};
+use tokio::time::timeout;
+
+/// How long something that must happen may take before the test gives it up: generous.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn id(client: u128, attempt: u64) -> HolderId {
+    HolderId { client: ClientId(client), attempt }
+}
+
+fn on(name: &str, action: Action) -> Operation {
+    Operation::On { name: LockName::new(name).unwrap(), action }
+}
+
+fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
+    let request = Acquire {
+        id,
+        mode: Mode::Exclusive,
+        ttl: TTL,
+        wait,
+        nonce: 7,
+        not_after_us: 9_000_000_000_000_000,
+        facts: Facts { host: "h".into(), pid: 1, label: None },
+    };
+    on(name, Action::Acquire(request))
+}
+
+fn release(name: &str, id: HolderId) -> Operation {
+    on(name, Action::Release { id, keep: Duration::ZERO, unanswered: false })
+}
+
+fn granted(answer: &Answer) -> FencingToken {
+    let Reply::Granted(grant) = answer.reply else { panic!("not granted: {answer:?}") };
+    grant.token
+}
+
+async fn take_and_release(store: &Redis, name: &str) -> Result<FencingToken, StoreError> {
+    let attempt = id(1, std::process::id().into());
+    let token = granted(&store.execute(acquire(name, attempt, false)).await?);
+    assert_eq!(store.execute(release(name, attempt)).await?.reply, Reply::Released);
+    Ok(token)
+}
+
+/// Asks until the store answers again, as its users do.
+async fn eventually(store: &Redis, name: &str) -> FencingToken {
+    let asking = async {
+        loop {
+            match take_and_release(store, name).await {
+                Ok(token) => return token,
+                Err(error) => assert!(error.kind().is_transient(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, asking).await.expect("the store answers again")
+}
+
+async fn refusal(url: &str) -> StoreError {
+    match Redis::connect(url).await {
+        Err(Error::Store(error)) => {
+            assert!(!error.to_string().contains('\n'), "{error}");
+            assert!(!error.may_have_executed(), "{error}");
+            error
+        }
+        other => panic!("expected a store error: {other:?}"),
+    }
+}
+
+async fn next(inbox: &mut Box<dyn Inbox>) -> Message {
+    timeout(PATIENCE, inbox.next()).await.expect("a message")
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_renewed_and_released() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    let (first, second) = (id(1, 1), id(2, 1));
+    let token = granted(&store.execute(acquire("a", first, false)).await.unwrap());
+    let again = granted(&store.execute(acquire("a", first, false)).await.unwrap());
+    assert_eq!(token, again, "the same attempt, the same grant");
+    let busy = store.execute(acquire("a", second, false)).await.unwrap().reply;
+    assert!(matches!(busy, Reply::Busy { .. }), "{busy:?}");
+    let lease = |id| RenewLease { name: LockName::new("a").unwrap(), id, ttl: TTL };
+    let renewals = Operation::Renew(vec![lease(first), lease(second)]);
+    let Reply::Many(replies) = store.execute(renewals).await.unwrap().reply else { panic!() };
+    assert!(matches!(replies[0], Reply::Granted(_)), "{replies:?}");
+    assert_eq!(replies[1], Reply::NotHeld { newest: Some(token) });
+    store.execute(release("a", first)).await.unwrap();
+    let later = granted(&store.execute(acquire("a", second, false)).await.unwrap());
+    assert!(later > token);
+}
+
+#[tokio::test]
+async fn a_pair_costs_two_commands() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+    server.command::<()>("CONFIG RESETSTAT").unwrap();
+    for _ in 0..10 {
+        take_and_release(&store, "a").await.unwrap();
+    }
+    assert_eq!(server.command_stats("evalsha").unwrap().0, 20);
+    for other in ["script|load", "ping", "publish", "hello"] {
+        assert_eq!(server.command_stats(other).unwrap().0, 0, "{other}");
+    }
+}
+
+#[tokio::test]
+async fn scripts_are_loaded_again_after_a_flush() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    let first = take_and_release(&store, "a").await.unwrap();
+    server.command::<()>("SCRIPT FLUSH").unwrap();
+    let second = take_and_release(&store, "a").await.expect("no failure shows");
+    assert!(second > first);
+}
+
+#[tokio::test]
+async fn names_are_listed_without_those_of_others() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    for name in ["a*1", "a*2", "ab", "%"] {
+        granted(&store.execute(acquire(name, id(1, 1), false)).await.unwrap());
+    }
+    store.execute(release("a*2", id(1, 1))).await.unwrap();
+    server.command::<()>("SET lh:a*foreign 1").unwrap();
+    server.command::<()>("SET other:a*3 1").unwrap();
+    let list = async |prefix: &str, limit, idle| {
+        let operation = Operation::List { prefix: prefix.into(), limit, idle };
+        match store.execute(operation).await.unwrap().reply {
+            Reply::Names(names) => names.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(list("a*", 100, false).await, ["a*1"]);
+    assert_eq!(list("a*", 100, true).await, ["a*1", "a*2"]);
+    assert_eq!(list("", 100, false).await, ["%", "a*1", "ab"]);
+    assert_eq!(list("", 2, false).await.len(), 2);
+    assert_eq!(server.command_stats("keys").unwrap().0, 0);
+}
+
+#[tokio::test]
+async fn a_killed_connection_is_replaced_by_the_next_call() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    for _ in 0..20 {
+        server.command::<u32>("CLIENT KILL TYPE normal").unwrap();
+        eventually(&store, "a").await;
+    }
+}
+
+#[tokio::test]
+async fn many_callers_share_one_new_connection() {
+    let server = RedisServer::start().unwrap();
+    let store = Arc::new(Redis::connect(&server.url()).await.unwrap());
+    server.command::<u32>("CLIENT KILL TYPE normal").unwrap();
+    eventually(&store, "warm").await;
+    server.command::<u32>("CLIENT KILL TYPE normal").unwrap();
+    let connected = |info: &str| -> u64 {
+        let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.unwrap().trim().parse().unwrap()
+    };
+    let before = connected(&server.info("stats").unwrap());
+    let callers: Vec<_> = (0..50)
+        .map(|number| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { eventually(&store, &format!("n{number}")).await })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let opened = connected(&server.info("stats").unwrap()) - before - 1;
+    assert!((1..=2).contains(&opened), "{opened} connections were opened");
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_used_again_and_tokens_go_on_growing() {
+    for data in [Data::Kept, Data::Dropped] {
+        let mut server = RedisServer::options().append_only("always").start().unwrap();
+        let store = Redis::connect(&server.url()).await.unwrap();
+        let first = take_and_release(&store, "a").await.unwrap();
+        server.restart(data).unwrap();
+        let second = eventually(&store, "a").await;
+        assert!(second > first, "{data:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_server_is_a_timeout_after_which_anything_may_have_happened() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&format!("{}?timeout=50ms&connect_timeout=200ms", server.url()))
+        .await
+        .unwrap();
+    server.stop().unwrap();
+    let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Timeout);
+    assert!(error.may_have_executed());
+    server.cont().unwrap();
+    let holder = eventually_held(&store, id(1, 1)).await;
+    assert!(holder.us() > 0);
+}
+
+/// The token of an attempt whose first copy had no answer.
+async fn eventually_held(store: &Redis, attempt: HolderId) -> FencingToken {
+    let asking = async {
+        loop {
+            if let Ok(answer) = store.execute(acquire("a", attempt, false)).await {
+                return granted(&answer);
+            }
+        }
+    };
+    timeout(PATIENCE, asking).await.expect("the attempt is granted")
+}
+
+#[tokio::test]
+async fn a_connection_that_answers_nothing_is_given_up() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&format!("{}?timeout=50ms&connect_timeout=100ms", server.url()))
+        .await
+        .unwrap();
+    server.stop().unwrap();
+    let asking = async {
+        loop {
+            let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
+            if !error.may_have_executed() {
+                return error;
+            }
+        }
+    };
+    let error = timeout(PATIENCE, asking).await.expect("a new connection is tried");
+    assert_eq!(error.kind(), StoreErrorKind::Timeout);
+    server.cont().unwrap();
+    eventually(&store, "b").await;
+}
+
+#[tokio::test]
+async fn wrong_credentials_and_missing_servers_are_named() {
+    let server = RedisServer::options().password("secret").start().unwrap();
+    let error = refusal(&server.url_as("default", "hunter2")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(!format!("{error} {error:?}").contains("hunter2"));
+    let error = refusal(&server.url()).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(error.to_string().contains("LEASEHOLD_PASSWORD"), "{error}");
+    let store = Redis::connect(&server.url_as("default", "secret")).await.unwrap();
+    assert!(!format!("{store:?}").contains("secret"));
+    let error = refusal("redis://127.0.0.1:1").await;
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(error.to_string().starts_with("127.0.0.1:1: nothing listens there"), "{error}");
+    assert_eq!(refusal("redis://nowhere.invalid").await.kind(), StoreErrorKind::Unreachable);
+    assert_eq!(refusal("redis+unix:///nowhere.sock").await.kind(), StoreErrorKind::Unreachable);
+    let error = refusal(&format!("redis://default:secret@127.0.0.1:{}/99", server.port())).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_more_clients_says_so() {
+    let server = RedisServer::options().line("maxclients 1").start().unwrap();
+    let _only = server.connection().unwrap();
+    let error = refusal(&server.url()).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(error.to_string().contains("maxclients"), "{error}");
+}
+
+#[tokio::test]
+async fn a_replica_is_refused() {
+    let server = RedisServer::options().line("replicaof 127.0.0.1 1").start().unwrap();
+    let error = refusal(&server.url()).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert!(error.to_string().contains("replica"), "{error}");
+}
+
+#[tokio::test]
+async fn a_primary_that_becomes_a_replica_grants_nothing() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+    server.command::<()>("REPLICAOF 127.0.0.1 1").unwrap();
+    let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(!error.may_have_executed());
+    server.command::<()>("REPLICAOF NO ONE").unwrap();
+    eventually(&store, "a").await;
+}
+
+#[tokio::test]
+async fn what_weakens_a_promise_is_said_on_connecting() {
+    let server = RedisServer::options().line("maxmemory-policy allkeys-lru").start().unwrap();
+    let warnings = Redis::connect(&server.url()).await.unwrap().warnings();
+    assert!(warnings.iter().any(|text| text.contains("noeviction")), "{warnings:?}");
+    assert!(warnings.iter().any(|text| text.contains("appendonly")), "{warnings:?}");
+    let server = RedisServer::options().append_only("everysec").start().unwrap();
+    let warnings = Redis::connect(&server.url()).await.unwrap().warnings();
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn a_unix_socket_works() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.unix_url()).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_of_its_own_is_used() {
+    let server = RedisServer::start().unwrap();
+    let url = format!("redis://127.0.0.1:{}/3", server.port());
+    let store = Redis::connect(&url).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+    assert_eq!(server.command::<u32>("DBSIZE").unwrap(), 0);
+    assert!(server.info("keyspace").unwrap().contains("db3:keys=1"));
+}
+
+#[tokio::test]
+async fn tls_needs_the_right_authority() {
+    let server = RedisServer::options().tls(false).start().unwrap();
+    let files = server.certificates().unwrap();
+    let url = format!("{}?ca={}", server.url(), files.authority.display());
+    let store = Redis::connect(&url).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+
+    let error = refusal(&server.url()).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(error.to_string().contains("ca="), "{error}");
+    let other = RedisServer::options().tls(false).start().unwrap();
+    let foreign = other.certificates().unwrap().authority.display();
+    let error = refusal(&format!("{}?ca={foreign}", server.url())).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    let store = Redis::connect(&format!("{}?insecure=on", server.url())).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_when_the_server_asks_for_it() {
+    let server = RedisServer::options().tls(true).start().unwrap();
+    let files = server.certificates().unwrap();
+    let url = format!("{}?ca={}", server.url(), files.authority.display());
+    let error = refusal(&url).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(error.to_string().contains("cert="), "{error}");
+    let (certificate, key) = (files.client.display(), files.client_key.display());
+    let store = Redis::connect(&format!("{url}&cert={certificate}&key={key}")).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_port_with_and_one_without_tls_are_told_apart() {
+    let plain = RedisServer::start().unwrap();
+    let url = plain.url().replace("redis://", "rediss://");
+    let error = refusal(&format!("{url}?connect_timeout=500ms")).await;
+    assert!(error.to_string().contains("use redis://"), "{error}");
+    let secured = RedisServer::options().tls(false).start().unwrap();
+    let url = secured.url().replace("rediss://", "redis://");
+    let error = refusal(&format!("{url}?connect_timeout=500ms")).await;
+    assert!(error.to_string().contains("rediss://"), "{error}");
+}
+
+#[test]
+fn a_store_is_used_from_several_runtimes_one_after_another() {
+    let server = RedisServer::start().unwrap();
+    let mut store = None;
+    for round in 0..5 {
+        let mut builder = if round % 2 == 0 {
+            tokio::runtime::Builder::new_current_thread()
+        } else {
+            tokio::runtime::Builder::new_multi_thread()
+        };
+        let runtime = builder.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = match &store {
+                Some(store) => store,
+                None => store.insert(Redis::connect(&server.url()).await.unwrap()),
+            };
+            take_and_release(store, "a").await.expect("a connection of this runtime");
+        });
+    }
+    let clients: String = server.command("CLIENT LIST").unwrap();
+    assert!(clients.lines().count() <= 2, "connections of ended runtimes stay: {clients}");
+}
+
+#[tokio::test]
+async fn a_waiter_is_told_in_its_inbox_and_nobody_else_is() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    let mut second = store.inbox(ClientId(2)).await.unwrap();
+    let mut third = store.inbox(ClientId(3)).await.unwrap();
+    granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
+    let queued = store.execute(acquire("a", id(2, 5), true)).await.unwrap().reply;
+    assert!(matches!(queued, Reply::Queued(_)), "{queued:?}");
+    store.execute(release("a", id(1, 1))).await.unwrap();
+    let message = next(&mut second).await;
+    assert!(matches!(message, Message::Granted { attempt: 5, nonce: 7, .. }), "{message:?}");
+    server.command::<u32>("PUBLISH lh:inbox:00000000000000000000000000000003 rubbish").unwrap();
+    assert!(timeout(Duration::from_millis(50), third.next()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_killed_subscription_is_renewed_and_the_gap_is_told() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    let mut inbox = store.inbox(ClientId(2)).await.unwrap();
+    for round in 0..5 {
+        server.command::<u32>("CLIENT KILL TYPE pubsub").unwrap();
+        assert_eq!(next(&mut inbox).await, Message::Gap);
+        let (holder, waiter) = (id(1, round), id(2, round));
+        granted(&store.execute(acquire("a", holder, false)).await.expect("requests go on"));
+        store.execute(acquire("a", waiter, true)).await.unwrap();
+        store.execute(release("a", holder)).await.unwrap();
+        let message = next(&mut inbox).await;
+        assert!(matches!(message, Message::Granted { attempt, .. } if attempt == round));
+        store.execute(release("a", waiter)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_inbox_survives_a_restart_of_the_server() {
+    let mut server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    let mut inbox = store.inbox(ClientId(2)).await.unwrap();
+    server.kill9().unwrap();
+    assert!(timeout(Duration::from_millis(50), inbox.next()).await.is_err());
+    server.restart(Data::Dropped).unwrap();
+    assert_eq!(next(&mut inbox).await, Message::Gap);
+}
+
+#[tokio::test]
+async fn a_half_open_subscription_is_noticed() {
+    let server = RedisServer::start().unwrap();
+    let url = format!("{}?timeout=100ms&connect_timeout=100ms", server.url());
+    let store = Redis::connect(&url).await.unwrap();
+    let mut inbox = store.inbox(ClientId(2)).await.unwrap();
+    server.stop().unwrap();
+    // Longer than a ping, its timeout, and an attempt to connect that fails.
+    assert!(timeout(Duration::from_secs(6), inbox.next()).await.is_err());
+    server.cont().unwrap();
+    assert_eq!(next(&mut inbox).await, Message::Gap);
+}
+
+#[tokio::test]
+async fn a_full_server_grants_nothing_new_and_blocks_no_unlock() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
+    server.command::<()>("CONFIG SET maxmemory 1").unwrap();
+    let error = store.execute(acquire("b", id(1, 2), false)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Full);
+    assert!(!error.may_have_executed());
+    assert!(error.to_string().contains("maxmemory"), "{error}");
+    let renew = Action::Renew { id: id(1, 1), ttl: TTL };
+    let renewed = store.execute(on("a", renew)).await.unwrap().reply;
+    assert!(matches!(renewed, Reply::Granted(_)), "{renewed:?}");
+    let released = store.execute(release("a", id(1, 1))).await.unwrap().reply;
+    assert_eq!(released, Reply::Released);
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_left_as_it_is() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.url()).await.unwrap();
+    server.command::<()>("SET lh:a mine").unwrap();
+    server.command::<()>("HSET lh:b field mine").unwrap();
+    for name in ["a", "b"] {
+        let error = store.execute(acquire(name, id(1, 1), false)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        assert!(!error.may_have_executed());
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+    assert_eq!(server.command::<String>("GET lh:a").unwrap(), "mine");
+    assert_eq!(server.command::<i64>("TTL lh:b").unwrap(), -1);
+}
+
+#[tokio::test]
+async fn the_documented_rights_of_a_holder_suffice() {
+    let server = RedisServer::options().holder().start().unwrap();
+    let store = Redis::connect(&server.holder_url()).await.unwrap();
+    let mut inbox = store.inbox(ClientId(2)).await.unwrap();
+    granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
+    store.execute(acquire("a", id(2, 1), true)).await.unwrap();
+    store.execute(release("a", id(1, 1))).await.unwrap();
+    assert!(matches!(next(&mut inbox).await, Message::Granted { .. }));
+    let poll = Action::Poll { id: id(2, 1), ttl: TTL };
+    granted(&store.execute(on("a", poll)).await.unwrap());
+    store.execute(on("a", Action::Inspect { limit: 10 })).await.unwrap();
+    store.execute(release("a", id(2, 1))).await.unwrap();
+    assert_eq!(server.acl_log().unwrap().len(), 0, "{:?}", server.acl_log());
+}
+
+#[tokio::test]
+async fn without_the_right_to_publish_everything_but_the_wake_up_works() {
+    let rights = Redis::HOLDER_RIGHTS.replace("+publish ", "");
+    let server = RedisServer::options().user(&format!("mute on >pw {rights}")).start().unwrap();
+    let store = Redis::connect(&server.url_as("mute", "pw")).await.unwrap();
+    granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
+    store.execute(acquire("a", id(2, 1), true)).await.unwrap();
+    assert_eq!(store.execute(release("a", id(1, 1))).await.unwrap().reply, Reply::Released);
+    let poll = Action::Poll { id: id(2, 1), ttl: TTL };
+    granted(&store.execute(on("a", poll)).await.unwrap());
+}
+
+#[tokio::test]
+async fn without_the_right_to_subscribe_an_inbox_stays_silent_and_says_so() {
+    let rights = Redis::HOLDER_RIGHTS.replace("+subscribe ", "").replace("+info", "");
+    let server = RedisServer::options().user(&format!("deaf on >pw {rights}")).start().unwrap();
+    let store = Redis::connect(&server.url_as("deaf", "pw")).await.unwrap();
+    let mut inbox = store.inbox(ClientId(2)).await.unwrap();
+    assert!(timeout(Duration::from_millis(50), inbox.next()).await.is_err());
+    let warnings = store.warnings();
+    assert!(warnings.iter().any(|text| text.contains("+info")), "{warnings:?}");
+    assert!(warnings.iter().any(|text| text.contains("subscribe")), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn a_user_without_the_right_to_run_scripts_is_denied_in_words() {
+    let server =
+        RedisServer::options().user("poor on >pw ~lh:* -@all +info +time").start().unwrap();
+    let store = Redis::connect(&server.url_as("poor", "pw")).await.unwrap();
+    let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(!error.may_have_executed());
+}
