@@ -8,7 +8,7 @@ use redis::{FromRedisValue, Value};
 use super::connection::Link;
 use super::error;
 use super::key;
-use super::wire::{LIST_FIELDS, Layout, is_idle};
+use super::wire::{Layout, STATE_FIELD, is_idle};
 
 /// How many keys the server looks at in one step: well below a millisecond of its time.
 const SCAN_COUNT: u32 = 500;
@@ -53,14 +53,13 @@ async fn matching(
 ) -> Result<Vec<LockName>, StoreError> {
     let mut states = redis::pipe();
     for (_, key) in &keys {
-        states.cmd("HMGET").arg(key).arg(&LIST_FIELDS);
+        states.cmd("HGET").arg(key).arg(STATE_FIELD);
     }
     let states = link.ask_all(&states).await?;
     let found = keys.into_iter().zip(states).filter_map(|((name, _), state)| {
         // A key of another type, or one that is gone by now, is no lock.
-        let (state, queue) = <(Option<Vec<u8>>, Option<Vec<u8>>)>::from_redis_value(state).ok()?;
-        let is_idle = is_idle(state.as_deref(), queue.as_deref())?;
-        (idle || !is_idle).then_some(name)
+        let state = Option::<Vec<u8>>::from_redis_value(state).ok()??;
+        (idle || !is_idle(&state)).then_some(name)
     });
     Ok(found.collect())
 }

@@ -8,6 +8,8 @@ pub mod key;
 mod list;
 mod look;
 #[doc(hidden)]
+pub mod packed;
+#[doc(hidden)]
 pub mod reply;
 #[doc(hidden)]
 pub mod script;

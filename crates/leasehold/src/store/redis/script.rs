@@ -16,8 +16,7 @@ const INCLUDE: &str = "--@include ";
 
 /// The shared files, each under the name it is included by. The clock is not among them, so that
 /// a test can bring its own.
-const SHARED: [(&str, &str); 5] = [
-    ("arguments", include_str!("lua/arguments.lua")),
+const SHARED: [(&str, &str); 4] = [
     ("grant", include_str!("lua/grant.lua")),
     ("hold", include_str!("lua/hold.lua")),
     ("queue", include_str!("lua/queue.lua")),

@@ -2,51 +2,55 @@
 -- Takes the lock, or joins its queue, or says that it is busy (model/acquire.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       3 attempt, 24 bytes   4 weight   5 capacity   6 ttl, µs   7 wait, 0 or 1
---       8 nonce, 8 bytes   9 not after, µs   10 facts, opaque
--- reply now, more, and one of
---       'granted', token µs, deadline µs, contended   'queued', sequence, ahead, retry after µs
---       'busy', retry after µs   'late'   'stale'
---       'refused', 'mismatch', capacity | 'queue_full' | 'version', found | 'weight'
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), ttl (µs), wait (1),
+--         nonce (8 bytes), not after (µs), facts (the rest)
+-- reply packed: now (µs), more (1), and one of
+--       'G' granted: token (µs), deadline (µs), contended (1)
+--       'Q' queued: sequence, ahead (4), retry after (µs)
+--       'B' busy: retry after (µs)   'L' late   'S' stale
+--       'R' refused: 'M' mismatch: capacity (4) | 'Q' queue full | 'V' version: found (4) | 'W' weight
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
 
-local id, nonce, facts = bytes(3, 24), bytes(8, 8), ARGV[10]
-local weight, capacity = number(4, COUNT_MAX), number(5, COUNT_MAX)
-local ttl, wait = number(6, SPAN_MAX), ARGV[7] == '1'
-if now > number(9, TIME_MAX) then return { now, 0, 'late' } end
-local values = redis.call('HMGET', KEYS[1], 's', 'q', 't')
+if not ARGV[2] or #ARGV[2] < 65 then return redis.error_reply('ARGUMENT 2 is too short') end
+local retention, id, weight, capacity, ttl, wait, nonce, not_after, facts =
+  struct.unpack('<dc24I4I4dBc8d', ARGV[2])
+facts = string.sub(ARGV[2], facts)
+-- Spans of at most 31 years, so that no sum with now comes near the 2^53 that a double holds.
+if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15 and not_after >= 0) then
+  return redis.error_reply('ARGUMENT 2 has a number out of range')
+end
+if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
+local state = redis.call('HGET', KEYS[1], 's')
 
 -- The most frequent case, before Lua has to build the functions of the general one, and with the
--- same result: nobody holds or awaits the name, and no attempt that has ended is remembered.
-local function fast_path(state)
-  local last_token, collect_at = 0, 0
-  if state then
-    local version, _
-    version, _, last_token, collect_at = struct.unpack('<BI4dd', state)
-    if version ~= 1 or not (last_token >= 0 and last_token < TIME_MAX) then return end
-    if not (collect_at >= 0 and collect_at <= TIME_MAX) then return end
-  elseif redis.call('HLEN', KEYS[1]) > 0 then
-    return
+-- same result: nobody holds or awaits the name, and this client's attempts are not remembered.
+if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == 22)
+    and weight <= capacity then
+  local version, flags, last_token, collect_at, _ = 1, 0, 0, 0, nil
+  if state then version, flags, _, last_token, collect_at = struct.unpack('<BBI4dd', state) end
+  local is_known = flags > 0 -- if only tombstones are there, one look tells
+  if flags == 2 then
+    local tombstones = redis.call('HGET', KEYS[1], 't')
+    is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)
   end
-  local token, deadline = math.max(now, last_token + 1, 1577836800000001), now + ttl
-  local retention = number(2, SPAN_MAX)
-  local is_moved = collect_at < deadline + retention
-  if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
-  redis.call('HSET', KEYS[1], 's', struct.pack('<BI4ddI4I4I4dddc24c24I4Bddddc8', 1, capacity,
-    token, collect_at, 1, weight, 0, deadline, TIME_MAX, ttl, string.rep('\0', 24), id, weight, 0,
-    token, now, deadline, ttl, nonce) .. facts)
-  if is_moved then
-    redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.ceil(collect_at / 1000)))
+  if version == 1 and not is_known and last_token >= 0 and last_token < 9007199254740991
+      and collect_at >= 0 and collect_at <= 9007199254740991 then
+    local token, deadline = last_token + 1, now + ttl
+    if token < 1577836800000001 then token = 1577836800000001 end
+    if token < now then token = now end
+    local is_moved = collect_at < deadline + retention
+    if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
+    redis.call('HSET', KEYS[1], 's', struct.pack('<BBI4ddI4I4I4dddc24c24I4Bddddc8', 1, flags,
+      capacity, token, collect_at, 1, weight, 0, deadline, 9007199254740991, ttl,
+      '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0', id, weight, 0, token, now, deadline, ttl,
+      nonce) .. facts)
+    if is_moved then
+      redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.ceil(collect_at / 1000)))
+    end
+    return struct.pack('<dBc1ddB', now, 0, 'G', token, deadline, 0)
   end
-  return { now, 0, 'granted', token, deadline, 0 }
-end
-
-if not values[2] and not values[3] and weight <= capacity
-    and (not values[1] or #values[1] == 21) then
-  local reply = fast_path(values[1])
-  if reply then return reply end
 end
 --@include record
 --@include hold
@@ -57,37 +61,37 @@ local MAX_WAITING = 100000
 
 -- A copy of an acquire that was granted: the same grant again.
 local function acquire_again(index)
-  local state = hold_at(index).state
-  if state == KEPT or state == REVOKED then return { 'stale' } end
+  local hold_state = hold_at(index).state
+  if hold_state == KEPT or hold_state == REVOKED then return 'S' end
   local reply = confirm(index, ttl)
   promote(nil)
   return reply
 end
 
-return answer(run(KEYS[1], values, function()
+return answer(run(KEYS[1], state, function()
   sweep()
   local index = live_hold(id)
   if index then return acquire_again(index) end
   local waiter = waiting_of(id)
   if waiter then return wait_on(waiter, ttl) end
-  if is_finished(id) then return { 'stale' } end
-  if weight > capacity then return { 'refused', 'weight' } end
+  if is_finished(id) then return 'S' end
+  if weight > capacity then return 'RW' end
   promote(nil)
-  local idle = record.count == 0 and record.waiting == 0
-  if not idle and record.capacity ~= capacity then
-    return { 'refused', 'mismatch', record.capacity }
+  local is_idle = record.count == 0 and record.waiting == 0
+  if not is_idle and record.capacity ~= capacity then
+    return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
   local asked = {
     id = id, weight = weight, ttl = ttl, since = now, nonce = nonce, facts = facts,
   }
   local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
-  if nobody_first and (idle or record.used + weight <= capacity) then
+  if nobody_first and (is_idle or record.used + weight <= capacity) then
     record.capacity = capacity
     grant(asked, CLAIMED, nil)
     return confirm(record.count - 1, ttl)
   end
-  if not wait then return { 'busy', time_left() } end
-  if record.waiting >= MAX_WAITING then return { 'refused', 'queue_full' } end
+  if wait == 0 then return struct.pack('<c1d', 'B', time_left()) end
+  if record.waiting >= MAX_WAITING then return 'RQ' end
   join(asked)
   keep_until(now)
   return place(asked)

@@ -2,37 +2,41 @@
 -- A waiter leaves, whether it still waits or was granted a moment ago (model/cancel.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       3 attempt, 24 bytes   4 unanswered, 0 or 1
--- reply now, more, and one of
---       'cancelled', 'released' | 'removed' | 'unknown'   'refused', 'version', found
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), attempt (24 bytes), unanswered (1)
+-- reply packed: now (µs), more (1), and one of
+--       'C' cancelled: 'L' released | 'M' removed | 'U' unknown   'R' refused: 'V' version: found (4)
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
+
+if not ARGV[2] or #ARGV[2] ~= 33 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
+local retention, id, unanswered = struct.unpack('<dc24B', ARGV[2])
+if not (retention >= 0 and retention <= 1e15) then
+  return redis.error_reply('ARGUMENT 2 has a number out of range')
+end
 --@include record
 --@include hold
 --@include queue
 --@include grant
 
-local id, unanswered = bytes(3, 24), ARGV[4] == '1'
-
 local function leave_or_release()
   local waiter = waiting_of(id)
   if waiter then
     leave(waiter)
-    return 'removed'
+    return 'CM'
   end
   local index = live_hold(id)
-  if not index or hold_at(index).state == KEPT then return 'unknown' end
+  if not index or hold_at(index).state == KEPT then return 'CU' end
   remove_hold(index)
-  return 'released'
+  return 'CL'
 end
 
-return answer(run(KEYS[1], nil, function()
+return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
   sweep()
   local cancelled = leave_or_release()
   -- An attempt that is not known may be on its way: its acquire must find this.
-  if unanswered or cancelled == 'unknown' then bury_attempt(id) end
+  if unanswered == 1 or cancelled == 'CU' then bury_attempt(id) end
   keep_until(now)
   promote(nil)
-  return { 'cancelled', cancelled }
+  return cancelled
 end))

@@ -3,27 +3,32 @@
 -- (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       3 attempt, 24 bytes   4 'exclusive', 'permits' or 'shared'
--- reply now, more, and one of
---       'granted', token µs, deadline µs, contended   'busy', retry after µs   'would_deadlock'
---       'not_held', last token µs or 0   'refused', 'mismatch', capacity | 'version', found | 'weight'
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), attempt (24 bytes), 'E' exclusive | 'P' permits | 'S' shared
+-- reply packed: now (µs), more (1), and one of
+--       'G' granted: token (µs), deadline (µs), contended (1)   'B' busy: retry after (µs)
+--       'D' would deadlock   'N' not held: last token (µs, or 0)
+--       'R' refused: 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
+
+if not ARGV[2] or #ARGV[2] ~= 33 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
+local retention, id, mode = struct.unpack('<dc24c1', ARGV[2])
+if not (retention >= 0 and retention <= 1e15) then
+  return redis.error_reply('ARGUMENT 2 has a number out of range')
+end
 --@include record
 --@include hold
 --@include queue
 --@include grant
 
-local id, mode = bytes(3, 24), ARGV[4]
-
 local function upgrade(hold)
   if hold.weight == LOCK_CAPACITY then return granted(hold) end
-  if record.upgrading ~= NOBODY and record.upgrading ~= id then return { 'would_deadlock' } end
+  if record.upgrading ~= NOBODY and record.upgrading ~= id then return 'D' end
   if record.count > 1 then
     -- From now on nobody is admitted, or a stream of readers would starve it.
     record.upgrading = id
-    return { 'busy', math.min(time_left(), POLL_INTERVAL) }
+    return struct.pack('<c1d', 'B', math.min(time_left(), POLL_INTERVAL))
   end
   become_writer(hold)
   keep_until(now)
@@ -39,7 +44,7 @@ local function downgrade(hold)
   return granted(hold)
 end
 
-return answer(run(KEYS[1], nil, function()
+return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
   sweep()
   local index = live_hold(id)
   local hold = index and hold_at(index)
@@ -47,8 +52,10 @@ return answer(run(KEYS[1], nil, function()
     promote(nil)
     return not_held()
   end
-  if record.capacity ~= LOCK_CAPACITY then return { 'refused', 'mismatch', record.capacity } end
-  if mode == 'exclusive' then return upgrade(hold) end
-  if mode == 'shared' then return downgrade(hold) end
-  return { 'refused', 'weight' }
+  if record.capacity ~= LOCK_CAPACITY then
+    return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
+  end
+  if mode == 'E' then return upgrade(hold) end
+  if mode == 'S' then return downgrade(hold) end
+  return 'RW'
 end))

@@ -28,7 +28,7 @@ local function sweep()
   if record.cursor >= record.count then
     record.bound, record.cursor, record.running = record.running, 0, NEVER
   else
-    more = true
+    more = 1
   end
 end
 
@@ -87,11 +87,11 @@ local function promote(caller)
   end
   local skipped, grants = 0, 0
   while record.waiting > 0 do
-    local head, is_caller = linked(record.head), record.head == caller
+    local head, is_caller = linked(queue.head), queue.head == caller
     local last_seen = seen(client_of(head.id))
     if not is_caller and last_seen + DEAD_AFTER <= now then
       if skipped == SKIP_BOUND then
-        more = true
+        more = 1
         return
       end
       skipped = skipped + 1
@@ -99,7 +99,7 @@ local function promote(caller)
     else
       if record.used + head.weight > record.capacity then return end
       if grants == GRANT_BOUND then
-        more = true
+        more = 1
         return
       end
       grants = grants + 1

@@ -29,14 +29,13 @@ local function hold_at(index)
     local raw = get('h' .. struct.pack('<I4', index))
     if not raw then corrupt('a hold') end
     hold = unpack_hold(raw, 1)
-    hold.raw = raw
     holds[index] = hold
   end
   return hold
 end
 
 local function put_index(id, index) -- the one at 0 is found without
-  put('i' .. id, index > 0 and struct.pack('<I4', index))
+  changed['i' .. id] = index > 0 and struct.pack('<I4', index)
 end
 
 -- The index of an attempt's hold, or nil.
@@ -68,7 +67,7 @@ local function remove_hold(index)
   if record.upgrading == removed.id then record.upgrading = NOBODY end
   holds[last] = nil
   if index > 0 then put_index(removed.id, 0) end
-  if last > 0 then put('h' .. struct.pack('<I4', last), false) end
+  if last > 0 then changed['h' .. struct.pack('<I4', last)] = false end
   if index < last then
     moved.raw = nil
     holds[index] = moved
@@ -85,10 +84,10 @@ local function remove_hold(index)
   return removed
 end
 
--- Some hold ends then, which may be earlier than was known.
-local function expect(deadline)
+-- A hold ends then, earlier than was known.
+local function expect(index, deadline)
   record.bound = math.min(record.bound, deadline)
-  record.running = math.min(record.running, deadline)
+  if index < record.cursor then record.running = math.min(record.running, deadline) end
 end
 
 -- The deadline, brought back to what the ttl allows if the server's clock went back.
@@ -97,30 +96,38 @@ local function clamp(hold)
   return hold.deadline
 end
 
+local function tombstones()
+  if not record.has_tombstones then return '' end
+  local raw = get('t')
+  if not raw or #raw % TOMBSTONE_BYTES ~= 0 then corrupt('a tombstone') end
+  return raw
+end
+
 local function is_finished(id)
-  local at = 0
+  local raw, at = tombstones(), 0
   repeat
-    at = string.find(record.tombstones, client_of(id), at + 1, true)
+    at = string.find(raw, client_of(id), at + 1, true)
   until not at or at % TOMBSTONE_BYTES == 1
   if not at then return false end
-  local _, attempt, over = struct.unpack(TOMBSTONE, record.tombstones, at)
+  local _, attempt, over = struct.unpack(TOMBSTONE, raw, at)
   return attempt >= attempt_of(id) and over > now
 end
 
 local function bury_attempt(id)
   local client, attempt, forget_at = client_of(id), attempt_of(id), now + TOMBSTONE_LIFE
-  local kept = {}
-  for at = 1, #record.tombstones, TOMBSTONE_BYTES do
-    local other, earlier, over = struct.unpack(TOMBSTONE, record.tombstones, at)
+  local raw, kept = tombstones(), {}
+  for at = 1, #raw, TOMBSTONE_BYTES do
+    local other, earlier, over = struct.unpack(TOMBSTONE, raw, at)
     if over > now and other == client then
       attempt = math.max(attempt, earlier)
     elseif over > now then
-      kept[#kept + 1] = string.sub(record.tombstones, at, at + TOMBSTONE_BYTES - 1)
+      kept[#kept + 1] = string.sub(raw, at, at + TOMBSTONE_BYTES - 1)
     end
   end
   if #kept == MAX_TOMBSTONES then table.remove(kept, 1) end
   kept[#kept + 1] = struct.pack(TOMBSTONE, client, attempt, forget_at)
-  record.tombstones = table.concat(kept)
+  changed.t = table.concat(kept)
+  record.has_tombstones = true
   keep_until(forget_at)
 end
 
@@ -140,12 +147,12 @@ local function live_hold(id)
     expire(index)
     return nil
   end
-  if hold.deadline < known then expect(hold.deadline) end
+  if hold.deadline < known then expect(index, hold.deadline) end
   return index
 end
 
 local function granted(hold)
-  return { 'granted', hold.token, hold.deadline, record.waiting > 0 and 1 or 0 }
+  return struct.pack('<c1ddB', 'G', hold.token, hold.deadline, record.waiting > 0 and 1 or 0)
 end
 
 -- Confirms a hold for `ttl` from now. A deadline never moves back: the holder may rely on it. The
@@ -163,7 +170,7 @@ local function confirm(index, ttl)
 end
 
 local function not_held()
-  return { 'not_held', record.last_token }
+  return struct.pack('<c1d', 'N', record.last_token)
 end
 
 -- How long until the earliest hold may end.

@@ -2,20 +2,26 @@
 -- Who holds and who waits; changes nothing (model/inspect.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       3 at most so many holders, and so many waiters
--- reply now, 0, and one of
---       'status', capacity, last token µs or 0, how many wait,
---         { { attempt, weight, state, token µs, since µs, deadline µs, facts }, ... },
---         { { attempt, weight, since µs, facts }, ... }
---       'refused', 'version', found
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), at most so many holders, and so many waiters (4)
+-- reply packed: now (µs), 0 (1), and one of
+--       'I' status: capacity (4), last token (µs, or 0), how many wait (4),
+--         how many holders follow (4), each attempt (24 bytes), weight (4), state (1), token (µs),
+--         since (µs), deadline (µs), length of facts (2), facts,
+--         how many waiters follow (4), each attempt (24 bytes), weight (4), since (µs), length of
+--         facts (2), facts
+--       'R' refused: 'V' version: found (4)
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
+
+if not ARGV[2] or #ARGV[2] ~= 12 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
+local retention, limit = struct.unpack('<dI4', ARGV[2])
+if not (retention >= 0 and retention <= 1e15) then
+  return redis.error_reply('ARGUMENT 2 has a number out of range')
+end
 --@include record
 --@include hold
 --@include queue
-
-local limit = number(3, COUNT_MAX)
 
 local function holders()
   local list = {}
@@ -23,26 +29,25 @@ local function holders()
     if #list == limit then break end
     local hold = hold_at(index)
     if hold.deadline > now then
-      list[#list + 1] = {
-        hold.id, hold.weight, hold.state, hold.token, hold.since, hold.deadline, hold.facts,
-      }
+      list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
+        hold.since, hold.deadline, #hold.facts) .. hold.facts
     end
   end
-  return list
+  return struct.pack('<I4', #list) .. table.concat(list)
 end
 
 local function waiters_in_order()
-  local list, id = {}, record.head
+  local list, id = {}, queue and queue.head
   for position = 1, math.min(limit, record.waiting) do
     local waiter = linked(id)
-    list[position] = { waiter.id, waiter.weight, waiter.since, waiter.facts }
+    list[position] = struct.pack('<c24I4dI2', waiter.id, waiter.weight, waiter.since,
+      #waiter.facts) .. waiter.facts
     id = waiter.after
   end
-  return list
+  return struct.pack('<I4', #list) .. table.concat(list)
 end
 
-return answer(run(KEYS[1], nil, function()
-  return {
-    'status', record.capacity, record.last_token, record.waiting, holders(), waiters_in_order(),
-  }
+return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+  return struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
+    .. holders() .. waiters_in_order()
 end))

@@ -2,30 +2,35 @@
 -- Confirms a grant, or keeps a waiter's place; never joins a queue (model/poll.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       3 attempt, 24 bytes   4 ttl, µs
--- reply now, more, and one of
---       'granted', token µs, deadline µs, contended   'queued', sequence, ahead, retry after µs
---       'gone'   'refused', 'version', found
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), attempt (24 bytes), ttl (µs)
+-- reply packed: now (µs), more (1), and one of
+--       'G' granted: token (µs), deadline (µs), contended (1)
+--       'Q' queued: sequence, ahead (4), retry after (µs)
+--       'O' gone   'R' refused: 'V' version: found (4)
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
+
+if not ARGV[2] or #ARGV[2] ~= 40 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
+local retention, id, ttl = struct.unpack('<dc24d', ARGV[2])
+if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15) then
+  return redis.error_reply('ARGUMENT 2 has a number out of range')
+end
 --@include record
 --@include hold
 --@include queue
 --@include grant
 
-local id, ttl = bytes(3, 24), number(4, SPAN_MAX)
-
-return answer(run(KEYS[1], nil, function()
+return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
   sweep()
   local index = live_hold(id)
   if not index then
     local waiter = waiting_of(id)
     if waiter then return wait_on(waiter, ttl) end
     promote(nil)
-    return { 'gone' }
+    return 'O'
   end
-  local state, reply = hold_at(index).state, { 'gone' }
+  local state, reply = hold_at(index).state, 'O'
   if state == CLAIMED or state == UNCLAIMED then reply = confirm(index, ttl) end
   promote(nil)
   return reply

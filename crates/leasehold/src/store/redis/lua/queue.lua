@@ -8,14 +8,15 @@ local function waiting_of(id)
   if record.waiting == 0 then return nil end
   local waiter = waiters[id]
   if waiter == nil then
-    local raw, facts = redis.call('HGET', key, 'w' .. id), nil
+    local raw = redis.call('HGET', key, 'w' .. id)
     if not raw then return nil end
     if #raw < WAITER_BYTES then corrupt('a waiter') end
-    waiter = { id = id, raw = raw }
-    waiter.sequence, waiter.before, waiter.after, waiter.weight, waiter.ttl, waiter.since,
-      waiter.nonce, facts = struct.unpack(WAITER, raw)
-    check_times('a waiter', waiter.sequence, waiter.ttl, waiter.since, 0)
-    waiter.facts = string.sub(raw, facts)
+    local sequence, before, after, weight, ttl, since, nonce, facts = struct.unpack(WAITER, raw)
+    check_times('a waiter', sequence, ttl, since, 0)
+    waiter = {
+      id = id, sequence = sequence, before = before, after = after, weight = weight, ttl = ttl,
+      since = since, nonce = nonce, facts = string.sub(raw, facts), is_changed = false,
+    }
     waiters[id] = waiter
   end
   return waiter or nil
@@ -37,7 +38,7 @@ local function seen(client)
 end
 
 local function put_seen(client, last, waiting)
-  put('c' .. client, waiting > 0 and struct.pack('<dI4', last, waiting))
+  changed['c' .. client] = waiting > 0 and struct.pack('<dI4', last, waiting)
 end
 
 -- Notes that a client with a waiter is alive.
@@ -47,44 +48,50 @@ local function see(client)
   keep_until(now)
 end
 
+local function link(id, side, to)
+  local waiter = linked(id)
+  waiter[side], waiter.is_changed = to, true
+end
+
 local function join(waiter)
-  local _, waiting = seen(client_of(waiter.id))
-  put_seen(client_of(waiter.id), now, waiting + 1)
-  record.last_sequence = record.last_sequence + 1
-  waiter.sequence, waiter.before, waiter.after = record.last_sequence, record.tail, NOBODY
+  local client = client_of(waiter.id)
+  local _, waiting = seen(client)
+  put_seen(client, now, waiting + 1)
   if record.waiting == 0 then
-    record.head, record.head_sequence = waiter.id, waiter.sequence
-  else
-    linked(record.tail).after = waiter.id
+    queue = { last_sequence = 0, head_sequence = 1, head = waiter.id, tail = NOBODY }
   end
-  record.tail = waiter.id
+  queue.last_sequence = queue.last_sequence + 1
+  waiter.sequence, waiter.before, waiter.after = queue.last_sequence, queue.tail, NOBODY
+  waiter.is_changed = true
+  if queue.tail ~= NOBODY then link(queue.tail, 'after', waiter.id) end
+  queue.tail = waiter.id
   record.waiting = record.waiting + 1
   waiters[waiter.id] = waiter
 end
 
 local function leave(waiter)
-  local last, waiting = seen(client_of(waiter.id))
-  put_seen(client_of(waiter.id), last, math.max(waiting - 1, 0))
+  local client = client_of(waiter.id)
+  local last, waiting = seen(client)
+  put_seen(client, last, math.max(waiting - 1, 0))
   if waiter.before == NOBODY then
-    record.head = waiter.after
-    record.head_sequence = waiter.after ~= NOBODY and linked(waiter.after).sequence or 0
+    queue.head = waiter.after
+    if waiter.after ~= NOBODY then queue.head_sequence = linked(waiter.after).sequence end
   else
-    linked(waiter.before).after = waiter.after
+    link(waiter.before, 'after', waiter.after)
   end
   if waiter.after == NOBODY then
-    record.tail = waiter.before
+    queue.tail = waiter.before
   else
-    linked(waiter.after).before = waiter.before
+    link(waiter.after, 'before', waiter.before)
   end
   record.waiting = record.waiting - 1
-  if record.waiting == 0 then record.last_sequence = 0 end
   waiters[waiter.id] = false
-  put('w' .. waiter.id, false)
+  changed['w' .. waiter.id] = false
 end
 
 -- Where a waiter stands, and when to ask again: the head when the earliest hold may end.
 local function place(waiter)
-  local ahead = math.min(waiter.sequence - record.head_sequence, record.waiting - 1)
+  local ahead = math.min(waiter.sequence - queue.head_sequence, record.waiting - 1)
   local retry_after = ahead == 0 and math.min(time_left(), POLL_INTERVAL) or POLL_INTERVAL
-  return { 'queued', waiter.sequence, ahead, retry_after }
+  return struct.pack('<c1dI4d', 'Q', waiter.sequence, ahead, retry_after)
 end

@@ -4,9 +4,9 @@
 -- be damaged half-way leaves the whole record as it is.
 --
 -- Fields of the hash. Numbers are little-endian doubles, or integers of so many bytes:
---   s         version (1), capacity (4), last token, collect_at; while something is held also
---             count of holds (4), weight of all (4), cursor (4), bound, running, longest ttl,
---             upgrading (24 bytes), and the hold with index 0
+--   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones; capacity (4), last
+--             token, collect_at; while something is held also count of holds (4), weight of all (4),
+--             cursor (4), bound, running, longest ttl, upgrading (24 bytes), and the hold at index 0
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
 --             nonce (8 bytes), facts (the rest)
 --   i<id>     its index (4)
@@ -18,7 +18,7 @@
 --   t         tombstones, the oldest first: client (16 bytes), attempt, until
 
 local VERSION = 1
-local IDLE, IDLE_BYTES = '<BI4dd', 21
+local IDLE, IDLE_BYTES = '<BBI4dd', 22
 local HELD, HELD_BYTES = '<I4I4I4dddc24', 60
 local HOLD, HOLD_BYTES = '<c24I4Bddddc8', 69
 local QUEUE, QUEUE_BYTES = '<I4ddc24c24', 68
@@ -26,13 +26,12 @@ local WAITER, WAITER_BYTES = '<dc24c24I4ddc8', 84
 local TOMBSTONE, TOMBSTONE_BYTES = '<c16dd', 32
 
 local CLAIMED, KEPT, REVOKED, UNCLAIMED = 0, 1, 2, 3 -- states of a hold
-local NEVER = TIME_MAX
-local NOBODY = string.rep('\0', 24)
+local NEVER = 9007199254740991 -- µs: 2^53 - 1, the last number that a double holds exactly
+local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
-local retention = number(2, SPAN_MAX)
-
-local key, record, holds, waiters, before, changed
-local messages, more = {}, false
+local key, record, holds, queue, waiters, changed
+local loaded_state, loaded_queue, loaded_collect_at
+local messages, more = {}, 0
 
 local function corrupt(what)
   error(redis.error_reply('CORRUPT ' .. what .. ' of this lock is damaged'))
@@ -45,10 +44,7 @@ local function check_times(what, a, b, c, d)
   end
 end
 
-local function put(field, value) -- false removes it
-  changed[field] = value
-end
-
+-- A field as this step has left it; `changed` has false for one that is removed.
 local function get(field)
   local value = changed[field]
   if value == nil then return redis.call('HGET', key, field) end
@@ -57,12 +53,12 @@ end
 
 local function unpack_hold(raw, at)
   if #raw - at + 1 < HOLD_BYTES then corrupt('a hold') end
-  local hold, facts = {}, nil
-  hold.id, hold.weight, hold.state, hold.token, hold.since, hold.deadline, hold.ttl, hold.nonce,
-    facts = struct.unpack(HOLD, raw, at)
-  check_times('a hold', hold.token, hold.since, hold.deadline, hold.ttl)
-  hold.facts = string.sub(raw, facts)
-  return hold
+  local id, weight, state, token, since, deadline, ttl, nonce, facts = struct.unpack(HOLD, raw, at)
+  check_times('a hold', token, since, deadline, ttl)
+  return {
+    id = id, weight = weight, state = state, token = token, since = since, deadline = deadline,
+    ttl = ttl, nonce = nonce, facts = string.sub(raw, facts), raw = raw,
+  }
 end
 
 local function pack_hold(hold)
@@ -71,77 +67,84 @@ local function pack_hold(hold)
 end
 
 local function pack_state()
-  local state = struct.pack(IDLE, VERSION, record.capacity, record.last_token, record.collect_at)
-  if record.count == 0 then return state end
-  return state .. struct.pack(HELD, record.count, record.used, record.cursor, record.bound,
-    record.running, record.longest_ttl, record.upgrading) .. pack_hold(holds[0])
+  local r = record
+  local flags = (r.waiting > 0 and 1 or 0) + (r.has_tombstones and 2 or 0)
+  local state = struct.pack(IDLE, VERSION, flags, r.capacity, r.last_token, r.collect_at)
+  if r.count == 0 then return state end
+  return state .. struct.pack(HELD, r.count, r.used, r.cursor, r.bound, r.running, r.longest_ttl,
+    r.upgrading) .. pack_hold(holds[0])
 end
 
 local function unpack_state(state)
   if #state ~= IDLE_BYTES and #state < IDLE_BYTES + HELD_BYTES then corrupt('the state') end
-  local r, hold, _ = record, nil, nil
-  _, r.capacity, r.last_token, r.collect_at = struct.unpack(IDLE, state)
+  local _, flags, capacity, last_token, collect_at = struct.unpack(IDLE, state)
+  local count, used, cursor, bound, running, longest_ttl, upgrading, hold =
+    0, 0, 0, NEVER, NEVER, 0, NOBODY, nil
   if #state > IDLE_BYTES then
-    r.count, r.used, r.cursor, r.bound, r.running, r.longest_ttl, r.upgrading, hold =
+    count, used, cursor, bound, running, longest_ttl, upgrading, hold =
       struct.unpack(HELD, state, IDLE_BYTES + 1)
-    if r.count == 0 then corrupt('the state') end
-    check_times('the state', r.bound, r.running, r.longest_ttl, 0)
+    if count == 0 then corrupt('the state') end
+    check_times('the state', bound, running, longest_ttl, 0)
     holds[0] = unpack_hold(state, hold)
   end
-  check_times('the state', r.last_token, r.collect_at, 0, 0)
+  check_times('the state', last_token, collect_at, 0, 0)
+  record = {
+    capacity = capacity, last_token = last_token, collect_at = collect_at, count = count,
+    used = used, cursor = cursor, bound = bound, running = running, longest_ttl = longest_ttl,
+    upgrading = upgrading, waiting = flags % 2, has_tombstones = flags >= 2,
+  }
 end
 
-local function unpack_queue(queue)
-  if #queue ~= QUEUE_BYTES then corrupt('the queue') end
-  local r = record
-  r.waiting, r.last_sequence, r.head_sequence, r.head, r.tail = struct.unpack(QUEUE, queue)
-  if r.waiting == 0 then corrupt('the queue') end
-  check_times('the queue', r.last_sequence, r.head_sequence, 0, 0)
+local function load_queue()
+  loaded_queue = redis.call('HGET', key, 'q')
+  if not loaded_queue or #loaded_queue ~= QUEUE_BYTES then corrupt('the queue') end
+  local waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, loaded_queue)
+  if waiting == 0 then corrupt('the queue') end
+  check_times('the queue', last_sequence, head_sequence, 0, 0)
+  record.waiting = waiting
+  queue = { last_sequence = last_sequence, head_sequence = head_sequence, head = head, tail = tail }
 end
 
 -- Loads the record. Gives a reply instead if another release of leasehold wrote it.
-local function load(from, values)
-  local state, queue, tombstones = values[1], values[2], values[3]
+local function load(from, state)
   key, holds, waiters, changed = from, {}, {}, {}
-  record = {
-    capacity = 0, last_token = 0, collect_at = 0, count = 0, used = 0, cursor = 0, bound = NEVER,
-    running = NEVER, longest_ttl = 0, upgrading = NOBODY, waiting = 0, last_sequence = 0,
-    head_sequence = 0, head = NOBODY, tail = NOBODY, tombstones = tombstones or '',
-  }
-  if state then
-    local version = string.byte(state)
-    if version and version ~= VERSION then return { 'refused', 'version', version } end
-    unpack_state(state)
-  elseif redis.call('HLEN', key) > 0 then
+  queue, loaded_queue = nil, nil
+  local version = state and string.byte(state)
+  if version and version ~= VERSION then return struct.pack('<c1c1I4', 'R', 'V', version) end
+  if not state and redis.call('HLEN', key) > 0 then
     corrupt('the key') -- it is somebody else's hash: a lock must not give it a time to live
   end
-  if queue then unpack_queue(queue) end
-  if #record.tombstones % TOMBSTONE_BYTES ~= 0 then corrupt('a tombstone') end
-  before = {
-    s = state or pack_state(), q = queue, t = tombstones, collect_at = record.collect_at,
-  }
+  loaded_state = state or struct.pack(IDLE, VERSION, 0, 0, 0, 0)
+  unpack_state(loaded_state)
+  loaded_collect_at = record.collect_at
+  if record.waiting > 0 then load_queue() end
 end
 
-local function put_if_changed(field, value)
-  if value ~= before[field] then put(field, value) end
+local function pack_queue()
+  if record.waiting == 0 then return false end
+  return struct.pack(QUEUE, record.waiting, queue.last_sequence, queue.head_sequence, queue.head,
+    queue.tail)
 end
 
 -- Writes what has changed.
 local function save()
-  put_if_changed('s', pack_state())
-  put_if_changed('q', record.waiting > 0 and struct.pack(QUEUE, record.waiting,
-    record.last_sequence, record.head_sequence, record.head, record.tail))
-  put_if_changed('t', record.tombstones ~= '' and record.tombstones)
+  local state = pack_state()
+  if state ~= loaded_state then changed.s = state end
+  if queue then
+    local packed = pack_queue()
+    if packed ~= loaded_queue then changed.q = packed end
+  end
   for index, hold in pairs(holds) do
-    local packed = pack_hold(hold)
-    if index > 0 and packed ~= hold.raw then put('h' .. struct.pack('<I4', index), packed) end
+    local packed = index > 0 and pack_hold(hold)
+    if packed and packed ~= hold.raw then changed['h' .. struct.pack('<I4', index)] = packed end
   end
   for id, waiter in pairs(waiters) do
-    local packed = waiter and struct.pack(WAITER, waiter.sequence, waiter.before, waiter.after,
-      waiter.weight, waiter.ttl, waiter.since, waiter.nonce) .. waiter.facts
-    if packed and packed ~= waiter.raw then put('w' .. id, packed) end
+    if waiter and waiter.is_changed then
+      changed['w' .. id] = struct.pack(WAITER, waiter.sequence, waiter.before,
+        waiter.after, waiter.weight, waiter.ttl, waiter.since, waiter.nonce) .. waiter.facts
+    end
   end
-  local written, removed = {}, {}
+  local written, removed = { 'HSET', key }, { 'HDEL', key }
   for field, value in pairs(changed) do
     if value then
       written[#written + 1] = field
@@ -150,28 +153,28 @@ local function save()
       removed[#removed + 1] = field
     end
   end
-  if #written > 0 then redis.call('HSET', key, unpack(written)) end
-  if #removed > 0 then redis.call('HDEL', key, unpack(removed)) end
-  if record.collect_at ~= before.collect_at then
+  if #written > 2 then redis.call(unpack(written)) end
+  if #removed > 2 then redis.call(unpack(removed)) end
+  if record.collect_at ~= loaded_collect_at then
     redis.call('PEXPIREAT', key, string.format('%.0f', math.ceil(record.collect_at / 1000)))
   end
 end
 
--- Does one step to one record and gives its reply, a word and what belongs to it.
-local function run(from, values, step)
-  local refused = load(from, values or redis.call('HMGET', from, 's', 'q', 't'))
+-- Does one step to one record and gives its reply: a letter and what belongs to it.
+local function run(from, state, step)
+  local refused = load(from, state)
   if refused then return refused end
   local reply = step()
   save()
   return reply
 end
 
--- Tells whom it concerns, last and through pcall: a server that denies PUBLISH must not undo the
--- impression that the step, which is written, has been done. Waiters find out by asking.
+-- Tells whom it concerns, last and through pcall: the step has been written, and a server that
+-- denies PUBLISH must not make it look as if it had not. Waiters find out by asking.
 local function answer(reply)
   for _, message in ipairs(messages) do
     local hex = string.format(string.rep('%02x', 16), string.byte(message.client, 1, 16))
     redis.pcall('PUBLISH', ARGV[1] .. hex, message.payload)
   end
-  return { now, more and 1 or 0, unpack(reply) }
+  return struct.pack('<dB', now, more) .. reply
 end

@@ -2,32 +2,32 @@
 -- Ends a hold and hands the lock on in the same step (model/release.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       3 attempt, 24 bytes   4 keep, µs, 0 for not at all   5 unanswered, 0 or 1
--- reply now, more, and one of
---       'released'   'not_held', last token µs or 0   'refused', 'version', found
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), attempt (24 bytes), keep (µs, or 0), unanswered (1)
+-- reply packed: now (µs), more (1), and one of
+--       'F' released   'N' not held: last token (µs, or 0)   'R' refused: 'V' version: found (4)
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
 
-local id, keep, unanswered = bytes(3, 24), number(4, SPAN_MAX), ARGV[5] == '1'
-local values = redis.call('HMGET', KEYS[1], 's', 'q', 't')
+if not ARGV[2] or #ARGV[2] ~= 41 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
+local retention, id, keep, unanswered = struct.unpack('<dc24dB', ARGV[2])
+if not (retention >= 0 and retention <= 1e15 and keep >= 0 and keep <= 1e15) then
+  return redis.error_reply('ARGUMENT 2 has a number out of range')
+end
+local state = redis.call('HGET', KEYS[1], 's')
 
 -- The most frequent case, before Lua has to build the functions of the general one, and with the
 -- same result: this attempt is the only one that holds, its time has not come, and nobody waits.
-local function fast_path(state)
-  if string.sub(state, 82, 105) ~= id or string.byte(state, 110) == 1 then return end
-  local version, capacity, last_token, collect_at, count = struct.unpack('<BI4ddI4', state)
-  if version ~= 1 or count ~= 1 then return end
-  if not (last_token >= 0 and last_token <= TIME_MAX) then return end
-  if not (collect_at >= now + number(2, SPAN_MAX) and collect_at <= TIME_MAX) then return end
-  if not (struct.unpack('<d', state, 127) > now) then return end
-  redis.call('HSET', KEYS[1], 's', struct.pack('<BI4dd', 1, capacity, last_token, collect_at))
-  return { now, 0, 'released' }
-end
-
-if values[1] and not values[2] and #values[1] >= 150 and keep == 0 and not unanswered then
-  local reply = fast_path(values[1])
-  if reply then return reply end
+if state and #state >= 151 and keep == 0 and unanswered == 0 then
+  local version, flags, capacity, last_token, collect_at, count = struct.unpack('<BBI4ddI4', state)
+  local holder, _, hold_state, _, _, deadline = struct.unpack('<c24I4Bddd', state, 83)
+  if holder == id and hold_state ~= 1 and deadline > now and version == 1 and flags % 2 == 0
+      and count == 1 and last_token >= 0 and last_token <= 9007199254740991
+      and collect_at >= now + retention and collect_at <= 9007199254740991 then
+    redis.call('HSET', KEYS[1], 's', struct.pack('<BBI4dd', 1, flags, capacity, last_token,
+      collect_at))
+    return struct.pack('<dBc1', now, 0, 'F')
+  end
 end
 --@include record
 --@include hold
@@ -35,32 +35,32 @@ end
 --@include grant
 
 -- The name stays taken, by nobody.
-local function keep_hold(hold)
+local function keep_hold(hold, index)
   local deadline = now + keep
   hold.state, hold.ttl, hold.deadline = KEPT, keep, deadline
   record.longest_ttl = math.max(record.longest_ttl, keep)
-  expect(deadline)
+  expect(index, deadline)
   if record.upgrading == id then record.upgrading = NOBODY end
   keep_until(deadline)
 end
 
-return answer(run(KEYS[1], values, function()
+return answer(run(KEYS[1], state, function()
   sweep()
   local index = live_hold(id)
   if not index then
-    if unanswered then bury_attempt(id) end
+    if unanswered == 1 then bury_attempt(id) end
     promote(nil)
     return not_held()
   end
   local hold = hold_at(index)
-  if hold.state == KEPT then return { 'released' } end
+  if hold.state == KEPT then return 'F' end
   if keep == 0 then
     remove_hold(index)
   else
-    keep_hold(hold)
+    keep_hold(hold, index)
   end
-  if unanswered then bury_attempt(id) end
+  if unanswered == 1 then bury_attempt(id) end
   keep_until(now)
   promote(nil)
-  return { 'released' }
+  return 'F'
 end))

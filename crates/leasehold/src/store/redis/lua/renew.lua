@@ -2,18 +2,26 @@
 -- Moves the deadlines of up to 100 holds on. Never revives, never shortens (model/renew.rs).
 --
 -- KEYS  1 … n the locks' records
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       then for each key: attempt, 24 bytes; ttl, µs
--- reply now, more, 'many', and for each key one of
---       { 'granted', token µs, deadline µs, contended }   { 'not_held', last token µs or 0 }
---       { 'revoked', 1 }   { 'refused', 'version', found }   { 'corrupt' }
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), then for each key: attempt (24 bytes), ttl (µs)
+-- reply packed: now (µs), more (1), and for each key one of
+--       'G' granted: token (µs), deadline (µs), contended (1)
+--       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
+--       'R' refused: 'V' version: found (4)   'X' damaged
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
 
-local asked = {}
-for index = 1, #KEYS do
-  asked[index] = { id = bytes(2 * index + 1, 24), ttl = number(2 * index + 2, SPAN_MAX) }
+if not ARGV[2] or #ARGV[2] ~= 8 + 32 * #KEYS then
+  return redis.error_reply('ARGUMENT 2 has a wrong length')
 end
+local retention, asked = struct.unpack('<d', ARGV[2]), {}
+local is_in_range = retention >= 0 and retention <= 1e15
+for index = 1, #KEYS do
+  local id, ttl = struct.unpack('<c24d', ARGV[2], 32 * index - 23)
+  is_in_range = is_in_range and ttl >= 0 and ttl <= 1e15
+  asked[index] = { id = id, ttl = ttl }
+end
+if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of range') end
 --@include record
 --@include hold
 --@include queue
@@ -26,7 +34,7 @@ local function renew(id, ttl)
   if index then
     local state = hold_at(index).state
     if state == REVOKED then
-      reply = { 'revoked', 1 }
+      reply = struct.pack('<c1B', 'V', 1)
     elseif state ~= KEPT then
       reply = confirm(index, ttl)
     end
@@ -35,19 +43,21 @@ local function renew(id, ttl)
   return reply
 end
 
-local replies = { 'many' }
+local replies = {}
 for index, lease in ipairs(asked) do
   local told = #messages
-  local done, reply = pcall(run, KEYS[index], nil, function()
-    return renew(lease.id, lease.ttl)
+  local done, reply = pcall(function()
+    return run(KEYS[index], redis.call('HGET', KEYS[index], 's'), function()
+      return renew(lease.id, lease.ttl)
+    end)
   end)
   if not done then
     -- One damaged record must not end the other leases.
     local code = string.match(reply.err or '', '^%-?(%u+)')
     if code ~= 'CORRUPT' and code ~= 'WRONGTYPE' then error(reply) end
     for last = #messages, told + 1, -1 do messages[last] = nil end
-    reply = { 'corrupt' }
+    reply = 'X'
   end
-  replies[index + 1] = reply
+  replies[index] = reply
 end
-return answer(replies)
+return answer(table.concat(replies))

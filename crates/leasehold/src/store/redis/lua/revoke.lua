@@ -2,31 +2,34 @@
 -- An operator ends the hold that he saw, and no other (model/revoke.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with   2 retention, µs
---       3 attempt, 24 bytes   4 token, µs   5 token, 8 bytes   6 force, 0 or 1
--- reply now, more, and one of
---       'revoked', 0 | 1   'refused', 'version', found
+-- ARGV  1 what all inboxes' names begin with
+--       2 packed: retention (µs), attempt (24 bytes), token (µs), token (8 bytes), force (1)
+-- reply packed: now (µs), more (1), and one of
+--       'V' revoked: whether that token was held (1)   'R' refused: 'V' version: found (4)
+-- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@include arguments
+
+if not ARGV[2] or #ARGV[2] ~= 49 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
+local retention, id, token_us, token, force = struct.unpack('<dc24dc8B', ARGV[2])
+if not (retention >= 0 and retention <= 1e15) then
+  return redis.error_reply('ARGUMENT 2 has a number out of range')
+end
 --@include record
 --@include hold
 --@include queue
 --@include grant
 
-local id, token_us = bytes(3, 24), number(4, TIME_MAX)
-local token, force = bytes(5, 8), ARGV[6] == '1'
-
-return answer(run(KEYS[1], nil, function()
+return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
   sweep()
   local index = live_hold(id)
   local hold = index and hold_at(index)
   if not hold or hold.token ~= token_us then
     promote(nil)
-    return { 'revoked', 0 }
+    return struct.pack('<c1B', 'V', 0)
   end
   local was_kept = hold.state == KEPT
   -- What is kept is held by nobody, so nobody has to be asked.
-  local forced = force or was_kept
+  local forced = force == 1 or was_kept
   if forced then
     expire(index)
   else
@@ -39,5 +42,5 @@ return answer(run(KEYS[1], nil, function()
   end
   keep_until(now)
   promote(nil)
-  return { 'revoked', 1 }
+  return struct.pack('<c1B', 'V', 1)
 end))
