@@ -1,11 +1,15 @@
-//! What the tests of leasehold are made of: servers to start and hurt, and certificates for them.
+//! What the tests of leasehold are made of: what every store must do, servers to start and hurt,
+//! and certificates for them.
 #![forbid(unsafe_code)]
 
 mod certificates;
 mod child;
+pub mod conformance;
 pub mod proxy;
 pub mod server;
+mod subject;
 
 pub use self::certificates::Certificates;
 pub use self::proxy::Proxy;
 pub use self::server::{Data, RedisOptions, RedisServer};
+pub use self::subject::{SharedStore, Subject, fresh_number, must};

@@ -1,0 +1,142 @@
+//! A name of a store and a method per action, for the cases that speak to the store itself.
+
+use std::time::Duration;
+
+use leasehold::store::Store;
+use leasehold::{ClientId, Facts, FencingToken, HolderId, LockName, Mode, Status};
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::{Acquire, Action, Answer, Grant, Operation, Reply};
+
+use crate::subject::{Subject, fresh_number, must};
+
+/// The ttl of a lease that is not to end during the test.
+pub(super) const LONG: Duration = Duration::from_secs(30);
+
+/// The ttl of a lease that is to end: a test in real time waits for so long.
+pub(super) const SHORT: Duration = Duration::from_millis(200);
+
+/// A moment after a lease of [`SHORT`] has ended.
+pub(super) const AFTER_SHORT: Duration = Duration::from_millis(230);
+
+pub(super) struct Bench<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) name: LockName,
+}
+
+/// A first attempt of a client that nobody else has.
+pub(super) fn somebody() -> HolderId {
+    HolderId { client: ClientId(fresh_number()), attempt: 1 }
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(subject: &'a Subject) -> Self {
+        Self { subject, name: subject.fresh_name("conformance") }
+    }
+
+    pub(super) async fn execute(&self, operation: Operation) -> Answer {
+        must(self.subject.store().execute(operation).await)
+    }
+
+    pub(super) async fn act(&self, action: Action) -> Reply {
+        self.answer(action).await.reply
+    }
+
+    pub(super) async fn answer(&self, action: Action) -> Answer {
+        self.execute(Operation::On { name: self.name.clone(), action }).await
+    }
+
+    pub(super) async fn request(&self, id: HolderId, mode: Mode) -> Acquire {
+        let now = self.answer(Action::Inspect { limit: 0 }).await.now;
+        Acquire {
+            id,
+            mode,
+            ttl: LONG,
+            wait: true,
+            nonce: 7,
+            not_after_us: now.lease_us + NOT_AFTER.as_micros() as u64,
+            facts: Facts { host: "host".into(), pid: 42, label: Some("a label".into()) },
+        }
+    }
+
+    pub(super) async fn acquire(&self, id: HolderId, mode: Mode) -> Reply {
+        let request = self.request(id, mode).await;
+        self.act(Action::Acquire(request)).await
+    }
+
+    pub(super) async fn try_acquire(&self, id: HolderId, mode: Mode) -> Reply {
+        let request = Acquire { wait: false, ..self.request(id, mode).await };
+        self.act(Action::Acquire(request)).await
+    }
+
+    /// Acquires what is there to be had.
+    pub(super) async fn take(&self, id: HolderId, mode: Mode) -> Grant {
+        granted(self.acquire(id, mode).await)
+    }
+
+    /// Acquires for so long that a test can wait for the end.
+    pub(super) async fn take_briefly(&self, id: HolderId, mode: Mode) -> Grant {
+        let request = Acquire { ttl: SHORT, ..self.request(id, mode).await };
+        granted(self.act(Action::Acquire(request)).await)
+    }
+
+    /// Joins the queue.
+    pub(super) async fn wait(&self, id: HolderId, mode: Mode) {
+        let reply = self.acquire(id, mode).await;
+        assert!(matches!(reply, Reply::Queued(_)), "it should wait: {reply:?}");
+    }
+
+    pub(super) async fn is_busy(&self, mode: Mode) -> bool {
+        match self.try_acquire(somebody(), mode).await {
+            Reply::Busy { .. } => true,
+            Reply::Granted(_) => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn poll(&self, id: HolderId) -> Reply {
+        self.act(Action::Poll { id, ttl: LONG }).await
+    }
+
+    pub(super) async fn release(&self, id: HolderId) -> Reply {
+        self.act(Action::Release { id, keep: Duration::ZERO, unanswered: false }).await
+    }
+
+    pub(super) async fn renew(&self, id: HolderId) -> Reply {
+        self.act(Action::Renew { id, ttl: LONG }).await
+    }
+
+    pub(super) async fn cancel(&self, id: HolderId) -> Reply {
+        self.act(Action::Cancel { id, unanswered: false }).await
+    }
+
+    pub(super) async fn change(&self, id: HolderId, mode: Mode) -> Reply {
+        self.act(Action::ChangeMode { id, mode }).await
+    }
+
+    pub(super) async fn revoke(&self, id: HolderId, token: FencingToken, force: bool) -> Reply {
+        self.act(Action::Revoke { id, token, force }).await
+    }
+
+    pub(super) async fn status(&self) -> Status {
+        match self.act(Action::Inspect { limit: 100 }).await {
+            Reply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Who holds, in order of their tokens.
+    pub(super) async fn holders(&self) -> Vec<HolderId> {
+        let mut holders = self.status().await.holders;
+        holders.sort_by_key(|holder| holder.token);
+        holders.into_iter().map(|holder| holder.id).collect()
+    }
+}
+
+/// The grant in a reply that must be one.
+#[track_caller]
+pub(super) fn granted(reply: Reply) -> Grant {
+    match reply {
+        Reply::Granted(grant) => grant,
+        other => panic!("this should be a grant: {other:?}"),
+    }
+}

@@ -1,0 +1,310 @@
+//! Cases that use the library: what a program sees of a store. Whatever an exclusive lease must
+//! do, a mutex, a write lock and a semaphore of one do alike.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use leasehold::{Client, Error, Lock, LockName, LossReason, StoreErrorKind};
+
+use crate::subject::{Subject, must};
+
+/// What can be held by one alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Mutex,
+    Semaphore,
+    Write,
+}
+
+impl Kind {
+    fn of(self, client: &Client, name: &LockName) -> Lock {
+        match self {
+            Self::Mutex => client.mutex(name),
+            Self::Semaphore => client.semaphore(name, 1).permit(),
+            Self::Write => client.rwlock(name).write(),
+        }
+    }
+}
+
+/// Two clients and a name for each kind of lock that the store has.
+struct Pair<'a> {
+    subject: &'a Subject,
+    kind: Kind,
+    name: LockName,
+    one: Client,
+    two: Client,
+}
+
+impl<'a> Pair<'a> {
+    async fn all(subject: &'a Subject) -> Vec<Self> {
+        let can = subject.can();
+        let kinds =
+            [(Kind::Mutex, true), (Kind::Semaphore, can.permits), (Kind::Write, can.shared)];
+        let mut pairs = Vec::new();
+        for (kind, _) in kinds.into_iter().filter(|(_, is_there)| *is_there) {
+            pairs.push(Self::of(subject, kind).await);
+        }
+        pairs
+    }
+
+    async fn of(subject: &'a Subject, kind: Kind) -> Self {
+        let name = subject.fresh_name("library");
+        let (one, two) = (subject.client().await, subject.client().await);
+        Self { subject, kind, name, one, two }
+    }
+
+    fn by_one(&self) -> Lock {
+        self.kind.of(&self.one, &self.name)
+    }
+
+    fn by_two(&self) -> Lock {
+        self.kind.of(&self.two, &self.name)
+    }
+
+    async fn is_free(&self) -> bool {
+        let status = must(self.two.admin().inspect(&self.name).await);
+        status.holders.is_empty() && status.waiting == 0
+    }
+
+    async fn waiting(&self) -> u32 {
+        must(self.two.admin().inspect(&self.name).await).waiting
+    }
+
+    async fn until_free(&self) {
+        self.subject.until("nobody holds or waits", || self.is_free()).await;
+    }
+}
+
+/// An exclusive lease has one holder at a time.
+pub async fn an_exclusive_lease_has_one_holder_at_a_time(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let guard = must(subject.drive(pair.by_one().acquire()).await);
+        assert!(must(subject.drive(pair.by_two().try_acquire()).await).is_none());
+        assert!(must(subject.drive(pair.by_one().try_acquire()).await).is_none(), "not re-entrant");
+        must(guard.ensure_held());
+        let first = guard.token();
+        must(subject.drive(guard.release()).await);
+        let Some(guard) = must(subject.drive(pair.by_two().try_acquire()).await) else {
+            panic!("{:?}: it is free", pair.kind)
+        };
+        assert!(guard.token() > first);
+        must(subject.drive(guard.release()).await);
+        assert!(pair.is_free().await);
+    }
+}
+
+/// A waiter is handed the lock on release.
+pub async fn a_waiter_is_handed_the_lock_on_release(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let (by_one, by_two) = (pair.by_one(), pair.by_two());
+        let guard = must(subject.drive(by_one.acquire()).await);
+        let release = async {
+            while pair.waiting().await == 0 {
+                tokio::task::yield_now().await;
+            }
+            let token = guard.token();
+            must(guard.release().await);
+            token
+        };
+        let (second, first) = subject.drive(join(by_two.acquire(), release)).await;
+        let second = must(second);
+        assert!(second.token() > first && second.is_held());
+        must(subject.drive(second.release()).await);
+    }
+}
+
+/// A dropped guard gives the lock back.
+pub async fn a_dropped_guard_gives_the_lock_back(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        drop(must(subject.drive(pair.by_one().acquire()).await));
+        pair.until_free().await;
+    }
+}
+
+/// A dropped acquire leaves nothing behind, whether it waited or was granted meanwhile.
+pub async fn a_dropped_acquire_leaves_nothing_behind(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let guard = must(subject.drive(pair.by_one().acquire()).await);
+        let by_two = pair.by_two();
+        let until_waiting = async {
+            while pair.waiting().await == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waiting = async {
+            tokio::select! {
+                guard = by_two.acquire() => drop(must(guard)),
+                () = until_waiting => {}
+            }
+        };
+        subject.drive(waiting).await;
+        must(subject.drive(guard.release()).await);
+        pair.until_free().await;
+    }
+}
+
+/// A lease outlives its ttl while it is held.
+pub async fn a_lease_outlives_its_ttl_while_it_is_held(subject: &Subject) {
+    let pair = Pair::of(subject, Kind::Mutex).await;
+    let ttl = Duration::from_secs(2);
+    let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
+    for _ in 0..5 {
+        subject.pass(ttl / 2).await;
+        must(guard.ensure_held());
+        assert!(must(subject.drive(pair.by_two().try_acquire()).await).is_none());
+    }
+    must(subject.drive(guard.release()).await);
+}
+
+/// A wait ends at its limit and says who holds.
+pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let guard = must(subject.drive(pair.by_one().label("the first").acquire()).await);
+        let limit = Duration::from_millis(200);
+        match subject.drive(pair.by_two().acquire_within(limit)).await {
+            Err(Error::Timeout { name, waited, holder: Some(holder) }) => {
+                assert_eq!((&name, holder.id), (&pair.name, guard.holder()));
+                assert_eq!(holder.facts.label.as_deref(), Some("the first"));
+                assert!(waited >= limit);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(pair.waiting().await, 0);
+        must(subject.drive(guard.release()).await);
+    }
+}
+
+/// A revoked lease is lost by its holder.
+pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let ttl = Duration::from_secs(3);
+        let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
+        assert!(must(pair.two.admin().revoke(&pair.name, guard.token()).await));
+        assert_eq!(subject.drive(guard.lost()).await, LossReason::Revoked);
+        assert!(guard.ensure_held().is_err());
+        drop(guard);
+        pair.until_free().await;
+    }
+}
+
+/// A lease is lost when it is held for too long.
+pub async fn a_lease_is_lost_when_it_is_held_for_too_long(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let lock = pair.by_one().max_hold(Duration::from_millis(300));
+        let guard = must(subject.drive(lock.acquire()).await);
+        assert_eq!(subject.drive(guard.lost()).await, LossReason::HeldTooLong);
+        drop(guard);
+        pair.until_free().await;
+    }
+}
+
+/// A lease travels to another client and keeps its token.
+pub async fn a_lease_travels_to_another_client(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let guard = must(subject.drive(pair.by_one().acquire()).await);
+        let token = guard.token();
+        let lease = must(must(guard.into_lease()).to_string().parse());
+        assert!(!pair.is_free().await);
+        let guard = must(subject.drive(pair.two.adopt(lease)).await);
+        assert_eq!(guard.token(), token);
+        must(subject.drive(guard.release()).await);
+        assert!(pair.is_free().await);
+    }
+}
+
+/// A second guard keeps the lease until both are gone.
+pub async fn a_second_guard_keeps_the_lease_until_both_are_gone(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let guard = must(subject.drive(pair.by_one().acquire()).await);
+        let again = must(guard.reenter());
+        assert_eq!(again.token(), guard.token());
+        must(subject.drive(guard.release()).await);
+        must(again.ensure_held());
+        assert!(!pair.is_free().await);
+        must(subject.drive(again.release()).await);
+        assert!(pair.is_free().await);
+    }
+}
+
+/// A closed client gives everything back.
+pub async fn a_closed_client_gives_everything_back(subject: &Subject) {
+    let pair = Pair::of(subject, Kind::Mutex).await;
+    let guard = must(subject.drive(pair.by_one().acquire()).await);
+    let lock = pair.by_one();
+    must(subject.drive(pair.one.clone().close()).await);
+    assert!(pair.is_free().await);
+    assert_eq!(subject.drive(guard.lost()).await, LossReason::Closed);
+    assert!(matches!(subject.drive(lock.acquire()).await, Err(Error::Closed)));
+}
+
+/// No update is lost among many clients, and the tokens are in order of entry.
+pub async fn no_update_is_lost_among_many_clients(subject: &Subject) {
+    const CLIENTS: u32 = 6;
+    const ROUNDS: u32 = 10;
+    for pair in Pair::all(subject).await {
+        let (value, last) = (AtomicU32::new(0), Arc::new(std::sync::Mutex::new(None)));
+        let mut workers = Vec::new();
+        for _ in 0..CLIENTS {
+            let lock = pair.kind.of(&subject.client().await, &pair.name);
+            let (value, last) = (&value, Arc::clone(&last));
+            workers.push(async move {
+                for _ in 0..ROUNDS {
+                    let guard = must(lock.acquire().await);
+                    let previous = must(last.lock()).replace(guard.token());
+                    assert!(Some(guard.token()) > previous, "tokens in order of entry");
+                    let read = value.load(Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                    value.store(read + 1, Ordering::Relaxed);
+                    must(guard.ensure_held());
+                    must(guard.release().await);
+                }
+            });
+        }
+        subject.drive(join_all(workers)).await;
+        assert_eq!(value.into_inner(), CLIENTS * ROUNDS, "{:?}", pair.kind);
+    }
+}
+
+/// Readers share, and a writer waits for them; a semaphore is something else.
+pub async fn readers_share_and_a_writer_waits_for_them(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let pair = Pair::of(subject, Kind::Write).await;
+    let first = must(subject.drive(pair.one.rwlock(&pair.name).read().acquire()).await);
+    let second = must(subject.drive(pair.two.rwlock(&pair.name).read().acquire()).await);
+    assert!(must(subject.drive(pair.by_two().try_acquire()).await).is_none());
+    if subject.can().permits {
+        let permit = pair.two.semaphore(&pair.name, 1).permit();
+        match subject.drive(permit.try_acquire()).await {
+            Err(Error::Store(error)) => assert_eq!(error.kind(), StoreErrorKind::Mismatch),
+            other => panic!("{other:?}"),
+        }
+    }
+    drop((first, second));
+    must(must(subject.drive(pair.by_two().acquire()).await).ensure_held());
+}
+
+/// A reader becomes the writer when it is alone, and a reader again when it wants.
+pub async fn a_reader_becomes_the_writer_and_a_reader_again(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let pair = Pair::of(subject, Kind::Write).await;
+    let read = pair.two.rwlock(&pair.name).read();
+    let mut guard = must(subject.drive(pair.one.rwlock(&pair.name).read().acquire()).await);
+    let other = must(subject.drive(read.acquire()).await);
+    let let_go = async {
+        tokio::task::yield_now().await;
+        must(other.release().await);
+    };
+    let (upgraded, ()) = subject.drive(join(guard.upgrade(), let_go)).await;
+    must(upgraded);
+    assert!(must(subject.drive(read.try_acquire()).await).is_none());
+    must(subject.drive(guard.downgrade()).await);
+    let Some(_reader) = must(subject.drive(read.try_acquire()).await) else {
+        panic!("readers share again")
+    };
+}

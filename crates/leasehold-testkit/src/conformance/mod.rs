@@ -1,0 +1,72 @@
+//! What every store must do. Each case is an `async fn`; [`conformance!`](crate::conformance) makes
+//! a test of each. A case that needs what a store cannot do passes at once.
+
+pub mod library;
+pub mod modes;
+pub mod store;
+
+mod bench;
+
+/// Makes a test of every case: `conformance!(make())`, where the expression gives a future of a
+/// [`Subject`](crate::Subject), made anew for each test.
+#[macro_export]
+macro_rules! conformance {
+    ($make:expr) => {
+        $crate::conformance! { @cases $make;
+            store::a_free_lock_is_granted_at_once;
+            store::a_copy_of_an_acquire_gets_the_same_grant_again;
+            store::busy_tells_how_long_the_lease_may_last;
+            store::of_many_who_ask_at_once_one_is_granted;
+            store::waiters_are_granted_in_the_order_of_joining;
+            store::a_copy_of_a_waiting_acquire_keeps_its_place;
+            store::a_grant_is_told_to_its_client_and_to_nobody_else;
+            store::a_hand_over_that_nobody_confirms_goes_to_the_next;
+            store::a_lapsed_lease_goes_to_whoever_polls;
+            store::a_waiter_that_is_never_seen_again_is_skipped;
+            store::a_cancelled_waiter_is_gone_and_its_grant_is_handed_on;
+            store::a_late_copy_of_a_cancelled_acquire_is_stale;
+            store::an_acquire_after_its_time_is_late;
+            store::a_renewal_moves_the_deadline_and_revives_nothing;
+            store::many_leases_are_renewed_in_one_call_and_answered_in_order;
+            store::a_release_by_somebody_else_touches_nobody;
+            store::a_kept_name_stays_taken_until_its_time_is_over;
+            store::a_revocation_hits_the_token_that_was_seen_and_no_other;
+            store::a_forced_revocation_hands_the_lock_on_at_once;
+            store::tokens_grow_from_grant_to_grant;
+            store::an_operator_sees_who_holds_and_who_waits;
+            store::names_are_listed_by_prefix_and_only_while_in_use;
+            store::names_of_any_script_are_told_apart;
+            store::asking_about_an_unknown_name_leaves_nothing_behind;
+            modes::readers_hold_together_and_a_writer_alone;
+            modes::waiting_readers_are_let_in_together;
+            modes::permits_add_up_to_the_capacity;
+            modes::a_name_in_use_as_something_else_is_refused;
+            modes::more_permits_than_there_are_are_refused;
+            modes::a_lone_reader_becomes_the_writer_and_lets_readers_in_again;
+            modes::two_readers_that_want_to_write_are_told_of_the_deadlock;
+            library::an_exclusive_lease_has_one_holder_at_a_time;
+            library::a_waiter_is_handed_the_lock_on_release;
+            library::a_dropped_guard_gives_the_lock_back;
+            library::a_dropped_acquire_leaves_nothing_behind;
+            library::a_lease_outlives_its_ttl_while_it_is_held;
+            library::a_wait_ends_at_its_limit_and_says_who_holds;
+            library::a_revoked_lease_is_lost_by_its_holder;
+            library::a_lease_is_lost_when_it_is_held_for_too_long;
+            library::a_lease_travels_to_another_client;
+            library::a_second_guard_keeps_the_lease_until_both_are_gone;
+            library::a_closed_client_gives_everything_back;
+            library::no_update_is_lost_among_many_clients;
+            library::readers_share_and_a_writer_waits_for_them;
+            library::a_reader_becomes_the_writer_and_a_reader_again;
+        }
+    };
+    (@cases $make:expr; $($group:ident :: $case:ident;)*) => {
+        $(
+            #[tokio::test]
+            async fn $case() {
+                let subject: $crate::Subject = $make.await;
+                $crate::conformance::$group::$case(&subject).await;
+            }
+        )*
+    };
+}

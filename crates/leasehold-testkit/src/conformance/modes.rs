@@ -1,0 +1,123 @@
+//! Cases that speak the vocabulary of stores: readers, writers and permits.
+
+use leasehold::{HolderId, Mode};
+use leasehold_core::{LOCK_CAPACITY, Refusal, Reply};
+
+use super::bench::{Bench, granted, somebody};
+use crate::subject::Subject;
+
+fn permits(count: u32, capacity: u32) -> Mode {
+    Mode::Permits { count, capacity }
+}
+
+/// Readers hold together and a writer alone.
+pub async fn readers_hold_together_and_a_writer_alone(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, one, two) = (Bench::new(subject), somebody(), somebody());
+    bench.take(one, Mode::Shared).await;
+    bench.take(two, Mode::Shared).await;
+    assert!(bench.is_busy(Mode::Exclusive).await);
+    bench.release(one).await;
+    assert!(bench.is_busy(Mode::Exclusive).await);
+    bench.release(two).await;
+    bench.take(somebody(), Mode::Exclusive).await;
+    assert!(bench.is_busy(Mode::Shared).await);
+}
+
+/// Waiting readers are let in together, up to the first writer.
+pub async fn waiting_readers_are_let_in_together(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, writer) = (Bench::new(subject), somebody());
+    bench.take(writer, Mode::Exclusive).await;
+    let readers: Vec<HolderId> = (0..3).map(|_| somebody()).collect();
+    for reader in &readers {
+        bench.wait(*reader, Mode::Shared).await;
+    }
+    bench.wait(somebody(), Mode::Exclusive).await;
+    bench.wait(somebody(), Mode::Shared).await;
+    bench.release(writer).await;
+    assert_eq!(bench.holders().await, readers);
+    assert_eq!(bench.status().await.waiting, 2);
+}
+
+/// Permits add up to the capacity, and what is left over waits with the head.
+pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
+    if !subject.can().permits {
+        return;
+    }
+    let (bench, one, two) = (Bench::new(subject), somebody(), somebody());
+    bench.take(one, permits(2, 5)).await;
+    bench.take(two, permits(2, 5)).await;
+    let (large, small) = (somebody(), somebody());
+    bench.wait(large, permits(3, 5)).await;
+    bench.wait(small, permits(1, 5)).await;
+    bench.release(one).await;
+    assert_eq!(bench.holders().await, [two, large]);
+    bench.release(two).await;
+    assert_eq!(bench.holders().await, [large, small]);
+}
+
+/// A name in use as something else is refused, and unchanged.
+pub async fn a_name_in_use_as_something_else_is_refused(subject: &Subject) {
+    if !subject.can().permits {
+        return;
+    }
+    let (bench, id) = (Bench::new(subject), somebody());
+    bench.take(id, Mode::Exclusive).await;
+    let mismatch = Reply::Refused(Refusal::Mismatch { capacity: LOCK_CAPACITY });
+    assert_eq!(bench.acquire(somebody(), permits(1, 3)).await, mismatch);
+    bench.release(id).await;
+    bench.take(somebody(), permits(1, 3)).await;
+    let mismatch = Reply::Refused(Refusal::Mismatch { capacity: 3 });
+    for other in [Mode::Exclusive, permits(1, 4)] {
+        assert_eq!(bench.acquire(somebody(), other).await, mismatch);
+    }
+    assert_eq!(bench.status().await.waiting, 0);
+}
+
+/// More permits than there are are refused.
+pub async fn more_permits_than_there_are_are_refused(subject: &Subject) {
+    if !subject.can().permits {
+        return;
+    }
+    let bench = Bench::new(subject);
+    let refused = Reply::Refused(Refusal::Weight);
+    assert_eq!(bench.acquire(somebody(), permits(4, 3)).await, refused);
+}
+
+/// A lone reader becomes the writer with a new token, and lets readers in again.
+pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
+    let reader = bench.take(id, Mode::Shared).await;
+    let writer = granted(bench.change(id, Mode::Exclusive).await);
+    assert!(writer.token > reader.token);
+    assert!(bench.is_busy(Mode::Shared).await);
+    bench.wait(other, Mode::Shared).await;
+    assert_eq!(granted(bench.change(id, Mode::Shared).await).token, writer.token);
+    granted(bench.poll(other).await);
+    assert_eq!(bench.status().await.holders.len(), 2);
+}
+
+/// Two readers that want to write are told of the deadlock; when one lets go, the other writes.
+pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, one, two) = (Bench::new(subject), somebody(), somebody());
+    bench.take(one, Mode::Shared).await;
+    bench.take(two, Mode::Shared).await;
+    let waits = bench.change(one, Mode::Exclusive).await;
+    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
+    assert_eq!(bench.change(two, Mode::Exclusive).await, Reply::WouldDeadlock);
+    assert!(bench.is_busy(Mode::Shared).await, "nobody is admitted meanwhile");
+    bench.release(two).await;
+    let [held] = &bench.status().await.holders[..] else { panic!("one holds") };
+    assert_eq!((held.id, held.mode), (one, Mode::Exclusive));
+}

@@ -1,0 +1,373 @@
+//! Cases that speak the vocabulary of stores: one lock held alone, its queue, its operators.
+
+use std::time::Duration;
+
+use leasehold::store::Store;
+use leasehold::{FencingToken, HolderId, LockName, Mode};
+use leasehold_core::{Acquire, Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
+
+use super::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, somebody};
+use crate::subject::{Subject, must};
+
+const ALONE: Mode = Mode::Exclusive;
+
+/// A free lock is granted at once, for its ttl.
+pub async fn a_free_lock_is_granted_at_once(subject: &Subject) {
+    let bench = Bench::new(subject);
+    let request = bench.request(somebody(), ALONE).await;
+    let answer = bench.answer(Action::Acquire(request)).await;
+    let grant = granted(answer.reply);
+    assert_eq!(grant.deadline_us, answer.now.lease_us + LONG.as_micros() as u64);
+    assert!(!grant.contended && !answer.more);
+}
+
+/// A copy of an acquire gets the same grant again.
+pub async fn a_copy_of_an_acquire_gets_the_same_grant_again(subject: &Subject) {
+    let (bench, id) = (Bench::new(subject), somebody());
+    let first = bench.take(id, ALONE).await;
+    assert_eq!(bench.take(id, ALONE).await.token, first.token);
+    assert_eq!(bench.holders().await, [id]);
+}
+
+/// Busy tells how long the lease may last.
+pub async fn busy_tells_how_long_the_lease_may_last(subject: &Subject) {
+    let bench = Bench::new(subject);
+    bench.take(somebody(), ALONE).await;
+    let reply = bench.try_acquire(somebody(), ALONE).await;
+    assert!(matches!(reply, Reply::Busy { retry_after } if retry_after <= LONG), "{reply:?}");
+}
+
+/// Of many who ask at once, one is granted.
+pub async fn of_many_who_ask_at_once_one_is_granted(subject: &Subject) {
+    let bench = Bench::new(subject);
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..30 {
+        let request = Acquire { wait: false, ..bench.request(somebody(), ALONE).await };
+        let (store, name) = (subject.store(), bench.name.clone());
+        let action = Action::Acquire(request);
+        asking.spawn(async move { store.execute(Operation::On { name, action }).await });
+    }
+    let replies = subject.drive(asking.join_all()).await;
+    let grants = replies.into_iter().map(|reply| must(reply).reply);
+    assert_eq!(grants.filter(|reply| matches!(reply, Reply::Granted(_))).count(), 1);
+}
+
+/// Waiters are granted in the order of joining, each by the release before it.
+pub async fn waiters_are_granted_in_the_order_of_joining(subject: &Subject) {
+    let bench = Bench::new(subject);
+    let ids: Vec<_> = (0..6).map(|_| somebody()).collect();
+    bench.take(ids[0], ALONE).await;
+    for id in &ids[1..] {
+        bench.wait(*id, ALONE).await;
+    }
+    for pair in ids.windows(2) {
+        assert_eq!(bench.release(pair[0]).await, Reply::Released);
+        assert_eq!(bench.holders().await, [pair[1]], "in the same step");
+        granted(bench.poll(pair[1]).await);
+    }
+}
+
+/// A copy of a waiting acquire keeps its place.
+pub async fn a_copy_of_a_waiting_acquire_keeps_its_place(subject: &Subject) {
+    let (bench, first, second) = (Bench::new(subject), somebody(), somebody());
+    bench.take(somebody(), ALONE).await;
+    bench.wait(first, ALONE).await;
+    bench.wait(second, ALONE).await;
+    bench.wait(first, ALONE).await;
+    let waiters = bench.status().await.waiters;
+    assert_eq!(waiters.iter().map(|waiter| waiter.id).collect::<Vec<_>>(), [first, second]);
+    let Reply::Queued(Place { ahead: 1, .. }) = bench.poll(second).await else {
+        panic!("one is ahead");
+    };
+}
+
+/// A grant is told to its client and to nobody else.
+pub async fn a_grant_is_told_to_its_client_and_to_nobody_else(subject: &Subject) {
+    if !subject.can().wakes {
+        return;
+    }
+    let (bench, holder, waiter, other) = (Bench::new(subject), somebody(), somebody(), somebody());
+    let store = subject.store();
+    let mut inbox = must(store.inbox(waiter.client).await);
+    let mut others = must(store.inbox(other.client).await);
+    bench.take(holder, ALONE).await;
+    bench.wait(waiter, ALONE).await;
+    bench.wait(other, ALONE).await;
+    bench.release(holder).await;
+    let message = subject.drive(next_but_gaps(&mut *inbox)).await;
+    let [held] = &bench.status().await.holders[..] else { panic!("one holds") };
+    match message {
+        Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
+            assert_eq!((attempt, nonce, token), (waiter.attempt, 7, held.token));
+            assert!(now_us < deadline_us);
+        }
+        other => panic!("{other:?}"),
+    }
+    bench.release(waiter).await;
+    let message = subject.drive(next_but_gaps(&mut *others)).await;
+    let last = bench.status().await.last_token;
+    assert!(matches!(message, Message::Granted { token, .. } if Some(token) == last));
+}
+
+async fn next_but_gaps(inbox: &mut dyn leasehold::store::Inbox) -> Message {
+    loop {
+        match inbox.next().await {
+            Message::Gap => {}
+            message @ (Message::Granted { .. } | Message::Revoked { .. }) => return message,
+        }
+    }
+}
+
+/// A hand-over that nobody confirms goes to the next, after the claim window at the latest.
+pub async fn a_hand_over_that_nobody_confirms_goes_to_the_next(subject: &Subject) {
+    let (bench, holder, silent, next) = (Bench::new(subject), somebody(), somebody(), somebody());
+    bench.take(holder, ALONE).await;
+    let request = Acquire { ttl: SHORT, ..bench.request(silent, ALONE).await };
+    bench.act(Action::Acquire(request)).await;
+    bench.wait(next, ALONE).await;
+    bench.release(holder).await;
+    subject.pass(AFTER_SHORT).await;
+    granted(bench.poll(next).await);
+    assert_eq!(bench.poll(silent).await, Reply::Gone);
+}
+
+/// A lapsed lease goes to whoever polls, and its holder is told so.
+pub async fn a_lapsed_lease_goes_to_whoever_polls(subject: &Subject) {
+    let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
+    let lapsed = bench.take_briefly(holder, ALONE).await;
+    subject.pass(AFTER_SHORT).await;
+    let grant = bench.take(waiter, ALONE).await;
+    assert!(grant.token > lapsed.token);
+    for reply in [bench.renew(holder).await, bench.release(holder).await] {
+        assert_eq!(reply, Reply::NotHeld { newest: Some(grant.token) });
+    }
+    assert_eq!(bench.acquire(holder, ALONE).await, Reply::Stale, "a late copy of its acquire");
+}
+
+/// A waiter that is never seen again is skipped.
+pub async fn a_waiter_that_is_never_seen_again_is_skipped(subject: &Subject) {
+    let (bench, holder, dead, alive) = (Bench::new(subject), somebody(), somebody(), somebody());
+    bench.take(holder, ALONE).await;
+    bench.wait(dead, ALONE).await;
+    bench.wait(alive, ALONE).await;
+    for _ in 0..7 {
+        subject.pass(Duration::from_millis(500)).await;
+        bench.poll(alive).await;
+    }
+    bench.release(holder).await;
+    granted(bench.poll(alive).await);
+}
+
+/// A cancelled waiter is gone, and if it was granted, the grant is handed on in the same step.
+pub async fn a_cancelled_waiter_is_gone_and_its_grant_is_handed_on(subject: &Subject) {
+    let (bench, ids) = (Bench::new(subject), [somebody(), somebody(), somebody(), somebody()]);
+    bench.take(ids[0], ALONE).await;
+    for id in &ids[1..] {
+        bench.wait(*id, ALONE).await;
+    }
+    assert_eq!(bench.cancel(ids[1]).await, Reply::Cancelled(Cancelled::Removed));
+    bench.release(ids[0]).await;
+    assert_eq!(bench.holders().await, [ids[2]]);
+    assert_eq!(bench.cancel(ids[2]).await, Reply::Cancelled(Cancelled::Released));
+    assert_eq!(bench.holders().await, [ids[3]]);
+}
+
+/// A late copy of a cancelled acquire is stale.
+pub async fn a_late_copy_of_a_cancelled_acquire_is_stale(subject: &Subject) {
+    let (bench, id) = (Bench::new(subject), somebody());
+    assert_eq!(bench.cancel(id).await, Reply::Cancelled(Cancelled::Unknown));
+    assert_eq!(bench.acquire(id, ALONE).await, Reply::Stale);
+    bench.take(HolderId { attempt: 2, ..id }, ALONE).await;
+}
+
+/// An acquire after its time is late.
+pub async fn an_acquire_after_its_time_is_late(subject: &Subject) {
+    let bench = Bench::new(subject);
+    let request = bench.request(somebody(), ALONE).await;
+    let not_after_us = request.not_after_us - 10_000_001;
+    let late = Acquire { not_after_us, ..request };
+    assert_eq!(bench.act(Action::Acquire(late)).await, Reply::Late);
+    assert!(!bench.is_busy(ALONE).await);
+}
+
+/// A renewal moves the deadline and revives nothing.
+pub async fn a_renewal_moves_the_deadline_and_revives_nothing(subject: &Subject) {
+    let (bench, id) = (Bench::new(subject), somebody());
+    let first = bench.take(id, ALONE).await;
+    subject.pass(Duration::from_millis(20)).await;
+    let second = granted(bench.renew(id).await);
+    assert!(second.deadline_us > first.deadline_us && second.token == first.token);
+    let shorter = bench.act(Action::Renew { id, ttl: SHORT }).await;
+    assert_eq!(granted(shorter).deadline_us, second.deadline_us, "never shortens");
+    bench.release(id).await;
+    assert_eq!(bench.renew(id).await, Reply::NotHeld { newest: Some(first.token) });
+}
+
+/// Many leases are renewed in one call and answered in order.
+pub async fn many_leases_are_renewed_in_one_call_and_answered_in_order(subject: &Subject) {
+    let mut leases = Vec::new();
+    for index in 0..130_u32 {
+        let (bench, id) = (Bench::new(subject), somebody());
+        if index % 3 > 0 {
+            bench.take(id, ALONE).await;
+        }
+        leases.push(RenewLease { name: bench.name, id, ttl: LONG });
+    }
+    let Reply::Many(replies) = Bench::new(subject).execute(Operation::Renew(leases)).await.reply
+    else {
+        panic!("not many replies")
+    };
+    assert_eq!(replies.len(), 130);
+    for (index, reply) in replies.iter().enumerate() {
+        let is_held = matches!(reply, Reply::Granted(_));
+        assert_eq!(is_held, index % 3 > 0, "{index}: {reply:?}");
+    }
+}
+
+/// A release by somebody else touches nobody.
+pub async fn a_release_by_somebody_else_touches_nobody(subject: &Subject) {
+    let (bench, id) = (Bench::new(subject), somebody());
+    let token = bench.take(id, ALONE).await.token;
+    let another = HolderId { attempt: id.attempt + 1, ..id };
+    for other in [somebody(), another] {
+        assert_eq!(bench.release(other).await, Reply::NotHeld { newest: Some(token) });
+    }
+    assert_eq!(bench.holders().await, [id]);
+}
+
+/// A kept name stays taken, by nobody, until its time is over.
+pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
+    let (bench, id) = (Bench::new(subject), somebody());
+    bench.take(id, ALONE).await;
+    let keep = |keep| Action::Release { id, keep, unanswered: false };
+    assert_eq!(bench.act(keep(LONG)).await, Reply::Released);
+    assert!(bench.is_busy(ALONE).await);
+    assert!(matches!(bench.renew(id).await, Reply::NotHeld { .. }));
+    let short = Bench::new(subject);
+    short.take(id, ALONE).await;
+    short.act(keep(SHORT)).await;
+    subject.pass(AFTER_SHORT).await;
+    assert!(!short.is_busy(ALONE).await);
+}
+
+/// A revocation hits the token that was seen and no other.
+pub async fn a_revocation_hits_the_token_that_was_seen_and_no_other(subject: &Subject) {
+    let (bench, id) = (Bench::new(subject), somebody());
+    let mut inbox = must(subject.store().inbox(id.client).await);
+    let token = bench.take(id, ALONE).await.token;
+    let wrong = FencingToken::at_us(token.us() - 1);
+    assert_eq!(bench.revoke(id, wrong, true).await, Reply::Revoked(false));
+    assert_eq!(bench.revoke(id, token, false).await, Reply::Revoked(true));
+    assert_eq!(bench.renew(id).await, Reply::Revoked(true));
+    assert!(bench.is_busy(ALONE).await, "until its holder lets go");
+    if subject.can().wakes {
+        let message = subject.drive(next_but_gaps(&mut *inbox)).await;
+        let told = Message::Revoked { attempt: 1, nonce: 7, token, forced: false };
+        assert_eq!(message, told);
+    }
+    assert_eq!(bench.release(id).await, Reply::Released);
+}
+
+/// A forced revocation hands the lock on at once.
+pub async fn a_forced_revocation_hands_the_lock_on_at_once(subject: &Subject) {
+    let (bench, id, waiter) = (Bench::new(subject), somebody(), somebody());
+    let token = bench.take(id, ALONE).await.token;
+    bench.wait(waiter, ALONE).await;
+    assert_eq!(bench.revoke(id, token, true).await, Reply::Revoked(true));
+    assert_eq!(bench.holders().await, [waiter]);
+}
+
+/// Tokens grow from grant to grant, also across releases and attempts.
+pub async fn tokens_grow_from_grant_to_grant(subject: &Subject) {
+    let bench = Bench::new(subject);
+    let mut last = None;
+    for _ in 0..20 {
+        let id = somebody();
+        let token = bench.take(id, ALONE).await.token;
+        assert!(Some(token) > last);
+        last = Some(token);
+        bench.release(id).await;
+    }
+    if subject.can().recorded_tokens {
+        assert_eq!(bench.status().await.last_token, last);
+    }
+}
+
+/// An operator sees who holds and who waits, and since when.
+pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
+    let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
+    let token = bench.take(holder, ALONE).await.token;
+    bench.wait(waiter, ALONE).await;
+    subject.pass(Duration::from_millis(20)).await;
+    let status = bench.status().await;
+    let ([held], [waits]) = (&status.holders[..], &status.waiters[..]) else {
+        panic!("{status:?}")
+    };
+    assert_eq!((held.id, held.mode, held.token), (holder, ALONE, token));
+    assert_eq!((waits.id, waits.mode, waits.position), (waiter, ALONE, 1));
+    assert!(held.held_for >= Duration::from_millis(20) && held.ttl_left < LONG);
+    assert!(waits.waited >= Duration::from_millis(20));
+    for facts in [&held.facts, &waits.facts] {
+        let seen = (facts.host.as_str(), facts.pid, facts.label.as_deref());
+        assert_eq!(seen, ("host", 42, Some("a label")));
+    }
+    assert_eq!((status.waiting, status.last_token), (1, Some(token)));
+}
+
+/// Names are listed by prefix; only while in use, unless all are asked for.
+pub async fn names_are_listed_by_prefix_and_only_while_in_use(subject: &Subject) {
+    let bench = Bench::new(subject);
+    let named = |last: &str| must(LockName::new(format!("{}/{last}", bench.name)));
+    let (one, two, idle) = (named("*one"), named("two"), named("idle"));
+    for name in [&one, &two, &idle] {
+        let bench = Bench { subject, name: name.clone() };
+        let id = somebody();
+        bench.take(id, ALONE).await;
+        if *name == idle {
+            bench.release(id).await;
+        }
+    }
+    let list = async |prefix: &str, limit, idle| {
+        let operation = Operation::List { prefix: format!("{}/{prefix}", bench.name), limit, idle };
+        let Reply::Names(mut names) = bench.execute(operation).await.reply else { panic!() };
+        names.sort();
+        names
+    };
+    assert_eq!(list("", 10, false).await, [one.clone(), two.clone()]);
+    assert_eq!(list("*", 10, false).await, std::slice::from_ref(&one), "no pattern, only text");
+    assert_eq!(list("", 10, true).await, [one, idle, two]);
+    assert_eq!(list("", 1, false).await.len(), 1);
+}
+
+/// Names of any script are told apart, however long.
+pub async fn names_of_any_script_are_told_apart(subject: &Subject) {
+    let number = subject.fresh_name("x");
+    let mut names: Vec<_> =
+        ["{a}", "a", "a ", "A", "%61", "a%", "日本語", "a:q", "../a", "*", "\\"]
+            .iter()
+            .map(|name| format!("{name}/{number}"))
+            .collect();
+    names.push("y".repeat(511) + "1");
+    names.push("y".repeat(511) + "2");
+    for name in &names {
+        let name = must(LockName::new(name));
+        let bench = Bench { subject, name };
+        bench.take(somebody(), ALONE).await;
+    }
+    for name in &names {
+        let bench = Bench { subject, name: must(LockName::new(name)) };
+        assert!(bench.is_busy(ALONE).await, "{name}");
+    }
+}
+
+/// Asking about an unknown name leaves nothing behind.
+pub async fn asking_about_an_unknown_name_leaves_nothing_behind(subject: &Subject) {
+    let (bench, id) = (Bench::new(subject), somebody());
+    assert_eq!(bench.poll(id).await, Reply::Gone);
+    assert_eq!(bench.renew(id).await, Reply::NotHeld { newest: None });
+    assert_eq!(bench.release(id).await, Reply::NotHeld { newest: None });
+    assert_eq!(bench.status().await, leasehold::Status::default());
+    let prefix = bench.name.to_string();
+    let list = Operation::List { prefix, limit: 10, idle: true };
+    assert_eq!(bench.execute(list).await.reply, Reply::Names(Vec::new()));
+}

@@ -1,0 +1,196 @@
+//! A store under test, and how time passes for it.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::{Client, ClientId, Clock, FakeClock, LockName, StoreError};
+use leasehold_core::{Answer, BoxFuture, Operation};
+
+/// How often every other task may run before a clock that a test moves is moved: more than any
+/// chain of wake-ups in one step is long.
+const SETTLE_TURNS: u32 = 64;
+
+/// How far a clock that a test moves is moved when no timer says how far: 10 ms.
+const DEFAULT_STEP: Duration = Duration::from_millis(10);
+
+/// How long anything may take that a test waits for: 60 s, generous for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store that several clients share.
+#[derive(Clone, Debug)]
+pub struct SharedStore(Arc<dyn Store>);
+
+impl SharedStore {
+    /// Shares a store.
+    pub fn new(store: impl Store) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+impl Store for SharedStore {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        self.0.execute(operation)
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.0.inbox(client)
+    }
+
+    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        self.0.lifeline(client)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings()
+    }
+}
+
+/// A store under test. Its time is the machine's, or stands still until the test moves it.
+pub struct Subject {
+    store: SharedStore,
+    clock: Option<FakeClock>,
+    _keeps: Box<dyn Any + Send + Sync>,
+}
+
+impl Subject {
+    /// The memory store, on a clock that stands still until the test moves it.
+    pub fn memory() -> Self {
+        let clock = FakeClock::new();
+        Self::fake(Memory::with_clock(clock.clone()), clock)
+    }
+
+    /// A store on a clock that stands still until the test moves it.
+    pub fn fake(store: impl Store, clock: FakeClock) -> Self {
+        // Times of zero mean "never" here and there: a store's clock has been running for a while.
+        clock.advance(Duration::from_secs(1_000));
+        Self { store: SharedStore::new(store), clock: Some(clock), _keeps: Box::new(()) }
+    }
+
+    /// A store in real time. What it needs (a server, a directory) lives as long as it does.
+    pub fn real(store: impl Store, needs: impl Any + Send + Sync) -> Self {
+        Self { store: SharedStore::new(store), clock: None, _keeps: Box::new(needs) }
+    }
+
+    /// The store.
+    pub fn store(&self) -> SharedStore {
+        self.store.clone()
+    }
+
+    /// What the store can do.
+    pub fn can(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    /// Another client of the store.
+    pub async fn client(&self) -> Client {
+        self.client_of(self.store()).await
+    }
+
+    /// Another client, that reaches the store through something else.
+    pub async fn client_of(&self, store: impl Store) -> Client {
+        let builder = Client::builder().store(store);
+        let client = match &self.clock {
+            Some(clock) => builder.clock(clock.clone()).build().await,
+            None => builder.build().await,
+        };
+        must(client)
+    }
+
+    /// A name that no other test uses.
+    pub fn fresh_name(&self, what: &str) -> LockName {
+        must(LockName::new(format!("{what}/{:032x}", fresh_number())))
+    }
+
+    /// Lets time pass.
+    pub async fn pass(&self, span: Duration) {
+        let Some(clock) = &self.clock else {
+            tokio::time::sleep(span).await;
+            return;
+        };
+        let end = clock.now() + span;
+        settle().await;
+        while clock.now() < end {
+            let next = clock.next_timer().map_or(end, |at| at.min(end));
+            clock.advance(next.saturating_since(clock.now()));
+            settle().await;
+        }
+    }
+
+    /// Waits for a future, and lets time pass where that is needed.
+    pub async fn drive<T>(&self, future: impl Future<Output = T>) -> T {
+        let Some(clock) = &self.clock else {
+            let Ok(output) = tokio::time::timeout(PATIENCE, future).await else {
+                panic!("this took longer than {PATIENCE:?}");
+            };
+            return output;
+        };
+        let mut future = pin!(future);
+        let end = clock.now() + PATIENCE;
+        loop {
+            tokio::select! {
+                biased;
+                output = &mut future => return output,
+                () = settle() => assert!(clock.now() < end, "this took longer than {PATIENCE:?}"),
+            }
+            let step = clock.next_timer().map(|at| at.saturating_since(clock.now()));
+            clock.advance(step.filter(|step| !step.is_zero()).unwrap_or(DEFAULT_STEP));
+        }
+    }
+
+    /// Looks again and again until something is so.
+    pub async fn until<F: Future<Output = bool>>(&self, what: &str, is_so: impl Fn() -> F) {
+        for _ in 0..PATIENCE.as_millis() / DEFAULT_STEP.as_millis() {
+            if self.drive(is_so()).await {
+                return;
+            }
+            self.pass(DEFAULT_STEP).await;
+        }
+        panic!("it never came to this: {what}");
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subject").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// Lets every other task run until it waits for something.
+async fn settle() {
+    for _ in 0..SETTLE_TURNS {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A number that no other test and no other process draws.
+pub fn fresh_number() -> u128 {
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = since_1970.map_or(0, |span| span.as_nanos());
+    let drawn = DRAWN.fetch_add(1, Ordering::Relaxed);
+    (nanos << 48) | (u128::from(std::process::id()) << 16) | u128::from(drawn & 0xffff)
+}
+
+/// The value of a result that a test relies on.
+///
+/// # Panics
+///
+/// With the error.
+#[track_caller]
+pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error:?}"),
+    }
+}
