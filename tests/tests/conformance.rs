@@ -1,7 +1,7 @@
 //! Every store that comes with leasehold does what every store must do.
 
-use leasehold::store::File;
-use leasehold_testkit::{Subject, conformance, must};
+use leasehold::store::{File, Redis};
+use leasehold_testkit::{RedisServer, Subject, conformance, must};
 
 mod memory {
     use super::*;
@@ -20,6 +20,32 @@ mod file {
         let directory = must(tempfile::tempdir());
         let store = must(File::open(directory.path().join("locks.db")));
         Subject::real(store, directory)
+    }
+
+    conformance!(make());
+}
+
+mod redis {
+    use super::*;
+
+    /// A server whose user has the rights of the documentation's holder and operator, no more.
+    /// When a test has ended, nothing must have been tried that they do not cover.
+    struct LeastPrivilege(RedisServer);
+
+    impl Drop for LeastPrivilege {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                assert_eq!(must(self.0.acl_log()), [], "something was denied");
+            }
+        }
+    }
+
+    async fn make() -> Subject {
+        let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
+        let options = RedisServer::options().user(&format!("both on >secret {rights}"));
+        let server = must(options.start());
+        let store = must(Redis::connect(&server.url_as("both", "secret")).await);
+        Subject::real(store, LeastPrivilege(server))
     }
 
     conformance!(make());
