@@ -1,1 +1,2 @@
-//! Distributed locks.
+//! Tests that need more than one crate are in `tests/`; there is no library.
+#![forbid(unsafe_code)]

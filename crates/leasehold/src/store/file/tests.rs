@@ -1,3 +1,5 @@
+//! What several processes on one machine see of each other, in one.
+
 use std::collections::HashMap;
 use std::time::Duration;
 
