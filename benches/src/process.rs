@@ -15,17 +15,18 @@ pub(crate) fn machine() -> String {
     format!("{} × {model}, Linux {}", names.count(), kernel.trim())
 }
 
-/// Processor time that a process has used so far, in user and kernel mode.
+/// Processor time that the threads of a process have used so far, to the nanosecond: a hundred
+/// processes that each use less than a tick of the clock must not add up to nothing.
 pub(crate) fn cpu(pid: u32) -> Outcome<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The second field is a name in parentheses with anything in it; utime and stime are the 14th
-    // and the 15th (proc(5)).
-    let (_, rest) = stat.rsplit_once(')').ok_or("no name in /proc/PID/stat")?;
-    let mut ticks = 0_u64;
-    for field in rest.split_whitespace().skip(11).take(2) {
-        ticks += field.parse::<u64>()?;
+    let mut used = Duration::ZERO;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // The first number of this file is time on a processor, in ns (Documentation/scheduler/
+        // sched-stats.rst). A thread may end while we look.
+        let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+        let nanoseconds = text.split_whitespace().next().unwrap_or("0");
+        used += Duration::from_nanos(nanoseconds.parse()?);
     }
-    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    Ok(used)
 }
 
 /// Memory of this process that is in RAM, in bytes.
