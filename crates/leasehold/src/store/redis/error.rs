@@ -56,6 +56,10 @@ pub(super) fn refused(server: &str, reply: &ServerError) -> StoreError {
             "it takes no writes because too few replicas follow it (min-replicas-to-write)"
                 .to_owned(),
         ),
+        "NOSCRIPT" => (
+            StoreErrorKind::Unreachable,
+            "somebody flushes its scripts as fast as they are loaded".to_owned(),
+        ),
         "OOM" => (
             StoreErrorKind::Full,
             "its memory is full: raise maxmemory, or delete something".to_owned(),
@@ -218,6 +222,7 @@ mod tests {
             ("NOAUTH Authentication required.", Denied),
             ("NOPERM User bob has no permissions to run the 'evalsha' command", Denied),
             ("NOREPLICAS Not enough good replicas to write.", NotReplicated),
+            ("NOSCRIPT No matching script.", Unreachable),
             ("OOM command not allowed when used memory > 'maxmemory'.", Full),
             ("READONLY You can't write against a read only replica.", Unreachable),
             ("WRONGPASS invalid username-password pair or user is disabled.", Denied),

@@ -31,6 +31,10 @@ use self::url::Settings;
 use self::wire::{Call, Layout};
 use super::{Capabilities, Inbox, Store};
 
+/// How often a script is loaded for one call: 3 times, for a server whose scripts somebody flushes
+/// in between.
+const LOAD_TRIES: u32 = 3;
+
 /// One Redis or Valkey primary.
 ///
 /// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
@@ -188,16 +192,19 @@ impl Notes {
     }
 }
 
-/// Runs a script by its name; a server that does not know it yet is given its text.
+/// Runs a script by its name; a server that does not know it, or has just forgotten it, is given its
+/// text.
 async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
     let mut command = redis::cmd("EVALSHA");
     command.arg(call.script.sha1()).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
-    let value = link.send(&command).await?;
-    let is_unknown = matches!(&value, Value::ServerError(refusal)
-        if refusal.kind() == Some(ServerErrorKind::NoScript));
-    if !is_unknown {
-        return link.check(value);
+    for _ in 0..LOAD_TRIES {
+        let value = link.send(&command).await?;
+        let is_unknown = matches!(&value, Value::ServerError(refusal)
+            if refusal.kind() == Some(ServerErrorKind::NoScript));
+        if !is_unknown {
+            return link.check(value);
+        }
+        link.ask(redis::cmd("SCRIPT").arg("LOAD").arg(call.script.source())).await?;
     }
-    link.ask(redis::cmd("SCRIPT").arg("LOAD").arg(call.script.source())).await?;
     link.ask(&command).await
 }
