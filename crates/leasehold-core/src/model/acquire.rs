@@ -71,12 +71,15 @@ impl Step<'_> {
         }
     }
 
-    /// Where a waiter stands, and when to ask again: the head when the earliest hold may end.
+    /// Where a waiter stands, and when to ask again: the head when the earliest hold may end, the
+    /// others by how far behind they are.
     pub(super) fn place(&self, sequence: u64) -> Place {
         let ahead = self.record.ahead_of(sequence);
         let retry_after = match ahead {
             0 => self.time_left().min(POLL_INTERVAL),
-            _ => POLL_INTERVAL,
+            behind => POLL_INTERVAL
+                .saturating_mul(behind.saturating_add(1))
+                .min(self.rules.longest_silence),
         };
         Place { sequence, ahead, retry_after }
     }

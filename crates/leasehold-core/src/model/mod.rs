@@ -32,7 +32,8 @@ pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
 /// lost is found in time. With slower polls, 10 % message loss cost live waiters their turn.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A client that was not seen for so long is dead: a claim window and one poll.
+/// A client that was not seen for so long is dead, by the usual [`Rules`]: a claim window and one
+/// poll.
 pub const DEAD_AFTER: Duration = Duration::from_secs(3);
 
 /// How long a finished attempt is remembered where a late copy of its acquire may still arrive:
@@ -61,6 +62,29 @@ pub const REAP_BOUND: u32 = 64;
 /// names a second then hold 240 MB, and would hold 7 GB with an hour.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
+/// What differs between stores. A retention alone stands for the rest as usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How long a record outlives its last use.
+    pub retention: Duration,
+    /// The longest a waiter far behind may be silent: [`POLL_INTERVAL`], where a lost message and a
+    /// death are found by polls alone.
+    pub longest_silence: Duration,
+}
+
+impl Rules {
+    /// Silent for so long, a client is dead: a claim window and one poll.
+    fn dead_after(self) -> Duration {
+        self.longest_silence + CLAIM_WINDOW
+    }
+}
+
+impl From<Duration> for Rules {
+    fn from(retention: Duration) -> Self {
+        Self { retention, longest_silence: POLL_INTERVAL }
+    }
+}
+
 /// What a step did, apart from changing the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -74,10 +98,11 @@ pub struct Outcome {
 
 /// Applies one action to one record at the store's `now`.
 ///
-/// The record is kept for `retention` after its last use. An action that is refused, busy or late
+/// An action that is refused, busy or late
 /// leaves no trace but what time alone has done.
-pub fn step(record: &mut Record, now: Now, retention: Duration, action: &Action) -> Outcome {
-    let mut step = Step { record, now, retention, messages: Vec::new(), more: false };
+pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Action) -> Outcome {
+    let rules = rules.into();
+    let mut step = Step { record, now, rules, messages: Vec::new(), more: false };
     let reply = match action {
         Action::Acquire(request) => step.acquire(request),
         Action::Cancel { id, unanswered } => step.cancel(*id, *unanswered),
@@ -92,8 +117,9 @@ pub fn step(record: &mut Record, now: Now, retention: Duration, action: &Action)
 }
 
 /// Ends all holds and places of a client whose process is known to be dead, and hands them on.
-pub fn bury(record: &mut Record, now: Now, retention: Duration, client: ClientId) -> Outcome {
-    let mut step = Step { record, now, retention, messages: Vec::new(), more: false };
+pub fn bury(record: &mut Record, now: Now, rules: impl Into<Rules>, client: ClientId) -> Outcome {
+    let rules = rules.into();
+    let mut step = Step { record, now, rules, messages: Vec::new(), more: false };
     step.bury(client);
     Outcome { reply: Reply::Released, messages: step.messages, more: step.more }
 }
@@ -102,7 +128,7 @@ pub fn bury(record: &mut Record, now: Now, retention: Duration, client: ClientId
 struct Step<'a> {
     record: &'a mut Record,
     now: Now,
-    retention: Duration,
+    rules: Rules,
     messages: Vec<Addressed>,
     more: bool,
 }
@@ -115,7 +141,7 @@ impl Step<'_> {
     /// Keeps the record for the retention after `until_us`, with half a retention of slack so
     /// that not every step has to move the time.
     fn keep_until(&mut self, until_us: u64) {
-        let retention = micros(self.retention);
+        let retention = micros(self.rules.retention);
         let needed = until_us.max(self.now_us()) + retention;
         if self.record.collect_at_us < needed {
             self.record.collect_at_us = needed + retention / 2;

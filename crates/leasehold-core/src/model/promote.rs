@@ -1,7 +1,7 @@
 //! Where holds end by time and waiters are granted: the one place for both.
 
 use super::record::{Hold, NEVER_US, Waiting};
-use super::{CLAIM_WINDOW, DEAD_AFTER, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND, Step};
+use super::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND, Step};
 use crate::holder::{ClientId, HoldState, HolderId, LOCK_CAPACITY};
 use crate::request::Message;
 use crate::time::micros;
@@ -84,7 +84,7 @@ impl Step<'_> {
     }
 
     fn is_dead(&self, client: ClientId) -> bool {
-        self.last_seen_us(client) + micros(DEAD_AFTER) <= self.now_us()
+        self.last_seen_us(client) + micros(self.rules.dead_after()) <= self.now_us()
     }
 
     fn last_seen_us(&self, client: ClientId) -> u64 {
@@ -105,7 +105,8 @@ impl Step<'_> {
         }
         // Whoever has been silent gets no longer than until it would be dead, yet time for a
         // poll: so that dead waiters cost one claim window together and not one each.
-        let patience_us = (last_seen_us + micros(DEAD_AFTER)).max(now_us + micros(POLL_INTERVAL));
+        let dead_at_us = last_seen_us + micros(self.rules.dead_after());
+        let patience_us = dead_at_us.max(now_us + micros(POLL_INTERVAL));
         let window_us = micros(CLAIM_WINDOW).min(waiting.ttl_us);
         let deadline_us = patience_us.min(now_us + window_us);
         let (id, nonce) = (waiting.id, waiting.nonce);

@@ -372,11 +372,11 @@ impl Table {
     }
 }
 
-/// When a waiter asks again: the head when the lock may be free, the others once per interval.
+/// When a waiter asks again: the head when the lock may be free, the others when the store says.
 fn patience(place: Place, jitter: &mut Jitter) -> Duration {
     let (low, high) = match place.ahead {
         0 => (Duration::from_millis(1), Duration::from_millis(5)),
-        _ => return jitter.between(POLL_INTERVAL * 4 / 5, POLL_INTERVAL),
+        _ => return jitter.between(place.retry_after * 4 / 5, place.retry_after),
     };
     (place.retry_after + jitter.between(low, high)).min(POLL_INTERVAL)
 }

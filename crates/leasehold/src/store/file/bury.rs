@@ -3,6 +3,7 @@
 use leasehold_core::model::{self, Record};
 use leasehold_core::{Action, Addressed, ClientId, HoldState, HolderId, Now, Reply};
 
+use super::RULES;
 use super::presence::Presence;
 
 /// Most processes looked at in one go: as many as a step looks at holds for expiry. At 2 µs each
@@ -37,7 +38,7 @@ pub(super) fn the_dead(record: &mut Record, now: Now, presence: &Presence) -> Bu
         let Some(client) = next_to_look_at(record, now, &seen) else { break };
         seen.push(client);
         if presence.is_dead(client) {
-            let outcome = model::bury(record, now, model::DEFAULT_RETENTION, client);
+            let outcome = model::bury(record, now, RULES, client);
             buried.messages.extend(outcome.messages);
             buried.more |= outcome.more;
         }

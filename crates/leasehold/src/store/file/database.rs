@@ -11,6 +11,7 @@ use leasehold_core::{
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
+use super::RULES;
 use super::bury;
 use super::location::Location;
 use super::presence::Presence;
@@ -24,10 +25,6 @@ const APPLICATION_ID: u32 = 0x6c73_6864;
 /// How long to wait for other programs that have the database open, such as `sqlite3`: 2 s.
 /// Leasehold's own processes wait at the gate.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Pages of the log at which it is copied into the database: 1000, some 4 MB, SQLite's own
-/// default. Done in the background, since it waits for the disk.
-const LONG_LOG_PAGES: u32 = 1000;
 
 /// `record` is JSON, so that an operator can read it with `sqlite3`, and a client's id can be
 /// looked for in it as text. It costs 3 µs more than a binary form would, of some 30.
@@ -53,7 +50,6 @@ pub(super) struct Database {
     location: Location,
     connection: Connection,
     boot: String,
-    log_pages: Arc<AtomicU32>,
 }
 
 /// What a step did, apart from changing the record.
@@ -67,12 +63,17 @@ pub(super) struct Stepped {
 }
 
 impl Database {
-    /// Opens the database and creates what is missing. Within one's turn at the gate.
-    pub(super) fn open(location: &Location, boot: String) -> Result<Self, StoreError> {
-        let opened = connect(&location.database).map_err(|error| location.database_error(error));
-        let (mut connection, log_pages) = opened?;
+    /// Opens the database and creates what is missing. Within one's turn at the gate. From then
+    /// on `log_pages` tells how long the log was after the last transaction.
+    pub(super) fn open(
+        location: &Location,
+        boot: String,
+        log_pages: Arc<AtomicU32>,
+    ) -> Result<Self, StoreError> {
+        let opened = connect(&location.database, log_pages);
+        let mut connection = opened.map_err(|error| location.database_error(error))?;
         prepare(&mut connection, location)?;
-        Ok(Self { location: location.clone(), connection, boot, log_pages })
+        Ok(Self { location: location.clone(), connection, boot })
     }
 
     /// Runs `work` in a transaction of its own: all of it is done, or nothing.
@@ -89,11 +90,6 @@ impl Database {
         // Whether a commit that failed has taken effect is for the next reader to find out.
         writing.transaction.commit().map_err(|error| failed(error).maybe_executed())?;
         Ok(done)
-    }
-
-    /// Whether the log should be copied into the database.
-    pub(super) fn has_long_log(&self) -> bool {
-        self.log_pages.load(Ordering::Relaxed) >= LONG_LOG_PAGES
     }
 
     /// Copies the log into the database, without holding up anybody who writes.
@@ -127,9 +123,8 @@ impl Writing<'_> {
             now.token_us = now.token_us.max(self.number("highest_token_us")? + 1);
         }
         let (before, mut record) = before.unwrap_or_default();
-        let retention = model::DEFAULT_RETENTION;
         let mut buried = bury::the_dead(&mut record, now, presence);
-        let outcome = model::step(&mut record, now, retention, action);
+        let outcome = model::step(&mut record, now, RULES, action);
         if !outcome.messages.is_empty() {
             // Somebody was granted who had not been looked at.
             buried.append(bury::the_dead(&mut record, now, presence));
@@ -300,7 +295,7 @@ fn encode(record: &Record) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }
 
-fn connect(path: &Path) -> rusqlite::Result<(Connection, Arc<AtomicU32>)> {
+fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connection> {
     // Not CREATE: the file was created with its mode. Not shared between threads by SQLite, since
     // it is behind a mutex of ours.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -311,13 +306,12 @@ fn connect(path: &Path) -> rusqlite::Result<(Connection, Arc<AtomicU32>)> {
     // the last transactions, and never the file's integrity (which OFF would). Nothing is lost by
     // it that counts: a restart ends all leases, and tokens go on from the wall clock.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    let log_pages = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&log_pages);
+    // This replaces SQLite's own copying of the log, in the middle of somebody's commit.
     connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
-        counted.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+        log_pages.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
         Ok(())
     }))?;
-    Ok((connection, log_pages))
+    Ok(connection)
 }
 
 /// Creates the tables in an empty database; refuses one that is not ours or too new.

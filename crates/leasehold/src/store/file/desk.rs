@@ -6,7 +6,8 @@
 //! when it is first needed, while the caller's runtime goes on.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -28,6 +29,13 @@ use super::tidy;
 /// a process has been stopped in the middle of one, or the disk hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a dropped store waits for its thread: 1 s, a thousand turns.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Pages of the log at which it is copied into the database: 1000, some 4 MB, SQLite's own
+/// default. Done in the background, since it waits for the disk.
+const LONG_LOG_PAGES: u32 = 1000;
+
 /// One store of this process.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -43,10 +51,12 @@ struct Shared {
     books: Mutex<Books>,
     /// Requests with the worker. Nobody overtakes them.
     queued: AtomicUsize,
-    /// The worker waits at the gate, perhaps for long.
-    is_at_gate: AtomicBool,
     /// When to tidy up next, by the lease clock.
     tidy_at_us: AtomicU64,
+    /// Pages of the log, as of this process's last transaction.
+    log_pages: Arc<AtomicU32>,
+    /// The worker has been asked to tidy up.
+    is_tidying: AtomicBool,
 }
 
 /// What one has to have to one's self.
@@ -59,6 +69,8 @@ struct Books {
 #[derive(Debug)]
 struct Worker {
     requests: mpsc::Sender<Request>,
+    /// Hung up when the thread ends.
+    end: mpsc::Receiver<()>,
     thread: JoinHandle<()>,
 }
 
@@ -77,7 +89,8 @@ impl Desk {
         let presence = Arc::new(Presence::open(&location).map_err(failed)?);
         let gate = Gate::open(presence.directory()).map_err(failed)?;
         let turn = gate.enter().map_err(failed)?;
-        let database = Database::open(&location, boot)?;
+        let log_pages = Arc::new(AtomicU32::new(0));
+        let database = Database::open(&location, boot, Arc::clone(&log_pages))?;
         drop(turn);
         let shared = Shared {
             location,
@@ -85,8 +98,9 @@ impl Desk {
             presence,
             books: Mutex::new(Books { gate, database }),
             queued: AtomicUsize::new(0),
-            is_at_gate: AtomicBool::new(false),
             tidy_at_us: AtomicU64::new(0),
+            log_pages,
+            is_tidying: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared), worker: Mutex::default() })
     }
@@ -139,12 +153,16 @@ impl Desk {
 
     fn hire(&self) -> Result<Worker, StoreError> {
         let (requests, received) = mpsc::channel();
+        let (running, end) = mpsc::channel();
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new()
             .name("leasehold-file".into())
-            .spawn(move || shared.work(&received))
+            .spawn(move || {
+                shared.work(&received);
+                drop(running);
+            })
             .map_err(|error| self.shared.location.io_error("start a thread for it", error))?;
-        Ok(Worker { requests, thread })
+        Ok(Worker { requests, end, thread })
     }
 
     fn tidy_if_due(&self) {
@@ -158,11 +176,11 @@ impl Desk {
 impl Drop for Desk {
     fn drop(&mut self) {
         let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Worker { requests, thread }) = worker else { return };
+        let Some(Worker { requests, end, thread }) = worker else { return };
         drop(requests);
         // If another process was stopped in its turn, the thread ends when that one goes on: a
         // drop does not wait so long.
-        if !self.shared.is_at_gate.load(Ordering::Acquire) {
+        if end.recv_timeout(LAST_PATIENCE) == Err(RecvTimeoutError::Disconnected) {
             let _ = thread.join();
         }
     }
@@ -207,6 +225,7 @@ impl Shared {
                 Request::Tidy => {
                     // What fails here fails again, with someone to tell, in the next operation.
                     let _ = self.tidy();
+                    self.is_tidying.store(false, Ordering::Relaxed);
                 }
             }
             self.queued.fetch_sub(1, Ordering::Relaxed);
@@ -220,10 +239,7 @@ impl Shared {
     ) -> Result<T, StoreError> {
         let mut books = lock(&self.books);
         let Books { gate, database } = &mut *books;
-        self.is_at_gate.store(true, Ordering::Release);
-        let turn = gate.enter();
-        self.is_at_gate.store(false, Ordering::Release);
-        let _turn = turn.map_err(|error| self.gate_error(error))?;
+        let _turn = gate.enter().map_err(|error| self.gate_error(error))?;
         work(database)
     }
 
@@ -304,36 +320,44 @@ impl Shared {
         answer
     }
 
+    /// Whether the worker is to be asked to tidy up; of several callers one is told so.
     fn is_tidying_due(&self) -> bool {
-        let now_us = self.now().lease_us;
-        // Of several callers one is told that it is due.
-        let is_due = |at_us| (at_us <= now_us).then(|| now_us + tidy::INTERVAL_US);
-        self.tidy_at_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
+        let is_due = self.tidy_at_us.load(Ordering::Relaxed) <= self.now().lease_us;
+        (is_due || self.has_long_log()) && !self.is_tidying.swap(true, Ordering::Relaxed)
+    }
+
+    fn has_long_log(&self) -> bool {
+        self.log_pages.load(Ordering::Relaxed) >= LONG_LOG_PAGES
     }
 
     fn tidy(&self) -> Result<(), StoreError> {
+        if self.has_long_log() {
+            // First most of it, while other processes go on writing. Then the rest with nobody
+            // writing: only a log that was copied to its end begins again at its beginning.
+            lock(&self.books).database.shorten_log()?;
+            self.in_turn(|database| database.shorten_log())?;
+            self.log_pages.store(0, Ordering::Relaxed);
+        }
         let now = self.now();
-        let is_due =
-            self.in_turn(|database| database.write(|writing| tidy::claim(writing, now)))?;
-        if is_due {
-            let dead = self.presence.dead();
-            let dead = dead.map_err(|error| self.location.io_error("look beside it", error))?;
-            let mut next = Some(String::new());
-            while let Some(from) = next {
-                next = self.deliver(self.in_turn(|database| {
-                    database.write(|writing| tidy::part(writing, now, &from, &dead))
-                })?);
-            }
-            self.in_turn(|_| {
-                dead.iter().for_each(|client| self.presence.forget(*client));
-                Ok(())
-            })?;
+        if self.tidy_at_us.load(Ordering::Relaxed) > now.lease_us {
+            return Ok(());
         }
-        let books = lock(&self.books);
-        match books.database.has_long_log() {
-            true => books.database.shorten_log(),
-            false => Ok(()),
+        self.tidy_at_us.store(now.lease_us + tidy::INTERVAL_US, Ordering::Relaxed);
+        if !self.in_turn(|database| database.write(|writing| tidy::claim(writing, now)))? {
+            return Ok(());
         }
+        let dead = self.presence.dead();
+        let dead = dead.map_err(|error| self.location.io_error("look beside it", error))?;
+        let mut next = Some(String::new());
+        while let Some(from) = next {
+            next = self.deliver(self.in_turn(|database| {
+                database.write(|writing| tidy::part(writing, now, &from, &dead))
+            })?);
+        }
+        self.in_turn(|_| {
+            dead.iter().for_each(|client| self.presence.forget(*client));
+            Ok(())
+        })
     }
 
     fn now(&self) -> Now {

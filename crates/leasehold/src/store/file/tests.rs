@@ -1,7 +1,6 @@
-//! What several processes on one machine see of each other, in one.
+//! The file store in one process: compared with the model, and with everything wrong around it.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::{self, Record};
@@ -198,7 +197,7 @@ async fn a_forgotten_name_never_gets_a_token_of_its_past() {
     let store = place.open();
     let last = token(on(&store, "a", acquire(ALICE, 1, true)).await);
     on(&store, "a", release(ALICE, 1)).await;
-    place.clock.advance(TTL + 2 * model::DEFAULT_RETENTION);
+    place.clock.advance(TTL + 2 * RULES.retention);
     place.clock.step_wall(-86_400_000_000);
     while place.record(&name("a")).is_some() {
         on(&store, "other", Action::Inspect { limit: 1 }).await;
@@ -215,7 +214,7 @@ async fn tidying_ends_what_the_dead_hold_and_removes_their_pipes() {
     let renew = Action::Renew { id: HolderId { client: ALICE, attempt: 1 }, ttl: 100 * TTL };
     on(&alices, "a", renew).await;
     drop(alices);
-    place.clock.advance(model::DEFAULT_RETENTION);
+    place.clock.advance(RULES.retention);
     let pipe = place.directory.path().join(format!("locks.db.clients/{ALICE}"));
     assert!(pipe.exists(), "it proves the death");
     while pipe.exists() {
@@ -373,7 +372,7 @@ async fn a_random_history_leaves_the_same_records_as_the_model() {
         let name = name(["a", "b", "c"][history.below(3) as usize]);
         let action = history.action(now.lease_us);
         let record = records.entry(name.clone()).or_default();
-        let expected = model::step(record, now, model::DEFAULT_RETENTION, &action);
+        let expected = model::step(record, now, RULES, &action);
         let operation = Operation::On { name: name.clone(), action: action.clone() };
         let answer = store.execute(operation).await.unwrap();
         assert_eq!(

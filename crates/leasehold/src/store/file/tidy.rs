@@ -3,10 +3,11 @@
 use leasehold_core::model::{self, Record};
 use leasehold_core::{Addressed, ClientId, Now, StoreError};
 
+use super::RULES;
 use super::database::Writing;
 
 /// How often the files are tidied by whichever process comes first: once per retention.
-pub(super) const INTERVAL_US: u64 = model::DEFAULT_RETENTION.as_micros() as u64;
+pub(super) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
 
 /// Rows looked at in one transaction: 256, so that nobody waits much longer than for a step.
 const ROWS: u32 = 256;
@@ -45,7 +46,7 @@ pub(super) fn part(
         }
         let before = record.clone();
         for client in dead.iter().filter(|client| mentions(&before, **client)) {
-            let outcome = model::bury(&mut record, now, model::DEFAULT_RETENTION, *client);
+            let outcome = model::bury(&mut record, now, RULES, *client);
             messages.extend(outcome.messages);
         }
         if record != before {
