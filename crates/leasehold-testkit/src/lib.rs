@@ -5,11 +5,14 @@
 mod certificates;
 mod child;
 pub mod conformance;
+mod faulty;
+pub mod history;
 pub mod proxy;
 pub mod server;
 mod subject;
 
 pub use self::certificates::Certificates;
+pub use self::faulty::{Faults, Faulty};
 pub use self::proxy::Proxy;
 pub use self::server::{Data, RedisOptions, RedisServer};
 pub use self::subject::{SharedStore, Subject, fresh_number, must};

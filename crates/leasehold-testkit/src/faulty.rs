@@ -1,0 +1,168 @@
+//! A store that one cannot rely on: it loses, delays and repeats what passes through it.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold::store::{Capabilities, Inbox, Store};
+use leasehold::{ClientId, Clock, StoreError, StoreErrorKind};
+use leasehold_core::backoff::Jitter;
+use leasehold_core::{Answer, BoxFuture, Message, Operation};
+
+/// How often what goes wrong, in percent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// A request is not executed, or only later, and its sender learns nothing.
+    pub lose_request: u64,
+    /// A request is executed and its answer lost.
+    pub lose_answer: u64,
+    /// A message does not arrive.
+    pub lose_message: u64,
+    /// The longest time that a request, an answer or a message takes.
+    pub delay: Duration,
+    /// How long a sender waits for an answer that was lost.
+    pub timeout: Duration,
+}
+
+/// A store behind faults that a seed decides. Clones share the store and the faults.
+#[derive(Clone)]
+pub struct Faulty {
+    inner: Arc<dyn Store>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    faults: Faults,
+    healed: AtomicBool,
+    jitter: Mutex<Jitter>,
+    /// Requests whose senders were told nothing, and which arrive later.
+    late: Mutex<Vec<Operation>>,
+}
+
+impl Shared {
+    /// Whether something happens that happens in so many percent of all cases.
+    fn happens(&self, percent: u64) -> bool {
+        !self.healed.load(Ordering::Relaxed) && lock(&self.jitter).next_u64() % 100 < percent
+    }
+
+    async fn delay(&self) {
+        let longest = self.faults.delay;
+        if longest.is_zero() || self.healed.load(Ordering::Relaxed) {
+            return;
+        }
+        let delay = lock(&self.jitter).between(Duration::ZERO, longest);
+        self.clock.sleep_until(self.clock.now() + delay).await;
+    }
+
+    async fn no_answer(&self) -> StoreError {
+        self.clock.sleep_until(self.clock.now() + self.faults.timeout).await;
+        StoreError::new(StoreErrorKind::Timeout, "the answer was lost on purpose").maybe_executed()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Faulty {
+    /// Puts faults before a store.
+    pub fn new(inner: impl Store, clock: impl Clock, faults: Faults, seed: u64) -> Self {
+        let shared = Shared {
+            clock: Arc::new(clock),
+            faults,
+            healed: AtomicBool::new(false),
+            jitter: Mutex::new(Jitter::new(seed)),
+            late: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner), shared: Arc::new(shared) }
+    }
+
+    /// From now on nothing goes wrong. What was late is late for good.
+    pub fn heal(&self) {
+        self.shared.healed.store(true, Ordering::Relaxed);
+        lock(&self.shared.late).clear();
+    }
+
+    /// Executes one of the requests that come late, now and then.
+    async fn deliver_late(&self) {
+        let late = match self.shared.happens(30) {
+            true => lock(&self.shared.late).pop(),
+            false => None,
+        };
+        if let Some(operation) = late {
+            // Nobody waits for this answer any more.
+            drop(self.inner.execute(operation).await);
+        }
+    }
+
+    async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let shared = &self.shared;
+        shared.delay().await;
+        self.deliver_late().await;
+        if shared.happens(shared.faults.lose_request) {
+            if shared.happens(50) {
+                lock(&shared.late).push(operation);
+            }
+            return Err(shared.no_answer().await);
+        }
+        let answer = self.inner.execute(operation).await?;
+        if shared.happens(shared.faults.lose_answer) {
+            return Err(shared.no_answer().await);
+        }
+        shared.delay().await;
+        Ok(answer)
+    }
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulty").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Store for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(self.pass(operation))
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        Box::pin(async move {
+            let inner = self.inner.inbox(client).await?;
+            let shared = Arc::clone(&self.shared);
+            Ok(Box::new(FaultyInbox { inner, shared }) as Box<dyn Inbox>)
+        })
+    }
+
+    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        self.inner.lifeline(client)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+}
+
+struct FaultyInbox {
+    inner: Box<dyn Inbox>,
+    shared: Arc<Shared>,
+}
+
+impl Inbox for FaultyInbox {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async {
+            loop {
+                let message = self.inner.next().await;
+                if !self.shared.happens(self.shared.faults.lose_message) {
+                    return message;
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,376 @@
+//! What happened to one name, as its users saw it, and whether that may happen.
+//!
+//! Times are spans since any origin that all of them share. The numbers of the invariants are
+//! those of the design.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold::{FencingToken, HolderId, Mode};
+
+/// One call of an acquire and what came of it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Which attempt.
+    pub id: HolderId,
+    /// What was asked for.
+    pub mode: Mode,
+    /// When it was asked for.
+    pub asked: Duration,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of an acquire.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The caller gave up, and was told that nothing is held.
+    GaveUp {
+        /// When.
+        at: Duration,
+    },
+    /// It was granted.
+    Held(Hold),
+    /// Its process ended while it waited.
+    Died {
+        /// When.
+        at: Duration,
+    },
+}
+
+/// One hold, by the clock of its holder.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// Its token.
+    pub token: FencingToken,
+    /// When the grant returned.
+    pub entered: Duration,
+    /// When the last work under it ended.
+    pub left: Duration,
+    /// Until when its holder could rely on it.
+    pub valid_until: Duration,
+    /// The loss signal had been given when the work ended.
+    pub was_told: bool,
+}
+
+/// What must not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Violation {
+    /// I1: two grants have one token.
+    TokenTwice,
+    /// I2: a grant that returned before another was asked for has the larger token.
+    TokenOrder,
+    /// I3: the resource accepted a lower token after a higher one.
+    WriteOrder,
+    /// I4, I9: more was held at once than there is.
+    Overlap,
+    /// I5: work went on after its validity, and nobody had told it.
+    UntoldLoss,
+    /// I6: a waiter was served before one that had joined earlier and waited throughout.
+    OutOfOrder,
+    /// I7: an attempt that was given up holds.
+    GivenUpYetHeld,
+    /// I8: nobody held and somebody waited for longer than it may last.
+    LostWakeUp,
+    /// I10: one attempt has two tokens.
+    AttemptTwice,
+}
+
+/// Everything that happened to one name.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// The calls, in any order.
+    pub calls: Vec<Call>,
+    /// The tokens that the protected resource accepted, in that order.
+    pub accepted: Vec<FencingToken>,
+    /// The attempts in the order in which they joined the queue, where that is known.
+    pub joined: Vec<HolderId>,
+}
+
+impl History {
+    /// What must not happen and did; `patience` is the longest that nobody may hold while somebody
+    /// waits.
+    pub fn violations(&self, patience: Duration) -> BTreeSet<Violation> {
+        let checks = [
+            (Violation::TokenTwice, self.has_token_twice()),
+            (Violation::TokenOrder, self.has_tokens_out_of_order()),
+            (Violation::WriteOrder, !self.accepted.is_sorted()),
+            (Violation::Overlap, self.has_overlap()),
+            (Violation::UntoldLoss, self.has_untold_loss()),
+            (Violation::OutOfOrder, self.is_out_of_order()),
+            (Violation::GivenUpYetHeld, self.has_given_up_yet_held()),
+            (Violation::LostWakeUp, self.longest_idle_wait() > patience),
+            (Violation::AttemptTwice, self.has_attempt_twice()),
+        ];
+        checks.into_iter().filter(|(_, is_so)| *is_so).map(|(violation, _)| violation).collect()
+    }
+
+    /// Stops the test if something happened that must not.
+    ///
+    /// # Panics
+    ///
+    /// With what happened, and the whole history.
+    pub fn check(&self, patience: Duration) {
+        let violations = self.violations(patience);
+        assert!(violations.is_empty(), "{violations:?} in {self:#?}");
+    }
+
+    fn holds(&self) -> impl Iterator<Item = (&Call, &Hold)> {
+        self.calls.iter().filter_map(|call| match &call.outcome {
+            Outcome::Held(hold) => Some((call, hold)),
+            Outcome::GaveUp { .. } | Outcome::Died { .. } => None,
+        })
+    }
+
+    fn has_token_twice(&self) -> bool {
+        let tokens: BTreeSet<_> = self.holds().map(|(_, hold)| hold.token).collect();
+        tokens.len() < self.holds().count()
+    }
+
+    fn has_attempt_twice(&self) -> bool {
+        let mut tokens = BTreeMap::new();
+        self.holds().any(|(call, hold)| {
+            tokens.insert(call.id, hold.token).is_some_and(|other| other != hold.token)
+        })
+    }
+
+    /// Sweeps over grants and calls in order of time, with the highest token granted so far.
+    fn has_tokens_out_of_order(&self) -> bool {
+        let mut events: Vec<_> = self
+            .holds()
+            .flat_map(|(call, hold)| {
+                [(call.asked, false, hold.token), (hold.entered, true, hold.token)]
+            })
+            .collect();
+        events.sort_unstable();
+        let (mut highest, mut least) = (None, BTreeMap::new());
+        for (_, is_grant, token) in events {
+            if is_grant {
+                if least.get(&token).is_some_and(|least: &Option<_>| Some(token) <= *least) {
+                    return true;
+                }
+                highest = highest.max(Some(token));
+            } else {
+                // Whatever was granted before this call must be lower than its token.
+                least.insert(token, highest);
+            }
+        }
+        false
+    }
+
+    /// Sweeps over the ends of all holds. What ends at a moment ends before what begins then.
+    fn has_overlap(&self) -> bool {
+        let mut ends: Vec<_> = self
+            .holds()
+            .flat_map(|(call, hold)| {
+                let weight = i64::from(call.mode.weight());
+                [(hold.entered, weight), (hold.left, -weight)]
+            })
+            .collect();
+        ends.sort_unstable();
+        let capacity = self.calls.first().map_or(0, |call| i64::from(call.mode.capacity()));
+        let mut held = 0;
+        ends.into_iter().any(|(_, weight)| {
+            held += weight;
+            held > capacity
+        })
+    }
+
+    fn has_untold_loss(&self) -> bool {
+        self.holds().any(|(_, hold)| hold.left > hold.valid_until && !hold.was_told)
+    }
+
+    /// Whether somebody was granted before one that joined earlier and was granted later: only
+    /// those count who held in the end, so they waited throughout.
+    fn is_out_of_order(&self) -> bool {
+        let tokens: BTreeMap<_, _> =
+            self.holds().map(|(call, hold)| (call.id, hold.token)).collect();
+        !self.joined.iter().filter_map(|id| tokens.get(id)).is_sorted()
+    }
+
+    fn has_given_up_yet_held(&self) -> bool {
+        let is_over = |call: &&Call| matches!(call.outcome, Outcome::GaveUp { .. });
+        let over: BTreeSet<_> = self.calls.iter().filter(is_over).map(|call| call.id).collect();
+        self.holds().any(|(call, _)| over.contains(&call.id))
+    }
+
+    /// The longest time for which nobody held and somebody waited.
+    fn longest_idle_wait(&self) -> Duration {
+        let mut changes = Vec::new();
+        for call in &self.calls {
+            let until = match &call.outcome {
+                Outcome::GaveUp { at } | Outcome::Died { at } => *at,
+                Outcome::Held(hold) => {
+                    changes.extend([(hold.entered, 0, 1), (hold.left, 0, -1)]);
+                    hold.entered
+                }
+            };
+            changes.extend([(call.asked, 1, 0), (until, -1, 0)]);
+        }
+        changes.sort_unstable_by_key(|(at, _, _)| *at);
+        let (mut waiting, mut holding, mut idle_since) = (0, 0, None);
+        let mut longest = Duration::ZERO;
+        for (at, waits, holds) in changes {
+            waiting += waits;
+            holding += holds;
+            let is_idle = waiting > 0 && holding <= 0;
+            match (is_idle, idle_since) {
+                (true, None) => idle_since = Some(at),
+                (false, Some(since)) => {
+                    longest = longest.max(at.saturating_sub(since));
+                    idle_since = None;
+                }
+                (true, Some(_)) | (false, None) => {}
+            }
+        }
+        longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::ClientId;
+
+    use super::*;
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn token(number: u64) -> FencingToken {
+        FencingToken::from_number(number).unwrap()
+    }
+
+    fn id(client: u128) -> HolderId {
+        HolderId { client: ClientId(client), attempt: 1 }
+    }
+
+    /// Client `client` asks at 0, holds from `entered` to `left` with the token of its number.
+    fn held(client: u128, entered: u64, left: u64) -> Call {
+        let hold = Hold {
+            token: token(client as u64),
+            entered: ms(entered),
+            left: ms(left),
+            valid_until: ms(left + 1000),
+            was_told: false,
+        };
+        let outcome = Outcome::Held(hold);
+        Call { id: id(client), mode: Mode::Exclusive, asked: ms(0), outcome }
+    }
+
+    fn hold(call: &mut Call) -> &mut Hold {
+        match &mut call.outcome {
+            Outcome::Held(hold) => hold,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn sound() -> History {
+        History {
+            calls: vec![held(1, 0, 100), held(2, 100, 200), held(3, 205, 300)],
+            accepted: vec![token(1), token(2), token(2), token(3)],
+            joined: vec![id(1), id(2), id(3)],
+        }
+    }
+
+    /// What is found when a sound history is changed.
+    fn found(change: impl FnOnce(&mut History)) -> Vec<Violation> {
+        let mut history = sound();
+        change(&mut history);
+        history.violations(ms(50)).into_iter().collect()
+    }
+
+    #[test]
+    fn nothing_is_found_in_a_sound_history() {
+        assert_eq!(found(|_| ()), []);
+    }
+
+    #[test]
+    fn a_token_that_is_given_out_twice_is_found() {
+        assert_eq!(found(|h| hold(&mut h.calls[1]).token = token(1)), [Violation::TokenTwice]);
+    }
+
+    #[test]
+    fn a_token_lower_than_one_granted_before_it_was_asked_for_is_found() {
+        let change = |h: &mut History| {
+            hold(&mut h.calls[0]).token = token(9);
+            h.calls[2].asked = ms(150);
+            h.joined.clear();
+        };
+        assert_eq!(found(change), [Violation::TokenOrder]);
+    }
+
+    #[test]
+    fn a_lower_token_that_is_accepted_after_a_higher_one_is_found() {
+        assert_eq!(found(|h| h.accepted.push(token(1))), [Violation::WriteOrder]);
+    }
+
+    #[test]
+    fn two_holders_at_once_are_found_and_two_readers_are_none() {
+        let overlap = |h: &mut History| hold(&mut h.calls[0]).left = ms(101);
+        assert_eq!(found(overlap), [Violation::Overlap]);
+        let readers = |h: &mut History| {
+            overlap(h);
+            h.calls.iter_mut().for_each(|call| call.mode = Mode::Shared);
+        };
+        assert_eq!(found(readers), []);
+        let permits = |h: &mut History| {
+            overlap(h);
+            let two_of_three = Mode::Permits { count: 2, capacity: 3 };
+            h.calls.iter_mut().for_each(|call| call.mode = two_of_three);
+        };
+        assert_eq!(found(permits), [Violation::Overlap]);
+    }
+
+    #[test]
+    fn work_after_its_validity_is_found_unless_it_was_told() {
+        let late = |h: &mut History| hold(&mut h.calls[0]).valid_until = ms(99);
+        assert_eq!(found(late), [Violation::UntoldLoss]);
+        let told = |h: &mut History| {
+            late(h);
+            hold(&mut h.calls[0]).was_told = true;
+        };
+        assert_eq!(found(told), []);
+    }
+
+    #[test]
+    fn a_waiter_that_was_overtaken_is_found() {
+        assert_eq!(found(|h| h.joined.swap(1, 2)), [Violation::OutOfOrder]);
+    }
+
+    #[test]
+    fn an_attempt_that_was_given_up_and_holds_is_found() {
+        let change = |h: &mut History| {
+            let outcome = Outcome::GaveUp { at: ms(50) };
+            h.calls.push(Call { outcome, ..h.calls[0].clone() });
+        };
+        assert_eq!(found(change), [Violation::GivenUpYetHeld]);
+    }
+
+    #[test]
+    fn a_lock_that_stays_free_though_somebody_waits_is_found() {
+        let change = |h: &mut History| {
+            hold(&mut h.calls[2]).entered = ms(251);
+        };
+        assert_eq!(found(change), [Violation::LostWakeUp]);
+        let nobody_waits = |h: &mut History| {
+            change(h);
+            h.calls[2].asked = ms(240);
+        };
+        assert_eq!(found(nobody_waits), []);
+        let died = |h: &mut History| {
+            let outcome = Outcome::Died { at: ms(400) };
+            h.calls.push(Call { id: id(9), outcome, ..h.calls[0].clone() });
+        };
+        assert_eq!(found(died), [Violation::LostWakeUp], "if it waited until then");
+    }
+
+    #[test]
+    fn an_attempt_with_two_tokens_is_found() {
+        let change = |h: &mut History| {
+            h.joined.clear();
+            h.calls[2].id = id(1);
+        };
+        assert_eq!(found(change), [Violation::AttemptTwice]);
+    }
+}
