@@ -15,7 +15,7 @@ use leasehold_core::{Answer, BoxFuture, Operation};
 
 /// How often every other task may run before a clock that a test moves is moved: more than any
 /// chain of wake-ups in one step is long.
-const SETTLE_TURNS: u32 = 64;
+const SETTLE_TURNS: u32 = 32;
 
 /// How far a clock that a test moves is moved when no timer says how far: 10 ms.
 const DEFAULT_STEP: Duration = Duration::from_millis(10);
@@ -129,19 +129,24 @@ impl Subject {
 
     /// Waits for a future, and lets time pass where that is needed.
     pub async fn drive<T>(&self, future: impl Future<Output = T>) -> T {
+        self.drive_within(PATIENCE, future).await
+    }
+
+    /// Waits for a future that takes no longer than `patience`, and lets time pass.
+    pub async fn drive_within<T>(&self, patience: Duration, future: impl Future<Output = T>) -> T {
         let Some(clock) = &self.clock else {
-            let Ok(output) = tokio::time::timeout(PATIENCE, future).await else {
-                panic!("this took longer than {PATIENCE:?}");
+            let Ok(output) = tokio::time::timeout(patience, future).await else {
+                panic!("this took longer than {patience:?}");
             };
             return output;
         };
         let mut future = pin!(future);
-        let end = clock.now() + PATIENCE;
+        let end = clock.now() + patience;
         loop {
             tokio::select! {
                 biased;
                 output = &mut future => return output,
-                () = settle() => assert!(clock.now() < end, "this took longer than {PATIENCE:?}"),
+                () = settle() => assert!(clock.now() < end, "this took longer than {patience:?}"),
             }
             let step = clock.next_timer().map(|at| at.saturating_since(clock.now()));
             clock.advance(step.filter(|step| !step.is_zero()).unwrap_or(DEFAULT_STEP));

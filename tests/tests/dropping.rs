@@ -1,0 +1,240 @@
+//! Futures that are dropped at every point, guards that are dropped in awkward places, and one
+//! client in several runtimes: nothing is left behind, nothing panics, nothing blocks.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use leasehold::store::{File, Memory};
+use leasehold::{Client, FakeClock, Guard, LockName};
+use leasehold_testkit::{Faults, Faulty, RedisServer, SharedStore, Subject, must};
+use tokio::runtime::{Builder, Runtime};
+
+/// No acquire of these tests is polled more often before it is granted.
+const MOST_POLLS: u32 = 40;
+
+/// How long a request to the slow store takes at most, each way.
+const DELAY: Duration = Duration::from_millis(4);
+
+/// How soon a lock must be free after an acquire was dropped: a few requests. Nothing may have to
+/// wait for a lease or a claim to end.
+const SOON: Duration = Duration::from_millis(400);
+
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Memory behind a network that takes its time, and a name.
+async fn slow_store(seed: u64) -> (Subject, Faulty, LockName) {
+    let clock = FakeClock::new();
+    let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
+    let faults = Faults { delay: DELAY, ..Faults::default() };
+    let network = Faulty::new(subject.store(), clock, faults, seed);
+    let name = subject.fresh_name("dropping");
+    (subject, network, name)
+}
+
+async fn is_soon_free(subject: &Subject, other: &Client, name: &LockName) -> bool {
+    for _ in 0..SOON.as_millis() / 10 {
+        subject.pass(Duration::from_millis(10)).await;
+        let status = must(subject.drive(other.admin().inspect(name)).await);
+        if status.holders.is_empty() && status.waiting == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Drops an acquire after so many polls; the lock is held at first and let go after `held_for`.
+async fn drop_after(polls: u32, held_for: u32) -> bool {
+    let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
+    let (client, other) = (subject.client_of(network).await, subject.client().await);
+    let mut guard = match held_for {
+        0 => None,
+        _ => Some(must(subject.drive(other.mutex(&name).acquire()).await)),
+    };
+    let lock = client.mutex(&name);
+    let mut acquire = Box::pin(lock.acquire());
+    let mut was_granted = false;
+    for poll in 0..polls {
+        if poll == held_for {
+            drop(guard.take());
+        }
+        if let Poll::Ready(granted) = poll_once(acquire.as_mut()) {
+            drop(must(granted));
+            was_granted = true;
+            break;
+        }
+        subject.pass(Duration::from_millis(2)).await;
+    }
+    drop(acquire);
+    drop(guard.take());
+    assert!(
+        is_soon_free(&subject, &other, &name).await,
+        "dropped after {polls} polls, let go after {held_for}: something was left behind"
+    );
+    was_granted
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_dropped_at_any_point_leaves_nothing_behind() {
+    for held_for in [0, 1, 2, 3, 4, 5, 6, 8, 10, 12] {
+        let mut granted = 0;
+        for polls in 0..MOST_POLLS {
+            granted += u32::from(drop_after(polls, held_for).await);
+        }
+        assert!(granted > 0, "the sweep has come to the end of the acquire");
+    }
+}
+
+#[tokio::test]
+async fn a_release_or_a_try_that_is_dropped_at_any_point_leaves_nothing_behind() {
+    for polls in 0..MOST_POLLS {
+        let (subject, network, name) = slow_store(u64::from(polls)).await;
+        let (client, other) = (subject.client_of(network).await, subject.client().await);
+        let lock = client.mutex(&name);
+        for releases in [false, true] {
+            let mut future: Pin<Box<dyn Future<Output = ()>>> = match releases {
+                true => {
+                    let guard = must(subject.drive(lock.acquire()).await);
+                    Box::pin(async move { must(guard.release().await) })
+                }
+                false => Box::pin(async { drop(must(lock.try_acquire().await)) }),
+            };
+            for _ in 0..polls {
+                if poll_once(future.as_mut()).is_ready() {
+                    break;
+                }
+                subject.pass(Duration::from_millis(2)).await;
+            }
+            drop(future);
+            assert!(is_soon_free(&subject, &other, &name).await, "dropped after {polls} polls");
+        }
+    }
+}
+
+fn runtime() -> Runtime {
+    must(Builder::new_current_thread().enable_all().build())
+}
+
+/// A guard of a lock whose lease lasts for half a minute, in real time.
+fn guard_of(client: &Client, runtime: &Runtime) -> Guard {
+    must(runtime.block_on(client.mutex("awkward").acquire()))
+}
+
+/// Somebody else gets the lock long before the lease would have ended.
+fn is_given_back(client: &Client) {
+    let limit = Duration::from_secs(10);
+    let runtime = runtime();
+    let lock = client.mutex("awkward");
+    let guard = must(runtime.block_on(lock.acquire_within(limit)));
+    must(runtime.block_on(guard.release()));
+}
+
+#[test]
+fn a_guard_that_is_dropped_outside_of_a_runtime_is_given_back() {
+    let client = Client::memory();
+    let runtime = runtime();
+    drop(guard_of(&client, &runtime));
+    is_given_back(&client);
+}
+
+#[test]
+fn a_guard_that_is_dropped_during_unwinding_is_given_back() {
+    let client = Client::memory();
+    let runtime = runtime();
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = guard_of(&client, &runtime);
+        panic!("on purpose");
+    }));
+    assert!(unwound.is_err());
+    is_given_back(&client);
+}
+
+#[test]
+fn a_guard_that_outlives_its_runtime_keeps_its_lease_and_is_given_back() {
+    let client = Client::memory();
+    let runtime = runtime();
+    let guard = guard_of(&client, &runtime);
+    drop(runtime);
+    must(guard.ensure_held());
+    let started = Instant::now();
+    drop(guard);
+    assert!(started.elapsed() < Duration::from_secs(5), "dropping does not block");
+    is_given_back(&client);
+}
+
+#[test]
+fn a_guard_that_is_dropped_in_a_task_of_a_runtime_that_ends_is_given_back() {
+    let client = Client::memory();
+    let runtime = runtime();
+    let (lock, (sender, receiver)) = (client.mutex("awkward"), std::sync::mpsc::channel());
+    runtime.spawn(async move {
+        let _guard = must(lock.acquire().await);
+        must(sender.send(()));
+        std::future::pending::<()>().await;
+    });
+    runtime.block_on(async {
+        while receiver.try_recv().is_err() {
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(runtime);
+    is_given_back(&client);
+}
+
+#[test]
+fn a_guard_that_outlives_its_client_is_given_back() {
+    let store = SharedStore::new(Memory::new());
+    let runtime = runtime();
+    let client = Client::builder().store(store.clone());
+    let client = must(runtime.block_on(client.build()));
+    let guard = guard_of(&client, &runtime);
+    drop(client);
+    drop(guard);
+    let other = must(runtime.block_on(Client::builder().store(store).build()));
+    is_given_back(&other);
+}
+
+/// One client that lives for as long as the process, as many programs have it.
+fn works_in_several_runtimes(client: &'static OnceLock<Client>, url: &str) {
+    let started = runtime();
+    let connected = must(started.block_on(Client::connect(url)));
+    must(client.set(connected));
+    drop(started);
+    let Some(client) = client.get() else { panic!("it was set") };
+    let mut last = None;
+    for _ in 0..3 {
+        let runtime = runtime();
+        let lock = client.mutex("static");
+        let guard = must(runtime.block_on(lock.acquire_within(Duration::from_secs(20))));
+        assert!(Some(guard.token()) > last);
+        let waits = lock.clone();
+        let waiting = runtime.spawn(async move { waits.acquire().await });
+        runtime.block_on(tokio::task::yield_now());
+        must(runtime.block_on(guard.release()));
+        let guard = must(must(runtime.block_on(waiting)));
+        last = Some(guard.token());
+        drop(runtime);
+        drop(guard);
+    }
+}
+
+#[test]
+fn one_static_client_of_a_file_works_in_several_runtimes_one_after_another() {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    let directory = must(tempfile::tempdir());
+    let path = directory.path().join("locks.db");
+    drop(must(File::open(&path)));
+    works_in_several_runtimes(&CLIENT, &format!("file:{}", path.display()));
+}
+
+#[test]
+fn one_static_client_of_a_server_works_in_several_runtimes_one_after_another() {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    let server = must(RedisServer::start());
+    works_in_several_runtimes(&CLIENT, &server.url());
+}

@@ -1,0 +1,197 @@
+//! Clients, their keepers and their store on one clock that the simulation moves, with faults in
+//! between that a seed decides. Then the faults end, and everything must come to rest.
+//!
+//! `LEASEHOLD_SEED=N` plays one seed again; `LEASEHOLD_SEEDS=N` plays so many.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+use leasehold::store::Memory;
+use leasehold::{Client, ClientId, Clock, FakeClock, HolderId, Lock, LockName, Mode};
+use leasehold_core::backoff::Jitter;
+use leasehold_testkit::history::{Call, History, Hold, Outcome};
+use leasehold_testkit::{Faults, Faulty, Subject, must};
+
+/// Seeds played in every run, of each mode: some seconds.
+const SEEDS: u64 = 10;
+
+const CLIENTS: usize = 6;
+const ROUNDS: usize = 12;
+const TTL: Duration = Duration::from_secs(2);
+
+/// The longest that the lock may lie idle while somebody waits: a grant whose taker never learned
+/// of it ends by its ttl, and then those who gave up must be found dead.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// The same without faults: no timer of a waiter is longer than a second.
+const CALM_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The end of a simulation that does not end: an hour of its own time.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+struct Simulation {
+    subject: Subject,
+    clock: FakeClock,
+    name: LockName,
+    mode: Mode,
+    history: RefCell<History>,
+}
+
+impl Simulation {
+    fn new(mode: Mode) -> Self {
+        let clock = FakeClock::new();
+        let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
+        let name = subject.fresh_name("simulation");
+        Self { subject, clock, name, mode, history: RefCell::default() }
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.now().since_origin()
+    }
+
+    async fn sleep(&self, span: Duration) {
+        self.clock.sleep_until(self.clock.now() + span).await;
+    }
+
+    fn lock(&self, client: &Client, writes: bool) -> Lock {
+        let lock = match self.mode {
+            Mode::Exclusive => client.mutex(&self.name),
+            Mode::Permits { count, capacity } => {
+                client.semaphore(&self.name, capacity).permits(count)
+            }
+            Mode::Shared if writes => client.rwlock(&self.name).write(),
+            Mode::Shared => client.rwlock(&self.name).read(),
+        };
+        lock.ttl(TTL)
+    }
+
+    /// A client that acquires, works and lets go, or changes its mind, again and again.
+    async fn work(&self, client: &Client, seed: u64) {
+        let mut random = Jitter::new(seed);
+        for round in 0..ROUNDS {
+            let writes = random.next_u64().is_multiple_of(3);
+            let lock = self.lock(client, writes);
+            let mode = match (self.mode, writes) {
+                (Mode::Shared, true) => Mode::Exclusive,
+                (mode, _) => mode,
+            };
+            let asked = self.now();
+            let patience = match random.next_u64() % 4 {
+                0 => random.between(Duration::ZERO, Duration::from_secs(2)),
+                _ => LIMIT,
+            };
+            let acquired = {
+                let acquire = std::pin::pin!(lock.acquire());
+                match select(acquire, self.clock.sleep_until(self.clock.now() + patience)).await {
+                    Either::Left((guard, _)) => Some(must(guard)),
+                    Either::Right(_) => None,
+                }
+            };
+            let Some(guard) = acquired else {
+                let at = self.now();
+                let unknown = ClientId(u128::from(seed) << 32 | round as u128);
+                let id = HolderId { client: unknown, attempt: 1 };
+                let outcome = Outcome::GaveUp { at };
+                self.history.borrow_mut().calls.push(Call { id, mode, asked, outcome });
+                continue;
+            };
+            let mut hold = Hold {
+                token: guard.token(),
+                entered: self.now(),
+                left: self.now(),
+                valid_until: self.now() + guard.validity(),
+                was_told: false,
+            };
+            for _ in 0..random.next_u64() % 12 {
+                if !guard.is_held() {
+                    break;
+                }
+                hold.left = self.now();
+                hold.valid_until = self.now() + guard.validity();
+                if mode == Mode::Exclusive {
+                    self.history.borrow_mut().accepted.push(guard.token());
+                }
+                self.sleep(random.between(Duration::ZERO, Duration::from_millis(400))).await;
+            }
+            let outcome = Outcome::Held(hold);
+            self.history.borrow_mut().calls.push(Call { id: guard.holder(), mode, asked, outcome });
+            match random.next_u64() % 2 {
+                0 => drop(guard),
+                _ => drop(guard.release().await),
+            }
+            self.sleep(random.between(Duration::ZERO, Duration::from_millis(300))).await;
+        }
+    }
+
+    async fn everybody_works(&self, clients: &[Client], seed: u64) {
+        let workers =
+            (1..).zip(clients).map(|(number, client)| self.work(client, seed << 8 | number));
+        self.subject.drive_within(LIMIT, join_all(workers)).await;
+    }
+
+    async fn comes_to_rest(&self, client: &Client) {
+        let end = self.clock.now() + TTL + Duration::from_secs(10);
+        loop {
+            let status = must(self.subject.drive(client.admin().inspect(&self.name)).await);
+            if status.holders.is_empty() && status.waiting == 0 {
+                return;
+            }
+            assert!(self.clock.now() < end, "something was left behind: {status:?}");
+            self.subject.pass(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+async fn play(seed: u64, mode: Mode, faults: Faults) {
+    println!("seed {seed}, {mode:?}");
+    let simulation = Simulation::new(mode);
+    let (mut clients, mut networks) = (Vec::new(), Vec::new());
+    for number in 0..CLIENTS {
+        let seed = seed << 8 | number as u64;
+        let network =
+            Faulty::new(simulation.subject.store(), simulation.clock.clone(), faults, seed);
+        clients.push(simulation.subject.client_of(network.clone()).await);
+        networks.push(network);
+    }
+    simulation.everybody_works(&clients, seed).await;
+    simulation.history.take().check(PATIENCE);
+    networks.iter().for_each(Faulty::heal);
+    simulation.comes_to_rest(&clients[0]).await;
+    simulation.everybody_works(&clients, seed + 1).await;
+    simulation.comes_to_rest(&clients[0]).await;
+    simulation.history.take().check(CALM_PATIENCE);
+}
+
+async fn play_all(mode: Mode) {
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
+    let seeds = match number("LEASEHOLD_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LEASEHOLD_SEEDS").unwrap_or(SEEDS),
+    };
+    let faults = Faults {
+        lose_request: 5,
+        lose_answer: 5,
+        lose_message: 20,
+        delay: Duration::from_millis(40),
+        timeout: Duration::from_millis(250),
+    };
+    for seed in seeds {
+        play(seed, mode, faults).await;
+    }
+}
+
+#[tokio::test]
+async fn a_mutex_keeps_its_promises_while_the_network_does_not() {
+    play_all(Mode::Exclusive).await;
+}
+
+#[tokio::test]
+async fn a_read_write_lock_keeps_its_promises_while_the_network_does_not() {
+    play_all(Mode::Shared).await;
+}
+
+#[tokio::test]
+async fn a_semaphore_keeps_its_promises_while_the_network_does_not() {
+    play_all(Mode::Permits { count: 2, capacity: 5 }).await;
+}
