@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use crate::Outcome;
 use crate::contender::{Contender, Kind};
 use crate::measure::{Times, number, span};
+use crate::process;
 use crate::server::{self, Work};
 use crate::table::Table;
 
@@ -31,6 +32,8 @@ struct Score {
     inside: Vec<f64>,
     /// Microseconds of the server's processor, per pair, turn by turn.
     cpu: Vec<f64>,
+    /// The same of this process.
+    own_cpu: Vec<f64>,
 }
 
 /// Prints one table per number of tasks.
@@ -57,7 +60,8 @@ pub(crate) async fn run() -> Outcome {
 }
 
 async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> Outcome<Score> {
-    let before = Work::of(server)?;
+    let me = std::process::id();
+    let (before, own_before) = (Work::of(server)?, process::cpu(me)?);
     let begin = Instant::now();
     let mut running = JoinSet::new();
     for task in 0..tasks {
@@ -78,11 +82,12 @@ async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> 
         score.times.extend(times??);
     }
     let took = begin.elapsed();
-    let done = Work::of(server)?.since(before);
+    let (done, own) = (Work::of(server)?.since(before), process::cpu(me)? - own_before);
     let pairs = score.times.len() as f64;
     score.rates.push(pairs / took.as_secs_f64());
     score.inside.push(done.inside.as_secs_f64() * 1e6 / pairs);
     score.cpu.push(done.cpu.as_secs_f64() * 1e6 / pairs);
+    score.own_cpu.push(own.as_secs_f64() * 1e6 / pairs);
     Ok(score)
 }
 
@@ -92,13 +97,22 @@ impl Score {
         self.rates.extend(other.rates);
         self.inside.extend(other.inside);
         self.cpu.extend(other.cpu);
+        self.own_cpu.extend(other.own_cpu);
     }
 }
 
 fn print(tasks: usize, scores: Vec<Score>) {
     let title = format!("Alone: acquire + release, {tasks} tasks on names of their own");
-    let heads =
-        ["", "pairs/s", "median", "p99", "median ÷ raw", "server µs/pair", "server CPU µs/pair"];
+    let heads = [
+        "",
+        "pairs/s",
+        "median",
+        "p99",
+        "median ÷ raw",
+        "µs in commands/pair",
+        "server CPU µs/pair",
+        "client CPU µs/pair",
+    ];
     let mut table = Table::new(&title, &heads);
     let scores: Vec<(Kind, Times, Score)> = Kind::ALL
         .into_iter()
@@ -116,6 +130,7 @@ fn print(tasks: usize, scores: Vec<Score>) {
             format!("{:.2}", times.median().as_secs_f64() / raw.as_secs_f64()),
             number(middle(score.inside)),
             number(middle(score.cpu)),
+            number(middle(score.own_cpu)),
         ]);
     }
     println!("{table}");
