@@ -19,6 +19,9 @@ const MANY: usize = 10_000;
 /// How long nothing changes: with leases of 30 s, renewed every 10 s, each is renewed twice.
 const IDLE: Duration = Duration::from_secs(20);
 
+/// Until what the crowd did on arriving has died away.
+const SETTLE: Duration = Duration::from_secs(5);
+
 /// Prints one table.
 pub(crate) async fn run() -> Outcome {
     let heads = [
@@ -102,6 +105,7 @@ struct Idle {
 
 impl Idle {
     async fn watch(server: &RedisServer) -> Outcome<Self> {
+        tokio::time::sleep(SETTLE).await;
         let me = std::process::id();
         let (before, cpu, begin) = (Work::of(server)?, process::cpu(me)?, Instant::now());
         tokio::time::sleep(IDLE).await;
