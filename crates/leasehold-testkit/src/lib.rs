@@ -10,9 +10,11 @@ pub mod history;
 pub mod proxy;
 pub mod server;
 mod subject;
+pub mod worker;
 
 pub use self::certificates::Certificates;
 pub use self::faulty::{Faults, Faulty};
 pub use self::proxy::Proxy;
 pub use self::server::{Data, RedisOptions, RedisServer};
 pub use self::subject::{SharedStore, Subject, fresh_number, must};
+pub use self::worker::Worker;

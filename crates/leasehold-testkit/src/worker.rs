@@ -1,0 +1,156 @@
+//! Real processes for tests: the test program starts itself again, to do one job.
+//!
+//! ```ignore
+//! #[test]
+//! #[ignore = "a job of the tests above, for a process of its own"]
+//! fn job() {
+//!     match worker::arguments().as_slice() { … }
+//! }
+//! ```
+
+use std::env;
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::subject::must;
+
+/// Carries the arguments of a job, one per line.
+const ARGUMENTS: &str = "LEASEHOLD_TEST_JOB";
+
+/// Precedes what a job says, to tell it from what the test program says by itself.
+const MARK: &str = "@@ ";
+
+/// A process that does the job `job` of this test program. It ends with whoever has started it.
+#[derive(Debug)]
+pub struct Worker {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Starts a process.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut process = must(
+            Command::new(must(env::current_exe()))
+                .args(["--exact", "job", "--ignored", "--nocapture", "--test-threads=1"])
+                .env(ARGUMENTS, arguments.join("\n"))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn(),
+        );
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            panic!("a worker without pipes")
+        };
+        Self { process, input, output: BufReader::new(output) }
+    }
+
+    /// The next thing it says; none when it has ended.
+    pub fn hear(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            // A killed process may have broken off in the middle of a line.
+            if self.output.read_line(&mut line).ok()? == 0 || !line.ends_with('\n') {
+                return None;
+            }
+            if let Some((_, said)) = line.trim_end().split_once(MARK) {
+                return Some(said.to_owned());
+            }
+        }
+    }
+
+    /// Waits until it says this.
+    ///
+    /// # Panics
+    ///
+    /// When it says something else, or ends.
+    #[track_caller]
+    pub fn expect(&mut self, said: &str) {
+        let heard = self.hear();
+        assert_eq!(heard.as_deref(), Some(said));
+    }
+
+    /// Says something to it. It may have ended.
+    pub fn tell(&mut self, line: &str) {
+        let _ = writeln!(self.input, "{line}");
+    }
+
+    /// Ends it as `kill -9` does.
+    pub fn kill9(&mut self) {
+        let _ = self.process.kill();
+        must(self.process.wait());
+    }
+
+    /// Stops it where it is.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Waits until it has done its job.
+    ///
+    /// # Panics
+    ///
+    /// When it failed.
+    #[track_caller]
+    pub fn finish(mut self) {
+        while self.hear().is_some() {}
+        let status = must(self.process.wait());
+        assert!(status.success(), "a worker failed: {status}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        must(kill_process(Pid::from_child(&self.process), signal));
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// In a worker: the arguments of its job.
+pub fn arguments() -> Vec<String> {
+    let arguments = must(env::var(ARGUMENTS));
+    arguments.split('\n').map(str::to_owned).collect()
+}
+
+/// In a worker: says something to whoever started it.
+pub fn say(line: &str) {
+    // Nobody listens any more: then there is no use in going on.
+    if writeln!(stdout(), "{MARK}{line}").and_then(|()| stdout().flush()).is_err() {
+        exit(1);
+    }
+}
+
+/// In a worker: waits for the next thing that whoever started it says, and ends with it.
+pub fn listen() -> String {
+    let mut line = String::new();
+    if stdin().read_line(&mut line).unwrap_or(0) == 0 {
+        exit(1);
+    }
+    line.trim_end().to_owned()
+}
+
+/// In a worker that does not listen: ends it when whoever started it has ended.
+pub fn end_with_parent() {
+    // It lives as long as the process; there is nobody to join it.
+    thread::spawn(|| {
+        loop {
+            listen();
+        }
+    });
+}

@@ -1,0 +1,259 @@
+//! The file store among real processes: killed at any moment, and creating the file together.
+#![cfg(test)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use leasehold::store::{File, Store};
+use leasehold::{ClientId, Facts, HolderId, LockName, Mode};
+use leasehold_core::backoff::Jitter;
+use leasehold_core::{Acquire, Action, Operation, Reply};
+use leasehold_testkit::worker::{self, Worker};
+use leasehold_testkit::{fresh_number, must};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+/// Far longer than any of these tests takes: whatever ends in them ends by a death, not by time.
+const TTL: Duration = Duration::from_secs(600);
+
+/// How long something that must happen may take before the test gives it up: generous.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One client on a store, without the library.
+struct Contender {
+    store: File,
+    client: ClientId,
+    attempts: u64,
+}
+
+impl Contender {
+    fn new(path: &Path) -> Self {
+        Self { store: must(File::open(path)), client: ClientId(fresh_number()), attempts: 0 }
+    }
+
+    async fn ask(&self, action: Action) -> Reply {
+        let name = must(LockName::new("the lock"));
+        must(self.store.execute(Operation::On { name, action }).await).reply
+    }
+
+    /// Waits as the protocol says and gives the token.
+    async fn acquire(&mut self) -> u64 {
+        self.attempts += 1;
+        let id = self.id();
+        let mut inbox = must(self.store.inbox(self.client).await);
+        let mut action = Action::Acquire(Acquire {
+            id,
+            mode: Mode::Exclusive,
+            ttl: TTL,
+            wait: true,
+            nonce: self.attempts,
+            not_after_us: u64::MAX >> 12,
+            facts: Facts::default(),
+        });
+        loop {
+            match self.ask(action).await {
+                Reply::Granted(grant) => return grant.token.get(),
+                Reply::Queued(place) => {
+                    let _ = timeout(place.retry_after, inbox.next()).await;
+                }
+                other => panic!("{other:?}"),
+            }
+            action = Action::Poll { id, ttl: TTL };
+        }
+    }
+
+    async fn release(&self) {
+        let release = Action::Release { id: self.id(), keep: Duration::ZERO, unanswered: false };
+        assert_eq!(self.ask(release).await, Reply::Released);
+    }
+
+    fn id(&self) -> HolderId {
+        HolderId { client: self.client, attempt: self.attempts }
+    }
+}
+
+/// Enters the section over and over.
+fn enter_and_leave(path: &str) {
+    worker::end_with_parent();
+    let path = Path::new(path);
+    must(Builder::new_current_thread().enable_all().build()).block_on(async {
+        let mut contender = Contender::new(path);
+        loop {
+            let token = contender.acquire().await;
+            occupy(path, token);
+            must(fs::remove_file(section(path)));
+            contender.release().await;
+        }
+    });
+}
+
+/// Opens the file when told to, and enters.
+fn open(path: &str) {
+    worker::say("ready");
+    worker::listen();
+    must(Builder::new_current_thread().enable_all().build()).block_on(async {
+        let mut contender = Contender::new(Path::new(path));
+        worker::say(&contender.acquire().await.to_string());
+        contender.release().await;
+    });
+}
+
+/// Waits for the lock once, says so, and leaves when told to.
+fn enter_once(path: &str) {
+    must(Builder::new_current_thread().enable_all().build()).block_on(async {
+        let mut contender = Contender::new(Path::new(path));
+        worker::say("ready");
+        worker::listen();
+        contender.acquire().await;
+        worker::say("entered");
+        worker::listen();
+        contender.release().await;
+    });
+}
+
+/// Whoever is in the section has a link there that names its process. If it still is when the next
+/// one comes, it was killed inside.
+fn occupy(path: &Path, token: u64) {
+    let own = std::process::id().to_string();
+    let link = section(path);
+    while let Err(error) = symlink(&own, &link) {
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        let other = must(fs::read_link(&link));
+        let began = Instant::now();
+        // It may take a moment until its death is complete.
+        while !is_dead(&other) {
+            assert!(began.elapsed() < PATIENCE, "{} and {own} are both inside", other.display());
+            assert_eq!(fs::read_link(&link).ok().as_ref(), Some(&other), "both are inside");
+        }
+        must(fs::remove_file(&link));
+    }
+    let before = newest(path);
+    assert!(before < token, "{before} was before {token}");
+    must(fs::write(path.with_extension("newest"), token.to_string()));
+}
+
+fn is_dead(process: &Path) -> bool {
+    let status = fs::read_to_string(Path::new("/proc").join(process).join("stat"));
+    let state = status.unwrap_or_default().rsplit(") ").next().map(|rest| rest.chars().next());
+    matches!(state, None | Some(None | Some('X' | 'Z')))
+}
+
+fn section(path: &Path) -> PathBuf {
+    path.with_extension("section")
+}
+
+/// The token of whoever was last in the section; 0 while it is being written.
+fn newest(path: &Path) -> u64 {
+    let text = fs::read_to_string(path.with_extension("newest"));
+    text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// Waits until the section was entered so often.
+fn see_entries(path: &Path, count: u64) {
+    let began = Instant::now();
+    for _ in 0..count {
+        let before = newest(path);
+        while newest(path) == before {
+            assert!(began.elapsed() < PATIENCE, "nobody enters any more");
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+#[ignore = "the jobs of the tests below, each for a process of its own"]
+fn job() {
+    match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["enter and leave", path] => enter_and_leave(path),
+        ["open", path] => open(path),
+        ["enter once", path] => enter_once(path),
+        ref other => panic!("no such job: {other:?}"),
+    }
+}
+
+#[test]
+fn processes_that_are_killed_at_any_moment_block_nobody_and_let_nobody_else_in() {
+    const PROCESSES: usize = 6;
+    const KILLS: u32 = 100;
+    let directory = must(tempfile::tempdir());
+    let path = directory.path().join("locks.db");
+    let start = || Worker::start(&["enter and leave", must(path.to_str().ok_or("no text"))]);
+    let mut workers: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
+    let seed = fresh_number() as u64;
+    println!("seed {seed}");
+    let mut random = Jitter::new(seed);
+    for _ in 0..KILLS {
+        see_entries(&path, random.next_u64() % 8);
+        // Somewhere between two steps: a few microseconds more or less.
+        for _ in 0..random.next_u64() % 2000 {
+            std::hint::spin_loop();
+        }
+        let victim = random.next_u64() as usize % PROCESSES;
+        workers[victim].kill9();
+        workers[victim] = start();
+    }
+    see_entries(&path, 100);
+}
+
+#[test]
+fn when_the_holder_is_killed_the_first_of_ten_waiters_enters() {
+    let directory = must(tempfile::tempdir());
+    let path = directory.path().join("locks.db");
+    let path = must(path.to_str().ok_or("no text"));
+    let start = || {
+        let mut worker = Worker::start(&["enter once", path]);
+        worker.expect("ready");
+        worker.tell("go");
+        worker
+    };
+    let mut holder = start();
+    holder.expect("entered");
+    let store = must(File::open(path));
+    let mut waiters = Vec::new();
+    for count in 1..=10 {
+        waiters.push(start());
+        let began = Instant::now();
+        while waiting(&store) < count {
+            assert!(began.elapsed() < PATIENCE, "it never joins");
+        }
+    }
+    // The second one too: whoever is behind a dead one takes its place.
+    waiters[1].kill9();
+    holder.kill9();
+    for (position, mut waiter) in waiters.into_iter().enumerate() {
+        if position != 1 {
+            waiter.expect("entered");
+            waiter.tell("leave");
+            waiter.finish();
+        }
+    }
+}
+
+fn waiting(store: &File) -> u32 {
+    let name = must(LockName::new("the lock"));
+    let inspect = Operation::On { name, action: Action::Inspect { limit: 1 } };
+    let runtime = must(Builder::new_current_thread().enable_all().build());
+    match must(runtime.block_on(store.execute(inspect))).reply {
+        Reply::Status(status) => status.waiting,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn processes_may_create_the_file_at_the_same_moment() {
+    let directory = must(tempfile::tempdir());
+    for round in 0..5 {
+        let path = directory.path().join(format!("{round}.db"));
+        let path = must(path.to_str().ok_or("no text"));
+        let mut workers: Vec<_> = (0..8).map(|_| Worker::start(&["open", path])).collect();
+        workers.iter_mut().for_each(|worker| worker.expect("ready"));
+        workers.iter_mut().for_each(|worker| worker.tell("go"));
+        let tokens: BTreeSet<_> = workers.iter_mut().filter_map(Worker::hear).collect();
+        assert_eq!(tokens.len(), workers.len());
+        workers.into_iter().for_each(Worker::finish);
+    }
+}
