@@ -194,3 +194,27 @@ fn asking_about_an_unknown_name_leaves_nothing_behind() {
     assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(false));
     assert_eq!(bench.record, Record::default());
 }
+
+#[test]
+fn a_hold_that_moves_behind_a_sweep_under_way_is_not_forgotten() {
+    let mut bench = Bench::new();
+    let last = 3 * u128::from(REAP_BOUND);
+    for client in 0..=last {
+        let times = match client {
+            0 => 1,
+            _ if client == last - 1 => 2,
+            _ => 3,
+        };
+        let reader = Acquire { ttl: TTL * times, ..bench.request(id(client, 1), Mode::Shared) };
+        bench.act(&Action::Acquire(reader));
+    }
+    bench.pass(TTL);
+    bench.poll(id(999, 1));
+    assert_eq!(bench.record.holds.last().unwrap().id, id(last - 1, 1), "the first has ended");
+    bench.release(id(1, 1));
+    assert!(bench.more, "the sweep is under way");
+    assert_eq!(bench.record.holds[1].id, id(last - 1, 1), "it lies where the sweep has been");
+    bench.poll(id(999, 1));
+    assert!(!bench.more);
+    assert_eq!(bench.record.sweep.bound_us, bench.now_us + micros(TTL));
+}
