@@ -31,7 +31,7 @@ fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 async fn slow_store(seed: u64) -> (Subject, Faulty, LockName) {
     let clock = FakeClock::new();
     let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
-    let faults = Faults { delay: DELAY, ..Faults::default() };
+    let faults = Faults { delay: DELAY, timeout: 10 * DELAY, ..Faults::default() };
     let network = Faulty::new(subject.store(), clock, faults, seed);
     let name = subject.fresh_name("dropping");
     (subject, network, name)
@@ -113,6 +113,33 @@ async fn a_release_or_a_try_that_is_dropped_at_any_point_leaves_nothing_behind()
             drop(future);
             assert!(is_soon_free(&subject, &other, &name).await, "dropped after {polls} polls");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_dropped_while_the_store_cannot_be_reached_is_given_back_once_it_can() {
+    for waits in [false, true] {
+        let (subject, network, name) = slow_store(1).await;
+        let (client, other) = (subject.client_of(network.clone()).await, subject.client().await);
+        let lock = client.mutex(&name);
+        let outage = Duration::from_secs(4);
+        if waits {
+            let guard = must(subject.drive(other.mutex(&name).acquire()).await);
+            let mut acquire = Box::pin(lock.acquire());
+            for _ in 0..MOST_POLLS {
+                assert!(poll_once(acquire.as_mut()).is_pending());
+                subject.pass(Duration::from_millis(2)).await;
+            }
+            network.cut(outage);
+            drop(acquire);
+            drop(guard);
+        } else {
+            let guard = must(subject.drive(lock.acquire()).await);
+            network.cut(outage);
+            drop(guard);
+        }
+        subject.pass(outage + Duration::from_secs(1)).await;
+        assert!(is_soon_free(&subject, &other, &name).await, "a waiter's: {waits}");
     }
 }
 

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{Either, join, join_all, select};
 use leasehold::store::Memory;
 use leasehold::{Client, ClientId, Clock, FakeClock, HolderId, Lock, LockName, Mode};
 use leasehold_core::backoff::Jitter;
@@ -14,10 +14,10 @@ use leasehold_testkit::history::{Call, History, Hold, Outcome};
 use leasehold_testkit::{Faults, Faulty, Subject, must};
 
 /// Seeds played in every run, of each mode: some seconds.
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 6;
 
 const CLIENTS: usize = 6;
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 10;
 const TTL: Duration = Duration::from_secs(2);
 
 /// The longest that the lock may lie idle while somebody waits: a grant whose taker never learned
@@ -103,16 +103,21 @@ impl Simulation {
                 valid_until: self.now() + guard.validity(),
                 was_told: false,
             };
-            for _ in 0..random.next_u64() % 12 {
-                if !guard.is_held() {
-                    break;
-                }
-                hold.left = self.now();
-                hold.valid_until = self.now() + guard.validity();
+            let steps = random.next_u64() % 12;
+            for _ in 0..steps {
                 if mode == Mode::Exclusive {
                     self.history.borrow_mut().accepted.push(guard.token());
                 }
-                self.sleep(random.between(Duration::ZERO, Duration::from_millis(400))).await;
+                let work = self.sleep(random.between(Duration::ZERO, Duration::from_millis(600)));
+                let is_lost =
+                    matches!(select(guard.lost(), std::pin::pin!(work)).await, Either::Left(_));
+                // Whoever is told works until that moment.
+                hold.left = self.now();
+                hold.was_told = is_lost;
+                hold.valid_until = self.now() + guard.validity();
+                if is_lost {
+                    break;
+                }
             }
             let outcome = Outcome::Held(hold);
             self.history.borrow_mut().calls.push(Call { id: guard.holder(), mode, asked, outcome });
@@ -149,6 +154,8 @@ async fn play(seed: u64, mode: Mode, faults: Faults) {
     let (mut clients, mut networks) = (Vec::new(), Vec::new());
     for number in 0..CLIENTS {
         let seed = seed << 8 | number as u64;
+        // From no delay to a long one: whoever is near enters the moment a far one's lease ends.
+        let faults = Faults { delay: faults.delay * number as u32, ..faults };
         let network =
             Faulty::new(simulation.subject.store(), simulation.clock.clone(), faults, seed);
         clients.push(simulation.subject.client_of(network.clone()).await);
@@ -173,8 +180,10 @@ async fn play_all(mode: Mode) {
         lose_request: 5,
         lose_answer: 5,
         lose_message: 20,
-        delay: Duration::from_millis(40),
-        timeout: Duration::from_millis(250),
+        cut: 2,
+        cut_for: TTL * 2,
+        delay: Duration::from_millis(60),
+        timeout: Duration::from_millis(400),
     };
     for seed in seeds {
         play(seed, mode, faults).await;
@@ -194,4 +203,34 @@ async fn a_read_write_lock_keeps_its_promises_while_the_network_does_not() {
 #[tokio::test]
 async fn a_semaphore_keeps_its_promises_while_the_network_does_not() {
     play_all(Mode::Permits { count: 2, capacity: 5 }).await;
+}
+
+/// Validity counts from before the request was sent: else a holder whose answers take long would
+/// believe in its lease for longer than the store keeps it.
+#[tokio::test]
+async fn a_far_holder_that_is_cut_off_stops_before_a_near_waiter_enters() {
+    for seed in 0..30 {
+        let simulation = Simulation::new(Mode::Exclusive);
+        let (subject, clock) = (&simulation.subject, simulation.clock.clone());
+        let faults = Faults {
+            delay: Duration::from_millis(400),
+            timeout: Duration::from_millis(400),
+            ..Faults::default()
+        };
+        let network = Faulty::new(subject.store(), clock, faults, seed);
+        let (far, near) = (subject.client_of(network.clone()).await, subject.client().await);
+        let guard = must(subject.drive(simulation.lock(&far, true).acquire()).await);
+        network.cut(LIMIT);
+        let waits = simulation.lock(&near, true);
+        let entered = async {
+            let _guard = must(waits.acquire().await);
+            simulation.now()
+        };
+        let lost = async {
+            guard.lost().await;
+            simulation.now()
+        };
+        let (entered, lost) = subject.drive(join(entered, lost)).await;
+        assert!(lost <= entered, "seed {seed}: lost at {lost:?}, entered at {entered:?}");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::store::{Capabilities, Inbox, Store};
-use leasehold::{ClientId, Clock, StoreError, StoreErrorKind};
+use leasehold::{ClientId, Clock, Instant, StoreError, StoreErrorKind};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Answer, BoxFuture, Message, Operation};
 
@@ -20,6 +20,10 @@ pub struct Faults {
     pub lose_answer: u64,
     /// A message does not arrive.
     pub lose_message: u64,
+    /// With a request, the connection is cut: everything is lost for a while.
+    pub cut: u64,
+    /// The longest that it stays cut.
+    pub cut_for: Duration,
     /// The longest time that a request, an answer or a message takes.
     pub delay: Duration,
     /// How long a sender waits for an answer that was lost.
@@ -38,6 +42,8 @@ struct Shared {
     faults: Faults,
     healed: AtomicBool,
     jitter: Mutex<Jitter>,
+    /// Until then, nothing passes.
+    cut_until: Mutex<Instant>,
     /// Requests whose senders were told nothing, and which arrive later.
     late: Mutex<Vec<Operation>>,
 }
@@ -46,6 +52,18 @@ impl Shared {
     /// Whether something happens that happens in so many percent of all cases.
     fn happens(&self, percent: u64) -> bool {
         !self.healed.load(Ordering::Relaxed) && lock(&self.jitter).next_u64() % 100 < percent
+    }
+
+    fn cut(&self, span: Duration) {
+        *lock(&self.cut_until) = self.clock.now() + span;
+    }
+
+    fn is_cut(&self) -> bool {
+        if self.happens(self.faults.cut) {
+            let span = lock(&self.jitter).between(Duration::ZERO, self.faults.cut_for);
+            self.cut(span);
+        }
+        self.clock.now() < *lock(&self.cut_until)
     }
 
     async fn delay(&self) {
@@ -75,14 +93,21 @@ impl Faulty {
             faults,
             healed: AtomicBool::new(false),
             jitter: Mutex::new(Jitter::new(seed)),
+            cut_until: Mutex::default(),
             late: Mutex::default(),
         };
         Self { inner: Arc::new(inner), shared: Arc::new(shared) }
     }
 
+    /// Lets nothing pass for a while.
+    pub fn cut(&self, span: Duration) {
+        self.shared.cut(span);
+    }
+
     /// From now on nothing goes wrong. What was late is late for good.
     pub fn heal(&self) {
         self.shared.healed.store(true, Ordering::Relaxed);
+        self.cut(Duration::ZERO);
         lock(&self.shared.late).clear();
     }
 
@@ -101,6 +126,9 @@ impl Faulty {
     async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
         let shared = &self.shared;
         shared.delay().await;
+        if shared.is_cut() {
+            return Err(shared.no_answer().await);
+        }
         self.deliver_late().await;
         if shared.happens(shared.faults.lose_request) {
             if shared.happens(50) {
@@ -109,10 +137,10 @@ impl Faulty {
             return Err(shared.no_answer().await);
         }
         let answer = self.inner.execute(operation).await?;
-        if shared.happens(shared.faults.lose_answer) {
+        shared.delay().await;
+        if shared.is_cut() || shared.happens(shared.faults.lose_answer) {
             return Err(shared.no_answer().await);
         }
-        shared.delay().await;
         Ok(answer)
     }
 }
@@ -159,7 +187,8 @@ impl Inbox for FaultyInbox {
         Box::pin(async {
             loop {
                 let message = self.inner.next().await;
-                if !self.shared.happens(self.shared.faults.lose_message) {
+                let is_lost = self.shared.happens(self.shared.faults.lose_message);
+                if !is_lost && !self.shared.is_cut() {
                     return message;
                 }
             }
