@@ -57,26 +57,24 @@ end
 --@include queue
 --@include grant
 
-local MAX_WAITING = 100000
-
 -- A copy of an acquire that was granted: the same grant again.
 local function acquire_again(index)
-  local hold_state = hold_at(index).state
-  if hold_state == KEPT or hold_state == REVOKED then return 'S' end
-  local reply = confirm(index, ttl)
-  promote(nil)
+  local hold_state = step.hold_at(index).state
+  if hold_state == step.KEPT or hold_state == step.REVOKED then return 'S' end
+  local reply = step.confirm(index, ttl)
+  step.promote(nil)
   return reply
 end
 
-return answer(run(KEYS[1], state, function()
-  sweep()
-  local index = live_hold(id)
+return step.answer(step.run(KEYS[1], state, function()
+  step.sweep()
+  local index = step.live_hold(id)
   if index then return acquire_again(index) end
-  local waiter = waiting_of(id)
-  if waiter then return wait_on(waiter, ttl) end
-  if is_finished(id) then return 'S' end
+  local waiter = step.waiting_of(id)
+  if waiter then return step.wait_on(waiter, ttl) end
+  if step.is_finished(id) then return 'S' end
   if weight > capacity then return 'RW' end
-  promote(nil)
+  step.promote(nil)
   local is_idle = record.count == 0 and record.waiting == 0
   if not is_idle and record.capacity ~= capacity then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
@@ -84,15 +82,15 @@ return answer(run(KEYS[1], state, function()
   local asked = {
     id = id, weight = weight, ttl = ttl, since = now, nonce = nonce, facts = facts,
   }
-  local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
+  local nobody_first = record.waiting == 0 and record.upgrading == step.NOBODY
   if nobody_first and (is_idle or record.used + weight <= capacity) then
     record.capacity = capacity
-    grant(asked, CLAIMED, nil)
-    return confirm(record.count - 1, ttl)
+    step.grant(asked, step.CLAIMED, nil)
+    return step.confirm(record.count - 1, ttl)
   end
-  if wait == 0 then return struct.pack('<c1d', 'B', time_left()) end
-  if record.waiting >= MAX_WAITING then return 'RQ' end
-  join(asked)
-  keep_until(now)
-  return place(asked)
+  if wait == 0 then return struct.pack('<c1d', 'B', step.time_left()) end
+  if record.waiting >= step.MAX_WAITING then return 'RQ' end
+  step.join(asked)
+  step.keep_until(now)
+  return step.place(asked)
 end))

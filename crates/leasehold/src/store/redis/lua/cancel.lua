@@ -20,23 +20,23 @@ end
 --@include grant
 
 local function leave_or_release()
-  local waiter = waiting_of(id)
+  local waiter = step.waiting_of(id)
   if waiter then
-    leave(waiter)
+    step.leave(waiter)
     return 'CM'
   end
-  local index = live_hold(id)
-  if not index or hold_at(index).state == KEPT then return 'CU' end
-  remove_hold(index)
+  local index = step.live_hold(id)
+  if not index or step.hold_at(index).state == step.KEPT then return 'CU' end
+  step.remove_hold(index)
   return 'CL'
 end
 
-return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
-  sweep()
+return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+  step.sweep()
   local cancelled = leave_or_release()
   -- An attempt that is not known may be on its way: its acquire must find this.
-  if unanswered == 1 or cancelled == 'CU' then bury_attempt(id) end
-  keep_until(now)
-  promote(nil)
+  if unanswered == 1 or cancelled == 'CU' then step.bury_attempt(id) end
+  step.keep_until(now)
+  step.promote(nil)
   return cancelled
 end))

@@ -21,17 +21,17 @@ end
 --@include queue
 --@include grant
 
-return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
-  sweep()
-  local index = live_hold(id)
+return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+  step.sweep()
+  local index = step.live_hold(id)
   if not index then
-    local waiter = waiting_of(id)
-    if waiter then return wait_on(waiter, ttl) end
-    promote(nil)
+    local waiter = step.waiting_of(id)
+    if waiter then return step.wait_on(waiter, ttl) end
+    step.promote(nil)
     return 'O'
   end
-  local state, reply = hold_at(index).state, 'O'
-  if state == CLAIMED or state == UNCLAIMED then reply = confirm(index, ttl) end
-  promote(nil)
+  local state, reply = step.hold_at(index).state, 'O'
+  if state == step.CLAIMED or state == step.UNCLAIMED then reply = step.confirm(index, ttl) end
+  step.promote(nil)
   return reply
 end))

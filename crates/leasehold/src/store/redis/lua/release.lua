@@ -37,30 +37,30 @@ end
 -- The name stays taken, by nobody.
 local function keep_hold(hold, index)
   local deadline = now + keep
-  hold.state, hold.ttl, hold.deadline = KEPT, keep, deadline
+  hold.state, hold.ttl, hold.deadline = step.KEPT, keep, deadline
   record.longest_ttl = math.max(record.longest_ttl, keep)
-  expect(index, deadline)
-  if record.upgrading == id then record.upgrading = NOBODY end
-  keep_until(deadline)
+  step.expect(index, deadline)
+  if record.upgrading == id then record.upgrading = step.NOBODY end
+  step.keep_until(deadline)
 end
 
-return answer(run(KEYS[1], state, function()
-  sweep()
-  local index = live_hold(id)
+return step.answer(step.run(KEYS[1], state, function()
+  step.sweep()
+  local index = step.live_hold(id)
   if not index then
-    if unanswered == 1 then bury_attempt(id) end
-    promote(nil)
-    return not_held()
+    if unanswered == 1 then step.bury_attempt(id) end
+    step.promote(nil)
+    return step.not_held()
   end
-  local hold = hold_at(index)
-  if hold.state == KEPT then return 'F' end
+  local hold = step.hold_at(index)
+  if hold.state == step.KEPT then return 'F' end
   if keep == 0 then
-    remove_hold(index)
+    step.remove_hold(index)
   else
     keep_hold(hold, index)
   end
-  if unanswered == 1 then bury_attempt(id) end
-  keep_until(now)
-  promote(nil)
+  if unanswered == 1 then step.bury_attempt(id) end
+  step.keep_until(now)
+  step.promote(nil)
   return 'F'
 end))

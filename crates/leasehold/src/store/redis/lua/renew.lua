@@ -28,26 +28,26 @@ if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of
 --@include grant
 
 local function renew(id, ttl)
-  sweep()
-  local index = live_hold(id)
-  local reply = not_held()
+  step.sweep()
+  local index = step.live_hold(id)
+  local reply = step.not_held()
   if index then
-    local state = hold_at(index).state
-    if state == REVOKED then
+    local state = step.hold_at(index).state
+    if state == step.REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif state ~= KEPT then
-      reply = confirm(index, ttl)
+    elseif state ~= step.KEPT then
+      reply = step.confirm(index, ttl)
     end
   end
-  promote(nil)
+  step.promote(nil)
   return reply
 end
 
 local replies = {}
 for index, lease in ipairs(asked) do
-  local told = #messages
+  local told = #step.messages
   local done, reply = pcall(function()
-    return run(KEYS[index], redis.call('HGET', KEYS[index], 's'), function()
+    return step.run(KEYS[index], redis.call('HGET', KEYS[index], 's'), function()
       return renew(lease.id, lease.ttl)
     end)
   end)
@@ -55,9 +55,9 @@ for index, lease in ipairs(asked) do
     -- One damaged record must not end the other leases.
     local code = string.match(reply.err or '', '^%-?(%u+)')
     if code ~= 'CORRUPT' and code ~= 'WRONGTYPE' then error(reply) end
-    for last = #messages, told + 1, -1 do messages[last] = nil end
+    for last = #step.messages, told + 1, -1 do step.messages[last] = nil end
     reply = 'X'
   end
   replies[index] = reply
 end
-return answer(table.concat(replies))
+return step.answer(table.concat(replies))

@@ -19,28 +19,29 @@ end
 --@include queue
 --@include grant
 
-return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
-  sweep()
-  local index = live_hold(id)
-  local hold = index and hold_at(index)
+return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+  step.sweep()
+  local index = step.live_hold(id)
+  local hold = index and step.hold_at(index)
   if not hold or hold.token ~= token_us then
-    promote(nil)
+    step.promote(nil)
     return struct.pack('<c1B', 'V', 0)
   end
-  local was_kept = hold.state == KEPT
+  local was_kept = hold.state == step.KEPT
   -- What is kept is held by nobody, so nobody has to be asked.
   local forced = force == 1 or was_kept
   if forced then
-    expire(index)
+    step.expire(index)
   else
-    hold.state = REVOKED
+    hold.state = step.REVOKED
     -- Else the reader would become the writer all the same, with a token that nobody saw.
-    if record.upgrading == id then record.upgrading = NOBODY end
+    if record.upgrading == id then record.upgrading = step.NOBODY end
   end
   if not was_kept then
-    tell(id, struct.pack('<c1dc8c8B', 'R', attempt_of(id), hold.nonce, token, forced and 1 or 0))
+    step.tell(id, struct.pack('<c1dc8c8B', 'R', step.attempt_of(id), hold.nonce, token,
+      forced and 1 or 0))
   end
-  keep_until(now)
-  promote(nil)
+  step.keep_until(now)
+  step.promote(nil)
   return struct.pack('<c1B', 'V', 1)
 end))
