@@ -21,10 +21,6 @@ pub(super) fn refused(server: &str, reply: &ServerError) -> StoreError {
             StoreErrorKind::Unreachable,
             "it is busy with somebody's long script: wait, or end that with SCRIPT KILL".to_owned(),
         ),
-        "CORRUPT" => (
-            StoreErrorKind::Corrupt,
-            format!("{details}: look at its key, and delete that to mend it"),
-        ),
         "DENIED" => (StoreErrorKind::Denied, format!("it refuses this machine: {details}")),
         "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN" => (
             StoreErrorKind::Unsupported,

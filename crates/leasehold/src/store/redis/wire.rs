@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{
-    Acquire, Action, Answer, LockName, Mode, Operation, RenewLease, StoreError, StoreErrorKind,
-};
+use leasehold_core::{Acquire, Action, Answer, LockName, Mode, Operation, RenewLease, StoreError};
 use redis::Value;
 
 use super::key;
@@ -91,7 +89,7 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// [`StoreErrorKind::Corrupt`] if the record is damaged, which is then left as it is, or if the
+    /// [`Corrupt`](leasehold_core::StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or if the
     /// reply is none of our scripts'.
     pub fn answer(&self, reply: Value) -> Result<Answer, StoreError> {
         reply::answer(&reply, self.is_batch)
@@ -126,18 +124,6 @@ fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
         .bytes(&request.nonce.to_be_bytes())
         .number(request.not_after_us)
         .facts(&request.facts)
-}
-
-/// What a script means by the code of an error reply, or `None` if it is the server's own. The
-/// script has written nothing then.
-pub fn refusal(code: &str) -> Option<StoreErrorKind> {
-    match code {
-        // The key of a lock is something else, or damaged.
-        "CORRUPT" | "WRONGTYPE" => Some(StoreErrorKind::Corrupt),
-        // A span that is too long to reckon with.
-        "ARGUMENT" => Some(StoreErrorKind::Unsupported),
-        _ => None,
-    }
 }
 
 /// Whether nobody holds or awaits the name, by the value of [`STATE_FIELD`]; a state of another

@@ -8,8 +8,9 @@
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'Q' queued: sequence, ahead (4), retry after (µs)
---       'B' busy: retry after (µs)   'L' late   'S' stale
---       'R' refused: 'M' mismatch: capacity (4) | 'Q' queue full | 'V' version: found (4) | 'W' weight
+--       'B' busy: retry after (µs)   'L' late   'S' stale   'X' the record is damaged
+--       'R' refused: 'M' mismatch: capacity (4) | 'Q' queue full | 'V' version: found (4)
+--         | 'W' weight
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 

@@ -5,7 +5,8 @@
 -- ARGV  1 what all inboxes' names begin with
 --       2 packed: retention (µs), attempt (24 bytes), unanswered (1)
 -- reply packed: now (µs), more (1), and one of
---       'C' cancelled: 'L' released | 'M' removed | 'U' unknown   'R' refused: 'V' version: found (4)
+--       'C' cancelled: 'L' released | 'M' removed | 'U' unknown
+--       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
@@ -31,7 +32,7 @@ local function leave_or_release()
   return 'CL'
 end
 
-return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+return step.answer(step.run(KEYS[1], nil, function()
   step.sweep()
   local cancelled = leave_or_release()
   -- An attempt that is not known may be on its way: its acquire must find this.

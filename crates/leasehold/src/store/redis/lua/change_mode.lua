@@ -9,6 +9,7 @@
 --       'G' granted: token (µs), deadline (µs), contended (1)   'B' busy: retry after (µs)
 --       'D' would deadlock   'N' not held: last token (µs, or 0)
 --       'R' refused: 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
+--       'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
@@ -44,7 +45,7 @@ local function downgrade(hold)
   return step.granted(hold)
 end
 
-return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+return step.answer(step.run(KEYS[1], nil, function()
   step.sweep()
   local index = step.live_hold(id)
   local hold = index and step.hold_at(index)

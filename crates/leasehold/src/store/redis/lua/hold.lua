@@ -6,7 +6,7 @@ end
 
 function step.attempt_of(id)
   local attempt = struct.unpack('<d', id, 17)
-  step.check_times('an attempt', attempt, 0, 0, 0)
+  step.check_times(attempt, 0, 0, 0)
   return attempt
 end
 
@@ -23,7 +23,7 @@ function step.hold_at(index)
   local hold = record.holds[index]
   if not hold then
     local raw = step.get('h' .. struct.pack('<I4', index))
-    if not raw then step.corrupt('a hold') end
+    if not raw then step.corrupt() end
     hold = step.unpack_hold(raw, 1)
     record.holds[index] = hold
   end
@@ -42,7 +42,7 @@ function step.hold_of(id)
   if not raw then return nil end
   local index = #raw == 4 and struct.unpack('<I4', raw)
   if not index or index >= record.count or step.hold_at(index).id ~= id then
-    step.corrupt('an index')
+    step.corrupt()
   end
   return index
 end
@@ -97,7 +97,7 @@ end
 function step.tombstones()
   if not record.has_tombstones then return '' end
   local raw = step.get('t')
-  if not raw or #raw % step.TOMBSTONE_BYTES ~= 0 then step.corrupt('a tombstone') end
+  if not raw or #raw % step.TOMBSTONE_BYTES ~= 0 then step.corrupt() end
   return raw
 end
 

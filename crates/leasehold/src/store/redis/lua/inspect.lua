@@ -10,7 +10,7 @@
 --         since (µs), deadline (µs), length of facts (2), facts,
 --         how many waiters follow (4), each attempt (24 bytes), weight (4), since (µs), length of
 --         facts (2), facts
---       'R' refused: 'V' version: found (4)
+--       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
@@ -47,7 +47,7 @@ local function waiters_in_order()
   return struct.pack('<I4', #list) .. table.concat(list)
 end
 
-return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+return step.answer(step.run(KEYS[1], nil, function()
   return struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
     .. holders() .. waiters_in_order()
 end))

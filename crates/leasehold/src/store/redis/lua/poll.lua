@@ -7,7 +7,7 @@
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'Q' queued: sequence, ahead (4), retry after (µs)
---       'O' gone   'R' refused: 'V' version: found (4)
+--       'O' gone   'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
@@ -21,7 +21,7 @@ end
 --@include queue
 --@include grant
 
-return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+return step.answer(step.run(KEYS[1], nil, function()
   step.sweep()
   local index = step.live_hold(id)
   if not index then

@@ -8,10 +8,10 @@ function step.waiting_of(id)
   if waiter == nil then
     local raw = redis.call('HGET', record.key, 'w' .. id)
     if not raw then return nil end
-    if #raw < step.WAITER_BYTES then step.corrupt('a waiter') end
+    if #raw < step.WAITER_BYTES then step.corrupt() end
     local sequence, before, after, weight, ttl, since, nonce, facts =
       struct.unpack(step.WAITER, raw)
-    step.check_times('a waiter', sequence, ttl, since, 0)
+    step.check_times(sequence, ttl, since, 0)
     waiter = {
       id = id, sequence = sequence, before = before, after = after, weight = weight, ttl = ttl,
       since = since, nonce = nonce, facts = string.sub(raw, facts), is_changed = false,
@@ -23,16 +23,16 @@ end
 
 -- A waiter that another one or the queue itself names.
 function step.linked(id)
-  return step.waiting_of(id) or step.corrupt('the queue')
+  return step.waiting_of(id) or step.corrupt()
 end
 
 -- When a client with waiters was last seen, and how many of its attempts wait.
 function step.seen(client)
   local raw = step.get('c' .. client)
   if not raw then return 0, 0 end
-  if #raw ~= 12 then step.corrupt('a client') end
+  if #raw ~= 12 then step.corrupt() end
   local last, waiting = struct.unpack('<dI4', raw)
-  step.check_times('a client', last, 0, 0, 0)
+  step.check_times(last, 0, 0, 0)
   return last, waiting
 end
 

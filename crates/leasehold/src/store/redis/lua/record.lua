@@ -7,8 +7,8 @@
 --
 -- Fields of the hash. Numbers are little-endian doubles, or integers of so many bytes:
 --   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones; capacity (4), last
---             token, collect_at; while something is held also count of holds (4), weight of all (4),
---             cursor (4), bound, running, longest ttl, upgrading (24 bytes), and the hold at index 0
+--             token, collect_at; while something is held also how many holds (4), weight of all
+--             (4), cursor (4), bound, running, longest ttl, upgrading (24 bytes), the hold at 0
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
 --             nonce (8 bytes), facts (the rest)
 --   i<id>     its index (4)
@@ -41,15 +41,16 @@ local step = {
 }
 local record
 
-function step.corrupt(what)
-  error(redis.error_reply('CORRUPT ' .. what .. ' of this lock is damaged'))
+-- Ends the step, before it has written anything.
+function step.corrupt()
+  error({ err = 'CORRUPT' })
 end
 
-function step.check_times(what, a, b, c, d)
+function step.check_times(a, b, c, d)
   local most = step.NEVER
   if not (a >= 0 and a <= most and b >= 0 and b <= most and c >= 0 and c <= most
       and d >= 0 and d <= most) then
-    step.corrupt(what)
+    step.corrupt()
   end
 end
 
@@ -61,10 +62,10 @@ function step.get(field)
 end
 
 function step.unpack_hold(raw, at)
-  if #raw - at + 1 < step.HOLD_BYTES then step.corrupt('a hold') end
+  if #raw - at + 1 < step.HOLD_BYTES then step.corrupt() end
   local id, weight, state, token, since, deadline, ttl, nonce, facts =
     struct.unpack(step.HOLD, raw, at)
-  step.check_times('a hold', token, since, deadline, ttl)
+  step.check_times(token, since, deadline, ttl)
   return {
     id = id, weight = weight, state = state, token = token, since = since, deadline = deadline,
     ttl = ttl, nonce = nonce, facts = string.sub(raw, facts), raw = raw,
@@ -78,7 +79,7 @@ end
 
 function step.unpack_state(state)
   if #state ~= step.IDLE_BYTES and #state < step.IDLE_BYTES + step.HELD_BYTES then
-    step.corrupt('the state')
+    step.corrupt()
   end
   local _, flags, capacity, last_token, collect_at = struct.unpack(step.IDLE, state)
   local count, used, cursor, bound, running, longest_ttl, upgrading, at =
@@ -87,11 +88,11 @@ function step.unpack_state(state)
   if #state > step.IDLE_BYTES then
     count, used, cursor, bound, running, longest_ttl, upgrading, at =
       struct.unpack(step.HELD, state, step.IDLE_BYTES + 1)
-    if count == 0 then step.corrupt('the state') end
+    if count == 0 then step.corrupt() end
     holds[0] = step.unpack_hold(state, at)
   end
-  step.check_times('the state', last_token, collect_at, bound, running)
-  step.check_times('the state', longest_ttl, 0, 0, 0)
+  step.check_times(last_token, collect_at, bound, running)
+  step.check_times(longest_ttl, 0, 0, 0)
   return {
     capacity = capacity, last_token = last_token, collect_at = collect_at, count = count,
     used = used, cursor = cursor, bound = bound, running = running, longest_ttl = longest_ttl,
@@ -111,10 +112,10 @@ end
 
 function step.load_queue()
   local raw = redis.call('HGET', record.key, 'q')
-  if not raw or #raw ~= step.QUEUE_BYTES then step.corrupt('the queue') end
+  if not raw or #raw ~= step.QUEUE_BYTES then step.corrupt() end
   local waiting, last_sequence, head_sequence, head, tail = struct.unpack(step.QUEUE, raw)
-  if waiting == 0 then step.corrupt('the queue') end
-  step.check_times('the queue', last_sequence, head_sequence, 0, 0)
+  if waiting == 0 then step.corrupt() end
+  step.check_times(last_sequence, head_sequence, 0, 0)
   record.waiting = waiting
   record.queue = {
     last_sequence = last_sequence, head_sequence = head_sequence, head = head, tail = tail,
@@ -139,7 +140,7 @@ function step.load(key, state)
   local version = state and string.byte(state)
   if version and version ~= step.VERSION then return struct.pack('<c1c1I4', 'R', 'V', version) end
   if not state and redis.call('HLEN', key) > 0 then
-    step.corrupt('the key') -- it is somebody else's hash: a lock must not give it a time to live
+    step.corrupt() -- it is somebody else's hash: a lock must not give it a time to live
   end
   record = step.unpack_state(state or struct.pack(step.IDLE, step.VERSION, 0, 0, 0, 0))
   record.key = key
@@ -182,13 +183,26 @@ function step.save()
   end
 end
 
--- Does one action to one record and gives its reply: a letter and what belongs to it.
-function step.run(key, state, action)
+function step.load_act_and_save(key, state, action)
+  if state == nil then state = redis.call('HGET', key, 's') end
   local refused = step.load(key, state)
   if refused then return refused end
   local reply = action()
   step.save()
   return reply
+end
+
+-- Does one action to one record and gives its reply: a letter and what belongs to it. `state` is
+-- the field of that name if it has been read, false if there is none.
+function step.run(key, state, action)
+  local told = #step.messages
+  local done, reply = pcall(step.load_act_and_save, key, state, action)
+  if done then return reply end
+  local why = type(reply) == 'table' and reply.err or reply -- depends on the server's version
+  local code = string.match(why, '^%-?(%u+)')
+  if code ~= 'CORRUPT' and code ~= 'WRONGTYPE' then error({ err = why }) end
+  for last = #step.messages, told + 1, -1 do step.messages[last] = nil end
+  return 'X'
 end
 
 -- Tells whom it concerns, last and through pcall: the step has been written, and a server that

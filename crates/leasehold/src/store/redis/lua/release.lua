@@ -5,7 +5,8 @@
 -- ARGV  1 what all inboxes' names begin with
 --       2 packed: retention (µs), attempt (24 bytes), keep (µs, or 0), unanswered (1)
 -- reply packed: now (µs), more (1), and one of
---       'F' released   'N' not held: last token (µs, or 0)   'R' refused: 'V' version: found (4)
+--       'F' released   'N' not held: last token (µs, or 0)
+--       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 

@@ -7,7 +7,7 @@
 -- reply packed: now (µs), more (1), and for each key one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
---       'R' refused: 'V' version: found (4)   'X' damaged
+--       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
@@ -43,21 +43,11 @@ local function renew(id, ttl)
   return reply
 end
 
+-- One damaged record does not end the other leases.
 local replies = {}
 for index, lease in ipairs(asked) do
-  local told = #step.messages
-  local done, reply = pcall(function()
-    return step.run(KEYS[index], redis.call('HGET', KEYS[index], 's'), function()
-      return renew(lease.id, lease.ttl)
-    end)
+  replies[index] = step.run(KEYS[index], nil, function()
+    return renew(lease.id, lease.ttl)
   end)
-  if not done then
-    -- One damaged record must not end the other leases.
-    local code = string.match(reply.err or '', '^%-?(%u+)')
-    if code ~= 'CORRUPT' and code ~= 'WRONGTYPE' then error(reply) end
-    for last = #step.messages, told + 1, -1 do step.messages[last] = nil end
-    reply = 'X'
-  end
-  replies[index] = reply
 end
 return step.answer(table.concat(replies))

@@ -5,7 +5,8 @@
 -- ARGV  1 what all inboxes' names begin with
 --       2 packed: retention (µs), attempt (24 bytes), token (µs), token (8 bytes), force (1)
 -- reply packed: now (µs), more (1), and one of
---       'V' revoked: whether that token was held (1)   'R' refused: 'V' version: found (4)
+--       'V' revoked: whether that token was held (1)
+--       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
@@ -19,7 +20,7 @@ end
 --@include queue
 --@include grant
 
-return step.answer(step.run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
+return step.answer(step.run(KEYS[1], nil, function()
   step.sweep()
   local index = step.live_hold(id)
   local hold = index and step.hold_at(index)
