@@ -2,6 +2,8 @@
 //! and after every step the reply, the messages and the whole record are compared.
 
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod dump;
 #[cfg(test)]
 mod history;

@@ -1,0 +1,275 @@
+//! Records that are not what they should be, servers that deny or lack something: the step is
+//! refused as a whole, or done as a whole.
+
+use std::time::Duration;
+
+use leasehold::store::redis::script::Script;
+use leasehold::store::redis::wire::Call;
+use leasehold_core::{
+    Acquire, Action, ClientId, Facts, HolderId, Mode, Operation, Refusal, RenewLease, Reply,
+    StoreErrorKind,
+};
+use leasehold_testkit::RedisServer;
+use redis::{RedisError, Value};
+
+use super::dump;
+use super::history::{START_US, name};
+use super::server::Server;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A second name, which nothing is done to.
+const SOUND: usize = 1;
+
+/// Every action there is, by the waiting reader 3, or on the hold of reader 1.
+fn actions() -> Vec<Action> {
+    let token = leasehold_core::FencingToken::at_us(START_US);
+    vec![
+        acquire(9, Mode::Shared),
+        acquire(3, Mode::Exclusive),
+        Action::Cancel { id: id(3), unanswered: true },
+        Action::ChangeMode { id: id(1), mode: Mode::Exclusive },
+        Action::Inspect { limit: 10 },
+        Action::Poll { id: id(3), ttl: TTL },
+        Action::Release { id: id(1), keep: Duration::ZERO, unanswered: true },
+        Action::Release { id: id(1), keep: Duration::ZERO, unanswered: false },
+        Action::Renew { id: id(1), ttl: TTL },
+        Action::Revoke { id: id(1), token, force: true },
+    ]
+}
+
+fn id(client: u128) -> HolderId {
+    HolderId { client: ClientId(client), attempt: 1 }
+}
+
+fn acquire(client: u128, mode: Mode) -> Action {
+    Action::Acquire(Acquire {
+        id: id(client),
+        mode,
+        ttl: TTL,
+        wait: true,
+        nonce: 7,
+        not_after_us: u64::MAX,
+        facts: Facts::default(),
+    })
+}
+
+impl Server {
+    /// Does one action to the record of name 0.
+    fn act(&mut self, action: &Action, now_us: u64) -> Result<Reply, StoreErrorKind> {
+        let call = Call::on(&self.layout, &name(0), action);
+        let value: Result<Value, RedisError> =
+            self.command(&call, now_us).query(&mut self.connection);
+        match value {
+            Ok(value) => call.answer(value).map(|answer| answer.reply).map_err(|e| e.kind()),
+            Err(error) => match error.code() {
+                Some("ARGUMENT") => Err(StoreErrorKind::Unsupported),
+                Some("WRONGTYPE") => Err(StoreErrorKind::Corrupt),
+                _ => panic!("{error}"),
+            },
+        }
+    }
+
+    /// Readers 1 and 2 hold, writers 3 and 4 wait, attempts of reader 5 are remembered.
+    fn stage(&mut self) {
+        redis::cmd("DEL").arg(self.key(0)).exec(&mut self.connection).unwrap();
+        for (client, mode) in
+            [(1, Mode::Shared), (2, Mode::Shared), (3, Mode::Exclusive), (4, Mode::Exclusive)]
+        {
+            self.act(&acquire(client, mode), START_US).unwrap();
+        }
+        self.act(&Action::Cancel { id: id(5), unanswered: true }, START_US).unwrap();
+        assert!(dump::record(&self.fields(0)).is_ok());
+    }
+
+    fn dump(&mut self) -> Value {
+        redis::cmd("DUMP").arg(self.key(0)).query(&mut self.connection).unwrap()
+    }
+}
+
+#[test]
+fn a_key_of_another_type_is_an_error_and_stays_as_it_is() {
+    let mut server = Server::start(RedisServer::options());
+    for command in ["SET", "RPUSH", "SADD"] {
+        redis::cmd("DEL").arg(server.key(0)).exec(&mut server.connection).unwrap();
+        let key = server.key(0);
+        redis::cmd(command).arg(key).arg("theirs").exec(&mut server.connection).unwrap();
+        let before = server.dump();
+        for action in actions() {
+            let refused = server.act(&action, START_US);
+            assert_eq!(refused, Err(StoreErrorKind::Corrupt), "{command} {action:?}");
+        }
+        assert_eq!(server.dump(), before);
+    }
+}
+
+#[test]
+fn a_hash_of_somebody_else_gets_no_field_and_no_time_to_live() {
+    let mut server = Server::start(RedisServer::options());
+    let key = server.key(0);
+    redis::cmd("HSET").arg(&key).arg("name").arg("x").exec(&mut server.connection).unwrap();
+    for action in actions() {
+        assert_eq!(server.act(&action, START_US), Err(StoreErrorKind::Corrupt), "{action:?}");
+    }
+    assert_eq!(server.fields(0).len(), 1);
+    let ttl: i64 = redis::cmd("TTL").arg(&key).query(&mut server.connection).unwrap();
+    assert_eq!(ttl, -1);
+}
+
+#[test]
+fn a_damaged_field_is_an_error_or_not_looked_at_and_nothing_is_changed_by_halves() {
+    let mut server = Server::start(RedisServer::options());
+    server.stage();
+    let fields: Vec<Vec<u8>> = server.fields(0).into_keys().collect();
+    assert_eq!(fields.len(), 9, "s, q, t, one hold and its index, two waiters, two clients");
+    let mut refusals = 0;
+    for field in &fields {
+        for damage in [&b""[..], b"\x01", b"\x01\0garbage", &[0xff; 500]] {
+            for action in actions() {
+                server.stage();
+                let key = server.key(0);
+                let mut set = redis::cmd("HSET");
+                set.arg(key).arg(field).arg(damage).exec(&mut server.connection).unwrap();
+                let before = server.fields(0);
+                let reply = server.act(&action, START_US + 1);
+                if reply == Err(StoreErrorKind::Corrupt) || is_version(&reply) {
+                    refusals += 1;
+                    assert_eq!(server.fields(0), before, "{} {action:?}", field.escape_ascii());
+                } else {
+                    let left = server.fields(0);
+                    let is_untouched = left.get(field).is_none_or(|value| value == damage);
+                    assert!(
+                        is_untouched || field[0] == b's' || dump::record(&left).is_ok(),
+                        "{} {} {action:?}: {reply:?}",
+                        field.escape_ascii(),
+                        damage.escape_ascii()
+                    );
+                }
+                if field == b"s" {
+                    assert!(reply.is_err() || is_version(&reply), "{action:?}: {reply:?}");
+                }
+            }
+        }
+    }
+    assert!(refusals > 100, "{refusals}");
+}
+
+fn is_version(reply: &Result<Reply, StoreErrorKind>) -> bool {
+    matches!(reply, Ok(Reply::Refused(Refusal::Version { .. })))
+}
+
+#[test]
+fn a_record_of_an_unknown_version_is_refused_and_stays_as_it_is() {
+    let mut server = Server::start(RedisServer::options());
+    for state in [&b"\x02"[..], b"\x02whatever comes later", &[0xfe; 200]] {
+        server.stage();
+        let key = server.key(0);
+        redis::cmd("HSET").arg(key).arg("s").arg(state).exec(&mut server.connection).unwrap();
+        let before = server.fields(0);
+        let refused = Ok(Reply::Refused(Refusal::Version { found: u32::from(state[0]) }));
+        for action in actions() {
+            assert_eq!(server.act(&action, START_US), refused, "{action:?}");
+        }
+        assert_eq!(server.fields(0), before);
+    }
+}
+
+#[test]
+fn one_damaged_record_does_not_end_the_leases_that_are_renewed_with_it() {
+    let mut server = Server::start(RedisServer::options());
+    server.stage();
+    let key = server.key(SOUND);
+    redis::cmd("SET").arg(key).arg("theirs").exec(&mut server.connection).unwrap();
+    let lease = |index| RenewLease { name: name(index), id: id(1), ttl: TTL };
+    let renewal = Operation::Renew(vec![lease(SOUND), lease(0), lease(SOUND)]);
+    let call = Call::new(&server.layout, &renewal).unwrap();
+    let reply = server.command(&call, START_US + 5).query(&mut server.connection).unwrap();
+    let Reply::Many(replies) = call.answer(reply).unwrap().reply else { panic!("not many") };
+    assert!(
+        matches!(
+            replies[..],
+            [
+                Reply::NotHeld { newest: None },
+                Reply::Granted(grant),
+                Reply::NotHeld { newest: None },
+            ] if grant.deadline_us == START_US + 5 + 30_000_000
+        ),
+        "{replies:?}"
+    );
+}
+
+#[test]
+fn a_span_that_cannot_be_reckoned_with_is_refused_before_anything_is_done() {
+    let mut server = Server::start(RedisServer::options());
+    let refused = Err(StoreErrorKind::Unsupported);
+    for ttl in [Duration::MAX, Duration::from_secs(2_000_000_000)] {
+        assert_eq!(server.act(&Action::Poll { id: id(1), ttl }, START_US), refused);
+        assert_eq!(server.act(&Action::Renew { id: id(1), ttl }, START_US), refused);
+        let release = Action::Release { id: id(1), keep: ttl, unanswered: true };
+        assert_eq!(server.act(&release, START_US), refused);
+        let Action::Acquire(request) = acquire(1, Mode::Shared) else { unreachable!() };
+        assert_eq!(server.act(&Action::Acquire(Acquire { ttl, ..request }), START_US), refused);
+    }
+    assert!(server.fields(0).is_empty());
+}
+
+#[test]
+fn a_step_is_done_even_if_publish_is_denied() {
+    let mut server = Server::start(RedisServer::options());
+    server.stage();
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER").arg("default").arg("-publish").exec(&mut server.connection).unwrap();
+    for holder in [1, 2] {
+        let release = Action::Release { id: id(holder), keep: Duration::ZERO, unanswered: false };
+        assert_eq!(server.act(&release, START_US + 1), Ok(Reply::Released));
+    }
+    let poll = server.act(&Action::Poll { id: id(3), ttl: TTL }, START_US + 2);
+    assert!(matches!(poll, Ok(Reply::Granted(_))), "{poll:?}");
+    let record = dump::record(&server.fields(0)).unwrap();
+    assert_eq!((record.holds.len(), record.queue.len()), (1, 1));
+}
+
+#[test]
+fn a_full_server_refuses_an_acquire_and_nothing_else() {
+    let mut server = Server::start(RedisServer::options());
+    server.stage();
+    let before = server.fields(0);
+    let mut limit = redis::cmd("CONFIG");
+    limit.arg("SET").arg("maxmemory").arg("1").exec(&mut server.connection).unwrap();
+    for wait in [true, false] {
+        let Action::Acquire(request) = acquire(9, Mode::Shared) else { unreachable!() };
+        let action = Action::Acquire(Acquire { wait, ..request });
+        let call = Call::on(&server.layout, &name(0), &action);
+        let refused: Result<Value, RedisError> =
+            server.command(&call, START_US).query(&mut server.connection);
+        assert_eq!(refused.unwrap_err().code(), Some("OOM"));
+    }
+    assert_eq!(server.fields(0), before);
+    for action in actions() {
+        match action {
+            Action::Acquire(_) => {}
+            Action::Cancel { .. }
+            | Action::ChangeMode { .. }
+            | Action::Inspect { .. }
+            | Action::Poll { .. }
+            | Action::Release { .. }
+            | Action::Renew { .. }
+            | Action::Revoke { .. } => {
+                let reply = server.act(&action, START_US + 1);
+                assert!(reply.is_ok(), "{action:?}: {reply:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn scripts_call_no_command_but_those_that_the_holders_rights_name() {
+    const COMMANDS: [&str; 7] = ["HDEL", "HGET", "HLEN", "HSET", "PEXPIREAT", "PUBLISH", "TIME"];
+    for script in Script::ALL {
+        let calls = script.source().split("call(").skip(1);
+        for called in calls.filter_map(|rest| rest.strip_prefix('\'')) {
+            let command = called.split('\'').next().unwrap();
+            assert!(COMMANDS.contains(&command), "{script:?}: {command}");
+        }
+    }
+}
