@@ -130,6 +130,16 @@ impl Location {
         StoreError::new(kind, format!("file:{shown}: {error}: {remedy}")).with_source(error)
     }
 
+    /// Another release has written the database, or a record in it.
+    pub(super) fn other_version(&self, found: u32) -> StoreError {
+        let shown = self.database.display();
+        let text = format!(
+            "file:{shown} has version {found}, which this release of leasehold does not know: use \
+             one release everywhere, or another path"
+        );
+        StoreError::new(StoreErrorKind::Version, text)
+    }
+
     /// Locks and shared memory do not reach across machines, and on most network file systems
     /// they seem to.
     #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -10,6 +10,7 @@
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`presence`] |
 
 mod bury;
+mod codec;
 mod database;
 mod desk;
 mod gate;

@@ -44,12 +44,12 @@ impl Place {
     /// What the database says of a name.
     fn record(&self, name: &LockName) -> Option<Record> {
         let connection = Connection::open(self.path()).unwrap();
-        let text = connection.query_row(
+        let bytes = connection.query_row(
             "SELECT record FROM lock WHERE name = ?1",
             [name.as_str()],
-            |row| row.get::<_, String>(0),
+            |row| row.get::<_, Vec<u8>>(0),
         );
-        text.ok().map(|text| serde_json::from_str(&text).unwrap())
+        bytes.ok().map(|bytes| codec::decode(&bytes).unwrap())
     }
 }
 
@@ -255,11 +255,15 @@ async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     let store = place.open();
     on(&store, "a", acquire(ALICE, 1, true)).await;
     let connection = Connection::open(place.path()).unwrap();
-    connection.execute("UPDATE lock SET record = '{\"capacity\":'", []).unwrap();
+    connection.execute("UPDATE lock SET record = x'0100'", []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     assert!(!error.may_have_executed());
+    connection.execute("UPDATE lock SET record = x'0200'", []).unwrap();
+    let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
+    let error = store.execute(operation).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
     token(on(&store, "b", acquire(ALICE, 2, true)).await);
 }
 
@@ -382,8 +386,8 @@ async fn a_random_history_leaves_the_same_records_as_the_model() {
         );
         let mut statement =
             reader.prepare_cached("SELECT record FROM lock WHERE name = ?1").unwrap();
-        let text = statement.query_row([name.as_str()], |row| row.get::<_, String>(0));
-        let found = text.map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default();
+        let bytes = statement.query_row([name.as_str()], |row| row.get::<_, Vec<u8>>(0));
+        let found = bytes.map(|bytes| codec::decode(&bytes).unwrap()).unwrap_or_default();
         assert_eq!(*record, found, "step {step}: {action:?}");
     }
 }
