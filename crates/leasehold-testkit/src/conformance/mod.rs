@@ -1,5 +1,6 @@
-//! What every store must do. Each case is an `async fn`; [`conformance!`](crate::conformance) makes
-//! a test of each. A case that needs what a store cannot do passes at once.
+//! What every store must do. Each case is an `async fn`, of which the macro
+//! [`conformance!`](macro@crate::conformance) makes a test. A case that needs what a store cannot
+//! do passes at once.
 
 pub mod library;
 pub mod modes;
