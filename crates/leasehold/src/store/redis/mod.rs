@@ -192,8 +192,8 @@ impl Notes {
     }
 }
 
-/// Runs a script by its name; a server that does not know it, or has just forgotten it, is given its
-/// text.
+/// Runs a script by its name; a server that does not know it, or has just forgotten it, is given
+/// its text.
 async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
     let mut command = redis::cmd("EVALSHA");
     command.arg(call.script.sha1()).arg(call.keys.len()).arg(&call.keys).arg(&call.args);

@@ -89,8 +89,8 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`](leasehold_core::StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or if the
-    /// reply is none of our scripts'.
+    /// [`Corrupt`](leasehold_core::StoreErrorKind::Corrupt) if the record is damaged, which is then
+    /// left as it is, or if the reply is none of our scripts'.
     pub fn answer(&self, reply: Value) -> Result<Answer, StoreError> {
         reply::answer(&reply, self.is_batch)
     }
