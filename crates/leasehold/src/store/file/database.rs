@@ -335,3 +335,36 @@ fn prepare(connection: &mut Connection, location: &Location) -> Result<(), Store
     }
     transaction.commit().map_err(failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_said_to_be_full_and_nothing_is_half_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location::check(&directory.path().join("locks.db")).unwrap();
+        location.create().unwrap();
+        let mut database = Database::open(&location, "boot".into(), Arc::default()).unwrap();
+        // SQLite treats a database that may not grow like a disk that is full.
+        database.connection.pragma_update(None, "max_page_count", 8).unwrap();
+        let record = Record { capacity: 1, ..Record::default() };
+        let bytes = vec![0; 1000];
+        let mut written = 0;
+        let error = loop {
+            let name = LockName::new(format!("{written}")).unwrap();
+            let done = database.write(|writing| {
+                writing.store(INSERT, &name, &record, &bytes)?;
+                writing.set_number("highest_token_us", written + 1)
+            });
+            match done {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
+        assert!(!error.may_have_executed());
+        let number = database.write(|writing| writing.number("highest_token_us")).unwrap();
+        assert_eq!(number, written);
+    }
+}

@@ -1,6 +1,7 @@
 //! The file store in one process: compared with the model, and with everything wrong around it.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::{self, Record};
@@ -278,6 +279,59 @@ fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
     connection.pragma_update(None, "application_id", 7).unwrap();
     let Error::Store(error) = place.refusal() else { panic!() };
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+}
+
+/// Opens a store as a user without privileges: a privileged one may write anywhere.
+fn open_as_nobody(path: std::path::PathBuf) -> Error {
+    const NOBODY: u32 = 65534;
+    let opens = move || {
+        if rustix::process::geteuid().is_root() {
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();
+        }
+        File::open(path).unwrap_err()
+    };
+    // On Linux a user is a thread's, so no other test loses its rights.
+    std::thread::spawn(opens).join().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_place_where_nothing_may_be_written_is_said_to_be_denied() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(place.directory.path(), 0o555);
+    let Error::Store(error) = open_as_nobody(place.path()) else { panic!() };
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("allow this user to write"), "{error}");
+
+    mode(place.directory.path(), 0o755);
+    drop(place.open());
+    for (file, bits) in [("locks.db", 0), ("locks.db.clients", 0)] {
+        mode(&place.directory.path().join(file), bits);
+    }
+    let Error::Store(error) = open_as_nobody(place.path()) else { panic!() };
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
+    // Or it could not be removed.
+    mode(&place.directory.path().join("locks.db.clients"), 0o700);
+}
+
+#[tokio::test]
+async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
+    let place = Place::new();
+    let store = place.open();
+    let directory = fs::File::open(place.directory.path().join("locks.db.clients")).unwrap();
+    let gate = gate::Gate::open(directory.as_fd()).unwrap();
+    let turn = gate.enter().unwrap();
+    let mut waits = Box::pin(on(&store, "a", acquire(ALICE, 1, true)));
+    // Were it to wait in this thread, nobody could ever leave the gate.
+    tokio::select! {
+        biased;
+        _ = &mut waits => panic!("it did not wait"),
+        () = tokio::task::yield_now() => drop(turn),
+    }
+    token(waits.await);
 }
 
 #[test]
