@@ -3,10 +3,12 @@
 //! A file of `lua/` that is an operation begins with its flags and says where shared files belong:
 //! a line `--@include record` stands for the text of `lua/record.lua`. Shared code therefore exists
 //! once, and an operation can do its most frequent case before Lua has to build the functions of
-//! the general one.
+//! the general one. Constants are written in as values, those of the model from the model.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
+use leasehold_core::{LOCK_CAPACITY, model, token};
 use sha1_smol::Sha1;
 
 /// The line of Lua that reads the server's clock.
@@ -22,6 +24,50 @@ const SHARED: [(&str, &str); 4] = [
     ("queue", include_str!("lua/queue.lua")),
     ("record", include_str!("lua/record.lua")),
 ];
+
+/// A word in capitals that stands for a value, and that value as Lua writes it.
+type Constant = (&'static str, String);
+
+/// Numbers of the model, so that they exist once, and formats of what is packed.
+static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
+    let span = |name, span: Duration| (name, span.as_micros().to_string());
+    let number = |name, number: u64| (name, number.to_string());
+    let format = |name, format: &str| (name, format!("'{format}'"));
+    vec![
+        span("CLAIM_WINDOW", model::CLAIM_WINDOW),
+        span("DEAD_AFTER", model::DEAD_AFTER),
+        span("POLL_INTERVAL", model::POLL_INTERVAL),
+        span("TOMBSTONE_LIFE", model::TOMBSTONE_LIFE),
+        number("GRANT_BOUND", model::GRANT_BOUND.into()),
+        number("LOCK_CAPACITY", LOCK_CAPACITY.into()),
+        number("MAX_TOMBSTONES", model::MAX_TOMBSTONES as u64),
+        number("MAX_WAITING", model::MAX_WAITING as u64),
+        number("NEVER", (1 << 53) - 1), // the last time that a double holds exactly
+        number("REAP_BOUND", model::REAP_BOUND.into()),
+        number("SKIP_BOUND", model::SKIP_BOUND.into()),
+        number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
+        number("VERSION", 1), // of the record
+        number("CLAIMED", 0),
+        number("KEPT", 1),
+        number("REVOKED", 2),
+        number("UNCLAIMED", 3),
+        format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id
+        format("IDLE", "<BBI4dd"),
+        number("IDLE_BYTES", 22),
+        format("HELD", "<I4I4I4dddc24"),
+        number("HELD_BYTES", 60),
+        format("HOLD", "<c24I4Bddddc8"),
+        number("HOLD_BYTES", 69),
+        format("HELD_BY_ONE", "<BBI4ddI4I4I4dddc24c24I4Bddddc8"), // the three above together
+        number("HELD_BY_ONE_BYTES", 22 + 60 + 69),
+        format("QUEUE", "<I4ddc24c24"),
+        number("QUEUE_BYTES", 68),
+        format("TOMBSTONE", "<c16dd"),
+        number("TOMBSTONE_BYTES", 32),
+        format("WAITER", "<dc24c24I4ddc8"),
+        number("WAITER_BYTES", 84),
+    ]
+});
 
 /// One script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +139,7 @@ impl Script {
                 }
             }
         }
-        whole
+        write_constants(&whole)
     }
 
     const fn file(self) -> &'static str {
@@ -115,6 +161,27 @@ fn shared(name: &str) -> &'static str {
     SHARED.iter().find_map(|(shared, text)| (*shared == name).then_some(*text)).unwrap_or_default()
 }
 
+/// The text with each constant's name replaced by its value, except in comments.
+fn write_constants(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (code, comment) = line.split_at(line.find("--").unwrap_or(line.len()));
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut rest = code;
+        while let Some(start) = rest.find(is_word) {
+            let (before, word) = rest.split_at(start);
+            let (word, after) = word.split_at(word.find(|c| !is_word(c)).unwrap_or(word.len()));
+            let constant = CONSTANTS.iter().find(|(name, _)| *name == word);
+            written.push_str(before);
+            written.push_str(constant.map_or(word, |(_, value)| value));
+            rest = after;
+        }
+        written.push_str(rest);
+        written.push_str(comment);
+    }
+    written
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +197,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn constants_are_written_as_values_and_other_words_stay() {
+        let text = "if a.NEVER_MIND == KEPT or KEYS[1] then b = 'x'..NOBODY end -- KEPT\n";
+        let nobody = r"\0".repeat(24);
+        let expected =
+            format!("if a.NEVER_MIND == 1 or KEYS[1] then b = 'x'..'{nobody}' end -- KEPT\n");
+        assert_eq!(write_constants(text), expected);
     }
 
     #[test]

@@ -27,26 +27,25 @@ local state = redis.call('HGET', KEYS[1], 's')
 
 -- The most frequent case, before Lua has to build the functions of the general one, and with the
 -- same result: nobody holds or awaits the name, and this client's attempts are not remembered.
-if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == 22)
+if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_BYTES)
     and weight <= capacity then
-  local version, flags, last_token, collect_at, _ = 1, 0, 0, 0, nil
-  if state then version, flags, _, last_token, collect_at = struct.unpack('<BBI4dd', state) end
+  local version, flags, last_token, collect_at, _ = VERSION, 0, 0, 0, nil
+  if state then version, flags, _, last_token, collect_at = struct.unpack(IDLE, state) end
   local is_known = flags > 0 -- if only tombstones are there, one look tells
   if flags == 2 then
     local tombstones = redis.call('HGET', KEYS[1], 't')
     is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)
   end
-  if version == 1 and not is_known and last_token >= 0 and last_token < 9007199254740991
-      and collect_at >= 0 and collect_at <= 9007199254740991 then
+  if version == VERSION and not is_known and last_token >= 0 and last_token < NEVER
+      and collect_at >= 0 and collect_at <= NEVER then
     local token, deadline = last_token + 1, now + ttl
-    if token < 1577836800000001 then token = 1577836800000001 end
+    if token <= TOKEN_EPOCH then token = TOKEN_EPOCH + 1 end
     if token < now then token = now end
     local is_moved = collect_at < deadline + retention
     if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
-    redis.call('HSET', KEYS[1], 's', struct.pack('<BBI4ddI4I4I4dddc24c24I4Bddddc8', 1, flags,
-      capacity, token, collect_at, 1, weight, 0, deadline, 9007199254740991, ttl,
-      '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0', id, weight, 0, token, now, deadline, ttl,
-      nonce) .. facts)
+    redis.call('HSET', KEYS[1], 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity,
+      token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, id, weight, CLAIMED, token, now,
+      deadline, ttl, nonce) .. facts)
     if is_moved then
       redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.ceil(collect_at / 1000)))
     end
@@ -60,20 +59,20 @@ end
 
 -- A copy of an acquire that was granted: the same grant again.
 local function acquire_again(index)
-  local hold_state = step.hold_at(index).state
-  if hold_state == step.KEPT or hold_state == step.REVOKED then return 'S' end
-  local reply = step.confirm(index, ttl)
+  local hold_state = holds.hold_at(index).state
+  if hold_state == KEPT or hold_state == REVOKED then return 'S' end
+  local reply = holds.confirm(index, ttl)
   step.promote(nil)
   return reply
 end
 
-return step.answer(step.run(KEYS[1], state, function()
+return store.answer(store.run(KEYS[1], state, function()
   step.sweep()
-  local index = step.live_hold(id)
+  local index = holds.live_hold(id)
   if index then return acquire_again(index) end
-  local waiter = step.waiting_of(id)
+  local waiter = waiters.waiting_of(id)
   if waiter then return step.wait_on(waiter, ttl) end
-  if step.is_finished(id) then return 'S' end
+  if holds.is_finished(id) then return 'S' end
   if weight > capacity then return 'RW' end
   step.promote(nil)
   local is_idle = record.count == 0 and record.waiting == 0
@@ -83,15 +82,15 @@ return step.answer(step.run(KEYS[1], state, function()
   local asked = {
     id = id, weight = weight, ttl = ttl, since = now, nonce = nonce, facts = facts,
   }
-  local nobody_first = record.waiting == 0 and record.upgrading == step.NOBODY
+  local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
   if nobody_first and (is_idle or record.used + weight <= capacity) then
     record.capacity = capacity
-    step.grant(asked, step.CLAIMED, nil)
-    return step.confirm(record.count - 1, ttl)
+    step.grant(asked, CLAIMED, nil)
+    return holds.confirm(record.count - 1, ttl)
   end
-  if wait == 0 then return struct.pack('<c1d', 'B', step.time_left()) end
-  if record.waiting >= step.MAX_WAITING then return 'RQ' end
-  step.join(asked)
-  step.keep_until(now)
-  return step.place(asked)
+  if wait == 0 then return struct.pack('<c1d', 'B', holds.time_left()) end
+  if record.waiting >= MAX_WAITING then return 'RQ' end
+  waiters.join(asked)
+  holds.keep_until(now)
+  return waiters.place(asked)
 end))

@@ -21,23 +21,23 @@ end
 --@include grant
 
 local function leave_or_release()
-  local waiter = step.waiting_of(id)
+  local waiter = waiters.waiting_of(id)
   if waiter then
-    step.leave(waiter)
+    waiters.leave(waiter)
     return 'CM'
   end
-  local index = step.live_hold(id)
-  if not index or step.hold_at(index).state == step.KEPT then return 'CU' end
-  step.remove_hold(index)
+  local index = holds.live_hold(id)
+  if not index or holds.hold_at(index).state == KEPT then return 'CU' end
+  holds.remove_hold(index)
   return 'CL'
 end
 
-return step.answer(step.run(KEYS[1], nil, function()
+return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
   local cancelled = leave_or_release()
   -- An attempt that is not known may be on its way: its acquire must find this.
-  if unanswered == 1 or cancelled == 'CU' then step.bury_attempt(id) end
-  step.keep_until(now)
+  if unanswered == 1 or cancelled == 'CU' then holds.bury_attempt(id) end
+  holds.keep_until(now)
   step.promote(nil)
   return cancelled
 end))

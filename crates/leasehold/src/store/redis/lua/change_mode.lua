@@ -24,36 +24,36 @@ end
 --@include grant
 
 local function upgrade(hold)
-  if hold.weight == step.LOCK_CAPACITY then return step.granted(hold) end
-  if record.upgrading ~= step.NOBODY and record.upgrading ~= id then return 'D' end
+  if hold.weight == LOCK_CAPACITY then return holds.granted(hold) end
+  if record.upgrading ~= NOBODY and record.upgrading ~= id then return 'D' end
   if record.count > 1 then
     -- From now on nobody is admitted, or a stream of readers would starve it.
     record.upgrading = id
-    return struct.pack('<c1d', 'B', math.min(step.time_left(), step.POLL_INTERVAL))
+    return struct.pack('<c1d', 'B', math.min(holds.time_left(), POLL_INTERVAL))
   end
   step.become_writer(hold)
-  step.keep_until(now)
-  return step.granted(hold)
+  holds.keep_until(now)
+  return holds.granted(hold)
 end
 
 local function downgrade(hold)
-  if record.upgrading == id then record.upgrading = step.NOBODY end
+  if record.upgrading == id then record.upgrading = NOBODY end
   record.used = record.used - hold.weight + 1
   hold.weight = 1
-  step.keep_until(now)
+  holds.keep_until(now)
   step.promote(nil)
-  return step.granted(hold)
+  return holds.granted(hold)
 end
 
-return step.answer(step.run(KEYS[1], nil, function()
+return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
-  local index = step.live_hold(id)
-  local hold = index and step.hold_at(index)
-  if not hold or (hold.state ~= step.CLAIMED and hold.state ~= step.UNCLAIMED) then
+  local index = holds.live_hold(id)
+  local hold = index and holds.hold_at(index)
+  if not hold or (hold.state ~= CLAIMED and hold.state ~= UNCLAIMED) then
     step.promote(nil)
-    return step.not_held()
+    return holds.not_held()
   end
-  if record.capacity ~= step.LOCK_CAPACITY then
+  if record.capacity ~= LOCK_CAPACITY then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
   if mode == 'E' then return upgrade(hold) end

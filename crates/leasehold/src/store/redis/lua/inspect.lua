@@ -27,7 +27,7 @@ local function holders()
   local list = {}
   for index = 0, record.count - 1 do
     if #list == limit then break end
-    local hold = step.hold_at(index)
+    local hold = holds.hold_at(index)
     if hold.deadline > now then
       list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
         hold.since, hold.deadline, #hold.facts) .. hold.facts
@@ -39,7 +39,7 @@ end
 local function waiters_in_order()
   local list, id = {}, record.queue and record.queue.head
   for position = 1, math.min(limit, record.waiting) do
-    local waiter = step.linked(id)
+    local waiter = waiters.linked(id)
     list[position] = struct.pack('<c24I4dI2', waiter.id, waiter.weight, waiter.since,
       #waiter.facts) .. waiter.facts
     id = waiter.after
@@ -47,7 +47,7 @@ local function waiters_in_order()
   return struct.pack('<I4', #list) .. table.concat(list)
 end
 
-return step.answer(step.run(KEYS[1], nil, function()
+return store.answer(store.run(KEYS[1], nil, function()
   return struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
     .. holders() .. waiters_in_order()
 end))

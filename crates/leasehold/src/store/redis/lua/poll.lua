@@ -21,17 +21,17 @@ end
 --@include queue
 --@include grant
 
-return step.answer(step.run(KEYS[1], nil, function()
+return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
-  local index = step.live_hold(id)
+  local index = holds.live_hold(id)
   if not index then
-    local waiter = step.waiting_of(id)
+    local waiter = waiters.waiting_of(id)
     if waiter then return step.wait_on(waiter, ttl) end
     step.promote(nil)
     return 'O'
   end
-  local state, reply = step.hold_at(index).state, 'O'
-  if state == step.CLAIMED or state == step.UNCLAIMED then reply = step.confirm(index, ttl) end
+  local state, reply = holds.hold_at(index).state, 'O'
+  if state == CLAIMED or state == UNCLAIMED then reply = holds.confirm(index, ttl) end
   step.promote(nil)
   return reply
 end))

@@ -1,100 +1,103 @@
 -- Who waits: a list that is linked both ways, so that leaving costs the same with ten thousand
 -- waiters as with one (model/record.rs, model/poll.rs).
 
--- An attempt's waiter, or nil.
-function step.waiting_of(id)
-  if record.waiting == 0 then return nil end
-  local waiter = record.waiters[id]
-  if waiter == nil then
-    local raw = redis.call('HGET', record.key, 'w' .. id)
-    if not raw then return nil end
-    if #raw < step.WAITER_BYTES then step.corrupt() end
-    local sequence, before, after, weight, ttl, since, nonce, facts =
-      struct.unpack(step.WAITER, raw)
-    step.check_times(sequence, ttl, since, 0)
-    waiter = {
-      id = id, sequence = sequence, before = before, after = after, weight = weight, ttl = ttl,
-      since = since, nonce = nonce, facts = string.sub(raw, facts), is_changed = false,
-    }
-    record.waiters[id] = waiter
-  end
-  return waiter or nil
-end
-
--- A waiter that another one or the queue itself names.
-function step.linked(id)
-  return step.waiting_of(id) or step.corrupt()
-end
-
--- When a client with waiters was last seen, and how many of its attempts wait.
-function step.seen(client)
-  local raw = step.get('c' .. client)
-  if not raw then return 0, 0 end
-  if #raw ~= 12 then step.corrupt() end
-  local last, waiting = struct.unpack('<dI4', raw)
-  step.check_times(last, 0, 0, 0)
-  return last, waiting
-end
-
-function step.put_seen(client, last, waiting)
-  record.changed['c' .. client] = waiting > 0 and struct.pack('<dI4', last, waiting)
-end
-
--- Notes that a client with a waiter is alive.
-function step.see(client)
-  local _, waiting = step.seen(client)
-  if waiting > 0 then step.put_seen(client, now, waiting) end
-  step.keep_until(now)
-end
-
-function step.link(id, side, to)
-  local waiter = step.linked(id)
-  waiter[side], waiter.is_changed = to, true
-end
-
-function step.join(waiter)
-  local client = step.client_of(waiter.id)
-  local _, waiting = step.seen(client)
-  step.put_seen(client, now, waiting + 1)
-  if record.waiting == 0 then
-    record.queue = { last_sequence = 0, head_sequence = 1, head = waiter.id, tail = step.NOBODY }
-  end
-  local queue = record.queue
-  queue.last_sequence = queue.last_sequence + 1
-  waiter.sequence, waiter.before, waiter.after = queue.last_sequence, queue.tail, step.NOBODY
-  waiter.is_changed = true
-  if queue.tail ~= step.NOBODY then step.link(queue.tail, 'after', waiter.id) end
-  queue.tail = waiter.id
-  record.waiting = record.waiting + 1
-  record.waiters[waiter.id] = waiter
-end
-
-function step.leave(waiter)
-  local queue, client = record.queue, step.client_of(waiter.id)
-  local last, waiting = step.seen(client)
-  step.put_seen(client, last, math.max(waiting - 1, 0))
-  if waiter.before == step.NOBODY then
-    queue.head = waiter.after
-    if waiter.after ~= step.NOBODY then
-      queue.head_sequence = step.linked(waiter.after).sequence
+local waiters
+waiters = {
+  -- An attempt's waiter, or nil.
+  waiting_of = function(id)
+    if record.waiting == 0 then return nil end
+    local waiter = record.waiters[id]
+    if waiter == nil then
+      local raw = redis.call('HGET', record.key, 'w' .. id)
+      if not raw then return nil end
+      if #raw < WAITER_BYTES then store.corrupt() end
+      local sequence, before, after, weight, ttl, since, nonce, facts =
+        struct.unpack(WAITER, raw)
+      store.check_times(sequence, ttl, since, 0)
+      waiter = {
+        id = id, sequence = sequence, before = before, after = after, weight = weight, ttl = ttl,
+        since = since, nonce = nonce, facts = string.sub(raw, facts), is_changed = false,
+      }
+      record.waiters[id] = waiter
     end
-  else
-    step.link(waiter.before, 'after', waiter.after)
-  end
-  if waiter.after == step.NOBODY then
-    queue.tail = waiter.before
-  else
-    step.link(waiter.after, 'before', waiter.before)
-  end
-  record.waiting = record.waiting - 1
-  record.waiters[waiter.id] = false
-  record.changed['w' .. waiter.id] = false
-end
+    return waiter or nil
+  end,
 
--- Where a waiter stands, and when to ask again: the head when the earliest hold may end.
-function step.place(waiter)
-  local ahead = math.min(waiter.sequence - record.queue.head_sequence, record.waiting - 1)
-  local retry_after = step.POLL_INTERVAL
-  if ahead == 0 then retry_after = math.min(step.time_left(), retry_after) end
-  return struct.pack('<c1dI4d', 'Q', waiter.sequence, ahead, retry_after)
-end
+  -- A waiter that another one or the queue itself names.
+  linked = function(id)
+    return waiters.waiting_of(id) or store.corrupt()
+  end,
+
+  -- When a client with waiters was last seen, and how many of its attempts wait.
+  seen = function(client)
+    local raw = store.get('c' .. client)
+    if not raw then return 0, 0 end
+    if #raw ~= 12 then store.corrupt() end
+    local last, waiting = struct.unpack('<dI4', raw)
+    store.check_times(last, 0, 0, 0)
+    return last, waiting
+  end,
+
+  put_seen = function(client, last, waiting)
+    record.changed['c' .. client] = waiting > 0 and struct.pack('<dI4', last, waiting)
+  end,
+
+  -- Notes that a client with a waiter is alive.
+  see = function(client)
+    local _, waiting = waiters.seen(client)
+    if waiting > 0 then waiters.put_seen(client, now, waiting) end
+    holds.keep_until(now)
+  end,
+
+  link = function(id, side, to)
+    local waiter = waiters.linked(id)
+    waiter[side], waiter.is_changed = to, true
+  end,
+
+  join = function(waiter)
+    local client = holds.client_of(waiter.id)
+    local _, waiting = waiters.seen(client)
+    waiters.put_seen(client, now, waiting + 1)
+    if record.waiting == 0 then
+      record.queue = { last_sequence = 0, head_sequence = 1, head = waiter.id, tail = NOBODY }
+    end
+    local queue = record.queue
+    queue.last_sequence = queue.last_sequence + 1
+    waiter.sequence, waiter.before, waiter.after = queue.last_sequence, queue.tail, NOBODY
+    waiter.is_changed = true
+    if queue.tail ~= NOBODY then waiters.link(queue.tail, 'after', waiter.id) end
+    queue.tail = waiter.id
+    record.waiting = record.waiting + 1
+    record.waiters[waiter.id] = waiter
+  end,
+
+  leave = function(waiter)
+    local queue, client = record.queue, holds.client_of(waiter.id)
+    local last, waiting = waiters.seen(client)
+    waiters.put_seen(client, last, math.max(waiting - 1, 0))
+    if waiter.before == NOBODY then
+      queue.head = waiter.after
+      if waiter.after ~= NOBODY then
+        queue.head_sequence = waiters.linked(waiter.after).sequence
+      end
+    else
+      waiters.link(waiter.before, 'after', waiter.after)
+    end
+    if waiter.after == NOBODY then
+      queue.tail = waiter.before
+    else
+      waiters.link(waiter.after, 'before', waiter.before)
+    end
+    record.waiting = record.waiting - 1
+    record.waiters[waiter.id] = false
+    record.changed['w' .. waiter.id] = false
+  end,
+
+  -- Where a waiter stands, and when to ask again: the head when the earliest hold may end.
+  place = function(waiter)
+    local ahead = math.min(waiter.sequence - record.queue.head_sequence, record.waiting - 1)
+    local retry_after = POLL_INTERVAL
+    if ahead == 0 then retry_after = math.min(holds.time_left(), retry_after) end
+    return struct.pack('<c1dI4d', 'Q', waiter.sequence, ahead, retry_after)
+  end,
+}

@@ -19,13 +19,14 @@ local state = redis.call('HGET', KEYS[1], 's')
 
 -- The most frequent case, before Lua has to build the functions of the general one, and with the
 -- same result: this attempt is the only one that holds, its time has not come, and nobody waits.
-if state and #state >= 151 and keep == 0 and unanswered == 0 then
-  local version, flags, capacity, last_token, collect_at, count = struct.unpack('<BBI4ddI4', state)
-  local holder, _, hold_state, _, _, deadline = struct.unpack('<c24I4Bddd', state, 83)
-  if holder == id and hold_state ~= 1 and deadline > now and version == 1 and flags % 2 == 0
-      and count == 1 and last_token >= 0 and last_token <= 9007199254740991
-      and collect_at >= now + retention and collect_at <= 9007199254740991 then
-    redis.call('HSET', KEYS[1], 's', struct.pack('<BBI4dd', 1, flags, capacity, last_token,
+if state and #state >= HELD_BY_ONE_BYTES and keep == 0 and unanswered == 0 then
+  local version, flags, capacity, last_token, collect_at, at = struct.unpack(IDLE, state)
+  local count = struct.unpack('<I4', state, at)
+  local holder, _, hold_state, _, _, deadline = struct.unpack(HOLD, state, at + HELD_BYTES)
+  if holder == id and hold_state ~= KEPT and deadline > now and version == VERSION and flags % 2 == 0
+      and count == 1 and last_token >= 0 and last_token <= NEVER
+      and collect_at >= now + retention and collect_at <= NEVER then
+    redis.call('HSET', KEYS[1], 's', struct.pack(IDLE, VERSION, flags, capacity, last_token,
       collect_at))
     return struct.pack('<dBc1', now, 0, 'F')
   end
@@ -38,30 +39,30 @@ end
 -- The name stays taken, by nobody.
 local function keep_hold(hold, index)
   local deadline = now + keep
-  hold.state, hold.ttl, hold.deadline = step.KEPT, keep, deadline
+  hold.state, hold.ttl, hold.deadline = KEPT, keep, deadline
   record.longest_ttl = math.max(record.longest_ttl, keep)
-  step.expect(index, deadline)
-  if record.upgrading == id then record.upgrading = step.NOBODY end
-  step.keep_until(deadline)
+  holds.expect(index, deadline)
+  if record.upgrading == id then record.upgrading = NOBODY end
+  holds.keep_until(deadline)
 end
 
-return step.answer(step.run(KEYS[1], state, function()
+return store.answer(store.run(KEYS[1], state, function()
   step.sweep()
-  local index = step.live_hold(id)
+  local index = holds.live_hold(id)
   if not index then
-    if unanswered == 1 then step.bury_attempt(id) end
+    if unanswered == 1 then holds.bury_attempt(id) end
     step.promote(nil)
-    return step.not_held()
+    return holds.not_held()
   end
-  local hold = step.hold_at(index)
-  if hold.state == step.KEPT then return 'F' end
+  local hold = holds.hold_at(index)
+  if hold.state == KEPT then return 'F' end
   if keep == 0 then
-    step.remove_hold(index)
+    holds.remove_hold(index)
   else
     keep_hold(hold, index)
   end
-  if unanswered == 1 then step.bury_attempt(id) end
-  step.keep_until(now)
+  if unanswered == 1 then holds.bury_attempt(id) end
+  holds.keep_until(now)
   step.promote(nil)
   return 'F'
 end))

@@ -29,14 +29,14 @@ if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of
 
 local function renew(id, ttl)
   step.sweep()
-  local index = step.live_hold(id)
-  local reply = step.not_held()
+  local index = holds.live_hold(id)
+  local reply = holds.not_held()
   if index then
-    local state = step.hold_at(index).state
-    if state == step.REVOKED then
+    local state = holds.hold_at(index).state
+    if state == REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif state ~= step.KEPT then
-      reply = step.confirm(index, ttl)
+    elseif state ~= KEPT then
+      reply = holds.confirm(index, ttl)
     end
   end
   step.promote(nil)
@@ -46,8 +46,8 @@ end
 -- One damaged record does not end the other leases.
 local replies = {}
 for index, lease in ipairs(asked) do
-  replies[index] = step.run(KEYS[index], nil, function()
+  replies[index] = store.run(KEYS[index], nil, function()
     return renew(lease.id, lease.ttl)
   end)
 end
-return step.answer(table.concat(replies))
+return store.answer(table.concat(replies))

@@ -20,29 +20,29 @@ end
 --@include queue
 --@include grant
 
-return step.answer(step.run(KEYS[1], nil, function()
+return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
-  local index = step.live_hold(id)
-  local hold = index and step.hold_at(index)
+  local index = holds.live_hold(id)
+  local hold = index and holds.hold_at(index)
   if not hold or hold.token ~= token_us then
     step.promote(nil)
     return struct.pack('<c1B', 'V', 0)
   end
-  local was_kept = hold.state == step.KEPT
+  local was_kept = hold.state == KEPT
   -- What is kept is held by nobody, so nobody has to be asked.
   local forced = force == 1 or was_kept
   if forced then
-    step.expire(index)
+    holds.expire(index)
   else
-    hold.state = step.REVOKED
+    hold.state = REVOKED
     -- Else the reader would become the writer all the same, with a token that nobody saw.
-    if record.upgrading == id then record.upgrading = step.NOBODY end
+    if record.upgrading == id then record.upgrading = NOBODY end
   end
   if not was_kept then
-    step.tell(id, struct.pack('<c1dc8c8B', 'R', step.attempt_of(id), hold.nonce, token,
+    step.tell(id, struct.pack('<c1dc8c8B', 'R', holds.attempt_of(id), hold.nonce, token,
       forced and 1 or 0))
   end
-  step.keep_until(now)
+  holds.keep_until(now)
   step.promote(nil)
   return struct.pack('<c1B', 'V', 1)
 end))
