@@ -16,12 +16,56 @@ local retention, id, ttl = struct.unpack('<dc24d', ARGV[2])
 if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
+local state = redis.call('HGET', KEYS[1], 's')
+
+-- The most frequent case, before Lua has to build the functions of the general one, and with the
+-- same result: somebody else alone holds, the head is alive and does not fit, this attempt waits.
+local function keep_place()
+  local version, flags, capacity, _, collect_at, at = struct.unpack(IDLE, state)
+  local count, used, _, bound, _, longest_ttl, upgrading = struct.unpack(HELD, state, at)
+  if version ~= VERSION or flags % 2 == 0 or count ~= 1 or upgrading ~= NOBODY
+      or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
+      or not (now + retention <= collect_at) then
+    return
+  end
+  local client = string.sub(id, 1, 16)
+  local fields = redis.call('HMGET', KEYS[1], 'q', 'w' .. id, 'c' .. client)
+  local queue, waiter, seen = fields[1], fields[2], fields[3]
+  if not queue or #queue ~= QUEUE_BYTES or not waiter or #waiter < WAITER_BYTES
+      or not seen or #seen ~= 12 then
+    return
+  end
+  local waiting, _, head_sequence, head = struct.unpack(QUEUE, queue)
+  local sequence, _, _, weight = struct.unpack(WAITER, waiter)
+  local _, of_client = struct.unpack('<dI4', seen)
+  if head ~= id then
+    local head_client = string.sub(head, 1, 16)
+    fields = redis.call('HMGET', KEYS[1], 'w' .. head, 'c' .. head_client)
+    waiter, seen = fields[1], fields[2]
+    if not waiter or #waiter < WAITER_BYTES or not seen or #seen ~= 12 then return end
+    local last = struct.unpack('<dI4', seen)
+    weight = select(4, struct.unpack(WAITER, waiter))
+    if head_client ~= client and not (last + DEAD_AFTER > now) then return end
+  end
+  local ahead = math.min(sequence - head_sequence, waiting - 1)
+  if not (used + weight > capacity and ahead >= 0 and of_client > 0) then return end
+  redis.call('HSET', KEYS[1], 'c' .. client, struct.pack('<dI4', now, of_client))
+  local retry_after = POLL_INTERVAL
+  if ahead == 0 then retry_after = math.min(bound - now, retry_after) end
+  return struct.pack('<dBc1dI4d', now, 0, 'Q', sequence, ahead, retry_after)
+end
+
+if state and #state >= HELD_BY_ONE_BYTES and string.sub(state, IDLE_BYTES + HELD_BYTES + 1,
+    IDLE_BYTES + HELD_BYTES + 24) ~= id then
+  local reply = keep_place()
+  if reply then return reply end
+end
 --@include record
 --@include hold
 --@include queue
 --@include grant
 
-return store.answer(store.run(KEYS[1], nil, function()
+return store.answer(store.run(KEYS[1], state, function()
   step.sweep()
   local index = holds.live_hold(id)
   if not index then
