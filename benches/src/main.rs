@@ -15,24 +15,29 @@ mod scale;
 mod server;
 mod table;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What a benchmark ends with.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: leasehold-benches [alone|contended|file|names|scale]…";
+/// The hidden task that runs one benchmark in this process.
+const ONE: &str = "one";
+
+const USAGE: &str = "usage: leasehold-benches [alone|contended|file|held|names|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 5] = ["alone", "contended", "file", "scale", "names"];
+const ALL: [&str; 6] = ["alone", "contended", "file", "held", "waiters", "names"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
-        names => run(names),
+        [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
+        [] => all(&ALL),
+        names => all(names),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,25 +48,31 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(names: &[&str]) -> Outcome {
+/// Runs each in a process of its own: what one leaves in memory must not flatter the next.
+fn all(names: &[&str]) -> Outcome {
     if let Some(wrong) = names.iter().find(|name| !ALL.contains(name)) {
         return Err(format!("no benchmark {wrong:?}; {USAGE}").into());
     }
-    raise_file_limit()?;
     println!("{}\n", process::machine());
-    let names = if names.is_empty() { &ALL } else { names };
     for name in names {
-        block_on(async {
-            match *name {
-                "alone" => alone::run().await,
-                "contended" => contended::run().await,
-                "file" => file::run().await,
-                "names" => names::run().await,
-                _ => scale::run().await,
-            }
-        })?;
+        let end = Command::new(std::env::current_exe()?).args([ONE, name]).status()?;
+        if !end.success() {
+            return Err(format!("{name} failed ({end})").into());
+        }
     }
     Ok(())
+}
+
+async fn one(name: &str) -> Outcome {
+    match name {
+        "alone" => alone::run().await,
+        "contended" => contended::run().await,
+        "file" => file::run().await,
+        "held" => scale::run_held().await,
+        "names" => names::run().await,
+        "waiters" => scale::run_waiters().await,
+        _ => Err(USAGE.into()),
+    }
 }
 
 fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {

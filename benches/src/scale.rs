@@ -22,8 +22,19 @@ const IDLE: Duration = Duration::from_secs(20);
 /// Until what the crowd did on arriving has died away.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Prints one table.
-pub(crate) async fn run() -> Outcome {
+/// Prints what it costs to hold many names.
+pub(crate) async fn run_held() -> Outcome {
+    print("held names", &held().await?);
+    Ok(())
+}
+
+/// Prints what it costs to wait for one name.
+pub(crate) async fn run_waiters() -> Outcome {
+    print("waiters on one name", &waiters().await?);
+    Ok(())
+}
+
+fn print(what: &str, cost: &Cost) {
     let heads = [
         "",
         "memory each, client",
@@ -32,11 +43,9 @@ pub(crate) async fn run() -> Outcome {
         "server CPU idle",
         "client CPU idle",
     ];
-    let mut table = Table::new(&format!("Scale: {MANY} in one process"), &heads);
-    table.row(waiters().await?.cells("waiters on one name"));
-    table.row(held().await?.cells("held names"));
+    let mut table = Table::new(&format!("Scale: {MANY} {what} in one process"), &heads);
+    table.row(cost.cells(what));
     println!("{table}");
-    Ok(())
 }
 
 /// What a crowd costs.
