@@ -346,8 +346,10 @@ impl Shared {
         if !self.in_turn(|database| database.write(|writing| tidy::claim(writing, now)))? {
             return Ok(());
         }
-        let dead = self.presence.dead();
-        let dead = dead.map_err(|error| self.location.io_error("look beside it", error))?;
+        // In turn, because a client comes to life in its turn: between the making of its pipe and
+        // the opening it would look dead, and be buried with what it acquires a moment later.
+        let failed = |error| self.location.io_error("look beside it", error);
+        let dead = self.in_turn(|_| self.presence.dead().map_err(failed))?;
         let mut next = Some(String::new());
         while let Some(from) = next {
             next = self.deliver(self.in_turn(|database| {
