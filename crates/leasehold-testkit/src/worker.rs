@@ -1,6 +1,6 @@
 //! Real processes for tests: the test program starts itself again, to do one job.
 //!
-//! ```ignore
+//! ```text
 //! #[test]
 //! #[ignore = "a job of the tests above, for a process of its own"]
 //! fn job() {
