@@ -36,6 +36,8 @@ Every machine that shall exclude the others needs the same store:
 Without one, locks are kept in a file and hold on this machine only (see `leasehold where`).";
 
 const RUN_EXAMPLES: &str = "\
+A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.
+
 Examples:
   leasehold run backup -- tar czf /backup/home.tgz /home
   leasehold run nightly-report --no-wait -E 0 -- ./report.sh    busy counts as success
@@ -50,6 +52,8 @@ process in its group: what CMD leaves behind is ended before the lock is release
 shall stay with `setsid`.";
 
 const HOLD_EXAMPLES: &str = "\
+A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.
+
 Examples:
   coproc leasehold hold deploy              # in bash: lets go when the script ends
   read -r held <&\"${COPROC[0]}\"             # {\"name\":\"deploy\",\"token\":\"…\",…}
@@ -61,30 +65,36 @@ the store; 2 usage.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Prints a script that completes this command in a shell
+    #[command(display_order = 7)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
     /// lets go when stdin ends or a signal comes
-    #[command(after_help = HOLD_EXAMPLES)]
+    #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
     Hold(Hold),
     /// Lists the locks that are held or awaited
+    #[command(display_order = 3)]
     Ls(List),
     /// Prints a manual page (roff)
+    #[command(display_order = 8)]
     Man {
         /// The page of one command
         command: Option<String>,
     },
     /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
     /// not hold the lock
+    #[command(display_order = 5)]
     Revoke(Revoke),
     /// Runs a command while holding a lock
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(display_order = 1, after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Shows who holds a lock and who waits for it; exit code 1 if it is free
+    #[command(display_order = 4)]
     Show(Show),
     /// Prints which store is used, and why
+    #[command(display_order = 6)]
     Where(Where),
 }
 
@@ -118,7 +128,7 @@ pub(crate) struct VoiceArgs {
     /// Says nothing on stderr; the exit code tells
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Says how long it waited, the token, and how long it held
+    /// Says more: the token, how long it waited and held, what is weak about the store
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -131,8 +141,8 @@ pub(crate) struct LockArgs {
     pub(crate) name: LockName,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// How long the lease lives unless it is renewed, which happens every third of it; so long a
-    /// crashed holder blocks the others on a server
+    /// How long the lease lives: it is renewed every third of this, and a crashed machine blocks
+    /// the others for the rest of it
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     pub(crate) ttl: Duration,
     /// Waits at most so long, instead of for ever

@@ -17,7 +17,7 @@ use crate::store_choice::Choice;
 /// deadline, and the user wants his prompt.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The same when the lease was lost: 1 s. It ends anyway, and probably the store is out of reach.
+/// The same after a failure: 1 s. Little is left to give back, and the store may be out of reach.
 const SHORT_FAREWELL: Duration = Duration::from_secs(1);
 
 /// A connection to the store, and what happens meanwhile.
@@ -87,14 +87,22 @@ impl Session {
     }
 
     /// Gives back whatever is still held or awaited, and passes the outcome on.
-    pub(crate) async fn close(self, outcome: Outcome) -> Outcome {
-        let lost = matches!(&outcome, Ok(report::LOST));
-        let limit = if lost { SHORT_FAREWELL } else { FAREWELL };
-        match tokio::time::timeout(limit, self.client.close()).await {
-            Ok(Ok(())) => {}
-            _ if lost => {} // nobody expects it, and one line has been said
-            Ok(Err(error)) => self.voice.say(format_args!("could not let go: {error}")),
-            Err(_) => self.voice.say("could not let go: the store does not answer"),
+    ///
+    /// What could not be given back is worth a line only to whoever held it to the end: after a
+    /// loss or another failure one line has been said, and nobody expects more of the store.
+    pub(crate) async fn close(mut self, outcome: Outcome) -> Outcome {
+        let failed = matches!(&outcome, Ok(report::LOST) | Err(_));
+        let limit = if failed { SHORT_FAREWELL } else { FAREWELL };
+        let why = tokio::select! {
+            closed = self.client.close() => match closed {
+                Ok(()) => return outcome,
+                Err(error) => error.to_string(),
+            },
+            signal = interruption(&mut self.signals) => signal_name(signal),
+            () = tokio::time::sleep(limit) => "the store does not answer".to_owned(),
+        };
+        if !failed {
+            self.voice.say(format_args!("could not let go, so the lease ends by itself: {why}"));
         }
         outcome
     }

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::{Cli, Command};
 use crate::report::{Failure, Outcome, Voice, print};
@@ -31,9 +31,27 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Told> {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             print(error.render().to_string().trim_end()).map(|()| 0)
         }
-        _ => Err(Failure::usage(one_line(&error.render().to_string()))),
+        kind => {
+            let said = one_line(&error.render().to_string());
+            let remedy = remedy(arguments, kind);
+            Err(Failure::usage(format!("{said} ({remedy})")))
+        }
     };
     Err(Told { voice, outcome })
+}
+
+/// What to do about it: whoever wrote `run NAME CMD` lacks nothing but the `--`.
+fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
+    let command = arguments.get(1).and_then(|command| command.to_str()).unwrap_or_default();
+    let is_run = command == "run" && !arguments.iter().any(|argument| argument == "--");
+    let whole = Cli::command();
+    match whole.find_subcommand(command) {
+        Some(_) if is_run && kind == ErrorKind::UnknownArgument => {
+            "write `--` before the command".to_owned()
+        }
+        Some(_) => format!("see `leasehold {command} --help`"),
+        None => "see `leasehold --help`".to_owned(),
+    }
 }
 
 /// Whether `-q` is there, on a command line that could not be read.
@@ -48,6 +66,5 @@ fn one_line(rendered: &str) -> String {
     let said = said.split("\n\nFor more information").next().unwrap_or(said);
     let words: Vec<&str> = said.split_whitespace().collect();
     let line = words.join(" ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    format!("{line} (see `leasehold --help`)")
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }

@@ -8,16 +8,22 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::time::Duration;
 
+use leasehold::{Clock as _, Instant, SystemClock};
 use rustix::process::{Pid, getpid};
 
 use super::own_program;
 use super::wire::Begin;
-use crate::report::{Failure, NOT_EXECUTABLE, NOT_FOUND, Outcome, Voice};
+use crate::args::OnLost;
+use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Voice};
 use crate::terminal;
 
 /// First argument of this step.
 pub(crate) const MODE: &str = "@exec";
+
+/// The lease's end, where nobody minds it.
+const NEVER: &str = "never";
 
 /// Says yes in the arguments of this step, which are positional because nobody types them.
 const YES: &str = "yes";
@@ -26,14 +32,18 @@ const YES: &str = "yes";
 pub(super) fn stage(command: &[OsString], begin: &Begin) -> io::Result<Command> {
     let mut stage = own_program()?;
     let flag = |on| if on { YES } else { "no" };
-    stage.args([MODE, &getpid().to_string(), flag(begin.lend_terminal), flag(begin.quiet)]);
-    stage.args(command);
+    let valid_until = match begin.on_lost {
+        OnLost::Ignore => NEVER.to_owned(),
+        OnLost::Kill | OnLost::Term => begin.until_us.to_string(),
+    };
+    stage.args([MODE, &getpid().to_string(), &valid_until]);
+    stage.args([flag(begin.lend_terminal), flag(begin.quiet)]).args(command);
     Ok(stage)
 }
 
 /// Becomes the command. Returns only if that fails.
 pub(crate) fn main(arguments: &[OsString]) -> Outcome {
-    let [guardian, lend_terminal, quiet, program, arguments @ ..] = arguments else {
+    let [guardian, valid_until, lend_terminal, quiet, program, arguments @ ..] = arguments else {
         return Err(Failure::usage("this is started by leasehold itself"));
     };
     if lend_terminal == YES {
@@ -41,6 +51,10 @@ pub(crate) fn main(arguments: &[OsString]) -> Outcome {
         let _gone = terminal::give_to(getpid());
     }
     die_with(guardian)?;
+    // Whoever was stopped or suspended since the grant must not begin what he may not do any more.
+    if is_over(valid_until) {
+        return Ok(LOST);
+    }
     let error = Command::new(program).args(arguments).exec();
     let exit = match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
@@ -49,6 +63,13 @@ pub(crate) fn main(arguments: &[OsString]) -> Outcome {
     let voice = Voice { quiet: quiet == YES, verbose: false };
     voice.say(format_args!("cannot execute {}: {error}", program.to_string_lossy()));
     Ok(exit)
+}
+
+fn is_over(valid_until: &OsString) -> bool {
+    let until_us = valid_until.to_str().and_then(|us| us.parse().ok());
+    until_us.is_some_and(|us| {
+        SystemClock::new().now() >= Instant::from_origin(Duration::from_micros(us))
+    })
 }
 
 /// Asks the kernel to kill the command if its guardian dies: nobody would supervise it then. The

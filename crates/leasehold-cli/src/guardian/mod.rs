@@ -18,6 +18,7 @@ mod supervisor;
 pub(crate) mod wire;
 
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -26,7 +27,7 @@ use tokio::net::UnixStream;
 
 use self::supervisor::{Supervisor, Watched};
 use self::wire::{Begin, Order};
-use crate::report::{Failure, NOT_EXECUTABLE, Outcome};
+use crate::report::{Failure, NOT_EXECUTABLE, Outcome, Voice};
 
 /// First argument of the guardian. No lock, option or file name of the command line can be
 /// mistaken for it, because only a subcommand can stand there.
@@ -34,47 +35,48 @@ pub(crate) const MODE: &str = "@guardian";
 
 /// Runs the guardian: the rest of the command line is CMD.
 pub(crate) fn main(command: &[OsString]) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| failed("cannot start", &error))?;
-    runtime.block_on(guard(command)).map_err(|error| failed("failed", &error))?;
-    Ok(0)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.and_then(|runtime| runtime.block_on(guard(command))).map_err(|error| {
+        Failure::new(NOT_EXECUTABLE, format!("the guardian of the command failed: {error}"))
+    })
 }
 
-fn failed(what: &str, error: &std::io::Error) -> Failure {
-    Failure::new(NOT_EXECUTABLE, format!("the guardian of the command {what}: {error}"))
-}
-
-async fn guard(command: &[OsString]) -> std::io::Result<()> {
+async fn guard(command: &[OsString]) -> io::Result<u8> {
     let (control, rights) = wire::receive_rights()?;
     let control = UnixStream::from_std(control)?;
     let (orders, reports) = control.into_split();
     let mut orders = wire::incoming(orders);
     let Some(Order::Begin(begin)) = wire::receive(&mut orders).await else {
-        return Ok(()); // leasehold died before it could say what to do
+        return Ok(0); // leasehold died before it could say what to do
     };
     become_reaper()?;
     // Children may end as soon as they are there, so watch before the first is started.
     let watched = Watched::new(orders)?;
-    let leader = start(command, &begin, rights.stdin)?;
+    let leader = match start(command, &begin, rights.stdin) {
+        Ok(leader) => leader,
+        Err(error) => {
+            let voice = Voice { quiet: begin.quiet, verbose: false };
+            voice.say(format_args!("cannot start the command: {error}"));
+            return Ok(NOT_EXECUTABLE);
+        }
+    };
     // The command has them now. Held here too, a pipe would not end when the command closes it.
     wire::forget_stdio()?;
     Supervisor::new(leader, &begin, reports).run(watched).await;
     // Only now: a store that knows its clients by an open file must not think that this one has
     // died while the command is still being ended.
     drop(rights.lifeline);
-    Ok(())
+    Ok(0)
 }
 
 /// Orphans of the command become children of the guardian, so that it notices their end.
-fn become_reaper() -> std::io::Result<()> {
+fn become_reaper() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     Ok(())
 }
 
-fn start(command: &[OsString], begin: &Begin, stdin: OwnedFd) -> std::io::Result<Pid> {
+fn start(command: &[OsString], begin: &Begin, stdin: OwnedFd) -> io::Result<Pid> {
     use std::os::unix::process::CommandExt as _;
 
     let child = exec::stage(command, begin)?.stdin(Stdio::from(stdin)).process_group(0).spawn()?;
@@ -82,7 +84,7 @@ fn start(command: &[OsString], begin: &Begin, stdin: OwnedFd) -> std::io::Result
 }
 
 /// This program, even if its file was replaced or removed since it was started.
-pub(crate) fn own_program() -> std::io::Result<Command> {
+pub(crate) fn own_program() -> io::Result<Command> {
     let program = match cfg!(target_os = "linux") {
         true => "/proc/self/exe".into(),
         false => std::env::current_exe()?,

@@ -90,21 +90,25 @@ impl Supervisor {
 
     /// Supervises until the command has ended and nothing of its group is left.
     pub(super) async fn run(mut self, mut watched: Watched) {
-        self.report(Report::Started { group: self.leader.as_raw_pid() }).await;
+        self.report(&Report::Started { group: self.leader.as_raw_pid() });
         while !self.is_over() {
             tokio::select! {
                 biased;
-                _ = watched.children.recv() => self.reap().await,
+                _ = watched.children.recv() => self.reap(),
                 order = wire::receive(&mut watched.orders), if !self.alone => {
-                    self.obey(order).await;
+                    self.obey(order);
                 }
                 _ = watched.dropped.next() => {}
                 () = sleep_until(self.wake_at()) => {}
             }
-            self.look_at_the_clock(CLOCK.now()).await;
+            self.look_at_the_clock(CLOCK.now());
         }
         if let Some(how) = self.how {
-            self.report(Report::Ended { how }).await;
+            self.report(&Report::Ended { how });
+        }
+        // Last, because whoever should read this may not, and nothing may wait for him before.
+        if self.alone && self.on_lost != OnLost::Ignore {
+            self.voice.say("leasehold itself was killed, so its command was ended");
         }
     }
 
@@ -138,17 +142,17 @@ impl Supervisor {
         }
     }
 
-    async fn look_at_the_clock(&mut self, now: Instant) {
+    fn look_at_the_clock(&mut self, now: Instant) {
         match self.phase {
             Phase::Running | Phase::Draining { .. }
                 if self.stop_at().is_some_and(|at| now >= at) =>
             {
-                self.stop(Why::Overdue).await;
+                self.stop(Why::Overdue);
             }
             Phase::Running if self.how.is_some() => {
                 self.phase = Phase::Draining { until: now + self.kill_after };
             }
-            Phase::Draining { until } if now >= until => self.stop(Why::LeftBehind).await,
+            Phase::Draining { until } if now >= until => self.stop(Why::LeftBehind),
             Phase::Stopping { kill_at } if now >= kill_at => self.kill(),
             Phase::Running
             | Phase::Draining { .. }
@@ -157,12 +161,12 @@ impl Supervisor {
         }
     }
 
-    async fn obey(&mut self, order: Option<Order>) {
+    fn obey(&mut self, order: Option<Order>) {
         match order {
             Some(Order::Deadline { until_us }) => {
                 self.deadline = self.deadline.max(instant(until_us));
             }
-            Some(Order::Lost) => self.stop_because(Why::Lost).await,
+            Some(Order::Lost) => self.stop_because(Why::Lost),
             Some(Order::Signal { number }) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
                     self.signal(signal);
@@ -171,35 +175,36 @@ impl Supervisor {
             Some(Order::Begin(_)) => {} // it has begun
             None => {
                 self.alone = true;
-                self.stop_because(Why::Died).await;
+                self.stop_because(Why::Died);
             }
         }
     }
 
-    async fn stop_because(&mut self, why: Why) {
+    fn stop_because(&mut self, why: Why) {
         match (self.phase, self.on_lost) {
             (Phase::Running | Phase::Draining { .. }, OnLost::Kill | OnLost::Term) => {
-                self.stop(why).await;
+                self.stop(why);
             }
             (Phase::Stopping { .. } | Phase::Killed { .. }, _) | (_, OnLost::Ignore) => {}
         }
     }
 
     /// Tells the group to end. There is no way back: a renewal that comes now is too late.
-    async fn stop(&mut self, why: Why) {
-        if why == Why::Died {
-            self.voice.say("leasehold itself was killed: its command is being ended");
-        }
+    fn stop(&mut self, why: Why) {
         if self.on_lost == OnLost::Kill && why != Why::LeftBehind {
             self.kill();
         } else {
             let kill_at = CLOCK.now() + self.kill_after;
-            self.phase = Phase::Stopping { kill_at: kill_at.min(self.deadline) };
+            let kill_at = match self.on_lost {
+                OnLost::Ignore => kill_at,
+                OnLost::Kill | OnLost::Term => kill_at.min(self.deadline),
+            };
+            self.phase = Phase::Stopping { kill_at };
             self.signal(Signal::TERM);
             // A stopped process acts on TERM only when it runs again.
             self.signal(Signal::CONT);
         }
-        self.report(Report::Ending { why }).await;
+        self.report(&Report::Ending { why });
     }
 
     fn kill(&mut self) {
@@ -212,18 +217,18 @@ impl Supervisor {
         let _nobody = kill_process_group(self.leader, signal);
     }
 
-    async fn reap(&mut self) {
+    fn reap(&mut self) {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         while let Ok(Some((pid, status))) = wait(options) {
             if pid == self.leader {
-                self.changed(status).await;
+                self.changed(status);
             }
         }
     }
 
-    async fn changed(&mut self, status: WaitStatus) {
+    fn changed(&mut self, status: WaitStatus) {
         if let Some(signal) = status.stopping_signal() {
-            self.report(Report::Stopped { signal }).await;
+            self.report(&Report::Stopped { signal });
         } else if status.continued() {
             // Leasehold may have stopped itself along with the command.
             if let (false, Some(leasehold)) = (self.alone, getppid()) {
@@ -236,9 +241,9 @@ impl Supervisor {
         }
     }
 
-    async fn report(&mut self, report: Report) {
+    fn report(&self, report: &Report) {
         // If nobody reads it, the end of the orders says so.
-        let _dead = wire::send(&mut self.reports, &report).await;
+        let _dead = wire::send_or_drop(&self.reports, report);
     }
 }
 

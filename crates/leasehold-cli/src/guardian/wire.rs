@@ -97,11 +97,21 @@ pub(crate) async fn receive<T: DeserializeOwned>(from: &mut Incoming) -> Option<
     serde_json::from_str(&line).ok()
 }
 
-/// Writes one line.
-pub(crate) async fn send<T: Serialize>(to: &mut OwnedWriteHalf, message: &T) -> io::Result<()> {
+/// Writes one line to the guardian.
+pub(crate) async fn send(to: &mut OwnedWriteHalf, order: &Order) -> io::Result<()> {
+    to.write_all(&line(order)?).await
+}
+
+/// Writes one line to leasehold, or none if there is no room: leasehold may be stopped, and the
+/// guardian waits for nobody. Room is there for thousands of lines, and few are written.
+pub(crate) fn send_or_drop(to: &OwnedWriteHalf, report: &Report) -> io::Result<()> {
+    to.try_write(&line(report)?).map(drop)
+}
+
+fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
-    to.write_all(&line).await
+    Ok(line)
 }
 
 /// What the guardian is handed besides the control socket.

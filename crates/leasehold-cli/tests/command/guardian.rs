@@ -141,6 +141,7 @@ fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
     let script = "trap 'echo told' TERM; echo $$; cat";
     let options = ["--on-lost", "kill"];
     let mut holder = Background::fed(place.shell("x", &options, script));
+    let _open = holder.child().stdin.take();
     let group = group(&mut holder);
     revoke(place);
     let ended = holder.end();

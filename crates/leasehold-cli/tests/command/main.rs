@@ -14,6 +14,8 @@ mod operator;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod usage;

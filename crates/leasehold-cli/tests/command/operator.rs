@@ -69,10 +69,12 @@ fn hold_prints_one_line_and_lets_go_when_stdin_ends(place: &Place) {
 
 fn hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost(place: &Place) {
     let mut hold = Background::fed(place.leasehold(&["hold", "x"]));
+    let _open = hold.child().stdin.take();
     hold.line();
     hold.signal(Signal::TERM);
     hold.end().assert_silent(0);
     let mut hold = Background::fed(place.leasehold(&["hold", "x"]));
+    let _open = hold.child().stdin.take();
     hold.line();
     place.end(&["hold", "x", "-n", "-E", "3"]).assert_failed(3, "busy");
     let token = place.token("x").unwrap();

@@ -44,7 +44,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
     }
     run("x", &["-q", "--wiat", "1s"]).assert_silent(2);
     place.end(&["run", "x"]).assert_failed(2, "<CMD>");
-    place.end(&["run", "x", "true"]).assert_failed(2, "true");
+    place.end(&["run", "x", "true"]).assert_failed(2, "write `--` before");
     place.end(&["revoke", "x"]).assert_failed(2, "--token");
     place.end(&["revoke", "x", "--token", "7x"]).assert_failed(2, "not a fencing token");
     place.end(&["frobnicate"]).assert_failed(2, "frobnicate");
