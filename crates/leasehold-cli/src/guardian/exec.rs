@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use leasehold::{Clock as _, Instant, SystemClock};
 use rustix::process::{Pid, getpid};
+use rustix::stdio::dup2_stdin;
 
 use super::own_program;
-use super::wire::Begin;
+use super::wire::{self, Begin};
 use crate::args::OnLost;
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Voice};
 use crate::terminal;
@@ -46,11 +47,14 @@ pub(crate) fn main(arguments: &[OsString]) -> Outcome {
     let [guardian, valid_until, lend_terminal, quiet, program, arguments @ ..] = arguments else {
         return Err(Failure::usage("this is started by leasehold itself"));
     };
+    die_with(guardian)?;
+    if take_stdin().is_err() {
+        return Ok(NOT_EXECUTABLE); // the guardian has died
+    }
     if lend_terminal == YES {
         // Without a terminal the command runs all the same, in the background.
         let _gone = terminal::give_to(getpid());
     }
-    die_with(guardian)?;
     // Whoever was stopped or suspended since the grant must not begin what he may not do any more.
     if is_over(valid_until) {
         return Ok(LOST);
@@ -63,6 +67,12 @@ pub(crate) fn main(arguments: &[OsString]) -> Outcome {
     let voice = Voice { quiet: quiet == YES, verbose: false };
     voice.say(format_args!("cannot execute {}: {error}", program.to_string_lossy()));
     Ok(exit)
+}
+
+/// Waits for the command's stdin, which the guardian gives when the command may begin.
+fn take_stdin() -> io::Result<()> {
+    let (_control, rights) = wire::receive_rights()?;
+    Ok(dup2_stdin(rights.stdin)?)
 }
 
 fn is_over(valid_until: &OsString) -> bool {

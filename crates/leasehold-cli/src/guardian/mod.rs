@@ -19,7 +19,8 @@ pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use rustix::process::Pid;
@@ -43,6 +44,7 @@ pub(crate) fn main(command: &[OsString]) -> Outcome {
 
 async fn guard(command: &[OsString]) -> io::Result<u8> {
     let (control, rights) = wire::receive_rights()?;
+    control.set_nonblocking(true)?;
     let control = UnixStream::from_std(control)?;
     let (orders, reports) = control.into_split();
     let mut orders = wire::incoming(orders);
@@ -52,17 +54,19 @@ async fn guard(command: &[OsString]) -> io::Result<u8> {
     become_reaper()?;
     // Children may end as soon as they are there, so watch before the first is started.
     let watched = Watched::new(orders)?;
-    let leader = match start(command, &begin, rights.stdin) {
-        Ok(leader) => leader,
+    let stage = match Stage::start(command, &begin) {
+        Ok(stage) => stage,
         Err(error) => {
             let voice = Voice { quiet: begin.quiet, verbose: false };
             voice.say(format_args!("cannot start the command: {error}"));
             return Ok(NOT_EXECUTABLE);
         }
     };
-    // The command has them now. Held here too, a pipe would not end when the command closes it.
+    let supervisor = Supervisor::new(stage.leader, &begin, reports);
+    stage.go_on(rights.stdin)?;
+    // The command has it now. Held here too, a pipe would not end when the command closes it.
     wire::forget_stdio()?;
-    Supervisor::new(leader, &begin, reports).run(watched).await;
+    supervisor.run(watched).await;
     // Only now: a store that knows its clients by an open file must not think that this one has
     // died while the command is still being ended.
     drop(rights.lifeline);
@@ -76,11 +80,26 @@ fn become_reaper() -> io::Result<()> {
     Ok(())
 }
 
-fn start(command: &[OsString], begin: &Begin, stdin: OwnedFd) -> io::Result<Pid> {
-    use std::os::unix::process::CommandExt as _;
+/// The command's process, before it becomes the command.
+struct Stage {
+    leader: Pid,
+    control: std::os::unix::net::UnixStream,
+}
 
-    let child = exec::stage(command, begin)?.stdin(Stdio::from(stdin)).process_group(0).spawn()?;
-    Ok(Pid::from_child(&child))
+impl Stage {
+    fn start(command: &[OsString], begin: &Begin) -> io::Result<Self> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let mut stage = exec::stage(command, begin)?;
+        stage.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
+        Ok(Self { leader: Pid::from_child(&stage.spawn()?), control: ours })
+    }
+
+    /// Gives it the command's stdin, which it waits for. Not before leasehold was told the number
+    /// of its group: were the guardian killed in between, nobody would end what the command had
+    /// started by then.
+    fn go_on(self, stdin: OwnedFd) -> io::Result<()> {
+        wire::send_rights(&self.control, stdin.as_fd(), None)
+    }
 }
 
 /// This program, even if its file was replaced or removed since it was started.
@@ -90,6 +109,6 @@ pub(crate) fn own_program() -> io::Result<Command> {
         false => std::env::current_exe()?,
     };
     let mut command = Command::new(program);
-    std::os::unix::process::CommandExt::arg0(&mut command, "leasehold");
+    command.arg0("leasehold");
     Ok(command)
 }

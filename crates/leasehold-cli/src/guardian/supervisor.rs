@@ -74,8 +74,9 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
+    /// Tells leasehold which group it is, and takes it on.
     pub(super) fn new(leader: Pid, begin: &Begin, reports: OwnedWriteHalf) -> Self {
-        Self {
+        let supervisor = Self {
             leader,
             on_lost: begin.on_lost,
             kill_after: Duration::from_micros(begin.kill_after_us),
@@ -85,12 +86,13 @@ impl Supervisor {
             reports,
             alone: false,
             voice: Voice { quiet: begin.quiet, verbose: false },
-        }
+        };
+        supervisor.report(&Report::Started { group: leader.as_raw_pid() });
+        supervisor
     }
 
     /// Supervises until the command has ended and nothing of its group is left.
     pub(super) async fn run(mut self, mut watched: Watched) {
-        self.report(&Report::Started { group: self.leader.as_raw_pid() });
         while !self.is_over() {
             tokio::select! {
                 biased;

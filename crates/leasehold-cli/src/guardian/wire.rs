@@ -114,7 +114,7 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What the guardian is handed besides the control socket.
+/// What the guardian, and then the command, are handed besides the control socket.
 #[derive(Debug)]
 pub(crate) struct Rights {
     /// The command's stdin: the guardian's own is the control socket.
@@ -123,7 +123,7 @@ pub(crate) struct Rights {
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
-/// Hands the guardian its descriptors: one byte, and they travel with it.
+/// Hands over the descriptors: one byte, and they travel with it.
 pub(crate) fn send_rights(
     control: &UnixStream,
     stdin: BorrowedFd<'_>,
@@ -137,7 +137,7 @@ pub(crate) fn send_rights(
     Ok(())
 }
 
-/// The guardian's side: its control socket, which is its stdin, and the descriptors.
+/// The other side: its control socket, which is its stdin, and the descriptors. Waits for them.
 pub(crate) fn receive_rights() -> io::Result<(UnixStream, Rights)> {
     let control = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -157,7 +157,6 @@ pub(crate) fn receive_rights() -> io::Result<(UnixStream, Rights)> {
     }
     let mut descriptors = descriptors.into_iter();
     let stdin = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?;
-    control.set_nonblocking(true)?;
     Ok((control, Rights { stdin, lifeline: descriptors.next() }))
 }
 

@@ -30,7 +30,7 @@ fn last_beat(place: &Place) -> u128 {
 
 /// When the next holder got the lock.
 fn entry_of_the_next(place: &Place) -> Background {
-    Background::start(place.shell("x", &["--ttl", "2s"], "date +%s%N"))
+    Background::start(place.shell("x", &["--ttl", "4s"], "date +%s%N"))
 }
 
 #[track_caller]
@@ -53,7 +53,7 @@ on_each_store!(
 );
 
 fn when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins(place: &Place) {
-    let mut holder = Background::start(place.shell("x", &["--ttl", "2s"], STUBBORN));
+    let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], STUBBORN));
     let group = group(&mut holder);
     until("both have begun", || place.path("leader").exists() && place.path("child").exists());
     let next = entry_of_the_next(place);
@@ -64,7 +64,7 @@ fn when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins(place
 }
 
 fn when_leaseholds_whole_group_is_killed_its_command_ends_too(place: &Place) {
-    let mut command = place.shell("x", &["--ttl", "2s"], PATIENT);
+    let mut command = place.shell("x", &["--ttl", "4s"], PATIENT);
     let mut holder = Background::start({
         command.process_group(0);
         command
@@ -75,14 +75,14 @@ fn when_leaseholds_whole_group_is_killed_its_command_ends_too(place: &Place) {
 }
 
 fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place) {
-    let mut holder = Background::start(place.shell("x", &["--ttl", "2s"], STUBBORN));
+    let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], STUBBORN));
     let group = group(&mut holder);
     until("both have begun", || place.path("leader").exists() && place.path("child").exists());
     holder.signal(Signal::STOP);
     assert_was_alone(place, entry_of_the_next(place));
     assert!(group_is_gone(group));
     // Somebody else has it now. What the first one sends late must not touch him.
-    let mut next = place.holder("x", &["--ttl", "2s"]);
+    let mut next = place.holder("x", &["--ttl", "4s"]);
     let token = place.token("x");
     holder.signal(Signal::CONT);
     holder.end().assert_failed(76, "x: lost the lease with token");
@@ -159,7 +159,7 @@ fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
 }
 
 fn max_hold_ends_the_command(place: &Place) {
-    let options = ["--ttl", "2s", "--max-hold", "1s"];
+    let options = ["--ttl", "4s", "--max-hold", "2s"];
     let ended = ended(place.shell("x", &options, PATIENT));
     ended.assert_failed(76, "--max-hold");
 }
@@ -178,7 +178,7 @@ fn the_guardians_command_line_has_no_url(place: &Place) {
 #[test]
 fn a_server_that_is_gone_costs_the_command_before_it_costs_the_lease() {
     let mut place = Place::on_redis();
-    let mut holder = Background::start(place.shell("x", &["--ttl", "2s"], PATIENT));
+    let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], PATIENT));
     let group = group(&mut holder);
     drop(place.server.take());
     let ended = holder.end();

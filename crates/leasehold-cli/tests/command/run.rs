@@ -70,11 +70,9 @@ fn a_busy_lock_is_75_or_whatever_was_asked_for(place: &Place) {
     assert!(busy.stderr.contains("(the \\u{202e}holder)"), "{busy:?}");
     place.end(&["run", "x", "-n", "-E", "0", "-q", "--", "touch", "ran"]).assert_silent(0);
     place
-        .end(&["run", "x", "-w", "100ms", "-E", "9", "--", "touch", "ran"])
+        .end(&["run", "x", "-w", "1s", "-E", "9", "--", "touch", "ran"])
         .assert_failed(9, "still busy");
-    place
-        .end(&["run", "x", "-w", "100ms", "--shared", "-q", "--", "touch", "ran"])
-        .assert_silent(75);
+    place.end(&["run", "x", "-w", "1s", "--shared", "-q", "--", "touch", "ran"]).assert_silent(75);
     assert!(!place.path("ran").exists());
     holder.close_stdin();
     assert_eq!(holder.end().code, Some(0));
@@ -119,7 +117,7 @@ fn what_the_command_leaves_behind_may_finish_and_is_then_ended(place: &Place) {
     assert_eq!(place.read("log"), "finished\n");
     let script = "exec 2>/dev/null
         (trap 'echo told >>log; exit' TERM; while :; do sleep 0.05; done) & exit 3";
-    let left = ended(place.shell("x", &["--kill-after", "300ms"], script));
+    let left = ended(place.shell("x", &["--kill-after", "2s"], script));
     left.assert_failed(3, "left processes behind");
     assert_eq!(place.read("log"), "finished\ntold\n");
 }

@@ -48,8 +48,11 @@ fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
 #[test]
 fn stop_and_continue_are_mirrored_with_a_warning() {
     let place = Place::on_file();
-    let script = "trap 'echo continued' CONT; echo ready; while :; do sleep 0.02; done";
-    let mut running = Background::start(place.shell("x", &[], script));
+    // Without a child: one that is stopped between fork and exec would keep its parent from
+    // stopping, on any terminal.
+    let script = "trap 'echo continued' CONT; echo ready; while :; do read -t 0.02; done";
+    let arguments = ["run", "x", "--", "bash", "-c", script];
+    let mut running = Background::fed(place.leasehold(&arguments));
     assert_eq!(running.line(), "ready");
     running.signal(Signal::TSTP);
     let warning = running.error_line();
