@@ -50,15 +50,16 @@ pub(crate) fn span(time: Duration) -> String {
 }
 
 fn digits(time: Duration) -> usize {
-    let micros = time.as_micros();
-    let whole = match micros {
-        0..1_000 => micros,
-        1_000..1_000_000 => micros / 1_000,
-        _ => micros / 1_000_000,
-    };
-    match whole {
-        0..10 => 2,
-        10..100 => 1,
+    let mut value = time.as_nanos();
+    if value < 1_000 {
+        return 0; // there is nothing below a nanosecond
+    }
+    while value >= 1_000_000 {
+        value /= 1_000;
+    }
+    match value {
+        0..10_000 => 2,
+        10_000..100_000 => 1,
         _ => 0,
     }
 }
@@ -96,5 +97,7 @@ mod tests {
         assert_eq!(span(Duration::from_nanos(52_340)), "52.3µs");
         assert_eq!(span(Duration::from_micros(1_234)), "1.23ms");
         assert_eq!(span(Duration::from_millis(234)), "234ms");
+        assert_eq!(span(Duration::from_secs(12)), "12.0s");
+        assert_eq!(span(Duration::from_nanos(881)), "881ns");
     }
 }
