@@ -29,8 +29,9 @@ pub(crate) enum Step {
     Back(u64),
     /// Records whose time is over are forgotten, as the server does by the key's time to live.
     Collect,
-    /// Many clients at once acquire.
-    Crowd { name: usize, mode: Mode, size: u32, wait: bool },
+    /// Many clients at once acquire, each for another time: the stride tells in which order they
+    /// end, from that of their coming to the reverse.
+    Crowd { name: usize, mode: Mode, size: u8, stride: u64, wait: bool },
     /// The key is deleted.
     Delete(usize),
     /// The server forgets its scripts.
@@ -135,10 +136,10 @@ impl World {
                     }
                 }
             }
-            Step::Crowd { name, mode, size, wait } => {
-                for client in 0..*size as u8 {
+            Step::Crowd { name, mode, size, stride, wait } => {
+                for client in 0..*size {
                     let id = self.id(*name, Who::New(client));
-                    let ttl = Duration::from_secs(1 + u64::from(client % 4));
+                    let ttl = Duration::from_millis(1000 + u64::from(client) * stride % 97 * 50);
                     let verb = Verb::Acquire { mode: *mode, ttl, wait: *wait, late: false };
                     let action = self.action(*name, id, verb);
                     self.act(*name, action);
@@ -279,7 +280,39 @@ fn not_after_us() -> u64 {
 
 /// Any history.
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(step(), 1..100)
+    let scene = prop_oneof![
+        600 => step().prop_map(|step| vec![step]),
+        5 => readers_that_end(),
+        10 => a_reader_that_wants_to_write(),
+    ];
+    prop::collection::vec(scene, 1..100).prop_map(|scenes| scenes.concat())
+}
+
+/// More readers than one sweep looks at, some of whom end, and what is done meanwhile.
+fn readers_that_end() -> impl Strategy<Value = Vec<Step>> {
+    let keep = (0u64..3_000_000)
+        .prop_map(|us| Verb::Release { keep: Duration::from_micros(us), unanswered: false });
+    let meanwhile =
+        prop::collection::vec((0usize..110, prop_oneof![2 => verb(0), 1 => keep]), 1..5);
+    (65u8..110, 0u64..97, 900_000u64..4_000_000, meanwhile).prop_map(
+        |(size, stride, us, meanwhile)| {
+            let crowd = Step::Crowd { name: 0, mode: Mode::Shared, size, stride, wait: false };
+            let acts =
+                meanwhile.into_iter().map(|(nth, verb)| Step::Act(0, Who::Holder(nth), verb));
+            [Step::Delete(0), crowd, Step::Pass(us)].into_iter().chain(acts).collect()
+        },
+    )
+}
+
+/// A few readers, one of whom asks to become the writer, and what is done meanwhile.
+fn a_reader_that_wants_to_write() -> impl Strategy<Value = Vec<Step>> {
+    let meanwhile = prop::collection::vec((who(), verb(0)), 1..6);
+    (2u8..5, 0usize..5, meanwhile).prop_map(|(size, nth, meanwhile)| {
+        let crowd = Step::Crowd { name: 0, mode: Mode::Shared, size, stride: 96, wait: false };
+        let upgrade = Step::Act(0, Who::Holder(nth), Verb::ChangeMode(Mode::Exclusive));
+        let acts = meanwhile.into_iter().map(|(who, verb)| Step::Act(0, who, verb));
+        [Step::Delete(0), crowd, upgrade].into_iter().chain(acts).collect()
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -306,9 +339,12 @@ fn act() -> impl Strategy<Value = Step> {
 /// Enough readers for a bounded sweep, enough waiters for a bounded promotion, enough clients for
 /// more tombstones than are kept.
 fn crowd() -> impl Strategy<Value = Step> {
-    (0..NAMES.len(), 1u32..80, any::<bool>())
-        .prop_flat_map(|(name, size, wait)| (Just(name), mode(name), Just(size), Just(wait)))
-        .prop_map(|(name, mode, size, wait)| Step::Crowd { name, mode, size, wait })
+    let size = prop_oneof![1u8..40, 65u8..110];
+    (0..NAMES.len(), size, 0u64..97, any::<bool>())
+        .prop_flat_map(|(name, size, stride, wait)| {
+            (Just(name), mode(name), Just(size), Just(stride), Just(wait))
+        })
+        .prop_map(|(name, mode, size, stride, wait)| Step::Crowd { name, mode, size, stride, wait })
 }
 
 fn who() -> impl Strategy<Value = Who> {
