@@ -23,8 +23,8 @@ if state and #state >= HELD_BY_ONE_BYTES and keep == 0 and unanswered == 0 then
   local version, flags, capacity, last_token, collect_at, at = struct.unpack(IDLE, state)
   local count = struct.unpack('<I4', state, at)
   local holder, _, hold_state, _, _, deadline = struct.unpack(HOLD, state, at + HELD_BYTES)
-  if holder == id and hold_state ~= KEPT and deadline > now and version == VERSION and flags % 2 == 0
-      and count == 1 and last_token >= 0 and last_token <= NEVER
+  if holder == id and hold_state ~= KEPT and deadline > now and version == VERSION
+      and flags % 2 == 0 and count == 1 and last_token >= 0 and last_token <= NEVER
       and collect_at >= now + retention and collect_at <= NEVER then
     redis.call('HSET', KEYS[1], 's', struct.pack(IDLE, VERSION, flags, capacity, last_token,
       collect_at))
