@@ -19,7 +19,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test [--long]   the whole mandatory suite; --long adds repetitions and long random runs
+  test [--long]   the whole mandatory suite; --long plays random runs for hours
   tidy            the house style, as far as a program can tell
   layers          the direction of imports between modules and between crates
   bench [NAME]    all benchmarks, or the one named, in release mode";

@@ -7,8 +7,12 @@ use std::time::Instant;
 use crate::command::{Counts, Run};
 use crate::{Outcome, layers, needs, tidy};
 
-/// Tells the tests to repeat more and to play longer random runs.
-const LONG: &str = "LEASEHOLD_TEST_LONG";
+/// How the tests are asked for longer random runs: some 25 times as long as without.
+const LONG: [(&str, &str); 3] = [
+    ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
+    ("LEASEHOLD_SEEDS", "1000"),                 // simulations with faults
+    ("PROPTEST_CASES", "6400"),                  // every other property
+];
 
 /// The library, whose features are checked one by one.
 const LIBRARY: &str = "crates/leasehold";
@@ -16,7 +20,7 @@ const LIBRARY: &str = "crates/leasehold";
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// The mandatory suite, repetitions and ignored tests too.
+    /// The mandatory suite with long random runs.
     Long,
     /// Every named scenario once.
     Mandatory,
@@ -103,16 +107,15 @@ fn examples(root: &Path) -> Outcome {
 fn tests(root: &Path, length: Length) -> Outcome<Counts> {
     let everything = ["--workspace", "--all-features", "--locked"];
     Run::cargo(root, &[&["build", "--bins"], &everything[..]].concat()).show()?;
-    let (runner, long): (&[&str], &[&str]) = if needs::has_nextest(root) {
-        (&["nextest", "run", "--no-fail-fast"], &["--run-ignored", "all"])
-    } else {
-        (&["test", "--lib", "--bins", "--tests", "--no-fail-fast"], &["--", "--include-ignored"])
+    let runner: &[&str] = match (needs::has_nextest(root), length) {
+        (true, Length::Long) => &["nextest", "run", "--profile", "long", "--no-fail-fast"],
+        (true, Length::Mandatory) => &["nextest", "run", "--no-fail-fast"],
+        (false, _) => &["test", "--lib", "--bins", "--tests", "--no-fail-fast"],
     };
+    let run = Run::cargo(root, &[runner, &everything].concat());
     match length {
-        Length::Long => {
-            Run::cargo(root, &[runner, &everything, long].concat()).with(LONG, "1").count()
-        }
-        Length::Mandatory => Run::cargo(root, &[runner, &everything].concat()).count(),
+        Length::Long => LONG.iter().fold(run, |run, (name, value)| run.with(name, value)).count(),
+        Length::Mandatory => run.count(),
     }
 }
 
