@@ -10,7 +10,7 @@ use crate::{Outcome, layers, needs, tidy};
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 3] = [
     ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
-    ("LEASEHOLD_SEEDS", "1000"),                 // simulations with faults
+    ("LEASEHOLD_SEEDS", "150"),                  // simulations with faults
     ("PROPTEST_CASES", "6400"),                  // every other property
 ];
 
