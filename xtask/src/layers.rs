@@ -37,6 +37,7 @@ const LAYERS: [Layers; 2] = [
             &["keeper"],
             &["engine"],
             &["admin", "guard", "wait"],
+            &["multi"],
             &["lock"],
             &["rwlock", "semaphore"],
             &["client"],

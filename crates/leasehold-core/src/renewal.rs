@@ -27,7 +27,7 @@ pub struct Renewing {
     ttl: Duration,
     renewal: Renewal,
     valid_until: Instant,
-    /// Validity never passes this: the grant plus `max_hold`.
+    /// Validity never passes this, once it is set.
     limit: Option<Instant>,
     next: Instant,
     in_flight: bool,
@@ -56,7 +56,6 @@ impl Renewing {
         ttl: Duration,
         renewal: Renewal,
         valid_until: Instant,
-        limit: Option<Instant>,
         now: Instant,
         seed: u64,
     ) -> Self {
@@ -64,7 +63,7 @@ impl Renewing {
             ttl,
             renewal,
             valid_until,
-            limit,
+            limit: None,
             next: now,
             in_flight: false,
             overdue: false,
@@ -80,6 +79,11 @@ impl Renewing {
     fn interval(&mut self, now: Instant) -> Duration {
         let left = self.valid_until.saturating_since(now);
         self.jitter.around(self.ttl.min(left) / 3)
+    }
+
+    /// Ends the lease at `limit`, however healthy its holder: when its work began plus `max_hold`.
+    pub fn limit_to(&mut self, limit: Instant) {
+        self.limit = Some(limit);
     }
 
     /// Until when the holder may rely on the lease.
@@ -151,7 +155,7 @@ mod tests {
     }
 
     fn granted() -> Renewing {
-        Renewing::new(TTL, Renewal::Auto, at(29_000), None, at(0), 7)
+        Renewing::new(TTL, Renewal::Auto, at(29_000), at(0), 7)
     }
 
     #[test]
@@ -190,8 +194,8 @@ mod tests {
 
     #[test]
     fn max_hold_ends_a_healthy_lease() {
-        let mut renewing =
-            Renewing::new(TTL, Renewal::Auto, at(29_000), Some(at(40_000)), at(0), 7);
+        let mut renewing = granted();
+        renewing.limit_to(at(40_000));
         renewing.succeeded(at(20_000), at(49_000));
         assert_eq!(renewing.valid_until(), at(40_000));
         assert_eq!(renewing.tick(at(40_000)), Tick::Lost(LossReason::HeldTooLong));
@@ -199,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_lease_that_nobody_renews_only_watches_its_end() {
-        let mut renewing = Renewing::new(TTL, Renewal::Off, at(29_000), None, at(0), 7);
+        let mut renewing = Renewing::new(TTL, Renewal::Off, at(29_000), at(0), 7);
         assert_eq!(renewing.wake_at(), at(29_000));
         assert_eq!(renewing.tick(at(28_000)), Tick::Wait);
     }
@@ -209,7 +213,7 @@ mod tests {
         fn while_renewals_succeed_in_time_there_is_always_a_third_of_validity_left(
             seed: u64, delays in proptest::collection::vec(0_u64..3_000, 1..50),
         ) {
-            let mut renewing = Renewing::new(TTL, Renewal::Auto, at(29_000), None, at(0), seed);
+            let mut renewing = Renewing::new(TTL, Renewal::Auto, at(29_000), at(0), seed);
             for delay in delays {
                 let due = renewing.wake_at();
                 prop_assert!(renewing.valid_until().saturating_since(due) >= TTL / 3);
@@ -222,7 +226,7 @@ mod tests {
 
         #[test]
         fn failing_renewals_are_tried_again_within_a_second_until_the_end(seed: u64) {
-            let mut renewing = Renewing::new(TTL, Renewal::Auto, at(29_000), None, at(0), seed);
+            let mut renewing = Renewing::new(TTL, Renewal::Auto, at(29_000), at(0), seed);
             let mut now = renewing.wake_at();
             loop {
                 match renewing.tick(now) {

@@ -17,6 +17,7 @@ use crate::guard::Guard;
 use crate::keeper::{Granted, Keeper, renewal_outcome, unexpected};
 use crate::lock::Lock;
 use crate::lost::Lost;
+use crate::multi::Meanwhile;
 use crate::rwlock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::store::{self, Memory, Store};
@@ -68,6 +69,48 @@ impl Client {
     /// At most `capacity` permits at a time.
     pub fn semaphore(&self, name: impl AsRef<str>, capacity: u32) -> Semaphore {
         Semaphore::new(self.engine.clone(), LockName::new(name), capacity)
+    }
+
+    /// All of several names at once, up to 64, or none of them: a transfer between two accounts, an
+    /// order of several products. The guard is one like any other: losing one name is losing all,
+    /// and [`Guard::tokens`] has a token for each, in the order given.
+    ///
+    /// Names are sorted and those that come again left out, so two callers cannot each hold what
+    /// the other waits for. When all are free it costs one round trip for all of them together. A
+    /// caller that has to wait stands in the queue of the first busy name and **keeps those before
+    /// it**: it is served in turn, but others meanwhile find names taken on which nobody works
+    /// yet, and a slow holder of one name can so hold up a whole row. Where that is too dear, and
+    /// waiting longer oneself is not, take [`all_at_once`](Client::all_at_once).
+    ///
+    /// Not for a thousand rows of one table, nor for "all of them": give the whole a name, and let
+    /// whoever wants a part take [`rwlock`](Client::rwlock)`(whole).read()` first. A
+    /// [`try_acquire`](Lock::try_acquire) may give `None` to two callers that ask at the very same
+    /// moment and have a name in common.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let client = leasehold::Client::memory();
+    /// let guard = client.all(["account/7", "account/3"]).acquire().await?;
+    /// for (name, token) in guard.tokens() {
+    ///     println!("{name} with token {token}");
+    /// }
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
+        Lock::all(self.engine.clone(), names, Meanwhile::KeepEarlier)
+    }
+
+    /// The same, but holds nothing while it waits: it stands in the queue of one busy name, and
+    /// once it is served there asks for all others, which must be free at that moment.
+    ///
+    /// It holds up nobody, and nobody waits for it in vain. The price is its own: there is no turn
+    /// to be served in, and under steady contention for many names it may wait very long; give it
+    /// a limit with [`acquire_within`](Lock::acquire_within).
+    pub fn all_at_once<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
+        Lock::all(self.engine.clone(), names, Meanwhile::KeepNone)
     }
 
     /// What an operator looks at and does.

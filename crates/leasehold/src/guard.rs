@@ -1,16 +1,16 @@
 //! The held lease.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
     Action, Error, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode, Operation,
     RenewLease, Reply, Result, StoreError,
 };
 
 use crate::contact::Timed;
-use crate::keeper::{Held, LeaseState, may_pass, renewal_outcome, unexpected};
+use crate::keeper::{Held, Keeper, LeaseState, may_pass, renewal_outcome, unexpected};
 use crate::lost::Lost;
 
 /// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
@@ -21,24 +21,41 @@ use crate::lost::Lost;
 #[derive(Debug)]
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {
-    held: Arc<Held>,
+    /// One for each name, in the order asked for; at least one.
+    held: Arc<[Held]>,
 }
 
 impl Guard {
     pub(crate) fn new(held: Held) -> Self {
-        Self { held: Arc::new(held) }
+        held.deliver();
+        Self { held: Arc::new([held]) }
+    }
+
+    /// A guard of several names; `None` for none at all.
+    pub(crate) fn of_all(held: Vec<Held>) -> Option<Self> {
+        held.iter().for_each(Held::deliver);
+        (!held.is_empty()).then(|| Self { held: held.into() })
+    }
+
+    fn first(&self) -> &Held {
+        &self.held[0] // there is at least one
     }
 
     fn state(&self) -> &LeaseState {
-        &self.held.state
+        &self.first().state
     }
 
-    /// The name of the lock.
+    fn keeper(&self) -> &Arc<Keeper> {
+        &self.first().keeper
+    }
+
+    /// The name of the lock; of several, the first that was asked for.
     pub fn name(&self) -> &LockName {
         &self.state().name
     }
 
-    /// The fencing token of the grant. It changes only by [`upgrade`](Guard::upgrade).
+    /// The fencing token of the grant. It changes only by [`upgrade`](Guard::upgrade). Each of
+    /// several names has its own: see [`tokens`](Guard::tokens).
     ///
     /// A reader's or a permit's token orders grants, but must not guard one resource that several
     /// of them write: a later peer would fence out an earlier one that is still valid.
@@ -46,7 +63,12 @@ impl Guard {
         self.state().token()
     }
 
-    /// Who the store knows as the holder.
+    /// Each name that is held, in the order in which they were asked for, with its token.
+    pub fn tokens(&self) -> impl ExactSizeIterator<Item = (&LockName, FencingToken)> {
+        self.held.iter().map(|held| (&held.state.name, held.state.token()))
+    }
+
+    /// Who the store knows as the holder (of the first name).
     pub fn holder(&self) -> HolderId {
         self.state().id
     }
@@ -60,45 +82,53 @@ impl Guard {
     ///
     /// Right after a hand-over this is up to 2 s, and becomes the ttl within a few milliseconds.
     pub fn validity(&self) -> Duration {
-        match self.state().signal.check() {
-            Some(_) => Duration::ZERO,
-            None => {
-                let now = self.held.keeper.contact.now();
-                self.state().signal.valid_until().saturating_since(now)
-            }
+        if self.loss().is_some() {
+            return Duration::ZERO;
         }
+        let now = self.keeper().contact.now();
+        let left = |held: &Held| held.state.signal.valid_until().saturating_since(now);
+        self.held.iter().map(left).min().unwrap_or_default()
     }
 
     /// Whether the lease may still be relied on. No I/O: compares the clock, then looks whether a
-    /// loss was found out.
+    /// loss was found out. Of several names, losing one is losing all.
     pub fn is_held(&self) -> bool {
-        self.state().signal.check().is_none()
+        self.loss().is_none()
     }
 
     /// The same as an error to return.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] with the reason.
+    /// [`Error::Lost`] with the reason, and the name if there are several.
     pub fn ensure_held(&self) -> Result<()> {
-        self.state().signal.check().map_or(Ok(()), |reason| Err(self.lost_error(reason)))
+        self.held.iter().try_for_each(Held::ensure_held)
     }
 
     fn lost_error(&self, reason: LossReason) -> Error {
-        Error::Lost { name: self.name().clone(), token: self.token(), reason }
+        self.state().lost(reason)
     }
 
-    /// The loss signal: completes when the lease ends.
+    /// The loss signal: completes when the lease ends, or that of any of several names.
     pub fn lost(&self) -> Lost {
-        self.state().signal.lost()
+        Lost::new(self.held.iter().map(|held| &held.state.signal))
     }
 
     pub(crate) fn loss(&self) -> Option<LossReason> {
-        self.state().signal.check()
+        self.held.iter().find_map(|held| held.state.signal.check())
     }
 
     pub(crate) fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        self.state().signal.on_end(call);
+        let call = Arc::new(Mutex::new(Some(call)));
+        for held in self.held.iter() {
+            let call = Arc::clone(&call);
+            held.state.signal.on_end(move |reason| {
+                let first = call.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(call) = first {
+                    call(reason);
+                }
+            });
+        }
     }
 
     /// Renews now, and gives the validity that is left after it. The keeper does this by itself
@@ -116,25 +146,25 @@ impl Guard {
     /// Dropping the future leaves it open whether the lease was renewed.
     pub async fn renew(&self) -> Result<Duration> {
         self.ensure_held()?;
-        let state = self.state();
-        let renew = RenewLease { name: state.name.clone(), id: state.id, ttl: state.options.ttl };
-        let timed = self.held.keeper.contact.execute(Operation::Renew(vec![renew])).await?;
+        let renew = |Held { state, .. }: &Held| RenewLease {
+            name: state.name.clone(),
+            id: state.id,
+            ttl: state.options.ttl,
+        };
+        let renewals = self.held.iter().map(renew).collect();
+        let timed = self.keeper().contact.execute(Operation::Renew(renewals)).await?;
         let Reply::Many(replies) = &timed.answer.reply else {
             return Err(unexpected(&timed.answer.reply).into());
         };
-        match replies.first().and_then(|reply| renewal_outcome(reply, self.token())) {
-            Some(Ok(grant)) => {
-                let until = self.held.keeper.contact.valid_until(&timed, grant, state.options.ttl);
-                self.held.keeper.extend(state, until);
-                self.ensure_held()?;
-                Ok(self.validity())
-            }
-            Some(Err(reason)) => {
-                self.held.keeper.lose(state, reason);
-                Err(self.lost_error(reason))
-            }
-            None => Err(unexpected(&timed.answer.reply).into()),
+        if replies.len() != self.held.len() {
+            return Err(unexpected(&timed.answer.reply).into());
         }
+        let renewed = self.held.iter().zip(replies);
+        // Each is told, also those after one that is lost.
+        let renewed: Vec<_> = renewed.map(|(held, reply)| held.renewed(&timed, reply)).collect();
+        renewed.into_iter().collect::<Result<()>>()?;
+        self.ensure_held()?;
+        Ok(self.validity())
     }
 
     /// A second guard on the same lease: re-entry, made explicit because tasks are not threads.
@@ -163,7 +193,7 @@ impl Guard {
     /// Dropping the future leaves the lease a read lease.
     pub async fn upgrade(&mut self) -> Result<()> {
         self.check_lock("upgraded")?;
-        let mut intent = Intent { held: &self.held, armed: true };
+        let mut intent = Intent { held: self.first(), armed: true };
         loop {
             let timed = match self.change_mode(Mode::Exclusive).await {
                 Ok(timed) => timed,
@@ -214,6 +244,7 @@ impl Guard {
 
     fn check_lock(&self, verb: &str) -> Result<()> {
         self.ensure_held()?;
+        self.check_single(verb)?;
         match self.mode() {
             Mode::Exclusive | Mode::Shared => Ok(()),
             Mode::Permits { .. } => {
@@ -223,15 +254,25 @@ impl Guard {
         }
     }
 
+    fn check_single(&self, verb: &str) -> Result<()> {
+        match self.held.len() {
+            1 => Ok(()),
+            count => {
+                let why = format!("a guard of {count} names cannot be {verb}: acquire them singly");
+                Err(Invalid::new("names", why).into())
+            }
+        }
+    }
+
     async fn change_mode(&self, mode: Mode) -> Result<Timed, StoreError> {
         let action = Action::ChangeMode { id: self.holder(), mode };
-        self.held.keeper.contact.apply(self.name(), action).await
+        self.keeper().contact.apply(self.name(), action).await
     }
 
     fn not_changed(&self, reply: &Reply) -> Error {
         match renewal_outcome(reply, self.token()) {
             Some(Err(reason)) => {
-                self.held.keeper.lose(self.state(), reason);
+                self.keeper().lose(self.state(), reason);
                 self.lost_error(reason)
             }
             Some(Ok(_)) | None => unexpected(reply).into(),
@@ -240,7 +281,7 @@ impl Guard {
 
     /// Waits for the store's message, for the loss of the lease, or for the time to ask again.
     async fn until_rung(&self, at_most: Duration) -> Result<()> {
-        let clock = &self.held.keeper.contact.clock;
+        let clock = &self.keeper().contact.clock;
         let rung = std::pin::pin!(self.state().upgraded.notified());
         let timer = clock.sleep_until(clock.now() + at_most);
         match select(self.lost(), select(rung, timer)).await {
@@ -252,7 +293,7 @@ impl Guard {
     /// Lets go now; the first in the queue is granted in the same step. While other guards of the
     /// same lease live, this one merely ends.
     ///
-    /// Cost: one round trip.
+    /// Cost: one round trip; for several names, one each, all at the same time.
     ///
     /// # Errors
     ///
@@ -266,25 +307,31 @@ impl Guard {
         if Arc::strong_count(&self.held) > 1 {
             return self.ensure_held();
         }
-        self.ensure_held()?;
-        let (keeper, state) = (&self.held.keeper, self.state());
-        let action = keeper.release_action(state);
-        keeper.forget(state);
-        match keeper.contact.apply(&state.name, action).await {
-            Ok(timed) => {
-                state.finish();
-                match renewal_outcome(&timed.answer.reply, self.token()) {
-                    Some(Err(reason)) => Err(self.lost_error(reason)),
-                    Some(Ok(_)) | None => Ok(()),
-                }
-            }
-            // Dropping the guard leaves it to the keeper.
-            Err(error) if may_pass(&error) => Ok(()),
-            Err(error) => {
-                state.finish();
-                Err(error.into())
-            }
+        match &*self.held {
+            [held] => held.release().await,
+            several => join_all(several.iter().map(Held::release)).await.into_iter().collect(),
         }
+    }
+
+    /// Runs `work` and releases, for the verbs that do both. Work that still runs when the lease is
+    /// lost is dropped.
+    pub(crate) async fn run<T, E: From<Error>>(
+        self,
+        work: impl AsyncFnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let done = {
+            let work = std::pin::pin!(work(&self));
+            match select(self.lost(), work).await {
+                Either::Left(_) => None,
+                Either::Right((done, _)) => Some(done),
+            }
+        };
+        self.ensure_held()?;
+        // Held, so the work has ended and `done` is there.
+        let Some(done) = done else { return Err(Error::Closed.into()) };
+        // The value counts, whatever becomes of the release.
+        drop(self.release().await);
+        done
     }
 
     /// Stops renewing and gives the lease out as a value, for [`Client::adopt`] in another process.
@@ -296,15 +343,17 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it is lost; [`Error::Invalid`] while another guard of the lease lives.
+    /// [`Error::Lost`] if it is lost; [`Error::Invalid`] while another guard of the lease lives, and
+    /// for a guard of several names.
     pub fn into_lease(self) -> Result<Lease> {
         self.ensure_held()?;
         if Arc::strong_count(&self.held) > 1 {
             let why = "the lease is re-entered: drop the other guards before handing it out";
             return Err(Invalid::new("lease", why).into());
         }
+        self.check_single("handed out")?;
         self.state().finish();
-        self.held.keeper.forget(self.state());
+        self.keeper().forget(self.state());
         let state = self.state();
         Ok(Lease {
             name: state.name.clone(),

@@ -12,6 +12,7 @@ mod guard;
 mod keeper;
 mod lock;
 mod lost;
+mod multi;
 mod rwlock;
 mod semaphore;
 pub mod store;

@@ -1,12 +1,13 @@
 //! A request for one lease: what to take and how.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use leasehold_core::{Error, Invalid, LeaseOptions, LockName, Mode, Renewal, Result};
 
 use crate::engine::Handle;
 use crate::guard::Guard;
+use crate::multi::{self, Meanwhile};
 use crate::wait::{self, Asked, Limit};
 
 /// A request for one lease: what to take and how. No I/O until a verb is called.
@@ -27,15 +28,33 @@ use crate::wait::{self, Asked, Limit};
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
     engine: Handle,
-    name: Result<LockName, Invalid>,
+    names: Result<Names, Invalid>,
     mode: Mode,
     options: LeaseOptions,
+}
+
+/// What a lock is about.
+#[derive(Clone, Debug)]
+enum Names {
+    One(LockName),
+    Several(Arc<[LockName]>, Meanwhile),
 }
 
 impl Lock {
     pub(crate) fn new(engine: Handle, name: Result<LockName, Invalid>, mode: Mode) -> Self {
         let options = engine.defaults.clone();
-        Self { engine, name, mode, options }
+        Self { engine, names: name.map(Names::One), mode, options }
+    }
+
+    /// Several mutexes as one.
+    pub(crate) fn all<N: AsRef<str>>(
+        engine: Handle,
+        names: impl IntoIterator<Item = N>,
+        meanwhile: Meanwhile,
+    ) -> Self {
+        let options = engine.defaults.clone();
+        let names = multi::parse(names).map(|names| Names::Several(names.into(), meanwhile));
+        Self { engine, names, mode: Mode::Exclusive, options }
     }
 
     /// The same request for another mode.
@@ -130,8 +149,7 @@ impl Lock {
     ///
     /// As [`acquire`](Lock::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        let asked = self.asked()?;
-        Ok(wait::acquire(&self.engine, &asked, Limit::Try).await?.map(Guard::new))
+        self.take(Limit::Try).await
     }
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
@@ -151,34 +169,31 @@ impl Lock {
         &self,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<T, E> {
-        let guard = self.acquire().await?;
-        let done = {
-            let work = std::pin::pin!(work(&guard));
-            match select(guard.lost(), work).await {
-                Either::Left(_) => None,
-                Either::Right((done, _)) => Some(done),
-            }
-        };
-        guard.ensure_held()?;
-        // Held, so the work has ended and `done` is there.
-        let Some(done) = done else { return Err(Error::Closed.into()) };
-        // The value counts, whatever becomes of the release.
-        drop(guard.release().await);
-        done
+        self.acquire().await?.run(work).await
     }
 
     async fn wait(&self, limit: Limit) -> Result<Guard> {
-        let asked = self.asked()?;
-        match wait::acquire(&self.engine, &asked, limit).await? {
-            Some(held) => Ok(Guard::new(held)),
-            None => Err(Error::Closed), // unreachable: only a try is told that it is busy
-        }
+        // Only a try is told that it is busy, so there is a guard.
+        self.take(limit).await?.ok_or(Error::Closed)
     }
 
-    fn asked(&self) -> Result<Asked> {
-        let name = self.name.clone()?;
+    async fn take(&self, limit: Limit) -> Result<Option<Guard>> {
+        let names = self.names.as_ref().map_err(Invalid::clone)?;
         self.mode.check()?;
         self.options.check()?;
-        Ok(Asked { name, mode: self.mode, options: self.options.clone() })
+        let (mode, options) = (self.mode, &self.options);
+        let asked = |name: &LockName| Asked { name: name.clone(), mode, options: options.clone() };
+        match names {
+            Names::One(name) => {
+                let held = wait::acquire(&self.engine, &asked(name), limit).await?;
+                Ok(held.map(Guard::new))
+            }
+            Names::Several(names, meanwhile) => {
+                let like = asked(&names[0]); // `parse` gives at least one
+                // Boxed, so that the future of a single name stays small.
+                let held = multi::acquire(&self.engine, names, &like, limit, *meanwhile);
+                Ok(Box::pin(held).await?.and_then(Guard::of_all))
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct Signal {
     /// Nanoseconds since the clock's origin; written only with `state` locked.
     valid_until: AtomicU64,
     /// When `max_hold` ends it.
-    limit: Option<Instant>,
+    limit: OnceLock<Instant>,
     state: Mutex<State>,
 }
 
@@ -30,9 +30,16 @@ struct State {
 }
 
 impl Signal {
-    pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant, limit: Option<Instant>) -> Arc<Self> {
+    pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant) -> Arc<Self> {
         let valid_until = AtomicU64::new(nanos(until));
-        Arc::new(Self { clock, valid_until, limit, state: Mutex::default() })
+        Arc::new(Self { clock, valid_until, limit: OnceLock::new(), state: Mutex::default() })
+    }
+
+    /// Ends the lease at `limit`, for the reason that it was held too long.
+    pub(crate) fn limit_to(&self, limit: Instant) {
+        let _state = self.state();
+        let limit = *self.limit.get_or_init(|| limit);
+        self.valid_until.fetch_min(nanos(limit), Ordering::AcqRel);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -48,6 +55,7 @@ impl Signal {
         if self.check().is_none() {
             let state = self.state();
             if state.ended.is_none() {
+                let until = self.limit.get().map_or(until, |limit| until.min(*limit));
                 self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
             }
         }
@@ -58,7 +66,7 @@ impl Signal {
     pub(crate) fn check(&self) -> Option<LossReason> {
         let now = self.clock.now();
         if now >= self.valid_until() {
-            let too_long = self.limit.is_some_and(|limit| now >= limit);
+            let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
             let reason = if too_long { LossReason::HeldTooLong } else { LossReason::Expired };
             self.end(reason);
         }
@@ -96,15 +104,6 @@ impl Signal {
             }
         }
     }
-
-    pub(crate) fn lost(self: &Arc<Self>) -> Lost {
-        let slot = {
-            let mut state = self.state();
-            state.next_slot += 1;
-            state.next_slot
-        };
-        Lost { signal: Arc::clone(self), slot }
-    }
 }
 
 fn nanos(at: Instant) -> u64 {
@@ -123,7 +122,7 @@ impl std::fmt::Debug for Signal {
 
 /// Completes when the lease ends: lost, or released ([`LossReason::Released`]).
 ///
-/// Every poll compares the clock first. Cloning gives an independent waiter; neither keeps the
+/// With several names, when the first of them ends. Every poll compares the clock first. Cloning gives an independent waiter; neither keeps the
 /// lease alive.
 ///
 /// # Cancel safety
@@ -132,13 +131,26 @@ impl std::fmt::Debug for Signal {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
+    /// One for each name of the guard, of which any may end.
+    watched: Vec<Watched>,
+}
+
+/// A signal and the slot for whoever waits for it.
+#[derive(Debug)]
+struct Watched {
     signal: Arc<Signal>,
     slot: u64,
 }
 
+impl Lost {
+    pub(crate) fn new<'a>(signals: impl IntoIterator<Item = &'a Arc<Signal>>) -> Self {
+        Self { watched: signals.into_iter().map(Watched::new).collect() }
+    }
+}
+
 impl Clone for Lost {
     fn clone(&self) -> Self {
-        self.signal.lost()
+        Self::new(self.watched.iter().map(|watched| &watched.signal))
     }
 }
 
@@ -146,22 +158,34 @@ impl Future for Lost {
     type Output = LossReason;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LossReason> {
-        if let Some(reason) = self.signal.check() {
-            return Poll::Ready(reason);
-        }
-        let mut state = self.signal.state();
-        if let Some(reason) = state.ended {
-            return Poll::Ready(reason);
-        }
-        match state.wakers.iter_mut().find(|(slot, _)| *slot == self.slot) {
-            Some((_, waker)) => waker.clone_from(context.waker()),
-            None => state.wakers.push((self.slot, context.waker().clone())),
-        }
-        Poll::Pending
+        let ended = self.watched.iter().find_map(|watched| watched.poll(context.waker()));
+        ended.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-impl Drop for Lost {
+impl Watched {
+    fn new(signal: &Arc<Signal>) -> Self {
+        let mut state = signal.state();
+        state.next_slot += 1;
+        Self { signal: Arc::clone(signal), slot: state.next_slot }
+    }
+
+    fn poll(&self, waker: &Waker) -> Option<LossReason> {
+        if let Some(reason) = self.signal.check() {
+            return Some(reason);
+        }
+        let mut state = self.signal.state();
+        if state.ended.is_none() {
+            match state.wakers.iter_mut().find(|(slot, _)| *slot == self.slot) {
+                Some((_, old)) => old.clone_from(waker),
+                None => state.wakers.push((self.slot, waker.clone())),
+            }
+        }
+        state.ended
+    }
+}
+
+impl Drop for Watched {
     fn drop(&mut self) {
         self.signal.state().wakers.retain(|(slot, _)| *slot != self.slot);
     }
@@ -175,7 +199,7 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(10);
 
     fn held(clock: &FakeClock) -> Arc<Signal> {
-        Signal::new(Arc::new(clock.clone()), clock.now() + LEASE, None)
+        Signal::new(Arc::new(clock.clone()), clock.now() + LEASE)
     }
 
     fn poll(lost: &mut Lost) -> Poll<LossReason> {
@@ -186,7 +210,7 @@ mod tests {
     fn the_first_question_after_a_long_stop_is_answered_lost() {
         let clock = FakeClock::new();
         let signal = held(&clock);
-        let mut lost = signal.lost();
+        let mut lost = Lost::new([&signal]);
         assert!(poll(&mut lost).is_pending());
         clock.advance(LEASE);
         assert_eq!(poll(&mut lost), Poll::Ready(LossReason::Expired));

@@ -63,6 +63,13 @@ pub(crate) async fn acquire(engine: &Engine, asked: &Asked, limit: Limit) -> Res
     call.run().await
 }
 
+/// Whether so much is left of a lease that it counts.
+pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
+    let signal = &held.state.signal;
+    let left = signal.valid_until().saturating_since(held.keeper.contact.now());
+    signal.check().is_none() && left > options.least_validity()
+}
+
 /// One acquire call under way.
 struct Call<'a> {
     engine: &'a Engine,
@@ -224,8 +231,7 @@ impl Call<'_> {
     }
 
     fn accept(&self, held: Held) -> Result<Outcome> {
-        let left = held.state.signal.valid_until().saturating_since(self.keeper.contact.now());
-        if left > self.asked.options.least_validity() {
+        if is_enough(&held, &self.asked.options) {
             return Ok(Outcome::Held(held));
         }
         // Given back by dropping it.

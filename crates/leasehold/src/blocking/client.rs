@@ -58,6 +58,16 @@ impl Client {
         Semaphore::new(self.inner.semaphore(name, capacity), self.driver.clone())
     }
 
+    /// As [`crate::Client::all`].
+    pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
+        Lock::new(self.inner.all(names), self.driver.clone())
+    }
+
+    /// As [`crate::Client::all_at_once`].
+    pub fn all_at_once<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
+        Lock::new(self.inner.all_at_once(names), self.driver.clone())
+    }
+
     /// As [`crate::Client::admin`].
     pub fn admin(&self) -> Admin {
         Admin { inner: self.inner.admin(), driver: self.driver.clone() }

@@ -29,6 +29,11 @@ impl Guard {
         self.inner.token()
     }
 
+    /// As [`crate::Guard::tokens`].
+    pub fn tokens(&self) -> impl ExactSizeIterator<Item = (&LockName, FencingToken)> {
+        self.inner.tokens()
+    }
+
     /// As [`crate::Guard::holder`].
     pub fn holder(&self) -> HolderId {
         self.inner.holder()

@@ -2,13 +2,17 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use leasehold_core::{Action, FencingToken, HolderId, Instant, LeaseOptions, LockName, Mode};
+use leasehold_core::{
+    Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
+    Reply, Result,
+};
 use tokio::sync::Notify;
 
-use super::Keeper;
+use super::{Keeper, may_pass, renewal_outcome, unexpected};
+use crate::contact::Timed;
 use crate::lost::Signal;
 
 /// What guards and keeper share of one lease.
@@ -19,6 +23,9 @@ pub(crate) struct LeaseState {
     pub(crate) options: LeaseOptions,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
+    /// When it came into the hands of the caller: what it is held for counts from then on. One that
+    /// never gets there (given back, cancelled, one of several names) keeps nothing taken.
+    delivered_at: OnceLock<Instant>,
     /// Rung when the store says that this reader has become the writer.
     pub(crate) upgraded: Notify,
     /// Some copy of the acquire was never answered and may still arrive.
@@ -53,6 +60,7 @@ impl LeaseState {
             options: granted.options,
             granted_at: now,
             signal,
+            delivered_at: OnceLock::new(),
             upgraded: Notify::new(),
             unanswered: granted.unanswered,
             finished: AtomicBool::new(false),
@@ -75,14 +83,26 @@ impl LeaseState {
         self.token.store(token.get(), Ordering::Release);
     }
 
+    pub(crate) fn lost(&self, reason: LossReason) -> Error {
+        Error::Lost { name: self.name.clone(), token: self.token(), reason }
+    }
+
     /// Takes on the duty to release; true for the first who does.
     pub(crate) fn finish(&self) -> bool {
         !self.finished.swap(true, Ordering::AcqRel)
     }
 
+    pub(super) fn deliver(&self, now: Instant) {
+        self.delivered_at.get_or_init(|| now);
+    }
+
     pub(super) fn release_action(&self, now: Instant) -> Action {
-        let held = now.saturating_since(self.granted_at);
-        let keep = self.options.min_hold.unwrap_or(Duration::ZERO).saturating_sub(held);
+        let keep = match (self.delivered_at.get(), self.options.min_hold) {
+            (Some(delivered), Some(least)) => {
+                least.saturating_sub(now.saturating_since(*delivered))
+            }
+            (Some(_), None) | (None, _) => Duration::ZERO,
+        };
         Action::Release { id: self.id, keep, unanswered: self.unanswered }
     }
 }
@@ -92,6 +112,57 @@ impl LeaseState {
 pub(crate) struct Held {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) state: Arc<LeaseState>,
+}
+
+impl Held {
+    /// The caller has it from now on.
+    pub(crate) fn deliver(&self) {
+        self.keeper.deliver(&self.state);
+    }
+
+    pub(crate) fn ensure_held(&self) -> Result<()> {
+        self.state.signal.check().map_or(Ok(()), |reason| Err(self.state.lost(reason)))
+    }
+
+    /// Takes note of the answer to a renewal.
+    pub(crate) fn renewed(&self, timed: &Timed, reply: &Reply) -> Result<()> {
+        let (keeper, state) = (&self.keeper, &self.state);
+        match renewal_outcome(reply, state.token()) {
+            Some(Ok(grant)) => {
+                let until = keeper.contact.valid_until(timed, grant, state.options.ttl);
+                keeper.extend(state, until);
+                Ok(())
+            }
+            Some(Err(reason)) => {
+                keeper.lose(state, reason);
+                Err(state.lost(reason))
+            }
+            None => Err(unexpected(reply).into()),
+        }
+    }
+
+    /// Lets go now. Without an answer it is left to the keeper, which is as good.
+    pub(crate) async fn release(&self) -> Result<()> {
+        let (keeper, state) = (&self.keeper, &self.state);
+        self.ensure_held()?;
+        let action = keeper.release_action(state);
+        keeper.forget(state);
+        match keeper.contact.apply(&state.name, action).await {
+            Ok(timed) => {
+                state.finish();
+                match renewal_outcome(&timed.answer.reply, state.token()) {
+                    Some(Err(reason)) => Err(state.lost(reason)),
+                    Some(Ok(_)) | None => Ok(()),
+                }
+            }
+            // Dropping it leaves it to the keeper.
+            Err(error) if may_pass(&error) => Ok(()),
+            Err(error) => {
+                state.finish();
+                Err(error.into())
+            }
+        }
+    }
 }
 
 impl Drop for Held {

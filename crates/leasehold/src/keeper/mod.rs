@@ -184,7 +184,6 @@ impl Keeper {
     /// Takes a lease into keeping.
     pub(crate) fn hold(self: &Arc<Self>, granted: Granted) -> Held {
         let now = self.contact.now();
-        let limit = granted.options.max_hold.map(|limit| now + limit);
         let confirmed = granted.confirmed;
         let (token, waited) = (granted.token, now.saturating_since(granted.asked_at));
         let clock = Arc::clone(&self.contact.clock);
@@ -192,11 +191,11 @@ impl Keeper {
         let state = {
             let mut table = self.table();
             let seed = table.seed();
-            let mut renewing = Renewing::new(ttl, renewal, granted.valid_until, limit, now, seed);
+            let mut renewing = Renewing::new(ttl, renewal, granted.valid_until, now, seed);
             if !confirmed {
                 renewing.hasten(now + CONFIRM_AFTER);
             }
-            let signal = Signal::new(clock, renewing.valid_until(), limit);
+            let signal = Signal::new(clock, renewing.valid_until());
             let state = Arc::new(LeaseState::new(granted, signal, now));
             let due = table.add_lease(Arc::clone(&state), renewing);
             // Revocations arrive there.
@@ -206,6 +205,18 @@ impl Keeper {
         };
         self.observe(&Event::Granted { name: &state.name, token, waited });
         Held { keeper: Arc::clone(self), state }
+    }
+
+    /// The caller has a lease from now on, so what it may hold at most counts from here.
+    pub(crate) fn deliver(&self, state: &LeaseState) {
+        let now = self.contact.now();
+        state.deliver(now);
+        let Some(limit) = state.options.max_hold.map(|limit| now + limit) else { return };
+        state.signal.limit_to(limit);
+        let mut table = self.table();
+        if table.renewed(state.id, |renewing| renewing.limit_to(limit)).is_some() {
+            self.wake_by(&mut table, limit);
+        }
     }
 
     /// Takes a lease out of keeping and tells of its end. The store still has to be told.

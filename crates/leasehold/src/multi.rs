@@ -1,0 +1,197 @@
+//! Several names at once, without ever waiting for each other in a circle.
+//!
+//! Names are taken in their sorted order: whoever waits for one holds only names before it, so two
+//! callers cannot each hold what the other waits for. All are asked for at the same time first,
+//! which is one round trip when they are free; that is sound because a request that does not queue
+//! waits for nobody.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::{Error, Instant, Invalid, LockName, Result};
+
+use crate::engine::Engine;
+use crate::keeper::{Held, may_pass};
+use crate::wait::{self, Asked, Limit};
+
+/// Most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that one
+/// name for the whole would do.
+pub(crate) const MAX_NAMES: usize = 64;
+
+/// First and longest pause of a caller that holds nothing while it waits, after somebody else took
+/// one of its names: two such callers that move in step would else go on for ever.
+const COLLISION_BACKOFF: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_millis(100));
+
+/// What is held while one of the names is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meanwhile {
+    /// The names before it.
+    KeepEarlier,
+    /// None.
+    KeepNone,
+}
+
+/// Checks names, and leaves out those that come again.
+pub(crate) fn parse<N: AsRef<str>>(
+    names: impl IntoIterator<Item = N>,
+) -> Result<Vec<LockName>, Invalid> {
+    let mut parsed = Vec::new();
+    for name in names {
+        let name = LockName::new(name)?;
+        if !parsed.contains(&name) {
+            parsed.push(name);
+        }
+        if parsed.len() > MAX_NAMES {
+            let why = format!("more than {MAX_NAMES} names at once: use one name for the whole");
+            return Err(Invalid::new("names", why));
+        }
+    }
+    if parsed.is_empty() {
+        return Err(Invalid::new("names", "no name was given: give at least one"));
+    }
+    Ok(parsed)
+}
+
+/// Gives a lease for each name, in the order of `names`; `None` when they are busy and `limit`
+/// says not to wait.
+pub(crate) async fn acquire(
+    engine: &Engine,
+    names: &[LockName],
+    like: &Asked,
+    limit: Limit,
+    meanwhile: Meanwhile,
+) -> Result<Option<Vec<Held>>> {
+    let mut sorted = names.to_vec();
+    sorted.sort();
+    let clock = &engine.keeper.contact;
+    let mut gathering = Gathering {
+        engine,
+        asked: sorted.into_iter().map(|name| Asked { name, ..like.clone() }).collect(),
+        held: names.iter().map(|_| None).collect(),
+        limit,
+        started: clock.now(),
+        meanwhile,
+    };
+    let Some(mut held) = gathering.run().await? else { return Ok(None) };
+    held.sort_by_key(|held| names.iter().position(|name| *name == held.state.name));
+    Ok(Some(held))
+}
+
+/// Names on their way to be held together. Dropping it at any point lets go of all.
+struct Gathering<'a> {
+    engine: &'a Engine,
+    /// In sorted order.
+    asked: Vec<Asked>,
+    /// The lease of each, as far as there is one.
+    held: Vec<Option<Held>>,
+    limit: Limit,
+    started: Instant,
+    meanwhile: Meanwhile,
+}
+
+impl Gathering<'_> {
+    async fn run(&mut self) -> Result<Option<Vec<Held>>> {
+        let (first, longest) = COLLISION_BACKOFF;
+        let mut backoff = Backoff::new(first, longest);
+        let mut jitter = Jitter::new(self.engine.next_attempt().1);
+        let mut collided = false;
+        loop {
+            self.ask_for_missing().await?;
+            self.drop_lost();
+            let Some(busy) = self.held.iter().position(Option::is_none) else {
+                return Ok(Some(self.held.iter_mut().filter_map(Option::take).collect()));
+            };
+            self.let_go_for(busy).await;
+            if self.limit == Limit::Try {
+                return Ok(None);
+            }
+            if collided && self.meanwhile == Meanwhile::KeepNone {
+                let contact = &self.engine.keeper.contact;
+                contact.clock.sleep_until(contact.now() + backoff.next_delay(&mut jitter)).await;
+            }
+            collided = true;
+            self.held[busy] = self.wait_for(busy).await?;
+        }
+    }
+
+    /// Asks for all that is not held, at the same time and without joining a queue.
+    async fn ask_for_missing(&mut self) -> Result<()> {
+        let (engine, rides_out) = (self.engine, self.limit != Limit::Try);
+        let missing = self.held.iter_mut().zip(&self.asked).filter(|(held, _)| held.is_none());
+        let requests = missing.map(|(held, asked)| async move {
+            match wait::acquire(engine, asked, Limit::Try).await {
+                Ok(granted) => *held = granted,
+                // The wait that follows rides out outages, as far as its limit allows.
+                Err(error) if rides_out && passes(&error) => {}
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        });
+        join_all(requests).await.into_iter().collect()
+    }
+
+    /// What was taken early may be lost by now: its renewals failed, or nothing renews it.
+    fn drop_lost(&mut self) {
+        for (held, asked) in self.held.iter_mut().zip(&self.asked) {
+            held.take_if(|held| !wait::is_enough(held, &asked.options));
+        }
+    }
+
+    /// Lets go of what must not be held while `busy` is waited for, or given up for.
+    async fn let_go_for(&mut self, busy: usize) {
+        let from = match (self.limit, self.meanwhile) {
+            (Limit::Forever | Limit::Within(_), Meanwhile::KeepEarlier) => busy,
+            (Limit::Try, _) | (_, Meanwhile::KeepNone) => 0,
+        };
+        let given_back: Vec<Held> = self.held.drain(from..).flatten().collect();
+        self.held.resize_with(self.asked.len(), || None);
+        // A name whose release is still under way would look busy to our own next request. What
+        // cannot be released now is left to the keeper.
+        join_all(given_back.iter().map(Held::release)).await;
+    }
+
+    async fn wait_for(&self, busy: usize) -> Result<Option<Held>> {
+        let since_start = || self.engine.keeper.contact.now().saturating_since(self.started);
+        let limit = match self.limit {
+            Limit::Within(span) => Limit::Within(span.saturating_sub(since_start())),
+            Limit::Forever | Limit::Try => self.limit,
+        };
+        match wait::acquire(self.engine, &self.asked[busy], limit).await {
+            Err(Error::Timeout { name, holder, .. }) => {
+                Err(Error::Timeout { name, holder, waited: since_start() })
+            }
+            other => other,
+        }
+    }
+}
+
+/// Whether a wait may go on after this: nothing was refused, the store was just not reached.
+fn passes(error: &Error) -> bool {
+    match error {
+        Error::Indeterminate { .. } => true,
+        Error::Store(error) => may_pass(error),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_once_and_in_the_order_given() {
+        let names = parse(["b", "a", "b"]).unwrap();
+        let names: Vec<_> = names.iter().map(LockName::as_str).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
+
+    #[test]
+    fn no_names_too_many_and_wrong_ones_are_refused() {
+        assert_eq!(parse([""; 0]).unwrap_err().what, "names");
+        assert_eq!(parse((0..65).map(|n| n.to_string())).unwrap_err().what, "names");
+        assert!(parse((0..1000).map(|n| (n % 64).to_string())).is_ok());
+        assert_eq!(parse(["a", ""]).unwrap_err().what, "name");
+    }
+}
