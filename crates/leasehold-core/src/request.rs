@@ -60,6 +60,13 @@ pub enum Action {
         /// What it becomes: `Exclusive` or `Shared`.
         mode: Mode,
     },
+    /// A holder changes what it says of itself.
+    Describe {
+        /// Which hold.
+        id: HolderId,
+        /// What it says from now on.
+        facts: Facts,
+    },
     /// Says who holds and who waits; changes nothing.
     Inspect {
         /// At most so many holders, and so many waiters.

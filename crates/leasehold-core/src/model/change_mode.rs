@@ -54,8 +54,8 @@ impl Step<'_> {
         Reply::Granted(self.unchanged(index))
     }
 
-    /// The hold as it is: a change of mode moves no deadline.
-    fn unchanged(&self, index: usize) -> Grant {
+    /// The hold as it is: a change of mode or of facts moves no deadline.
+    pub(super) fn unchanged(&self, index: usize) -> Grant {
         let hold = &self.record.holds[index];
         Grant {
             token: FencingToken::at_us(hold.token_us),

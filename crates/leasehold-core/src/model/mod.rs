@@ -8,6 +8,7 @@
 mod acquire;
 mod cancel;
 mod change_mode;
+mod describe;
 mod inspect;
 mod poll;
 mod promote;
@@ -107,6 +108,7 @@ pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Act
         Action::Acquire(request) => step.acquire(request),
         Action::Cancel { id, unanswered } => step.cancel(*id, *unanswered),
         Action::ChangeMode { id, mode } => step.change_mode(*id, *mode),
+        Action::Describe { id, facts } => step.describe(*id, facts),
         Action::Inspect { limit } => step.inspect(*limit),
         Action::Poll { id, ttl } => step.poll(*id, *ttl),
         Action::Release { id, keep, unanswered } => step.release(*id, *keep, *unanswered),

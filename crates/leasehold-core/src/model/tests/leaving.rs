@@ -146,6 +146,33 @@ fn a_revoked_holder_is_told_and_refused_and_keeps_the_lock_until_it_lets_go() {
 }
 
 #[test]
+fn a_holder_changes_what_it_says_of_itself_and_nothing_else() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    let before = bench.hold(id(1, 1)).cloned().unwrap();
+    bench.pass(seconds(1));
+    let facts = Facts { label: Some("now at 7".to_owned()), ..Facts::default() };
+    let told = granted(bench.act(&Action::Describe { id: id(1, 1), facts: facts.clone() }));
+    assert_eq!(told.deadline_us, before.deadline_us);
+    assert!(told.contended);
+    assert_eq!(bench.hold(id(1, 1)), Some(&Hold { facts, ..before }));
+}
+
+#[test]
+fn nobody_but_the_holder_describes_a_hold() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Exclusive);
+    let describe = |id| Action::Describe { id, facts: Facts { pid: 9, ..Facts::default() } };
+    let Reply::NotHeld { .. } = bench.act(&describe(id(2, 1))) else { panic!("it only waits") };
+    let token = FencingToken::at_us(bench.record.last_token_us);
+    bench.revoke(id(1, 1), token, false);
+    assert_eq!(bench.act(&describe(id(1, 1))), Reply::Revoked(true));
+    bench.pass(TTL);
+    let Reply::NotHeld { .. } = bench.act(&describe(id(1, 1))) else { panic!("it has ended") };
+    assert!(bench.record.holds.iter().all(|hold| hold.facts.pid != 9));
+}
+
+#[test]
 fn a_revoked_holder_that_hears_nothing_is_ended_by_its_deadline() {
     let mut bench = Bench::held();
     let token = FencingToken::at_us(bench.record.last_token_us);

@@ -78,6 +78,8 @@ pub enum Script {
     Cancel,
     /// A reader becomes the writer, or a writer a reader.
     ChangeMode,
+    /// A holder changes what it says of itself.
+    Describe,
     /// Who holds and who waits.
     Inspect,
     /// Confirms a grant, or keeps a place.
@@ -105,10 +107,11 @@ static ASSEMBLED: LazyLock<[Assembled; Script::ALL.len()]> = LazyLock::new(|| {
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Acquire,
         Self::Cancel,
         Self::ChangeMode,
+        Self::Describe,
         Self::Inspect,
         Self::Poll,
         Self::Release,
@@ -147,6 +150,7 @@ impl Script {
             Self::Acquire => include_str!("lua/acquire.lua"),
             Self::Cancel => include_str!("lua/cancel.lua"),
             Self::ChangeMode => include_str!("lua/change_mode.lua"),
+            Self::Describe => include_str!("lua/describe.lua"),
             Self::Inspect => include_str!("lua/inspect.lua"),
             Self::Poll => include_str!("lua/poll.lua"),
             Self::Release => include_str!("lua/release.lua"),
@@ -220,7 +224,7 @@ mod tests {
         for script in Script::ALL {
             let flags = script.source().lines().next().unwrap();
             match script {
-                Script::Acquire => assert_eq!(flags, "#!lua"),
+                Script::Acquire | Script::Describe => assert_eq!(flags, "#!lua"),
                 Script::Inspect => assert_eq!(flags, "#!lua flags=no-writes"),
                 Script::Cancel
                 | Script::ChangeMode
