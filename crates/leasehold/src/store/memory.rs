@@ -11,7 +11,7 @@ use leasehold_core::{
 };
 use tokio::sync::mpsc;
 
-use super::{Capabilities, Inbox, Store};
+use super::{Capabilities, Inbox, News, Store};
 use crate::clock::SystemClock;
 
 /// A store without a server, for the locks of one process and for tests with a fake clock.
@@ -27,6 +27,7 @@ pub struct Memory {
 struct Shared {
     records: BTreeMap<LockName, Record>,
     inboxes: HashMap<ClientId, mpsc::UnboundedSender<Message>>,
+    listeners: HashMap<LockName, Vec<mpsc::UnboundedSender<String>>>,
     /// When to look for records nobody uses any more.
     next_collection_us: u64,
 }
@@ -118,6 +119,14 @@ impl Shared {
         }
     }
 
+    fn tell(&mut self, name: &LockName, news: &str) {
+        let Some(listeners) = self.listeners.get_mut(name) else { return };
+        listeners.retain(|listener| listener.send(news.to_owned()).is_ok());
+        if listeners.is_empty() {
+            self.listeners.remove(name);
+        }
+    }
+
     fn names(&self, prefix: &str, limit: u32, idle: bool) -> Vec<LockName> {
         let matching = self.records.iter().filter(|(name, record)| {
             name.as_str().starts_with(prefix) && (idle || !record.is_idle())
@@ -156,6 +165,17 @@ impl Store for Memory {
         self.shared().inboxes.insert(client, sender);
         Box::pin(async move { Ok(Box::new(MemoryInbox(receiver)) as Box<dyn Inbox>) })
     }
+
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.shared().tell(name, news);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.shared().listeners.entry(name.clone()).or_default().push(sender);
+        Box::pin(async move { Ok(Some(Box::new(MemoryNews(receiver)) as Box<dyn News>)) })
+    }
 }
 
 struct MemoryInbox(mpsc::UnboundedReceiver<Message>);
@@ -167,6 +187,19 @@ impl Inbox for MemoryInbox {
                 Some(message) => message,
                 // Another inbox was opened for the same client: this one is silent from now on.
                 None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+struct MemoryNews(mpsc::UnboundedReceiver<String>);
+
+impl News for MemoryNews {
+    fn next(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async {
+            match self.0.recv().await {
+                Some(news) => Some(news),
+                None => std::future::pending().await, // unreachable: the store keeps the other end
             }
         })
     }

@@ -23,7 +23,9 @@ pub use self::file::File;
 pub use self::memory::Memory;
 #[cfg(feature = "redis")]
 pub use self::redis::Redis;
-use leasehold_core::{Answer, BoxFuture, ClientId, Invalid, Message, Operation, StoreError};
+use leasehold_core::{
+    Answer, BoxFuture, ClientId, Invalid, LockName, Message, Operation, StoreError,
+};
 
 /// What a store can do. What it cannot is refused with a typed error, never imitated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +68,28 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot be reached or does not allow it.
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
 
+    /// Tells all who listen to the news of `name`. A hint like every message: it may be lost, and
+    /// whoever listens finds out by asking as well.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached or does not allow it.
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (name, news);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Listens to the news of a name, in the order in which they are told; `None` where the store
+    /// carries none. Once this has returned, none is missed without saying so.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached.
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        let _ = name;
+        Box::pin(async { Ok(None) })
+    }
+
     /// A descriptor that keeps a client alive in the eyes of the store for as long as some copy of
     /// it is open, in whatever process; `None` where the store does not watch processes, and
     /// before the first acquire or inbox of that client.
@@ -94,6 +118,17 @@ pub trait Inbox: Send {
     fn next(&mut self) -> BoxFuture<'_, Message>;
 }
 
+/// Where the news of one name arrive.
+pub trait News: Send {
+    /// The next news, or `None` if some may have been lost. Waits, and mends its connection by
+    /// itself meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    fn next(&mut self) -> BoxFuture<'_, Option<String>>;
+}
+
 impl<S: Store + ?Sized> Store for Box<S> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
@@ -105,6 +140,14 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         (**self).inbox(client)
+    }
+
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        (**self).tell(name, news)
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        (**self).news(name)
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {

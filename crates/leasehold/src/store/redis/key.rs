@@ -37,6 +37,12 @@ pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {
     format!("{}{client}", inbox_prefix(prefix)).into_bytes()
 }
 
+/// The channel of the news of a name. It is among the inboxes, so that the rights to those suffice;
+/// no client has a `@` in its name.
+pub fn news(prefix: &str, name: &LockName) -> Vec<u8> {
+    format!("{}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
+}
+
 /// What the channels of all clients begin with.
 pub fn inbox_prefix(prefix: &str) -> String {
     format!("{prefix}inbox:")

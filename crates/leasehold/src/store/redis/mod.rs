@@ -22,14 +22,14 @@ pub mod wire;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold_core::{Answer, BoxFuture, ClientId, Operation, StoreError};
+use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Operation, StoreError};
 use redis::{ServerErrorKind, Value};
 
 use self::connection::{Link, Links};
 use self::dial::Dialer;
 use self::url::Settings;
 use self::wire::{Call, Layout};
-use super::{Capabilities, Inbox, Store};
+use super::{Capabilities, Inbox, News, Store};
 
 /// How often a script is loaded for one call: 3 times, for a server whose scripts somebody flushes
 /// in between.
@@ -168,6 +168,21 @@ impl Store for Redis {
         let channel = key::inbox(&self.layout.prefix, client);
         let opening = wake::open(Arc::clone(&self.dialer), Arc::clone(&self.notes), channel);
         Box::pin(async { Ok(Box::new(opening.await?) as Box<dyn Inbox>) })
+    }
+
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(key::news(&self.layout.prefix, name)).arg(news);
+        Box::pin(async move { self.links.current().await?.ask(&publish).await.map(drop) })
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        let channel = key::news(&self.layout.prefix, name);
+        let opening = wake::open(Arc::clone(&self.dialer), Arc::clone(&self.notes), channel);
+        Box::pin(async {
+            let channel = opening.await?;
+            Ok((!channel.is_silent()).then(|| Box::new(channel) as Box<dyn News>))
+        })
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! The inbox of a client: a connection of its own that is subscribed to the client's channel.
+//! Inboxes of clients and news of names: each is a connection of its own that is subscribed to the
+//! channel of the one or the other.
 //!
 //! It is kept apart from the connections that carry requests: a subscribed connection counts as
 //! one for messages, and such are ended by the server when they read too slowly, by a failover, and
@@ -17,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::Link;
 use super::dial::Dialer;
 use super::{Notes, reply};
-use crate::store::Inbox;
+use crate::store::{Inbox, News};
 
 /// How often a quiet subscription is asked whether it still lives: 5 s. Waiters ask the store
 /// themselves once a second, so this only bounds how long they depend on that.
@@ -29,21 +30,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Subscribes; once this has returned, the server knows of it.
 ///
-/// A user without the right to subscribe gets an inbox that stays silent, and a note: waiters then
-/// find out by asking.
+/// A user without the right to subscribe gets one that stays silent, and a note: waiters then find
+/// out by asking.
 pub(super) async fn open(
     dialer: Arc<Dialer>,
     notes: Arc<Notes>,
     channel: Vec<u8>,
-) -> Result<RedisInbox, StoreError> {
+) -> Result<Channel, StoreError> {
     let jitter = Jitter::new(seed(&channel));
     let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let state = State::from(Line::open(Arc::clone(&dialer), channel.clone()).await, &notes)?;
-    Ok(RedisInbox { dialer, notes, channel, jitter, backoff, state })
+    Ok(Channel { dialer, notes, channel, jitter, backoff, state })
 }
 
-/// Where a client's messages arrive.
-pub(super) struct RedisInbox {
+/// Where messages arrive.
+pub(super) struct Channel {
     dialer: Arc<Dialer>,
     notes: Arc<Notes>,
     channel: Vec<u8>,
@@ -77,7 +78,12 @@ impl State {
     }
 }
 
-impl RedisInbox {
+impl Channel {
+    /// Whether nothing will ever arrive.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self.state, State::Silent)
+    }
+
     fn mend(&mut self) -> State {
         let (dialer, channel) = (Arc::clone(&self.dialer), self.channel.clone());
         let pause = self.backoff.next_delay(&mut self.jitter);
@@ -87,11 +93,12 @@ impl RedisInbox {
         }))
     }
 
-    async fn receive(&mut self) -> Message {
+    /// The next payload, or `None` if some may have been lost.
+    async fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             match &mut self.state {
                 State::Listening(line) => match line.next().await {
-                    Some(message) => return message,
+                    Some(payload) => return Some(payload),
                     None => self.state = self.mend(),
                 },
                 State::Mending(mending) => {
@@ -101,7 +108,7 @@ impl RedisInbox {
                         Ok(state) => {
                             self.state = state;
                             self.backoff.reset();
-                            return Message::Gap;
+                            return None;
                         }
                         Err(_) => self.state = self.mend(),
                     }
@@ -112,9 +119,23 @@ impl RedisInbox {
     }
 }
 
-impl Inbox for RedisInbox {
+impl Inbox for Channel {
     fn next(&mut self) -> BoxFuture<'_, Message> {
-        Box::pin(self.receive())
+        Box::pin(async {
+            loop {
+                let Some(payload) = self.receive().await else { return Message::Gap };
+                // Anything else was sent by somebody who has no business on this channel.
+                if let Some(message) = reply::message(&payload) {
+                    return message;
+                }
+            }
+        })
+    }
+}
+
+impl News for Channel {
+    fn next(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { self.receive().await.and_then(|payload| String::from_utf8(payload).ok()) })
     }
 }
 
@@ -136,8 +157,8 @@ impl Line {
         Ok(Self { link, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
     }
 
-    /// The next message, or `None` once the connection is lost.
-    async fn next(&mut self) -> Option<Message> {
+    /// The next payload, or `None` once the connection is lost.
+    async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(ping) = &mut self.ping {
                 let answer = ping.await;
@@ -150,28 +171,20 @@ impl Line {
                 self.ping = Some(Box::pin(async move { link.ask(&redis::cmd("PING")).await }));
                 continue;
             };
-            let PushInfo { kind, data } = push?;
+            let PushInfo { kind, mut data } = push?;
             self.ping_at = Instant::now() + PING_EVERY;
             match kind {
                 PushKind::Disconnection => return None,
+                // Channel, payload.
                 PushKind::Message => {
-                    if let Some(message) = read(&data) {
-                        return Some(message);
+                    if let Some(Value::BulkString(payload)) = data.pop() {
+                        return Some(payload);
                     }
                 }
                 // The confirmation of the subscription, and what later servers may add.
                 _ => {}
             }
         }
-    }
-}
-
-/// The message in the payload of a push: channel, payload. Anything else was sent by somebody who
-/// has no business on this channel.
-fn read(data: &[Value]) -> Option<Message> {
-    match data {
-        [_channel, Value::BulkString(payload)] => reply::message(payload),
-        _ => None,
     }
 }
 
