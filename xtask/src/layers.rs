@@ -39,7 +39,7 @@ const LAYERS: [Layers; 2] = [
             &["admin", "guard", "wait"],
             &["multi"],
             &["lock"],
-            &["rwlock", "semaphore"],
+            &["election", "rwlock", "semaphore"],
             &["client"],
             &["blocking"],
         ],

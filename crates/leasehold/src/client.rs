@@ -11,6 +11,7 @@ use leasehold_core::{
 use crate::admin::Admin;
 use crate::clock::SystemClock;
 use crate::contact::Contact;
+use crate::election::Election;
 use crate::engine::{Engine, Handle};
 use crate::event::{Event, Observer, Silent};
 use crate::guard::Guard;
@@ -111,6 +112,39 @@ impl Client {
     /// a limit with [`acquire_within`](Lock::acquire_within).
     pub fn all_at_once<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
         Lock::all(self.engine.clone(), names, Meanwhile::KeepNone)
+    }
+
+    /// One leader among many candidates: the instance that runs the scheduler, the writer of a
+    /// partition. The leader says something (where it is reached), others ask or watch who leads.
+    ///
+    /// Not for a job that merely must not run twice (take [`mutex`](Client::mutex)), nor a promise
+    /// that no two ever act as leaders: a leader that was paused acts until it looks at
+    /// [`Leadership::lost`], so carry its token to what it writes. An election is a mutex of that
+    /// name; a holder of the mutex leads with its label as the value.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let client = leasehold::Client::memory();
+    /// let election = client.election("scheduler");
+    /// let leadership = election.campaign("10.0.0.5:8080").await?; // waits until it leads
+    /// assert_eq!(election.leader().await?.unwrap().value, "10.0.0.5:8080");
+    /// leadership.proclaim("10.0.0.5:9090").await?;
+    /// leadership.resign().await?;
+    ///
+    /// let mut observation = election.observe().await?;
+    /// match observation.next().await? {
+    ///     Some(leader) => println!("{} leads with token {}", leader.value, leader.token),
+    ///     None => println!("nobody leads"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Leadership::lost`]: crate::Leadership::lost
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        let parsed = LockName::new(&name);
+        Election::new(self.engine.clone(), parsed, self.mutex(name))
     }
 
     /// What an operator looks at and does.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Error, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode, Operation,
-    RenewLease, Reply, Result, StoreError,
+    Action, Error, Facts, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode,
+    Operation, RenewLease, Reply, Result, StoreError,
 };
 
 use crate::contact::Timed;
@@ -239,6 +239,17 @@ impl Guard {
                 Ok(())
             }
             ref reply => Err(self.not_changed(reply)),
+        }
+    }
+
+    /// Changes what the store tells others of this holder.
+    pub(crate) async fn describe(&self, facts: Facts) -> Result<()> {
+        self.ensure_held()?;
+        let action = Action::Describe { id: self.holder(), facts };
+        let timed = self.keeper().contact.apply(self.name(), action).await?;
+        match &timed.answer.reply {
+            Reply::Granted(_) => Ok(()),
+            reply => Err(self.not_changed(reply)),
         }
     }
 

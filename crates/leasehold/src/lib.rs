@@ -6,6 +6,7 @@ pub mod blocking;
 mod client;
 mod clock;
 mod contact;
+mod election;
 mod engine;
 mod event;
 mod guard;
@@ -21,6 +22,7 @@ mod wait;
 pub use self::admin::Admin;
 pub use self::client::{Client, ClientBuilder};
 pub use self::clock::SystemClock;
+pub use self::election::{Election, Leader, Leadership, Observation};
 #[cfg(feature = "tracing")]
 pub use self::event::Tracing;
 pub use self::event::{Event, Observer};

@@ -89,7 +89,7 @@ async fn all_at_once_holds_nothing_while_it_waits() {
 #[tokio::test]
 async fn losing_one_name_loses_all_and_keeps_the_others_taken_until_the_guard_is_gone() {
     let client = Client::memory();
-    let guard = client.all(["a", "b"]).acquire().await.unwrap();
+    let guard = client.all(["a", "b"]).ttl(Duration::from_secs(2)).acquire().await.unwrap();
     let lost = guard.lost();
     let (name, token) = guard.tokens().nth(1).map(|(name, token)| (name.clone(), token)).unwrap();
     assert!(client.admin().revoke(&name, token).await.unwrap());
@@ -207,7 +207,7 @@ async fn a_future_that_is_dropped_at_any_await_leaves_nothing_behind() {
                 drop(poll_and_drop(lock.acquire(), polls).await);
                 drop(held);
                 let all = other.all(["a", "b", "c"]).acquire_within(SOON).await;
-                all.unwrap_or_else(|error| panic!("{polls} polls, {busy:?}: {error}"));
+                drop(all.unwrap_or_else(|error| panic!("{polls} polls, {busy:?}: {error}")));
             }
         }
     }

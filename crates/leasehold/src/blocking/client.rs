@@ -2,7 +2,7 @@
 
 use leasehold_core::{FencingToken, Lease, LockName, Result, Status};
 
-use super::{Driver, Guard, Lock, RwLock, Semaphore};
+use super::{Driver, Election, Guard, Lock, RwLock, Semaphore};
 
 /// Gives locks, as [`crate::Client`] does.
 #[derive(Clone, Debug)]
@@ -66,6 +66,11 @@ impl Client {
     /// As [`crate::Client::all_at_once`].
     pub fn all_at_once<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
         Lock::new(self.inner.all_at_once(names), self.driver.clone())
+    }
+
+    /// As [`crate::Client::election`].
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.inner.election(name), self.driver.clone())
     }
 
     /// As [`crate::Client::admin`].

@@ -13,6 +13,7 @@
 //! that runtime: use [`crate::Client`] there.
 
 mod client;
+mod election;
 mod guard;
 mod lock;
 
@@ -23,6 +24,7 @@ use leasehold_core::{Error, Invalid, Result, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 
 pub use self::client::{Admin, Client};
+pub use self::election::{Election, Leadership, Observation};
 pub use self::guard::Guard;
 pub use self::lock::{Lock, RwLock, Semaphore};
 

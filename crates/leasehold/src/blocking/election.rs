@@ -1,0 +1,131 @@
+//! Leader election without async.
+
+use std::time::Duration;
+
+use leasehold_core::{FencingToken, LeaseOptions, LossReason, Result};
+
+use super::Driver;
+use crate::election::Leader;
+
+/// One leader among many candidates, as [`crate::Election`].
+#[derive(Clone, Debug)]
+pub struct Election {
+    inner: crate::Election,
+    driver: Driver,
+}
+
+impl Election {
+    pub(super) fn new(inner: crate::Election, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    /// As [`crate::Election::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { inner: self.inner.ttl(ttl), driver: self.driver }
+    }
+
+    /// As [`crate::Election::options`].
+    pub fn options(self, options: LeaseOptions) -> Self {
+        Self { inner: self.inner.options(options), driver: self.driver }
+    }
+
+    /// As [`crate::Election::campaign`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
+        let inner = self.driver.wait(self.inner.campaign(value))?;
+        Ok(Leadership { inner, driver: self.driver.clone() })
+    }
+
+    /// As [`crate::Election::leader`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn leader(&self) -> Result<Option<Leader>> {
+        self.driver.wait(self.inner.leader())
+    }
+
+    /// As [`crate::Election::observe`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn observe(&self) -> Result<Observation> {
+        let inner = self.driver.wait(self.inner.observe())?;
+        Ok(Observation { inner, driver: self.driver.clone() })
+    }
+}
+
+/// A leadership, as [`crate::Leadership`].
+#[derive(Debug)]
+#[must_use = "if unused the leadership ends at once"]
+pub struct Leadership {
+    inner: crate::Leadership,
+    driver: Driver,
+}
+
+impl Leadership {
+    /// As [`crate::Leadership::token`].
+    pub fn token(&self) -> FencingToken {
+        self.inner.token()
+    }
+
+    /// Why the leadership has ended, or `None` while it may be relied on. No I/O.
+    pub fn loss(&self) -> Option<LossReason> {
+        self.inner.guard().loss()
+    }
+
+    /// As [`Guard::on_lost`](super::Guard::on_lost).
+    pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
+        self.inner.guard().on_lost(call);
+    }
+
+    /// As [`crate::Guard::ensure_held`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn ensure_held(&self) -> Result<()> {
+        self.inner.guard().ensure_held()
+    }
+
+    /// As [`crate::Leadership::proclaim`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn proclaim(&self, value: impl Into<String>) -> Result<()> {
+        self.driver.wait(self.inner.proclaim(value))
+    }
+
+    /// As [`crate::Leadership::resign`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn resign(self) -> Result<()> {
+        self.driver.wait(self.inner.resign())
+    }
+}
+
+/// Changes of an election, as [`crate::Observation`].
+#[derive(Debug)]
+pub struct Observation {
+    inner: crate::Observation,
+    driver: Driver,
+}
+
+impl Observation {
+    /// As [`crate::Observation::next`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[expect(clippy::should_implement_trait, reason = "the name of the async form; it never ends")]
+    pub fn next(&mut self) -> Result<Option<Leader>> {
+        self.driver.wait(self.inner.next())
+    }
+}

@@ -1,0 +1,396 @@
+//! Leader election: one of many candidates leads, the others see who and with what value.
+//!
+//! An election is a mutex whose holder says something: the value lies in the holder's facts, so it
+//! ends with the leadership, and nobody but the leader can change it. Who only watches is told by
+//! the news of the name, and looks at the record before it believes that nobody leads.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+use leasehold_core::backoff::Jitter;
+use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::{
+    Action, FencingToken, HoldState, Instant, Invalid, LeaseOptions, LockName, Reply, Result,
+    Status,
+};
+
+use crate::engine::{Engine, Handle};
+use crate::guard::Guard;
+use crate::keeper::{may_pass, unexpected};
+use crate::lock::Lock;
+use crate::lost::Lost;
+use crate::store::News;
+
+/// How long after news an observer looks at the record itself: 50 ms, so that a successor's own
+/// news come first, and several changes on end are told one by one.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// How often a quiet election is looked at although news arrive: every 10 s, or when the leader's
+/// lease ends. A leader that crashes tells nobody.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// One leader among many candidates, under a name. [`Client::election`](crate::Client::election)
+/// tells what it is for.
+#[derive(Clone, Debug)]
+pub struct Election {
+    engine: Handle,
+    name: Result<LockName, Invalid>,
+    lock: Lock,
+}
+
+/// Who leads an election, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// The fencing token of the leadership: a later leader has a higher one.
+    pub token: FencingToken,
+    /// What the leader said when it campaigned, or proclaimed since.
+    pub value: String,
+}
+
+impl Election {
+    pub(crate) fn new(engine: Handle, name: Result<LockName, Invalid>, lock: Lock) -> Self {
+        Self { engine, name, lock }
+    }
+
+    /// As [`Lock::ttl`]: how long others wait for a leader that crashed.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.lock = self.lock.ttl(ttl);
+        self
+    }
+
+    /// As [`Lock::options`]; the label is the leader's value.
+    pub fn options(mut self, options: LeaseOptions) -> Self {
+        self.lock = self.lock.options(options);
+        self
+    }
+
+    /// Waits until this candidate leads, saying `value`: an address, say, or a version. Candidates
+    /// are served in the order in which they came.
+    ///
+    /// The value has no control characters, and at most 1 KiB together with the machine's name.
+    ///
+    /// Cost: as [`Lock::acquire`], and one round trip to tell observers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::acquire`]; [`Error::Invalid`](crate::Error::Invalid) for a value out of range.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future withdraws the candidate, and leaves nothing behind.
+    pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
+        let value = value.into();
+        check_value(&self.engine, &value)?;
+        let guard = self.lock.clone().label(&value).acquire().await?;
+        let leadership = Leadership { engine: self.engine.clone(), guard };
+        leadership.tell_value(&value).await;
+        Ok(leadership)
+    }
+
+    /// Who leads, or `None`. A snapshot: stale once read.
+    ///
+    /// Cost: one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`](crate::Error::Store), [`Error::Invalid`](crate::Error::Invalid).
+    pub async fn leader(&self) -> Result<Option<Leader>> {
+        let status = inspect(&self.engine, self.name.as_ref().map_err(Invalid::clone)?).await?;
+        Ok(leader_of(&status).map(|(leader, _)| leader))
+    }
+
+    /// Watches the election without taking part.
+    ///
+    /// Each leader that lasts longer than a round trip is seen: on Redis and in memory it tells
+    /// its observers itself before [`campaign`](Election::campaign) returns, and what it says is
+    /// delivered in order, over a connection of the observer's own. That nobody leads is seen soon
+    /// after a leader resigned, and when the lease of one ends that crashed. A store without news
+    /// (the file store, or a Redis user who may not subscribe) is looked at once a second, and a
+    /// leader that lasts less than that may not be seen.
+    ///
+    /// Cost: one round trip every 10 s while nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`](crate::Error::Store), [`Error::Invalid`](crate::Error::Invalid).
+    pub async fn observe(&self) -> Result<Observation> {
+        let (engine, name) = (self.engine.clone(), self.name.clone()?);
+        let contact = &engine.keeper.contact;
+        let news = contact.store.news(&name).await?;
+        let (look_at, jitter) = (contact.now(), Jitter::new(engine.next_attempt().1));
+        Ok(Observation { engine, name, news, known: None, look_at, jitter })
+    }
+}
+
+/// A leadership: the lease of a leader.
+///
+/// Dropping it resigns in the background without telling the observers: a successor tells them, or
+/// they find out by looking.
+#[derive(Debug)]
+#[must_use = "if unused the leadership ends at once"]
+pub struct Leadership {
+    engine: Handle,
+    guard: Guard,
+}
+
+impl Leadership {
+    /// The lease: its validity, its loss, its token.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// The fencing token of this leadership, as [`Guard::token`].
+    pub fn token(&self) -> FencingToken {
+        self.guard.token()
+    }
+
+    /// Completes when this leadership ends, as [`Guard::lost`]. From then on somebody else may
+    /// lead.
+    pub fn lost(&self) -> Lost {
+        self.guard.lost()
+    }
+
+    /// Says something else from now on. Only the leader can: in one step with the check that it
+    /// still leads.
+    ///
+    /// Cost: two round trips, one of them to tell observers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`](crate::Error::Lost) if somebody else may lead; then nothing was changed.
+    /// [`Error::Store`](crate::Error::Store) if no answer came: ask again to be sure.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open which value stands; observers find out.
+    pub async fn proclaim(&self, value: impl Into<String>) -> Result<()> {
+        let value = value.into();
+        check_value(&self.engine, &value)?;
+        self.guard.describe(self.engine.facts(Some(value.clone()))).await?;
+        self.tell_value(&value).await;
+        Ok(())
+    }
+
+    /// Stops leading; the next candidate leads in the same step.
+    ///
+    /// Cost: two round trips, one of them to tell observers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has the keeper finish the release.
+    pub async fn resign(self) -> Result<()> {
+        let Self { engine, guard } = self;
+        let (name, token) = (guard.name().clone(), guard.token());
+        guard.release().await?;
+        tell(&engine, &name, &Said::Left(token)).await;
+        Ok(())
+    }
+
+    async fn tell_value(&self, value: &str) {
+        let leader = Leader { token: self.guard.token(), value: value.to_owned() };
+        tell(&self.engine, self.guard.name(), &Said::Leads(leader)).await;
+    }
+}
+
+/// Changes of an election, one after the other.
+pub struct Observation {
+    engine: Handle,
+    name: LockName,
+    news: Option<Box<dyn News>>,
+    /// Who leads, as was told last; `None` before anything was told.
+    known: Option<Option<Leader>>,
+    look_at: Instant,
+    jitter: Jitter,
+}
+
+impl Observation {
+    /// Who leads now, the first time; then waits for the next change and says who leads from then
+    /// on, or with what new value. `None`: nobody leads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`](crate::Error::Store) for what will not pass by itself. Outages are ridden
+    /// out. It can be asked again after an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no change.
+    pub async fn next(&mut self) -> Result<Option<Leader>> {
+        loop {
+            let due = self.engine.keeper.contact.clock.sleep_until(self.look_at);
+            let news = match &mut self.news {
+                Some(news) => news.next(),
+                None => Box::pin(std::future::pending()),
+            };
+            let woken = match select(news, due).await {
+                Either::Left((news, _)) => Some(news),
+                Either::Right(_) => None,
+            };
+            let changed = match woken {
+                Some(news) => self.heard(news),
+                None => self.look().await?,
+            };
+            if changed && let Some(known) = &self.known {
+                return Ok(known.clone());
+            }
+        }
+    }
+
+    /// Takes note of news; true if they say something new.
+    ///
+    /// A leader's own word is believed. That nobody leads is not: a successor may be on its way.
+    fn heard(&mut self, news: Option<String>) -> bool {
+        let now = self.engine.keeper.contact.now();
+        self.look_at = now + SETTLE;
+        let said = match news.as_deref().map(Said::parse) {
+            Some(said) => said,
+            None => {
+                self.look_at = now; // some news were lost
+                None
+            }
+        };
+        let Some(Said::Leads(leader)) = said else { return false };
+        let known = self.known.as_ref().and_then(Option::as_ref);
+        // Connections differ in speed: the word of an earlier leader may come after a look.
+        if known.is_some_and(|known| known.token > leader.token || *known == leader) {
+            return false;
+        }
+        self.known = Some(Some(leader));
+        true
+    }
+
+    /// Looks at the record; true if it says something new.
+    async fn look(&mut self) -> Result<bool> {
+        let contact = &self.engine.keeper.contact;
+        let look = Action::Inspect { limit: 1 };
+        let reply = match contact.apply(&self.name, look).await {
+            Ok(timed) => timed.answer.reply,
+            Err(error) => {
+                self.look_at = contact.now() + self.jitter.around(POLL_INTERVAL);
+                return if may_pass(&error) { Ok(false) } else { Err(error.into()) };
+            }
+        };
+        let Reply::Status(status) = reply else { return Err(unexpected(&reply).into()) };
+        // News that came meanwhile tell one by one what the record sums up.
+        let mut news_came = false;
+        while let Some(news) = self.news.as_mut().and_then(|news| news.next().now_or_never()) {
+            news_came = true;
+            if self.heard(news) {
+                return Ok(true);
+            }
+        }
+        if news_came {
+            return Ok(false);
+        }
+        let found = leader_of(&status);
+        let now = self.engine.keeper.contact.now();
+        self.look_at = now
+            + match &found {
+                _ if self.news.is_none() => self.jitter.around(POLL_INTERVAL),
+                Some((_, ttl_left)) => (*ttl_left).clamp(SETTLE, LOOK_EVERY),
+                None => LOOK_EVERY,
+            };
+        if status.holders.iter().any(|holder| holder.state == HoldState::Unclaimed) {
+            // Whether it is still there will be seen soon, by its news or by its claim.
+            self.look_at = now + SETTLE;
+            return Ok(false);
+        }
+        let found = Some(found.map(|(leader, _)| leader));
+        let is_new = self.known != found;
+        self.known = found;
+        Ok(is_new)
+    }
+}
+
+impl std::fmt::Debug for Observation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observation")
+            .field("name", &self.name)
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a leader tells the observers of its election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Leads(Leader),
+    Left(FencingToken),
+}
+
+impl Said {
+    fn text(&self) -> String {
+        match self {
+            Self::Leads(Leader { token, value }) => format!("leads {token} {value}"),
+            Self::Left(token) => format!("left {token}"),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (verb, rest) = text.split_once(' ')?;
+        match verb {
+            "leads" => {
+                let (token, value) = rest.split_once(' ')?;
+                Some(Self::Leads(Leader { token: token.parse().ok()?, value: value.to_owned() }))
+            }
+            "left" => Some(Self::Left(rest.parse().ok()?)),
+            _ => None, // a later release may say more
+        }
+    }
+}
+
+/// Tells the observers. They find out by looking as well, so a failure is not the leader's.
+async fn tell(engine: &Engine, name: &LockName, said: &Said) {
+    drop(engine.keeper.contact.store.tell(name, &said.text()).await);
+}
+
+fn check_value(engine: &Engine, value: &str) -> Result<()> {
+    let said = engine.facts(Some(value.to_owned()));
+    let as_value = |refusal: Invalid| {
+        Invalid::new("value", format!("it is kept as the leader's label: {}", refusal.why))
+    };
+    Ok(said.check().map_err(as_value)?)
+}
+
+async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
+    let timed = engine.keeper.contact.apply(name, Action::Inspect { limit: 1 }).await?;
+    match timed.answer.reply {
+        Reply::Status(status) => Ok(*status),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+/// The leader, and how long its lease lasts unless it is renewed.
+fn leader_of(status: &Status) -> Option<(Leader, Duration)> {
+    let holder = status.holders.first()?;
+    match holder.state {
+        HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed => {
+            let value = holder.facts.label.clone().unwrap_or_default();
+            Some((Leader { token: holder.token, value }, holder.ttl_left))
+        }
+        HoldState::Kept => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_leader_says_survives_its_text() {
+        let token = FencingToken::at_us(1_800_000_000_000_000);
+        for value in ["", "10.0.0.5:80", "{\"a\": 1, \"b\": \"x y\"}"] {
+            let said = Said::Leads(Leader { token, value: value.to_owned() });
+            assert_eq!(Said::parse(&said.text()), Some(said));
+        }
+        assert_eq!(Said::parse(&Said::Left(token).text()), Some(Said::Left(token)));
+        for wrong in ["", "leads", "leads 1", "leads x y", "left", "left x", "sings 1"] {
+            assert_eq!(Said::parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Leader election, on the memory store.
+
+use std::time::Duration;
+
+use leasehold::store::Memory;
+use leasehold::{Client, Error, Leader, LossReason, Observation};
+
+/// Leaders that follow each other in one test.
+const LEADERS: usize = 50;
+
+async fn of_one_store<const N: usize>() -> [Client; N] {
+    let store = Memory::new();
+    let mut clients = Vec::new();
+    for _ in 0..N {
+        clients.push(Client::builder().store(store.clone()).build().await.unwrap());
+    }
+    clients.try_into().unwrap()
+}
+
+/// Values as they are told, until `last` is.
+async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
+    let mut values = Vec::new();
+    loop {
+        let Some(leader) = observation.next().await.unwrap() else { continue };
+        let is_last = leader.value == last;
+        values.push(leader.value);
+        if is_last {
+            return values;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_leader_is_seen_with_its_value_and_token() {
+    let [client, other] = of_one_store().await;
+    let election = other.election("scheduler");
+    assert_eq!(election.leader().await.unwrap(), None);
+    let leadership = client.election("scheduler").campaign("one").await.unwrap();
+    let expected = Leader { token: leadership.token(), value: "one".to_owned() };
+    assert_eq!(election.leader().await.unwrap(), Some(expected));
+    leadership.resign().await.unwrap();
+    assert_eq!(election.leader().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_candidate_leads_when_the_one_before_it_resigns_with_a_higher_token() {
+    let [client, other] = of_one_store().await;
+    let first = client.election("a").campaign("one").await.unwrap();
+    let campaign = tokio::spawn(async move { other.election("a").campaign("two").await });
+    while client.admin().inspect(first.guard().name()).await.unwrap().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    let token = first.token();
+    first.resign().await.unwrap();
+    let second = campaign.await.unwrap().unwrap();
+    assert!(second.token() > token);
+    assert_eq!(client.election("a").leader().await.unwrap().unwrap().value, "two");
+}
+
+#[tokio::test]
+async fn what_a_leader_proclaims_is_seen_and_what_an_overtaken_one_proclaims_is_not() {
+    let [client, other] = of_one_store().await;
+    let old = client.election("a").campaign("one").await.unwrap();
+    old.proclaim("still one").await.unwrap();
+    assert_eq!(other.election("a").leader().await.unwrap().unwrap().value, "still one");
+    let name = old.guard().name().clone();
+    assert!(other.admin().revoke_now(&name, old.token()).await.unwrap());
+    let new = other.election("a").campaign("two").await.unwrap();
+    let error = old.proclaim("one again").await.unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert!(matches!(old.lost().await, LossReason::Revoked | LossReason::Superseded { .. }));
+    assert_eq!(other.election("a").leader().await.unwrap().unwrap().value, "two");
+    new.resign().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_observer_is_told_who_leads_then_what_changes_then_that_nobody_does() {
+    let [client, other] = of_one_store().await;
+    let mut observation = other.election("a").observe().await.unwrap();
+    assert_eq!(observation.next().await.unwrap(), None);
+    let leadership = client.election("a").campaign("one").await.unwrap();
+    assert_eq!(observation.next().await.unwrap().unwrap().value, "one");
+    leadership.proclaim("two").await.unwrap();
+    assert_eq!(observation.next().await.unwrap().unwrap().value, "two");
+    leadership.resign().await.unwrap();
+    assert_eq!(observation.next().await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_misses_none_of_fifty_leaders() {
+    let [client, other, watching] = of_one_store().await;
+    let observation = watching.election("a").observe().await.unwrap();
+    let expected: Vec<String> = (0..LEADERS).map(|n| n.to_string()).collect();
+    let seen = tokio::spawn(values_until(observation, "49"));
+    for (n, value) in expected.iter().enumerate() {
+        let candidate = if n % 2 == 0 { &client } else { &other };
+        candidate.election("a").campaign(value).await.unwrap().resign().await.unwrap();
+    }
+    let last = client.election("a").campaign("49").await.unwrap();
+    assert_eq!(seen.await.unwrap(), expected);
+    drop(last);
+}
+
+#[tokio::test]
+async fn an_observer_sees_that_a_leader_is_gone_that_told_nobody() {
+    let [client, other] = of_one_store().await;
+    let election = client.election("a").ttl(Duration::from_millis(200));
+    let leadership = election.campaign("one").await.unwrap();
+    let mut observation = other.election("a").observe().await.unwrap();
+    assert_eq!(observation.next().await.unwrap().unwrap().value, "one");
+    drop(leadership);
+    assert_eq!(observation.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_dropped_campaign_leaves_no_candidate() {
+    let [client, other] = of_one_store().await;
+    let first = client.election("a").campaign("one").await.unwrap();
+    let limit = Duration::from_millis(20);
+    let election = other.election("a");
+    assert!(tokio::time::timeout(limit, election.campaign("two")).await.is_err());
+    while client.admin().inspect(first.guard().name()).await.unwrap().waiting > 0 {
+        tokio::task::yield_now().await;
+    }
+    first.resign().await.unwrap();
+    assert_eq!(client.election("a").leader().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_value_out_of_range_is_refused_before_anything_is_sent() {
+    let client = Client::memory();
+    let leadership = client.election("a").campaign("fine").await.unwrap();
+    for value in ["x".repeat(1025), "two\nlines".to_owned()] {
+        let error = client.election("b").campaign(&value).await.unwrap_err();
+        assert!(matches!(&error, Error::Invalid(refusal) if refusal.what == "value"), "{error}");
+        assert!(matches!(leadership.proclaim(&value).await, Err(Error::Invalid(_))));
+    }
+    assert!(matches!(client.election("").leader().await, Err(Error::Invalid(_))));
+}
+
+#[test]
+fn the_blocking_election_is_the_same() {
+    let client = leasehold::blocking::Client::memory();
+    let election = client.election("a");
+    let leadership = election.campaign("one").unwrap();
+    let mut observation = election.observe().unwrap();
+    assert_eq!(observation.next().unwrap().unwrap().value, "one");
+    leadership.proclaim("two").unwrap();
+    assert_eq!(observation.next().unwrap().unwrap().value, "two");
+    leadership.resign().unwrap();
+    assert_eq!(election.leader().unwrap(), None);
+}
