@@ -39,7 +39,7 @@ const LAYERS: [Layers; 2] = [
             &["admin", "guard", "wait"],
             &["multi"],
             &["lock"],
-            &["election", "rwlock", "semaphore"],
+            &["batch", "election", "once", "rwlock", "semaphore"],
             &["client"],
             &["blocking"],
         ],

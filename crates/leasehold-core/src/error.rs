@@ -11,7 +11,7 @@ use crate::name::{Invalid, LockName};
 use crate::token::FencingToken;
 
 /// Why a verb did not succeed. A lock that somebody else holds is not among them: busy is no error.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The client was closed. Nothing is held.

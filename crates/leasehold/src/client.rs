@@ -19,6 +19,7 @@ use crate::keeper::{Granted, Keeper, renewal_outcome, unexpected};
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::multi::Meanwhile;
+use crate::once::Once;
 use crate::rwlock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::store::{self, Memory, Store};
@@ -145,6 +146,35 @@ impl Client {
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         let parsed = LockName::new(&name);
         Election::new(self.engine.clone(), parsed, self.mutex(name))
+    }
+
+    /// A job that every machine starts at the same time and one runs: the nightly report in the
+    /// crontab of ten machines. The others skip it; nobody waits.
+    ///
+    /// Not a promise of exactly once: a machine that dies in the middle leaves the job undone, or
+    /// half done for the next run, so the job itself says what it has done, under the token. Nor a
+    /// scheduler: it does not start anything.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let client = leasehold::Client::memory();
+    /// use std::time::Duration;
+    ///
+    /// let job = client
+    ///     .once("nightly-report")
+    ///     .at_least(Duration::from_secs(30)) // clocks of the machines differ by less
+    ///     .at_most(Duration::from_secs(3600)); // it hangs after that
+    /// match job.run(async |guard| report(guard.token()).await).await? {
+    ///     Some(pages) => println!("{pages} pages"),
+    ///     None => println!("another machine is at it, or was just now"),
+    /// }
+    /// # async fn report(_: leasehold::FencingToken) -> leasehold::Result<u32> { Ok(3) }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn once(&self, name: impl AsRef<str>) -> Once {
+        Once::new(self.mutex(name))
     }
 
     /// What an operator looks at and does.

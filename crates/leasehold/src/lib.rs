@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod batch;
 pub mod blocking;
 mod client;
 mod clock;
@@ -14,12 +15,14 @@ mod keeper;
 mod lock;
 mod lost;
 mod multi;
+mod once;
 mod rwlock;
 mod semaphore;
 pub mod store;
 mod wait;
 
 pub use self::admin::Admin;
+pub use self::batch::{BatchLimits, Batcher};
 pub use self::client::{Client, ClientBuilder};
 pub use self::clock::SystemClock;
 pub use self::election::{Election, Leader, Leadership, Observation};
@@ -29,6 +32,7 @@ pub use self::event::{Event, Observer};
 pub use self::guard::Guard;
 pub use self::lock::Lock;
 pub use self::lost::Lost;
+pub use self::once::Once;
 pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
 pub use leasehold_core::{

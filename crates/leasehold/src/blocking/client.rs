@@ -2,7 +2,7 @@
 
 use leasehold_core::{FencingToken, Lease, LockName, Result, Status};
 
-use super::{Driver, Election, Guard, Lock, RwLock, Semaphore};
+use super::{Driver, Election, Guard, Lock, Once, RwLock, Semaphore};
 
 /// Gives locks, as [`crate::Client`] does.
 #[derive(Clone, Debug)]
@@ -71,6 +71,11 @@ impl Client {
     /// As [`crate::Client::election`].
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         Election::new(self.inner.election(name), self.driver.clone())
+    }
+
+    /// As [`crate::Client::once`].
+    pub fn once(&self, name: impl AsRef<str>) -> Once {
+        Once::new(self.inner.once(name), self.driver.clone())
     }
 
     /// As [`crate::Client::admin`].

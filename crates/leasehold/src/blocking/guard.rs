@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{FencingToken, HolderId, Lease, LockName, LossReason, Mode, Result};
+use leasehold_core::{Error, FencingToken, HolderId, Lease, LockName, LossReason, Mode, Result};
 
 use super::Driver;
 
@@ -119,6 +119,18 @@ impl Guard {
     /// As there.
     pub fn release(self) -> Result<()> {
         self.driver.wait(self.inner.release())
+    }
+
+    /// Runs `work` and releases, for the verbs that do both.
+    pub(super) fn run<T, E: From<Error>>(
+        self,
+        work: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let done = work(&self);
+        self.ensure_held()?;
+        // The value counts, whatever becomes of the release.
+        drop(self.release());
+        done
     }
 
     /// As [`crate::Guard::into_lease`].

@@ -96,12 +96,7 @@ impl Lock {
         &self,
         work: impl FnOnce(&Guard) -> Result<T, E>,
     ) -> Result<T, E> {
-        let guard = self.acquire()?;
-        let done = work(&guard);
-        guard.ensure_held()?;
-        // The value counts, whatever becomes of the release.
-        drop(guard.release());
-        done
+        self.acquire()?.run(work)
     }
 
     fn held(&self, guard: crate::Guard) -> Guard {

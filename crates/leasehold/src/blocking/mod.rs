@@ -16,6 +16,7 @@ mod client;
 mod election;
 mod guard;
 mod lock;
+mod once;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use self::client::{Admin, Client};
 pub use self::election::{Election, Leadership, Observation};
 pub use self::guard::Guard;
 pub use self::lock::{Lock, RwLock, Semaphore};
+pub use self::once::Once;
 
 /// What drives the requests of a blocking client while one of its callers waits. Renewals do not
 /// depend on it: they are the keeper's.

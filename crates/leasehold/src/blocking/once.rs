@@ -1,0 +1,71 @@
+//! Jobs that every machine starts and one runs, without async.
+
+use std::time::Duration;
+
+use leasehold_core::{Error, LeaseOptions, Result};
+
+use super::{Driver, Guard};
+
+/// A job that is to run once although every machine starts it, as [`crate::Once`].
+#[derive(Clone, Debug)]
+#[must_use = "a job does nothing until `run` or `try_start`"]
+pub struct Once {
+    inner: crate::Once,
+    driver: Driver,
+}
+
+impl Once {
+    pub(super) fn new(inner: crate::Once, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    fn map(self, change: impl FnOnce(crate::Once) -> crate::Once) -> Self {
+        Self { inner: change(self.inner), driver: self.driver }
+    }
+
+    /// As [`crate::Once::at_least`].
+    pub fn at_least(self, least: Duration) -> Self {
+        self.map(|once| once.at_least(least))
+    }
+
+    /// As [`crate::Once::at_most`], except that a thread cannot be stopped from outside: a job that
+    /// may take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
+    pub fn at_most(self, limit: Duration) -> Self {
+        self.map(|once| once.at_most(limit))
+    }
+
+    /// As [`crate::Once::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.map(|once| once.ttl(ttl))
+    }
+
+    /// As [`crate::Once::options`].
+    pub fn options(self, options: LeaseOptions) -> Self {
+        self.map(|once| once.options(options))
+    }
+
+    /// As [`crate::Once::run`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn run<T, E: From<Error>>(
+        &self,
+        job: impl FnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        match self.try_start()? {
+            Some(guard) => guard.run(job).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`crate::Once::try_start`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_start(&self) -> Result<Option<Guard>> {
+        let guard = self.driver.wait(self.inner.try_start())?;
+        Ok(guard.map(|guard| Guard::new(guard, self.driver.clone())))
+    }
+}
