@@ -61,6 +61,7 @@ pub(crate) enum Verb {
     Acquire { mode: Mode, ttl: Duration, wait: bool, late: bool },
     Cancel { unanswered: bool },
     ChangeMode(Mode),
+    Describe { pid: u32 },
     Inspect { limit: u32 },
     Poll { ttl: Duration },
     Release { keep: Duration, unanswered: bool },
@@ -190,6 +191,7 @@ impl World {
             }),
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
             Verb::ChangeMode(mode) => Action::ChangeMode { id, mode },
+            Verb::Describe { pid } => Action::Describe { id, facts: Facts { pid, ..facts(id) } },
             Verb::Inspect { limit } => Action::Inspect { limit },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
             Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
@@ -366,6 +368,7 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
         12 => acquire,
         2 => flag().prop_map(|unanswered| Verb::Cancel { unanswered }),
         3 => mode(name).prop_map(Verb::ChangeMode),
+        2 => any::<u32>().prop_map(|pid| Verb::Describe { pid }),
         1 => (0u32..50).prop_map(|limit| Verb::Inspect { limit }),
         8 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
         8 => (keep, flag())

@@ -17,6 +17,7 @@ enum Event {
     Bury { client: u8 },
     Cancel { attempt: usize },
     ChangeMode { attempt: usize, mode: Mode },
+    Describe { attempt: usize, pid: u32 },
     Inspect,
     Pass { ms: u64 },
     Poll { attempt: usize },
@@ -50,6 +51,8 @@ fn event() -> impl Strategy<Value = Event> {
         3 => who.clone().prop_map(|attempt| Event::Cancel { attempt }),
         3 => (who.clone(), lock_mode())
             .prop_map(|(attempt, mode)| Event::ChangeMode { attempt, mode }),
+        1 => (who.clone(), 1..3_u32)
+            .prop_map(|(attempt, pid)| Event::Describe { attempt, pid }),
         1 => Just(Event::Inspect),
         8 => span.prop_map(|ms| Event::Pass { ms }),
         6 => who.clone().prop_map(|attempt| Event::Poll { attempt }),
@@ -166,6 +169,10 @@ impl History {
             Event::ChangeMode { attempt, mode } => {
                 Action::ChangeMode { id: self.pick_holder(attempt)?, mode }
             }
+            Event::Describe { attempt, pid } => {
+                let id = self.pick_holder(attempt)?;
+                Action::Describe { id, facts: Facts { pid, ..Facts::default() } }
+            }
             Event::Inspect => Action::Inspect { limit: 3 },
             Event::Poll { attempt } => {
                 let attempt = self.pick(attempt)?;
@@ -208,6 +215,7 @@ impl History {
             Action::Revoke { id, force: true, .. } => drop(self.promises.remove(&id)),
             Action::Acquire(_)
             | Action::ChangeMode { .. }
+            | Action::Describe { .. }
             | Action::Inspect { .. }
             | Action::Poll { .. }
             | Action::Renew { .. }
@@ -221,7 +229,10 @@ impl History {
                 let until_us = self.elapsed_us + left_us(grant).min(micros(*ttl));
                 self.promise(*id, until_us, grant.token);
             }
-            (Action::ChangeMode { id, .. }, Reply::Granted(grant)) => {
+            (
+                Action::ChangeMode { id, .. } | Action::Describe { id, .. },
+                Reply::Granted(grant),
+            ) => {
                 self.promise(*id, self.elapsed_us, grant.token);
             }
             (Action::Inspect { .. }, _) | (_, Reply::Late) => {
@@ -242,7 +253,8 @@ impl History {
                 before.hold_of(*id).is_some_and(|i| before.holds[i].state != HoldState::Kept)
             }
             (Action::Release { .. } | Action::Revoke { .. }, _) => true,
-            (Action::Cancel { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
+            (Action::Cancel { .. } | Action::Describe { .. }, _) => true,
+            (Action::Poll { .. } | Action::Renew { .. }, _) => true,
         };
         if hands_on {
             self.check_handed_on();

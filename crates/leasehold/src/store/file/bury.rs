@@ -95,6 +95,7 @@ pub(super) fn attempt_of(action: &Action) -> Option<HolderId> {
         Action::Acquire(request) => Some(request.id),
         Action::Cancel { id, .. }
         | Action::ChangeMode { id, .. }
+        | Action::Describe { id, .. }
         | Action::Poll { id, .. }
         | Action::Release { id, .. }
         | Action::Renew { id, .. } => Some(*id),
