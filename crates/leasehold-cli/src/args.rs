@@ -40,14 +40,17 @@ A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.
 
 Examples:
   leasehold run backup -- tar czf /backup/home.tgz /home
-  leasehold run nightly-report --no-wait -E 0 -- ./report.sh    busy counts as success
+  leasehold run nightly-report -n -E 0 --at-least 30s --at-most 1h -- ./report.sh
+                                                                once, from ten crontabs
+  leasehold run account/7 account/3 -- ./transfer.sh            both or none
   leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone
   leasehold run migrate --ttl 10s -v -- sh -c 'echo \"token $LEASEHOLD_TOKEN\"'
 
 Exit code: that of CMD; 128 + n if signal n ended it; 75 busy or timed out (see -E); 76 the lease
 was lost; 69 trouble with the store; 126 CMD cannot be executed; 127 CMD is not found; 2 usage.
 
-CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER. The lease covers CMD and every
+CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in
+the order given, separated by spaces. The lease covers CMD and every
 process in its group: what CMD leaves behind is ended before the lock is released, so start what
 shall stay with `setsid`.";
 
@@ -61,6 +64,15 @@ Examples:
 Exit code: 0 let go as asked; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with
 the store; 2 usage.";
 
+const ELECT_EXAMPLES: &str = "\
+Examples:
+  leasehold elect scheduler --value $(hostname):8080 -- ./scheduler
+  leasehold elect scheduler --show              # what the leader says; exit code 1 if nobody leads
+  leasehold elect scheduler --listen --json     # one line of JSON per change
+
+The leader's exit code is that of CMD, as in `run`; 76 the leadership was lost, and CMD was ended
+before somebody else could lead. Have a supervisor start it again, to stand for election anew.";
+
 /// What the command does.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -70,6 +82,9 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Elects one leader among many: runs a command while leading, or tells who leads
+    #[command(after_help = ELECT_EXAMPLES)]
+    Elect(Elect),
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
     /// lets go when stdin ends or a signal comes
     #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
@@ -103,6 +118,7 @@ impl Command {
     pub(crate) fn voice(&self) -> Voice {
         match self {
             Self::Completions { .. } | Self::Man { .. } => Voice::usual(),
+            Self::Elect(args) => args.voice.into(),
             Self::Hold(args) => args.lock.voice.into(),
             Self::Ls(args) => args.output.voice.into(),
             Self::Revoke(args) => args.voice.into(),
@@ -136,9 +152,6 @@ pub(crate) struct VoiceArgs {
 /// What is taken, and for how long it is waited.
 #[derive(Args, Debug)]
 pub(crate) struct LockArgs {
-    /// The name of the lock: 1 to 512 bytes
-    #[arg(value_parser = name)]
-    pub(crate) name: LockName,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// How long the lease lives: it is renewed every third of this, and a crashed machine blocks
@@ -160,8 +173,12 @@ pub(crate) struct LockArgs {
     /// Shown to whoever looks who holds the lock
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Gives the lease up after so long, whatever happens
+    /// Keeps the name taken for so long from the start, by nobody, even if it is let go before:
+    /// for jobs that machines start whose clocks differ
     #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) at_least: Option<Duration>,
+    /// Gives the lease up after so long, whatever happens
+    #[arg(long, visible_alias = "at-most", value_name = "DURATION", value_parser = duration)]
     pub(crate) max_hold: Option<Duration>,
     /// The exit code for busy or timed out
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::report::BUSY)]
@@ -173,17 +190,27 @@ pub(crate) struct LockArgs {
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
+    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) end: EndArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// How a command is ended.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct EndArgs {
     /// What happens to CMD when the lease is lost
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
     /// Time between TERM and KILL; by default 5s or a quarter of the ttl, whichever is less
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// What happens to the command when its lease is lost.
@@ -200,8 +227,44 @@ pub(crate) enum OnLost {
 /// Arguments of `hold`.
 #[derive(Args, Debug)]
 pub(crate) struct Hold {
+    /// The name of the lock: 1 to 512 bytes
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
+}
+
+/// Arguments of `elect`.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub(crate) struct Elect {
+    /// The name of the election
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    /// Stands for election, and says this while leading; without control characters
+    #[arg(long, value_name = "TEXT", group = "what", requires = "command")]
+    pub(crate) value: Option<String>,
+    /// Prints a line for every change, until it is ended
+    #[arg(long, group = "what")]
+    pub(crate) listen: bool,
+    /// Prints what the leader says; exit code 1 if nobody leads
+    #[arg(long, group = "what")]
+    pub(crate) show: bool,
+    /// With --listen or --show, prints JSON; tokens are strings, because they do not fit a double
+    #[arg(long, conflicts_with = "value")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How long a leader that crashed is waited for
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    #[command(flatten)]
+    pub(crate) end: EndArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+    /// The command that runs while leading, and its arguments
+    #[arg(last = true, requires = "value", value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// How a listing is printed.

@@ -1,12 +1,13 @@
 //! One command under one lease, from the grant to the release.
 
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use leasehold::{Clock as _, Error, Guard, LockName, LossReason, Lost, SystemClock, show_duration};
+use leasehold::{Clock as _, Error, Guard, LossReason, Lost, SystemClock, show_duration};
 use rustix::fs::{FileType, fstat};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
-use crate::args::{OnLost, Run};
+use crate::args::OnLost;
 use crate::guardian::link::Link;
 use crate::guardian::wire::{Begin, How, Order, Report, Why};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice, by_signal};
@@ -18,11 +19,22 @@ use crate::terminal::Terminal;
 /// because the grant is known a little after it was made.
 const NEARLY: Duration = Duration::from_millis(200);
 
+/// A command to run under a lease, and how it is ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work<'a> {
+    pub(crate) command: &'a [OsString],
+    pub(crate) kill_after: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) voice: Voice,
+}
+
 /// The command, its guardian, and the lease they run under.
 #[derive(Debug)]
 pub(crate) struct Guarded<'a> {
-    name: &'a LockName,
-    args: &'a Run,
+    /// All names, as one text.
+    name: String,
+    work: Work<'a>,
     session: &'a mut Session,
     /// When it was granted, or a moment before.
     since: Instant,
@@ -41,36 +53,34 @@ pub(crate) struct Guarded<'a> {
 
 impl<'a> Guarded<'a> {
     /// Runs the command to its end, and lets go.
-    pub(crate) async fn run(
-        args: &'a Run,
-        kill_after: Duration,
-        session: &'a mut Session,
-        guard: Guard,
-    ) -> Outcome {
+    pub(crate) async fn run(work: Work<'a>, session: &'a mut Session, guard: Guard) -> Outcome {
         let since = Instant::now();
-        let voice = Voice::from(args.lock.voice);
+        let voice = work.voice;
         let terminal = Terminal::of_this_process();
         let lends_at_once =
             terminal.as_ref().is_some_and(Terminal::is_in_foreground) && !stdout_is_a_pipe();
         let begin = Begin {
             until_us: valid_until_us(&guard),
-            kill_after_us: micros(kill_after),
-            on_lost: args.on_lost,
+            kill_after_us: micros(work.kill_after),
+            on_lost: work.on_lost,
             lend_terminal: lends_at_once,
             quiet: voice.quiet,
         };
+        let (names, tokens): (Vec<_>, Vec<_>) =
+            guard.tokens().map(|(name, token)| (name.to_string(), token.to_string())).unzip();
+        let name = names.join(" ");
         let variables = [
-            ("LEASEHOLD_NAME", guard.name().to_string()),
-            ("LEASEHOLD_TOKEN", guard.token().to_string()),
+            ("LEASEHOLD_NAME", name.clone()),
+            ("LEASEHOLD_TOKEN", tokens.join(" ")),
             ("LEASEHOLD_HOLDER", guard.holder().to_string()),
         ];
         let lifeline = session.client.lifeline();
-        let link = Link::start(&args.command, &variables, lifeline, begin)
+        let link = Link::start(work.command, &variables, lifeline, begin)
             .await
             .map_err(|error| Failure::new(NOT_EXECUTABLE, format!("cannot start: {error}")))?;
         let mut guarded = Self {
-            name: &args.lock.name,
-            args,
+            name,
+            work,
             session,
             since,
             lost: guard.lost(),
@@ -84,7 +94,7 @@ impl<'a> Guarded<'a> {
             voice,
         };
         guarded.supervise().await;
-        let name = guarded.name;
+        let name = guarded.name.clone();
         let outcome = guarded.end().await;
         voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
         outcome
@@ -112,8 +122,8 @@ impl<'a> Guarded<'a> {
 
     async fn note_loss(&mut self, reason: LossReason) {
         self.loss = Some(reason);
-        let (name, token) = (self.name, self.guard.token());
-        let what = match (self.args.on_lost, self.how, self.ending) {
+        let (name, token) = (self.name.clone(), self.guard.token());
+        let what = match (self.work.on_lost, self.how, self.ending) {
             (_, Some(_), _) => "after its command had ended",
             (_, None, Some(_)) => return, // said already
             (OnLost::Ignore, None, None) => "the command runs on, and others may run beside it",
@@ -138,7 +148,7 @@ impl<'a> Guarded<'a> {
     }
 
     fn note_ending(&mut self, why: Why) {
-        let name = self.name;
+        let name = self.name.clone();
         match why {
             // Said where the loss was noticed, or by the guardian itself.
             Why::Died | Why::Lost => {}
@@ -149,7 +159,7 @@ impl<'a> Guarded<'a> {
             Why::Overdue if self.loss.is_some() => {}
             Why::Overdue => {
                 let left = show_duration(self.guard.validity());
-                let why = match self.args.lock.max_hold {
+                let why = match self.work.max_hold {
                     // No renewal goes beyond this, so it is why none has come.
                     Some(limit)
                         if self.since.elapsed() + self.guard.validity() + NEARLY >= limit =>
@@ -181,7 +191,7 @@ impl<'a> Guarded<'a> {
         if !wants_terminal && signal != Some(Signal::TSTP) {
             return; // somebody stopped the command alone; the lease goes on
         }
-        let (name, left) = (self.name, show_duration(self.guard.validity()));
+        let (name, left) = (self.name.clone(), show_duration(self.guard.validity()));
         self.voice.say(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
         let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
         self.take_terminal_back();
@@ -213,12 +223,12 @@ impl<'a> Guarded<'a> {
     /// The guardian has ended, and the command with it: lets go and says how it went.
     async fn end(mut self) -> Outcome {
         self.take_terminal_back();
-        let (name, voice) = (self.name, self.voice);
+        let (name, voice) = (self.name.clone(), self.voice);
         let (how, voice_of_end) = match self.how {
             Some(how) => (how, voice),
             None => (self.unsupervised_end(), Voice { quiet: true, ..voice }),
         };
-        let ignores = self.args.on_lost == OnLost::Ignore;
+        let ignores = self.work.on_lost == OnLost::Ignore;
         let mut was_lost = self.loss.is_some() || self.ending.is_some();
         match self.guard.release().await {
             Ok(()) => {}

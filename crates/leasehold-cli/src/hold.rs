@@ -29,10 +29,11 @@ pub(crate) fn hold(args: &Hold) -> Outcome {
     let choice = store_choice::choose(args.lock.store.store.as_deref())?;
     runtime()?.block_on(async {
         let mut session = Session::open(&choice, voice).await?;
-        let outcome = match session.acquire(&args.lock, options).await {
-            Ok(guard) => until_asked(args, &mut session, guard, voice).await,
-            Err(failure) => Err(failure),
-        };
+        let outcome =
+            match session.acquire(std::slice::from_ref(&args.name), &args.lock, options).await {
+                Ok(guard) => until_asked(args, &mut session, guard, voice).await,
+                Err(failure) => Err(failure),
+            };
         session.close(outcome).await
     })
 }

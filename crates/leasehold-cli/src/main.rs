@@ -3,6 +3,7 @@
 
 mod args;
 mod documents;
+mod elect;
 mod guarded;
 mod guardian;
 mod hold;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
 fn execute(command: &Command) -> Outcome {
     match command {
         Command::Completions { shell } => documents::completions(*shell),
+        Command::Elect(args) => elect::elect(args),
         Command::Hold(args) => hold::hold(args),
         Command::Ls(args) => list::list(args),
         Command::Man { command } => documents::man(command.as_deref()),

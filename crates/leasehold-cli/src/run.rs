@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold::show_duration;
 
-use crate::args::Run;
-use crate::guarded::Guarded;
+use crate::args::{EndArgs, Run};
+use crate::guarded::{Guarded, Work};
 use crate::report::{Failure, Outcome, Voice};
 use crate::session::{Session, lease_options};
 use crate::{program, runtime, store_choice};
@@ -18,16 +18,23 @@ const LONGEST_GRACE: Duration = Duration::from_secs(5);
 pub(crate) fn run(args: &Run) -> Outcome {
     let voice = Voice::from(args.lock.voice);
     let options = lease_options(&args.lock)?;
-    let kill_after = kill_after(args)?;
+    let kill_after = kill_after(args.end, args.lock.ttl, args.lock.max_hold)?;
     let [program, ..] = args.command.as_slice() else {
         return Err(Failure::usage("there is no command to run"));
     };
     program::look_up(program)?;
     let choice = store_choice::choose(args.lock.store.store.as_deref())?;
+    let work = Work {
+        command: &args.command,
+        kill_after,
+        max_hold: args.lock.max_hold,
+        on_lost: args.end.on_lost,
+        voice,
+    };
     runtime()?.block_on(async {
         let mut session = Session::open(&choice, voice).await?;
-        let outcome = match session.acquire(&args.lock, options).await {
-            Ok(guard) => Guarded::run(args, kill_after, &mut session, guard).await,
+        let outcome = match session.acquire(&args.names, &args.lock, options).await {
+            Ok(guard) => Guarded::run(work, &mut session, guard).await,
             Err(failure) => Err(failure),
         };
         session.close(outcome).await
@@ -36,9 +43,12 @@ pub(crate) fn run(args: &Run) -> Outcome {
 
 /// The time between TERM and KILL. TERM is sent so much before the lease ends, so a large part of
 /// the ttl would leave no time for renewals.
-fn kill_after(args: &Run) -> Result<Duration, Failure> {
-    let ttl = args.lock.ttl;
-    let kill_after = args.kill_after.unwrap_or_else(|| LONGEST_GRACE.min(ttl / 4));
+pub(crate) fn kill_after(
+    end: EndArgs,
+    ttl: Duration,
+    max_hold: Option<Duration>,
+) -> Result<Duration, Failure> {
+    let kill_after = end.kill_after.unwrap_or_else(|| LONGEST_GRACE.min(ttl / 4));
     let shown = show_duration(kill_after);
     if kill_after > ttl / 2 {
         return Err(Failure::usage(format!(
@@ -47,7 +57,7 @@ fn kill_after(args: &Run) -> Result<Duration, Failure> {
             show_duration(ttl / 2)
         )));
     }
-    if let Some(limit) = args.lock.max_hold
+    if let Some(limit) = max_hold
         && limit <= kill_after
     {
         return Err(Failure::usage(format!(

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, Event, Guard, Holder, LeaseOptions, Lock, Mode, show_duration};
+use leasehold::{
+    Client, Error, Event, Guard, Holder, LeaseOptions, Lock, LockName, Mode, show_duration,
+};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Notify;
 
@@ -38,6 +40,7 @@ pub(crate) struct Session {
 pub(crate) fn lease_options(args: &LockArgs) -> Result<LeaseOptions, Failure> {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
+    options.min_hold = args.at_least;
     options.max_hold = args.max_hold;
     options.label.clone_from(&args.label);
     options.check()?;
@@ -55,35 +58,59 @@ impl Session {
         Ok(Self { client, signals, renewed, voice })
     }
 
-    /// Acquires, and shows meanwhile on a terminal who is in the way.
+    /// Acquires one name or several, and shows meanwhile on a terminal who is in the way.
     pub(crate) async fn acquire(
         &mut self,
+        names: &[LockName],
         args: &LockArgs,
         options: LeaseOptions,
     ) -> Result<Guard, Failure> {
-        let asked_at = Instant::now();
-        let ttl = options.ttl;
-        let lock = requested(&self.client, args).options(options);
-        let status = status_line::show(self.client.admin(), args.name.clone(), self.voice);
-        let granted = tokio::select! {
+        let (asked_at, ttl, client) = (Instant::now(), options.ttl, self.client.clone());
+        let lock = requested(&client, names, args)?.options(options);
+        let guard = self.wait(names, wait_for(&lock, names, args, &client)).await?;
+        self.settle(&guard, ttl, asked_at).await?;
+        Ok(guard)
+    }
+
+    /// Waits for something that is acquired, and shows meanwhile on a terminal who is in the way.
+    pub(crate) async fn wait<T>(
+        &mut self,
+        names: &[LockName],
+        acquiring: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let status = status_line::show(self.client.admin(), names, self.voice);
+        tokio::select! {
             biased;
             signal = interruption(&mut self.signals) => Err(Failure::new(
                 report::by_signal(signal.as_raw()),
-                format!("{}: {} while waiting: left the queue", args.name, signal_name(signal)),
+                format!(
+                    "{}: {} while waiting: left the queue",
+                    joined(names),
+                    signal_name(signal)
+                ),
             )),
-            granted = wait_for(&lock, args, &self.client) => granted,
+            acquired = acquiring => acquired,
             never = status => match never {},
-        };
-        let guard = granted?;
+        }
+    }
+
+    /// Makes sure that a new lease is good for its ttl.
+    pub(crate) async fn settle(
+        &self,
+        guard: &Guard,
+        ttl: Duration,
+        asked_at: Instant,
+    ) -> Result<(), Failure> {
         // A hand-over may be entered on the short validity of its claim window, and a guardian that
         // knows no more than that would end the command at once.
         if guard.validity() < ttl / 4 * 3 {
             guard.renew().await?;
         }
-        let (name, token) = (guard.name(), guard.token());
         let waited = show_duration(asked_at.elapsed());
-        self.voice.detail(format_args!("{name}: held after waiting {waited}, token {token}"));
-        Ok(guard)
+        for (name, token) in guard.tokens() {
+            self.voice.detail(format_args!("{name}: held after waiting {waited}, token {token}"));
+        }
+        Ok(())
     }
 
     /// Gives back whatever is still held or awaited, and passes the outcome on.
@@ -132,23 +159,37 @@ pub(crate) async fn connect(
     Ok(Client::builder().url(&choice.url).observer(observe).build().await?)
 }
 
-fn requested(client: &Client, args: &LockArgs) -> Lock {
-    match args.permits {
-        Some(Mode::Permits { count, capacity }) => {
-            client.semaphore(&args.name, capacity).permits(count)
-        }
-        Some(Mode::Exclusive | Mode::Shared) | None if args.shared => {
-            client.rwlock(&args.name).read()
-        }
-        Some(Mode::Exclusive | Mode::Shared) | None => client.mutex(&args.name),
-    }
+/// Names as one text, as the command sees them.
+pub(crate) fn joined(names: &[LockName]) -> String {
+    names.iter().map(LockName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-async fn wait_for(lock: &Lock, args: &LockArgs, client: &Client) -> Result<Guard, Failure> {
+fn requested(client: &Client, names: &[LockName], args: &LockArgs) -> Result<Lock, Failure> {
+    let [name] = names else {
+        if args.shared || args.permits.is_some() {
+            return Err(Failure::usage(
+                "several names are taken exclusively: give --shared and --permits with one name",
+            ));
+        }
+        return Ok(client.all(names));
+    };
+    Ok(match args.permits {
+        Some(Mode::Permits { count, capacity }) => client.semaphore(name, capacity).permits(count),
+        Some(Mode::Exclusive | Mode::Shared) | None if args.shared => client.rwlock(name).read(),
+        Some(Mode::Exclusive | Mode::Shared) | None => client.mutex(name),
+    })
+}
+
+async fn wait_for(
+    lock: &Lock,
+    names: &[LockName],
+    args: &LockArgs,
+    client: &Client,
+) -> Result<Guard, Failure> {
     let granted = match (args.no_wait, args.wait) {
         (true, _) => match lock.try_acquire().await? {
             Some(guard) => Ok(guard),
-            None => return Err(busy(args, client).await),
+            None => return Err(busy(names, args, client).await),
         },
         (false, Some(limit)) => lock.acquire_within(limit).await,
         (false, None) => lock.acquire().await,
@@ -159,11 +200,15 @@ async fn wait_for(lock: &Lock, args: &LockArgs, client: &Client) -> Result<Guard
     })
 }
 
-async fn busy(args: &LockArgs, client: &Client) -> Failure {
+async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
     // It may be free again by now, or the store may not say: that it was busy is what counts.
-    let status = client.admin().inspect(&args.name).await.unwrap_or_default();
-    let by = holders(&status.holders).map(|by| format!(": held by {by}")).unwrap_or_default();
-    Failure::new(args.busy_exit, format!("{} is busy{by}", args.name))
+    for name in names {
+        let status = client.admin().inspect(name).await.unwrap_or_default();
+        if let Some(by) = holders(&status.holders) {
+            return Failure::new(args.busy_exit, format!("{name} is busy: held by {by}"));
+        }
+    }
+    Failure::new(args.busy_exit, format!("{} is busy", joined(names)))
 }
 
 /// Says who holds a lock, and for how long the first of them.

@@ -22,16 +22,22 @@ const USUAL_COLUMNS: u16 = 80;
 
 /// Shows the line, and keeps it up to date, until the future is dropped: that erases it. Silent
 /// unless stderr is a terminal that listens to us.
-pub(crate) async fn show(admin: Admin, name: LockName, voice: Voice) -> Infallible {
+pub(crate) async fn show(admin: Admin, names: &[LockName], voice: Voice) -> Infallible {
     let terminal = Terminal::of_this_process().filter(|_| stderr().is_terminal() && !voice.quiet);
     let Some(terminal) = terminal else { return std::future::pending().await };
     tokio::time::sleep(PATIENCE).await;
     let mut line = Line { drawn: false };
     loop {
-        if let Ok(status) = admin.inspect(&name).await
-            && terminal.is_in_foreground()
-        {
-            line.draw(&sentence(&name, &status));
+        // Of several names, the first that is in the way.
+        for name in names {
+            if let Ok(status) = admin.inspect(name).await
+                && (names.len() == 1 || own_place(&status).is_some())
+            {
+                if terminal.is_in_foreground() {
+                    line.draw(&sentence(name, &status));
+                }
+                break;
+            }
         }
         tokio::time::sleep(PERIOD).await;
     }
@@ -39,14 +45,19 @@ pub(crate) async fn show(admin: Admin, name: LockName, voice: Voice) -> Infallib
 
 fn sentence(name: &LockName, status: &Status) -> String {
     let by = holders(&status.holders).map(|by| format!(", held by {by}")).unwrap_or_default();
-    let (pid, host) = (std::process::id(), rustix::system::uname());
-    let host = host.nodename().to_string_lossy().into_owned();
-    let own = status.waiters.iter().find(|w| w.facts.pid == pid && w.facts.host == host);
-    let ahead = own.map_or(status.waiting, |waiter| waiter.position.saturating_sub(1));
+    let ahead = own_place(status).map_or(status.waiting, |place| place.saturating_sub(1));
     match ahead {
         0 => format!("waiting for {name}{by}; next in line"),
         ahead => format!("waiting for {name}{by}; {ahead} ahead"),
     }
+}
+
+/// Where in the queue this process is.
+fn own_place(status: &Status) -> Option<u32> {
+    let (pid, host) = (std::process::id(), rustix::system::uname());
+    let host = host.nodename().to_string_lossy().into_owned();
+    let own = status.waiters.iter().find(|w| w.facts.pid == pid && w.facts.host == host);
+    own.map(|waiter| waiter.position)
 }
 
 struct Line {
