@@ -263,7 +263,7 @@ pub(crate) struct Elect {
     #[command(flatten)]
     pub(crate) voice: VoiceArgs,
     /// The command that runs while leading, and its arguments
-    #[arg(last = true, requires = "value", value_name = "CMD")]
+    #[arg(last = true, conflicts_with_all = ["listen", "show"], value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 

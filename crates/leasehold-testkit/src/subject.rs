@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::store::{Capabilities, Inbox, Memory, News, Store};
 use leasehold::{Client, ClientId, Clock, FakeClock, LockName, StoreError};
 use leasehold_core::{Answer, BoxFuture, Operation};
 
@@ -45,6 +45,14 @@ impl Store for SharedStore {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         self.0.inbox(client)
+    }
+
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.tell(name, news)
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        self.0.news(name)
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {

@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod elect;
+#[cfg(test)]
 mod guardian;
 #[cfg(test)]
 mod main_job;
@@ -13,6 +15,8 @@ mod main_job;
 mod operator;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod several;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! [`conformance!`](macro@crate::conformance) makes a test. A case that needs what a store cannot
 //! do passes at once.
 
+pub mod compose;
 pub mod library;
 pub mod modes;
 pub mod store;
@@ -33,6 +34,7 @@ macro_rules! conformance {
             store::a_kept_name_stays_taken_until_its_time_is_over;
             store::a_revocation_hits_the_token_that_was_seen_and_no_other;
             store::a_forced_revocation_hands_the_lock_on_at_once;
+            store::a_holder_changes_what_it_says_of_itself_and_nobody_else_does;
             store::tokens_grow_from_grant_to_grant;
             store::an_operator_sees_who_holds_and_who_waits;
             store::names_are_listed_by_prefix_and_only_while_in_use;
@@ -59,6 +61,11 @@ macro_rules! conformance {
             library::no_update_is_lost_among_many_clients;
             library::readers_share_and_a_writer_waits_for_them;
             library::a_reader_becomes_the_writer_and_a_reader_again;
+            compose::several_names_are_held_all_or_none;
+            compose::callers_with_reversed_names_never_wait_for_each_other;
+            compose::a_leader_is_seen_with_what_it_says;
+            compose::an_observer_misses_no_leader_of_fifty;
+            compose::a_job_that_ended_at_once_is_skipped_for_a_while;
         }
     };
     (@cases $make:expr; $($group:ident :: $case:ident;)*) => {

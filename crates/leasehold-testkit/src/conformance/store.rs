@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::store::Store;
-use leasehold::{FencingToken, HolderId, LockName, Mode};
+use leasehold::{Facts, FencingToken, HolderId, LockName, Mode};
 use leasehold_core::{Acquire, Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
 
 use super::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, somebody};
@@ -278,6 +278,21 @@ pub async fn a_forced_revocation_hands_the_lock_on_at_once(subject: &Subject) {
     bench.wait(waiter, ALONE).await;
     assert_eq!(bench.revoke(id, token, true).await, Reply::Revoked(true));
     assert_eq!(bench.holders().await, [waiter]);
+}
+
+/// A holder changes what it says of itself, and nobody else does.
+pub async fn a_holder_changes_what_it_says_of_itself_and_nobody_else_does(subject: &Subject) {
+    let (bench, id, waiter) = (Bench::new(subject), somebody(), somebody());
+    let grant = bench.take(id, ALONE).await;
+    bench.wait(waiter, ALONE).await;
+    let facts = |label: &str| Facts { host: "h".into(), pid: 7, label: Some(label.to_owned()) };
+    let said = granted(bench.act(Action::Describe { id, facts: facts("ünï") }).await);
+    assert_eq!((said.token, said.deadline_us), (grant.token, grant.deadline_us));
+    let reply = bench.act(Action::Describe { id: waiter, facts: facts("no") }).await;
+    assert!(matches!(reply, Reply::NotHeld { .. }), "{reply:?}");
+    let status = bench.status().await;
+    assert_eq!(status.holders[0].facts, facts("ünï"));
+    assert_eq!(status.waiters[0].facts.label.as_deref(), Some("a label"));
 }
 
 /// Tokens grow from grant to grant, also across releases and attempts.

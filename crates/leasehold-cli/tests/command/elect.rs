@@ -1,0 +1,72 @@
+//! `leasehold elect`.
+
+use crate::harness::{Background, Place, until};
+
+on_each_store!(
+    the_command_runs_while_leading_and_the_next_leads_when_it_has_ended,
+    whoever_listens_is_told_of_every_change,
+    nobody_leading_is_exit_code_1,
+);
+
+fn candidate(place: &Place, value: &str) -> Background {
+    let arguments = ["elect", "e", "--value", value, "--", "sh", "-c", "echo leads; cat"];
+    Background::fed(place.leasehold(&arguments))
+}
+
+fn shown(place: &Place) -> String {
+    place.end(&["elect", "e", "--show"]).stdout
+}
+
+fn the_command_runs_while_leading_and_the_next_leads_when_it_has_ended(place: &Place) {
+    let mut first = candidate(place, "one");
+    assert_eq!(first.line(), "leads");
+    let mut second = candidate(place, "two");
+    until("somebody waits", || place.show("e")["waiting"] == 1);
+    assert_eq!(shown(place), "one\n");
+    first.close_stdin();
+    assert_eq!(first.end().code, Some(0));
+    assert_eq!(second.line(), "leads");
+    assert_eq!(shown(place), "two\n");
+    let json = place.end(&["elect", "e", "--show", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["name"], &json["leader"]["value"]), (&"e".into(), &"two".into()));
+    assert_eq!(json["leader"]["token"].as_str(), place.token("e").as_deref());
+    second.close_stdin();
+    assert_eq!(second.end().code, Some(0));
+}
+
+fn whoever_listens_is_told_of_every_change(place: &Place) {
+    let mut listener = Background::start(place.leasehold(&["elect", "e", "--listen"]));
+    assert_eq!(listener.line(), "e: nobody leads");
+    let mut first = candidate(place, "one");
+    assert!(listener.line().starts_with("e: one leads with token "));
+    first.close_stdin();
+    assert_eq!(first.end().code, Some(0));
+    assert_eq!(listener.line(), "e: nobody leads");
+    let mut json = Background::start(place.leasehold(&["elect", "e", "--listen", "--json"]));
+    assert_eq!(json.line(), r#"{"name":"e","leader":null}"#);
+}
+
+fn nobody_leading_is_exit_code_1(place: &Place) {
+    let nobody = place.end(&["elect", "e", "--show"]);
+    nobody.assert_silent(1);
+    assert_eq!(nobody.stdout, "");
+    place.end(&["elect", "e", "--show", "--json"]).assert_silent(1);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_one_line() {
+    let place = Place::on_file();
+    let refusals: [(&[&str], &str); 5] = [
+        (&["elect", "e"], "--value"),
+        (&["elect", "e", "--value", "v"], "CMD"),
+        (&["elect", "e", "--show", "--", "true"], "cannot be used"),
+        (&["elect", "e", "--show", "--listen"], "cannot be used"),
+        (&["elect", "e", "--value", "two\nlines", "--", "true"], "control character"),
+    ];
+    for (arguments, words) in refusals {
+        let refused = place.end(arguments);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(words), "{words:?} is missing: {refused:?}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Several names at once, and jobs that run once.
+
+use crate::harness::{Background, Place, ended, until};
+
+on_each_store!(
+    several_names_are_held_together_and_the_command_sees_their_tokens,
+    a_busy_name_among_several_is_waited_for,
+    a_job_that_ended_at_once_is_skipped_until_at_least_is_over,
+    a_job_that_hangs_is_ended_at_most_then_and_the_next_may_run,
+);
+
+fn several_names_are_held_together_and_the_command_sees_their_tokens(place: &Place) {
+    let script = "echo \"$LEASEHOLD_NAME|$LEASEHOLD_TOKEN\"; cat";
+    let mut running =
+        Background::fed(place.leasehold(&["run", "b", "a", "b", "--", "sh", "-c", script]));
+    let line = running.line();
+    let (names, tokens) = line.split_once('|').unwrap();
+    assert_eq!(names, "b a");
+    let held: Vec<_> = ["b", "a"].map(|name| place.token(name).unwrap()).into();
+    assert_eq!(tokens.split(' ').collect::<Vec<_>>(), held);
+    place.end(&["run", "c", "a", "-n", "--", "true"]).assert_failed(75, "a is busy: held by");
+    running.close_stdin();
+    assert_eq!(running.end().code, Some(0));
+    for name in ["a", "b", "c"] {
+        assert_eq!(place.token(name), None);
+    }
+}
+
+fn a_busy_name_among_several_is_waited_for(place: &Place) {
+    let mut holder = place.holder("b", &[]);
+    let waiter = Background::start(place.leasehold(&["run", "c", "b", "a", "--", "true"]));
+    until("somebody waits", || place.show("b")["waiting"] == 1);
+    assert!(place.token("a").is_some() && place.token("c").is_none());
+    holder.close_stdin();
+    waiter.end().assert_silent(0);
+}
+
+fn a_job_that_ended_at_once_is_skipped_until_at_least_is_over(place: &Place) {
+    let options = ["-n", "-E", "0", "-q", "--at-least", "1500ms", "--at-most", "1h"];
+    let job = || ended(place.shell("job", &options, "echo ran")).stdout;
+    assert_eq!(job(), "ran\n");
+    assert_eq!(job(), "");
+    assert_eq!(place.show("job")["holders"][0]["state"], "kept");
+    until("the job runs again", || job() == "ran\n");
+}
+
+fn a_job_that_hangs_is_ended_at_most_then_and_the_next_may_run(place: &Place) {
+    let options = ["-n", "--at-most", "1s", "--kill-after", "200ms"];
+    let hung = ended(place.shell("job", &options, "sleep 600"));
+    hung.assert_failed(76, "--max-hold 1.0s is over");
+    place.end(&["run", "job", "--wait", "30s", "--", "true"]).assert_silent(0);
+}
+
+#[test]
+fn several_names_in_another_mode_or_too_many_are_refused() {
+    let place = Place::on_file();
+    let refused = place.end(&["run", "a", "b", "--shared", "--", "true"]);
+    refused.assert_failed(2, "one name");
+    let names: Vec<String> = (0..65).map(|n| n.to_string()).collect();
+    let mut arguments = vec!["run"];
+    arguments.extend(names.iter().map(String::as_str));
+    arguments.extend(["--", "true"]);
+    place.end(&arguments).assert_failed(2, "more than 64 names");
+    let backwards = ["run", "a", "--at-least", "2s", "--at-most", "1s", "--", "true"];
+    place.end(&backwards).assert_failed(2, "longer than");
+}

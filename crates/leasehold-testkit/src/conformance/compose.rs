@@ -1,0 +1,141 @@
+//! Cases of what is composed of leases: several names at once, elections, jobs that run once.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use leasehold::store::Store;
+use leasehold::{Client, Error, LockName, Observation};
+
+use super::bench::SHORT;
+use crate::subject::{Subject, must};
+
+/// Leaders that follow each other while one observes.
+const LEADERS: usize = 50;
+
+/// Rounds of two callers with reversed names; each costs a few round trips.
+const ROUNDS: usize = 40;
+
+/// Three names in an order that is not the sorted one.
+fn names(subject: &Subject) -> [LockName; 3] {
+    ["b", "c", "a"].map(|what| subject.fresh_name(what))
+}
+
+async fn is_free(subject: &Subject, client: &Client, name: &LockName) -> bool {
+    match must(subject.drive(client.mutex(name).try_acquire()).await) {
+        Some(guard) => must(subject.drive(guard.release()).await) == (),
+        None => false,
+    }
+}
+
+/// Several names are held all or none, each with its token, in the order given.
+pub async fn several_names_are_held_all_or_none(subject: &Subject) {
+    let (one, two) = (subject.client().await, subject.client().await);
+    let names = names(subject);
+    let busy = must(subject.drive(two.mutex(&names[0]).acquire()).await);
+    assert!(must(subject.drive(one.all(&names).try_acquire()).await).is_none());
+    for name in &names[1..] {
+        assert!(is_free(subject, &two, name).await);
+    }
+    let release = async {
+        while must(two.admin().inspect(&names[0]).await).waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        must(busy.release().await);
+    };
+    let all = one.all(&names);
+    let (guard, ()) = subject.drive(join(all.acquire(), release)).await;
+    let guard = must(guard);
+    assert!(guard.tokens().map(|(name, _)| name).eq(&names));
+    for (name, token) in guard.tokens() {
+        let status = must(subject.drive(two.admin().inspect(name)).await);
+        assert_eq!(status.holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [token]);
+    }
+    must(subject.drive(guard.release()).await);
+    for name in &names {
+        assert!(is_free(subject, &two, name).await);
+    }
+}
+
+/// Two callers with the same names in opposite orders never wait for each other for ever.
+pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Subject) {
+    let (one, two) = (subject.client().await, subject.client().await);
+    let names = names(subject);
+    let reversed: Vec<&LockName> = names.iter().rev().collect();
+    for (by_one, by_two) in [
+        (one.all(&names), two.all(&reversed)),
+        (one.all_at_once(&names), two.all_at_once(&reversed)),
+    ] {
+        let rounds = async |lock: leasehold::Lock| {
+            for _ in 0..ROUNDS {
+                must(must(lock.acquire().await).release().await);
+            }
+        };
+        subject.drive(join(rounds(by_one), rounds(by_two))).await;
+    }
+}
+
+/// A leader is seen with what it says, and with what it says next; once it was overtaken, what it
+/// says changes nothing.
+pub async fn a_leader_is_seen_with_what_it_says(subject: &Subject) {
+    let (one, two) = (subject.client().await, subject.client().await);
+    let name = subject.fresh_name("election");
+    let (by_one, by_two) = (one.election(&name), two.election(&name));
+    let said = async || must(subject.drive(by_two.leader()).await).map(|leader| leader.value);
+    assert_eq!(said().await, None);
+    let first = must(subject.drive(by_one.campaign("one")).await);
+    assert_eq!(said().await.as_deref(), Some("one"));
+    must(subject.drive(first.proclaim("one, elsewhere")).await);
+    assert_eq!(said().await.as_deref(), Some("one, elsewhere"));
+    assert!(must(subject.drive(two.admin().revoke_now(&name, first.token())).await));
+    let second = must(subject.drive(by_two.campaign("two")).await);
+    assert!(second.token() > first.token());
+    let refused = subject.drive(first.proclaim("one, still")).await;
+    assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
+    assert_eq!(said().await.as_deref(), Some("two"));
+    must(subject.drive(second.resign()).await);
+    assert_eq!(said().await, None);
+}
+
+async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
+    let mut values = Vec::new();
+    while values.last().is_none_or(|value| value != last) {
+        values.extend(must(observation.next().await).map(|leader| leader.value));
+    }
+    values
+}
+
+/// An observer misses no leader, where the store carries news; and elsewhere not the last.
+pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
+    let clients = [subject.client().await, subject.client().await];
+    let watching = subject.client().await;
+    let name = subject.fresh_name("election");
+    let has_news = must(subject.store().news(&name).await).is_some();
+    let observation = must(subject.drive(watching.election(&name).observe()).await);
+    let values: Vec<String> = (0..LEADERS).map(|n| n.to_string()).collect();
+    let lead = async {
+        for (value, client) in values.iter().zip(clients.iter().cycle()) {
+            must(must(client.election(&name).campaign(value).await).resign().await);
+        }
+        must(clients[0].election(&name).campaign("last").await)
+    };
+    let (seen, last) = subject.drive(join(values_until(observation, "last"), lead)).await;
+    if has_news {
+        assert_eq!(seen[..LEADERS], values);
+    }
+    must(subject.drive(last.resign()).await);
+}
+
+/// A job that ended at once is skipped until its least time is over.
+pub async fn a_job_that_ended_at_once_is_skipped_for_a_while(subject: &Subject) {
+    let (one, two) = (subject.client().await, subject.client().await);
+    let name = subject.fresh_name("job");
+    let run = async |client: &Client, least: Duration| {
+        let job = client.once(&name).at_least(least);
+        must(subject.drive(job.run(async |_| Ok::<_, Error>(()))).await)
+    };
+    assert_eq!(run(&one, SHORT * 5).await, Some(()));
+    assert_eq!(run(&two, SHORT).await, None);
+    assert_eq!(run(&one, SHORT).await, None);
+    subject.pass(SHORT * 5 + SHORT / 4).await;
+    assert_eq!(run(&two, Duration::ZERO).await, Some(()));
+}
