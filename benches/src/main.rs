@@ -14,6 +14,7 @@ mod process;
 mod scale;
 mod server;
 mod table;
+mod together;
 
 use std::process::{Command, ExitCode};
 
@@ -25,10 +26,11 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 /// The hidden task that runs one benchmark in this process.
 const ONE: &str = "one";
 
-const USAGE: &str = "usage: leasehold-benches [alone|contended|file|held|names|waiters]…";
+const USAGE: &str = "usage: leasehold-benches [alone|contended|file|held|names|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 6] = ["alone", "contended", "file", "held", "waiters", "names"];
+const ALL: [&str; 7] =
+    ["alone", "contended", "together", "file", "held", "waiters", "names"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -70,6 +72,7 @@ async fn one(name: &str) -> Outcome {
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "names" => names::run().await,
+        "together" => together::run().await,
         "waiters" => scale::run_waiters().await,
         _ => Err(USAGE.into()),
     }

@@ -54,13 +54,15 @@ impl Default for BatchLimits {
 /// # #[tokio::main]
 /// # async fn main() -> leasehold::Result<()> {
 /// # let client = leasehold::Client::memory();
-/// use leasehold::{BatchLimits, Batcher};
+/// use leasehold::{BatchLimits, Batcher, Guard};
 ///
 /// let lock = client.mutex("stock/7");
-/// let batcher = Batcher::start(lock, BatchLimits::default(), |guard, orders: Vec<u32>| async move {
+/// let accept = |pieces| if pieces < 10 { Ok(pieces) } else { Err("too many") };
+/// let work = move |guard: Guard, orders: Vec<u32>| async move {
 ///     println!("{} orders with token {}", orders.len(), guard.token());
-///     orders.into_iter().map(|pieces| if pieces < 10 { Ok(pieces) } else { Err("too many") }).collect()
-/// })?;
+///     orders.into_iter().map(accept).collect()
+/// };
+/// let batcher = Batcher::start(lock, BatchLimits::default(), work)?;
 /// let (one, two) = tokio::join!(batcher.submit(3), batcher.submit(12));
 /// assert_eq!((one?, two?), (Ok(3), Err("too many")));
 /// batcher.close().await;
@@ -115,8 +117,9 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease was lost while the item was in work: whether it was processed
-    /// is for the resource to say. What [`Lock::acquire`] returns if the lock was not acquired: then
-    /// it was not. [`Error::Closed`] if the batcher ended before, by itself if the work panicked.
+    /// is for the resource to say. What [`Lock::acquire`] returns if the lock was not acquired:
+    /// then it was not. [`Error::Closed`] if the batcher ended before, by itself if the work
+    /// panicked.
     ///
     /// # Cancel safety
     ///

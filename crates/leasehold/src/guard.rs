@@ -354,8 +354,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it is lost; [`Error::Invalid`] while another guard of the lease lives, and
-    /// for a guard of several names.
+    /// [`Error::Lost`] if it is lost; [`Error::Invalid`] while another guard of the lease lives,
+    /// and for a guard of several names.
     pub fn into_lease(self) -> Result<Lease> {
         self.ensure_held()?;
         if Arc::strong_count(&self.held) > 1 {

@@ -122,8 +122,8 @@ impl std::fmt::Debug for Signal {
 
 /// Completes when the lease ends: lost, or released ([`LossReason::Released`]).
 ///
-/// With several names, when the first of them ends. Every poll compares the clock first. Cloning gives an independent waiter; neither keeps the
-/// lease alive.
+/// With several names, when the first of them ends. Every poll compares the clock first. Cloning
+/// gives an independent waiter; neither keeps the lease alive.
 ///
 /// # Cancel safety
 ///

@@ -1,4 +1,5 @@
 //! Leader election, on the memory store.
+#![cfg(test)]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Jobs that run once, on the memory store with a clock that the test moves.
+#![cfg(test)]
 
 use std::time::Duration;
 

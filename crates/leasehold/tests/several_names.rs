@@ -1,4 +1,5 @@
 //! Several names at once, on the memory store.
+#![cfg(test)]
 
 use std::future::Future;
 use std::pin::pin;
