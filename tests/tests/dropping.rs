@@ -91,6 +91,37 @@ async fn an_acquire_that_is_dropped_at_any_point_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn several_names_that_are_dropped_at_any_point_leave_nothing_behind() {
+    for polls in 0..2 * MOST_POLLS {
+        for held_for in [0, 3, 12] {
+            let (subject, network, busy) = slow_store(u64::from(polls * 100 + held_for)).await;
+            let (client, other) = (subject.client_of(network).await, subject.client().await);
+            let names = [subject.fresh_name("a"), busy, subject.fresh_name("z")];
+            let mut guard = match held_for {
+                0 => None,
+                _ => Some(must(subject.drive(other.mutex(&names[1]).acquire()).await)),
+            };
+            for lock in [client.all(&names), client.all_at_once(&names)] {
+                let mut acquire = Box::pin(lock.acquire());
+                for poll in 0..polls {
+                    if poll == held_for {
+                        drop(guard.take());
+                    }
+                    if poll_once(acquire.as_mut()).is_ready() {
+                        break;
+                    }
+                    subject.pass(Duration::from_millis(2)).await;
+                }
+            }
+            drop(guard.take());
+            for name in &names {
+                assert!(is_soon_free(&subject, &other, name).await, "dropped after {polls} polls");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_release_or_a_try_that_is_dropped_at_any_point_leaves_nothing_behind() {
     for polls in 0..MOST_POLLS {
         let (subject, network, name) = slow_store(u64::from(polls)).await;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::store::{Capabilities, Inbox, Store};
-use leasehold::{ClientId, Clock, Instant, StoreError, StoreErrorKind};
+use leasehold::store::{Capabilities, Inbox, News, Store};
+use leasehold::{ClientId, Clock, Instant, LockName, StoreError, StoreErrorKind};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Answer, BoxFuture, Message, Operation};
 
@@ -166,6 +166,14 @@ impl Store for Faulty {
             let shared = Arc::clone(&self.shared);
             Ok(Box::new(FaultyInbox { inner, shared }) as Box<dyn Inbox>)
         })
+    }
+
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.tell(name, news)
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        self.inner.news(name)
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {

@@ -6,7 +6,7 @@
 --       2 packed: retention (µs), attempt (24 bytes), facts (the rest)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)   'N' not held: last token (µs, or 0)
---       'V' revoked: 1 (1)   'R' refused: 'V' version: found (4)
+--       'V' revoked: 1 (1)   'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
@@ -20,20 +20,20 @@ end
 --@include queue
 --@include grant
 
-return answer(run(KEYS[1], redis.call('HGET', KEYS[1], 's'), function()
-  sweep()
-  local index = live_hold(id)
-  local reply = not_held()
+return step.answer(step.run(KEYS[1], nil, function()
+  step.sweep()
+  local index = step.live_hold(id)
+  local reply = step.not_held()
   if index then
-    local hold = hold_at(index)
-    if hold.state == REVOKED then
+    local hold = step.hold_at(index)
+    if hold.state == step.REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif hold.state ~= KEPT then
+    elseif hold.state ~= step.KEPT then
       hold.facts = string.sub(ARGV[2], facts)
-      keep_until(now)
-      reply = granted(hold)
+      step.keep_until(now)
+      reply = step.granted(hold)
     end
   end
-  promote(nil)
+  step.promote(nil)
   return reply
 end))
