@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{Error, Instant, Invalid, LockName, Result};
 
@@ -129,7 +129,20 @@ impl Gathering<'_> {
             }
             Ok(())
         });
-        join_all(requests).await.into_iter().collect()
+        let requests = join_all(requests);
+        let answers = match self.limit {
+            Limit::Forever | Limit::Try => requests.await,
+            Limit::Within(span) => {
+                let contact = &engine.keeper.contact;
+                let end = self.started + span + wait::LEAVE_PATIENCE;
+                match select(requests, contact.clock.sleep_until(end)).await {
+                    Either::Left((answers, _)) => answers,
+                    // What was not answered is missing; the wait that follows ends the call.
+                    Either::Right(_) => return Ok(()),
+                }
+            }
+        };
+        answers.into_iter().collect()
     }
 
     /// What was taken early may be lost by now: its renewals failed, or nothing renews it.

@@ -24,7 +24,7 @@ const FIRST_CONTACT: Duration = Duration::from_secs(5);
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much longer than its limit a call may take to leave the queue properly: one request.
-const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// First and longest delay before a request that failed is sent again.
 const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
