@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod data;
 pub mod error;
 pub mod holder;
 pub mod lease;

@@ -1,0 +1,74 @@
+//! The highest token that something has seen, and the refusal of lower ones.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::name::LockName;
+use crate::token::FencingToken;
+
+/// On whose lease something is done: the lock, and the token of the grant.
+///
+/// Tokens of different locks do not compare, so the name goes with the token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    /// The name of the lock.
+    pub lock: LockName,
+    /// The token of the grant.
+    pub token: FencingToken,
+}
+
+impl Fence {
+    /// The error of a step that was refused because `newest` had been seen.
+    pub fn overtaken_by(&self, newest: FencingToken) -> Error {
+        Error::Fenced { name: self.lock.clone(), token: self.token, newest }
+    }
+}
+
+/// The highest token that was seen of each lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fences(pub BTreeMap<LockName, FencingToken>);
+
+impl Fences {
+    /// Installs the token, so that lower ones are refused from now on.
+    ///
+    /// The same token may come as often as it likes: one holder takes many steps.
+    ///
+    /// # Errors
+    ///
+    /// The higher token that has been seen; nothing is changed then.
+    pub fn install(&mut self, fence: &Fence) -> Result<(), FencingToken> {
+        match self.0.get_mut(&fence.lock) {
+            Some(newest) if *newest > fence.token => Err(*newest),
+            Some(newest) => {
+                *newest = fence.token;
+                Ok(())
+            }
+            None => {
+                self.0.insert(fence.lock.clone(), fence.token);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fence(lock: &str, token: u64) -> Fence {
+        let token = FencingToken::from_number(token).unwrap();
+        Fence { lock: LockName::new(lock).unwrap(), token }
+    }
+
+    #[test]
+    fn an_overtaken_holder_is_refused_and_the_newest_may_go_on() {
+        let mut fences = Fences::default();
+        assert_eq!(fences.install(&fence("a", 5)), Ok(()));
+        assert_eq!(fences.install(&fence("a", 5)), Ok(()));
+        assert_eq!(fences.install(&fence("a", 9)), Ok(()));
+        assert_eq!(fences.install(&fence("a", 5)), Err(fence("a", 9).token));
+        assert_eq!(fences.install(&fence("b", 1)), Ok(()), "another lock's tokens do not compare");
+    }
+}

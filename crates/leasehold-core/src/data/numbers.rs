@@ -1,0 +1,172 @@
+//! Numbers that are given out once, in blocks.
+//!
+//! A plain counter gives a number twice when the store loses its last writes: a promoted replica
+//! counts on from where it was. So a block begins at max(last + 1, floor), where the floor grows
+//! with the store's clock, as fencing tokens do, and a counter that runs ahead of its floor by more
+//! than [`LEAD_US`] has to wait. A record that is missing may have been lost a moment ago: it
+//! begins at the far end of that lead, above all that can have been given out.
+
+/// How far the numbers may run ahead of the clock: 200 ms. A failover takes longer than that (a
+/// Sentinel needs seconds), so a promoted replica that has lost writes begins above them; and it
+/// lets a burst pass at many times the allowed rate.
+pub const LEAD_US: u64 = 200_000;
+
+/// The longest time after which to ask again: an hour. Beyond that something else is wrong, and a
+/// script's doubles would no longer be exact.
+const LONGEST_RETRY_US: u64 = 3_600_000_000;
+
+/// A day in microseconds.
+pub const DAY_US: u64 = 86_400_000_000;
+
+/// What a sequence is between two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// The last number that was given out.
+    pub last: u64,
+    /// The day it belongs to, since 1970, of a sequence that begins anew each day.
+    pub day: Option<u64>,
+}
+
+/// How numbers grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Numbers begin anew each day of a time zone so many microseconds east of UTC.
+    pub day_offset_us: Option<i64>,
+    /// Microseconds that stand for one number of the floor; 0 for a plain counter.
+    pub step_us: u64,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Takes so many numbers.
+    Take {
+        /// How many; with a floor at most `LEAD_US / step_us`.
+        count: u64,
+        /// How numbers grow.
+        plan: Plan,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// These are the caller's.
+    Block {
+        /// The first of them.
+        first: u64,
+        /// The day they belong to.
+        day: Option<u64>,
+        /// How long that day lasts yet; 0 without one.
+        day_left_us: u64,
+    },
+    /// Too fast: ask again after this. Nothing was taken.
+    Early {
+        /// When the clock will have caught up.
+        retry_after_us: u64,
+    },
+    /// The sequence begins anew each day and was asked for without, or the other way round.
+    Mismatch,
+    /// The numbers are used up.
+    UsedUp,
+}
+
+/// Does one step.
+pub fn step(sequence: &mut Option<Sequence>, now_us: u64, action: &Action) -> Reply {
+    let Action::Take { count, plan } = *action;
+    if sequence.is_some_and(|found| found.day.is_some() != plan.day_offset_us.is_some()) {
+        return Reply::Mismatch;
+    }
+    let local_us = now_us.saturating_add_signed(plan.day_offset_us.unwrap_or(0));
+    let today = plan.day_offset_us.map(|_| local_us / DAY_US);
+    // A clock that was set back over midnight must not begin yesterday anew.
+    let day = sequence.map_or(today, |found| found.day.max(today));
+    let last = sequence.filter(|found| found.day == day).map_or(0, |found| found.last);
+    let since_us = local_us.saturating_sub(day.unwrap_or(0).saturating_mul(DAY_US));
+    let floor = |at_us: u64| at_us.checked_div(plan.step_us).unwrap_or(0);
+    if sequence.is_none() && plan.step_us > 0 {
+        *sequence = Some(Sequence { last: floor(since_us + LEAD_US), day });
+        return Reply::Early { retry_after_us: count * plan.step_us };
+    }
+    let first = (last + 1).max(floor(since_us));
+    let end = first + count - 1;
+    if end > super::MAX_NUMBER {
+        return Reply::UsedUp;
+    }
+    if plan.step_us > 0 && end > floor(since_us + LEAD_US) {
+        let caught_up_us = end.saturating_mul(plan.step_us).saturating_sub(LEAD_US);
+        let retry_after_us = caught_up_us.saturating_sub(since_us).clamp(1, LONGEST_RETRY_US);
+        return Reply::Early { retry_after_us };
+    }
+    *sequence = Some(Sequence { last: end, day });
+    let left_us = |day: u64| ((day + 1) * DAY_US).saturating_sub(local_us);
+    Reply::Block { first, day, day_left_us: day.map_or(0, left_us) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON_US: u64 = 20_000 * DAY_US + DAY_US / 2;
+    const FAST: Plan = Plan { day_offset_us: None, step_us: 10 };
+
+    fn take(sequence: &mut Option<Sequence>, now_us: u64, count: u64, plan: Plan) -> (u64, u64) {
+        let mut now_us = now_us;
+        loop {
+            match step(sequence, now_us, &Action::Take { count, plan }) {
+                Reply::Block { first, .. } => return (first, now_us),
+                Reply::Early { retry_after_us } => now_us += retry_after_us,
+                Reply::Mismatch | Reply::UsedUp => panic!("{sequence:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_plain_counter_counts_from_one() {
+        let plan = Plan { day_offset_us: None, step_us: 0 };
+        let mut sequence = None;
+        assert_eq!(take(&mut sequence, NOON_US, 10, plan).0, 1);
+        assert_eq!(take(&mut sequence, NOON_US, 1, plan).0, 11);
+    }
+
+    #[test]
+    fn after_the_loss_of_everything_no_number_comes_again() {
+        let (mut sequence, mut now_us, mut highest) = (None, NOON_US, 0);
+        for round in 0..1000 {
+            if round % 7 == 0 {
+                sequence = None;
+            }
+            let (first, at_us) = take(&mut sequence, now_us, 100, FAST);
+            assert!(first > highest, "round {round}: {first} after {highest}");
+            (highest, now_us) = (first + 99, at_us);
+        }
+    }
+
+    #[test]
+    fn after_a_failover_that_takes_longer_than_the_lead_no_number_comes_again() {
+        let (mut sequence, mut now_us) = (None, NOON_US);
+        (_, now_us) = take(&mut sequence, now_us, 1, FAST);
+        let replica = sequence;
+        let mut highest = 0;
+        while let Reply::Block { first, .. } =
+            step(&mut sequence, now_us, &Action::Take { count: 100, plan: FAST })
+        {
+            highest = first + 99;
+        }
+        sequence = replica;
+        let (first, _) = take(&mut sequence, now_us + LEAD_US + FAST.step_us, 100, FAST);
+        assert!(first > highest, "{first} after {highest}");
+    }
+
+    #[test]
+    fn a_new_day_begins_anew_and_a_clock_that_goes_back_does_not() {
+        let plan = Plan { day_offset_us: Some(8 * 3_600_000_000), step_us: 0 };
+        let mut sequence = None;
+        take(&mut sequence, NOON_US, 5, plan);
+        assert_eq!(take(&mut sequence, NOON_US + DAY_US, 1, plan).0, 1);
+        assert_eq!(take(&mut sequence, NOON_US, 1, plan).0, 2, "still the later day");
+        assert_eq!(sequence.unwrap().day, Some(20_001));
+        let undated = Action::Take { count: 1, plan: FAST };
+        assert_eq!(step(&mut sequence, NOON_US, &undated), Reply::Mismatch);
+    }
+}
