@@ -1,5 +1,7 @@
 //! The model behind a mutex: locks of one process.
 
+mod data;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +13,7 @@ use leasehold_core::{
 };
 use tokio::sync::mpsc;
 
+use self::data::Records;
 use super::{Capabilities, Inbox, News, Store};
 use crate::clock::SystemClock;
 
@@ -20,6 +23,7 @@ use crate::clock::SystemClock;
 #[derive(Clone, Debug)]
 pub struct Memory {
     clock: Arc<dyn Clock>,
+    data: Arc<Mutex<Records>>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -52,7 +56,7 @@ impl Memory {
 
     /// An empty store on a clock of one's own.
     pub fn with_clock(clock: impl Clock) -> Self {
-        Self { clock: Arc::new(clock), shared: Arc::default() }
+        Self { clock: Arc::new(clock), data: Arc::default(), shared: Arc::default() }
     }
 
     /// What the store knows of a name, for tests that compare stores.

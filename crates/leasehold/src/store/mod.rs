@@ -23,6 +23,7 @@ pub use self::file::File;
 pub use self::memory::Memory;
 #[cfg(feature = "redis")]
 pub use self::redis::Redis;
+use leasehold_core::data::{self, Request};
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Invalid, LockName, Message, Operation, StoreError,
 };
@@ -118,6 +119,29 @@ pub trait Inbox: Send {
     fn next(&mut self) -> BoxFuture<'_, Message>;
 }
 
+/// One place where the data parts live: stock, order numbers, queues and cells.
+///
+/// A store applies the step of the part ([`leasehold_core::data`]) to the record of a name,
+/// atomically, with its own wall clock.
+pub trait DataStore: Send + Sync + fmt::Debug + 'static {
+    /// Does one step.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the step is done.
+    fn apply(&self, request: Request) -> BoxFuture<'_, Result<data::Answer, StoreError>>;
+}
+
+impl<S: DataStore + ?Sized> DataStore for Box<S> {
+    fn apply(&self, request: Request) -> BoxFuture<'_, Result<data::Answer, StoreError>> {
+        (**self).apply(request)
+    }
+}
+
 /// Where the news of one name arrive.
 pub trait News: Send {
     /// The next news, or `None` if some may have been lost. Waits, and mends its connection by
@@ -173,13 +197,33 @@ pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
-        _ => Err(Invalid::new(
-            "url",
-            format!(
-                "the store URL begins with {scheme:?}: use `memory:`, `file:PATH`, \
-                 `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS) or `redis+unix://PATH`"
-            ),
-        )
-        .into()),
+        _ => Err(unknown(scheme).into()),
     }
+}
+
+/// Opens the store that a URL names, for data.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub async fn connect_data(url: &str) -> leasehold_core::Result<Box<dyn DataStore>> {
+    let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
+    match scheme {
+        #[cfg(feature = "file")]
+        "file" => Ok(Box::new(File::connect(url).await?)),
+        "memory" => Ok(Box::new(Memory::new())),
+        #[cfg(feature = "redis")]
+        _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
+        _ => Err(unknown(scheme).into()),
+    }
+}
+
+fn unknown(scheme: &str) -> Invalid {
+    Invalid::new(
+        "url",
+        format!(
+            "the store URL begins with {scheme:?}: use `memory:`, `file:PATH`, \
+             `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS) or `redis+unix://PATH`"
+        ),
+    )
 }

@@ -107,6 +107,14 @@ pub(super) struct Writing<'a> {
 }
 
 impl Writing<'_> {
+    /// Runs some SQL of another module.
+    pub(super) fn sql<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.transaction).map_err(|error| self.location.database_error(error))
+    }
+
     /// Applies one action to one name.
     pub(super) fn step(
         &self,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use leasehold_core::data;
 use leasehold_core::{
     Action, Addressed, Answer, ClientId, Clock, Error, Now, Operation, Reply, StoreError,
     StoreErrorKind,
@@ -51,6 +52,8 @@ struct Shared {
     books: Mutex<Books>,
     /// Requests with the worker. Nobody overtakes them.
     queued: AtomicUsize,
+    /// The tables of the data parts have been looked for.
+    has_data_tables: AtomicBool,
     /// When to tidy up next, by the lease clock.
     tidy_at_us: AtomicU64,
     /// Pages of the log, as of this process's last transaction.
@@ -76,6 +79,7 @@ struct Worker {
 
 #[derive(Debug)]
 enum Request {
+    Data(Box<data::Request>, oneshot::Sender<Result<data::Answer, StoreError>>),
     Enter(ClientId, oneshot::Sender<Result<(), StoreError>>),
     Execute(Operation, oneshot::Sender<Result<Answer, StoreError>>),
     Tidy,
@@ -98,6 +102,7 @@ impl Desk {
             presence,
             books: Mutex::new(Books { gate, database }),
             queued: AtomicUsize::new(0),
+            has_data_tables: AtomicBool::new(false),
             tidy_at_us: AtomicU64::new(0),
             log_pages,
             is_tidying: AtomicBool::new(false),
@@ -115,6 +120,20 @@ impl Desk {
         let done = match shared.try_in_turn(|database| shared.apply(database, &operation)) {
             Some(done) => done.map(|done| shared.deliver(done)),
             None => self.queue(|reply| Request::Execute(operation, reply)).await,
+        };
+        self.tidy_if_due();
+        done
+    }
+
+    /// Does one step of a data part.
+    pub(super) async fn apply_data(
+        &self,
+        request: data::Request,
+    ) -> Result<data::Answer, StoreError> {
+        let shared = &self.shared;
+        let done = match shared.try_in_turn(|database| shared.apply_data(database, &request)) {
+            Some(done) => done,
+            None => self.queue(|reply| Request::Data(Box::new(request), reply)).await,
         };
         self.tidy_if_due();
         done
@@ -211,6 +230,12 @@ impl Shared {
     fn work(&self, requests: &mpsc::Receiver<Request>) {
         while let Ok(request) = requests.recv() {
             match request {
+                Request::Data(request, reply) => {
+                    if !reply.is_closed() {
+                        let done = self.in_turn(|database| self.apply_data(database, &request));
+                        let _ = reply.send(done);
+                    }
+                }
                 Request::Enter(client, reply) => {
                     let done = self.in_turn(|_| self.enter(client));
                     // Whoever asked may have given up.
@@ -281,6 +306,22 @@ impl Shared {
             };
             Ok((Answer { now, more, reply }, messages))
         })
+    }
+
+    fn apply_data(
+        &self,
+        database: &mut Database,
+        request: &data::Request,
+    ) -> Result<data::Answer, StoreError> {
+        let done = database.write(|writing| {
+            if !self.has_data_tables.load(Ordering::Relaxed) {
+                super::data::prepare(writing)?;
+            }
+            let now_us = self.now().token_us;
+            Ok(data::Answer { now_us, reply: super::data::apply(writing, now_us, request)? })
+        })?;
+        self.has_data_tables.store(true, Ordering::Relaxed);
+        Ok(done)
     }
 
     fn step(

@@ -11,6 +11,7 @@
 
 mod bury;
 mod codec;
+mod data;
 mod database;
 mod desk;
 mod gate;
@@ -25,6 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_core::data::{Answer as DataAnswer, Request};
 use leasehold_core::model::{DEFAULT_RETENTION, Rules};
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Clock, Error, Invalid, Operation, StoreError, StoreErrorKind,
@@ -32,7 +34,7 @@ use leasehold_core::{
 
 use self::desk::Desk;
 use self::inbox::FileInbox;
-use super::{Capabilities, Inbox, Store};
+use super::{Capabilities, DataStore, Inbox, Store};
 use crate::clock::SystemClock;
 
 /// The kernel draws a new one whenever the machine is started. (random(4))
@@ -121,6 +123,12 @@ fn boot_id() -> Result<String, StoreError> {
         let text = format!("cannot read {BOOT_ID} ({error}): mount /proc");
         StoreError::new(StoreErrorKind::Unsupported, text).with_source(error)
     })
+}
+
+impl DataStore for File {
+    fn apply(&self, request: Request) -> BoxFuture<'_, Result<DataAnswer, StoreError>> {
+        Box::pin(self.desk.apply_data(request))
+    }
 }
 
 impl Store for File {

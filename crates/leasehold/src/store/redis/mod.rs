@@ -1,6 +1,8 @@
 //! Redis or Valkey, one primary: one hash per lock, one script per operation.
 
 mod connection;
+#[doc(hidden)]
+pub mod data;
 mod dial;
 mod error;
 #[doc(hidden)]
@@ -98,6 +100,12 @@ impl fmt::Debug for Redis {
 }
 
 impl Redis {
+    /// The rights that a program needs to use the data parts; one that also holds locks needs
+    /// those of a holder too.
+    pub const DATA_RIGHTS: &'static str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
+        +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
+        +xlen";
+
     /// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and
     /// a password. With a `prefix=` of one's own, both patterns begin with it; with a database in
     /// the URL, `+select` comes on top.

@@ -18,11 +18,15 @@ const INCLUDE: &str = "--@include ";
 
 /// The shared files, each under the name it is included by. The clock is not among them, so that
 /// a test can bring its own.
-const SHARED: [(&str, &str); 4] = [
+const SHARED: [(&str, &str); 8] = [
+    ("arguments", include_str!("lua/arguments.lua")),
+    ("entries", include_str!("lua/entries.lua")),
+    ("fence", include_str!("lua/fence.lua")),
     ("grant", include_str!("lua/grant.lua")),
     ("hold", include_str!("lua/hold.lua")),
     ("queue", include_str!("lua/queue.lua")),
     ("record", include_str!("lua/record.lua")),
+    ("stock", include_str!("lua/stock.lua")),
 ];
 
 /// A word in capitals that stands for a value, and that value as Lua writes it.
@@ -76,20 +80,32 @@ pub enum Script {
     Acquire,
     /// A waiter leaves.
     Cancel,
+    /// Reads or replaces a guarded value.
+    Cell,
     /// A reader becomes the writer, or a writer a reader.
     ChangeMode,
     /// A holder changes what it says of itself.
     Describe,
     /// Who holds and who waits.
     Inspect,
+    /// Gives out order numbers.
+    Numbers,
     /// Confirms a grant, or keeps a place.
     Poll,
+    /// Shows, finishes or tells of entries of a shared queue.
+    QueueDrain,
+    /// Appends to a shared queue.
+    QueuePush,
     /// Ends a hold and hands it on.
     Release,
     /// Moves deadlines on.
     Renew,
     /// An operator ends a hold.
     Revoke,
+    /// Confirms or cancels orders of a stock, or reads it.
+    StockSettle,
+    /// Takes from a stock, or adds to it.
+    StockTake,
 }
 
 struct Assembled {
@@ -107,16 +123,22 @@ static ASSEMBLED: LazyLock<[Assembled; Script::ALL.len()]> = LazyLock::new(|| {
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 15] = [
         Self::Acquire,
         Self::Cancel,
+        Self::Cell,
         Self::ChangeMode,
         Self::Describe,
         Self::Inspect,
+        Self::Numbers,
         Self::Poll,
+        Self::QueueDrain,
+        Self::QueuePush,
         Self::Release,
         Self::Renew,
         Self::Revoke,
+        Self::StockSettle,
+        Self::StockTake,
     ];
 
     /// What to give to SCRIPT LOAD.
@@ -149,13 +171,19 @@ impl Script {
         match self {
             Self::Acquire => include_str!("lua/acquire.lua"),
             Self::Cancel => include_str!("lua/cancel.lua"),
+            Self::Cell => include_str!("lua/cell.lua"),
             Self::ChangeMode => include_str!("lua/change_mode.lua"),
             Self::Describe => include_str!("lua/describe.lua"),
             Self::Inspect => include_str!("lua/inspect.lua"),
+            Self::Numbers => include_str!("lua/numbers.lua"),
             Self::Poll => include_str!("lua/poll.lua"),
+            Self::QueueDrain => include_str!("lua/queue_drain.lua"),
+            Self::QueuePush => include_str!("lua/queue_push.lua"),
             Self::Release => include_str!("lua/release.lua"),
             Self::Renew => include_str!("lua/renew.lua"),
             Self::Revoke => include_str!("lua/revoke.lua"),
+            Self::StockSettle => include_str!("lua/stock_settle.lua"),
+            Self::StockTake => include_str!("lua/stock_take.lua"),
         }
     }
 }
@@ -224,14 +252,21 @@ mod tests {
         for script in Script::ALL {
             let flags = script.source().lines().next().unwrap();
             match script {
-                Script::Acquire | Script::Describe => assert_eq!(flags, "#!lua"),
+                Script::Acquire
+                | Script::Cell
+                | Script::Describe
+                | Script::Numbers
+                | Script::QueuePush
+                | Script::StockTake => assert_eq!(flags, "#!lua"),
                 Script::Inspect => assert_eq!(flags, "#!lua flags=no-writes"),
                 Script::Cancel
                 | Script::ChangeMode
                 | Script::Poll
+                | Script::QueueDrain
                 | Script::Release
                 | Script::Renew
-                | Script::Revoke => assert_eq!(flags, "#!lua flags=allow-oom"),
+                | Script::Revoke
+                | Script::StockSettle => assert_eq!(flags, "#!lua flags=allow-oom"),
             }
         }
     }

@@ -86,6 +86,11 @@ impl Call {
         }
     }
 
+    /// A call with these keys and arguments and nothing else.
+    pub(super) fn bare(script: Script, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>>) -> Self {
+        Self { script, keys, args, is_batch: false }
+    }
+
     /// The answer that a reply to this call stands for.
     ///
     /// # Errors
