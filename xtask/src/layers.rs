@@ -26,6 +26,7 @@ const LAYERS: [Layers; 2] = [
             &["lease", "options"],
             &["request"],
             &["error", "model", "renewal"],
+            &["data"],
         ],
     },
     Layers {
@@ -39,7 +40,7 @@ const LAYERS: [Layers; 2] = [
             &["admin", "guard", "wait"],
             &["multi"],
             &["lock"],
-            &["batch", "election", "once", "rwlock", "semaphore"],
+            &["batch", "data", "election", "fence", "once", "rwlock", "semaphore"],
             &["client"],
             &["blocking"],
         ],
@@ -47,12 +48,13 @@ const LAYERS: [Layers; 2] = [
 ];
 
 /// What each package may depend on of the others, and what besides in its tests.
-const CRATES: [(&str, &[&str], &[&str]); 7] = [
+const CRATES: [(&str, &[&str], &[&str]); 8] = [
     ("benches", &["leasehold", "leasehold-core", "leasehold-testkit"], &[]),
     ("crates/leasehold", &["leasehold-core"], &[]),
     ("crates/leasehold-cli", &["leasehold", "leasehold-core"], &["leasehold-testkit"]),
     ("crates/leasehold-core", &[], &[]),
     ("crates/leasehold-testkit", &["leasehold", "leasehold-core"], &[]),
+    ("examples/flash_sale", &["leasehold", "leasehold-testkit"], &[]),
     ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),
     ("xtask", &[], &[]),
 ];

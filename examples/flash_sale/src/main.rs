@@ -1,0 +1,46 @@
+//! A flash sale run five ways, by eight processes at once: with a lock, with a lock and batches,
+//! with one atomic command, with compare-and-set, and, as the counter-example, with none of them.
+//!
+//! `docs/do-you-need-a-lock.md` discusses what it prints.
+#![forbid(unsafe_code)]
+
+mod check;
+mod office;
+mod options;
+mod sale;
+mod shelf;
+mod ways;
+mod worker;
+
+use std::process::ExitCode;
+
+/// What a part of the program ends with.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("flash-sale: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all checks passed.
+fn run() -> Outcome<bool> {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == worker::COMMAND) {
+        arguments.remove(0);
+        worker::main(&arguments)?;
+        return Ok(true);
+    }
+    match options::Options::parse(&arguments)? {
+        Some(options) => office::run(&options),
+        None => {
+            print!("{}", options::HELP);
+            Ok(true)
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The five ways. Each decides one order, once, however often it is asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use leasehold::data::{Numbers, Outcome as StockOutcome, Stock};
+use leasehold::{BatchLimits, Batcher, Client, Data, Guard};
+
+use crate::Outcome;
+use crate::sale::{Decision, Order, Way};
+use crate::shelf::Shelf;
+
+/// How long a process that was killed may hold up the others on Redis: 2 s.
+const TTL: Duration = Duration::from_secs(2);
+
+/// How long the stock remembers orders: for longer than a sale lasts.
+const REMEMBER: Duration = Duration::from_secs(3600);
+
+/// One process's access to one sale.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    client: Client,
+    data: Data,
+    sale: String,
+    units: u64,
+    numbers: Numbers,
+    batchers: Arc<Mutex<HashMap<u64, Arc<ProductBatcher>>>>,
+}
+
+/// Errors stay text: a batch's error is that of each of its orders.
+type ProductBatcher = Batcher<Order, Result<Decision, String>>;
+
+impl Counter {
+    pub(crate) fn new(client: Client, data: Data, sale: String, units: u64) -> Self {
+        let numbers = data.numbers(&sale);
+        Self { client, data, sale, units, numbers, batchers: Arc::default() }
+    }
+
+    /// Decides one order. After an error, ask again.
+    pub(crate) async fn decide(&self, way: Way, order: Order) -> Outcome<Decision> {
+        match way {
+            Way::Batch => self.in_batches(order).await,
+            Way::Lock => self.locked(order).await,
+            Way::Naive => self.naively(order).await,
+            Way::Stock => self.atomically(order).await,
+            Way::Version => self.by_version(order).await,
+        }
+    }
+
+    /// The stock of a sale that is kept by the atomic way.
+    pub(crate) fn stock(&self) -> Stock {
+        self.data.stock(&self.sale).remember(REMEMBER)
+    }
+
+    /// The shelf of a product, for the other ways.
+    pub(crate) async fn shelf(&self, product: u64) -> Outcome<Shelf> {
+        Shelf::read(&self.cell(product).read().await?.value, self.units)
+    }
+
+    fn name(&self, product: u64) -> String {
+        format!("{}/{product}", self.sale)
+    }
+
+    fn cell(&self, product: u64) -> leasehold::data::Cell {
+        self.data.cell(self.name(product))
+    }
+
+    /// One order under the lock of its product: acquire, read, write, release.
+    async fn locked(&self, order: Order) -> Outcome<Decision> {
+        let guard = self.client.mutex(self.name(order.product)).ttl(TTL).acquire().await?;
+        let decisions = self.under_lock(&guard, &[order]).await?;
+        guard.release().await?;
+        Ok(decisions[0])
+    }
+
+    /// As many orders as have come in, under one lock.
+    async fn in_batches(&self, order: Order) -> Outcome<Decision> {
+        let batcher = self.batcher(order.product)?;
+        Ok(batcher.submit(order).await??)
+    }
+
+    fn batcher(&self, product: u64) -> Outcome<Arc<ProductBatcher>> {
+        let mut batchers = self.batchers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(batcher) = batchers.get(&product) {
+            return Ok(Arc::clone(batcher));
+        }
+        let lock = self.client.mutex(self.name(product)).ttl(TTL);
+        // The batcher must not keep the counter alive that keeps it.
+        let counter = Self { batchers: Arc::default(), ..self.clone() };
+        let work = move |guard: Guard, orders: Vec<Order>| {
+            let counter = counter.clone();
+            async move {
+                match counter.under_lock(&guard, &orders).await {
+                    Ok(decisions) => decisions.into_iter().map(Ok).collect(),
+                    Err(error) => orders.iter().map(|_| Err(error.to_string())).collect(),
+                }
+            }
+        };
+        let batcher = Arc::new(Batcher::start(lock, BatchLimits::default(), work)?);
+        batchers.insert(product, Arc::clone(&batcher));
+        Ok(batcher)
+    }
+
+    /// Installs the token, reads, decides, and writes under the token: whoever was overtaken gets
+    /// `Fenced`, and has sold nothing.
+    async fn under_lock(&self, guard: &Guard, orders: &[Order]) -> Outcome<Vec<Decision>> {
+        let opened = self.cell(orders[0].product).open(guard).await?;
+        let mut shelf = Shelf::read(opened.value(), self.units)?;
+        let before = shelf.left;
+        let mut decisions = Vec::with_capacity(orders.len());
+        for order in orders {
+            decisions.push(match shelf.decided(*order) {
+                Some(decision) => decision,
+                None => shelf.sell(*order, self.numbers.next().await?.value()),
+            });
+        }
+        if shelf.left != before {
+            opened.write(shelf.write()).await?;
+        }
+        Ok(decisions)
+    }
+
+    /// Reads, decides, and writes if nobody has written meanwhile; else all over again.
+    async fn by_version(&self, order: Order) -> Outcome<Decision> {
+        let cell = self.cell(order.product);
+        loop {
+            let found = cell.read().await?;
+            let mut shelf = Shelf::read(&found.value, self.units)?;
+            if let Some(decision) = shelf.decided(order) {
+                return Ok(decision);
+            }
+            let decision = shelf.sell(order, self.numbers.next().await?.value());
+            if cell.replace(found.version, shelf.write()).await?.is_some() {
+                return Ok(decision);
+            }
+        }
+    }
+
+    /// One command. A user's order of a product is one order: whoever asks first has it, and its
+    /// note says who that was and under which number.
+    async fn atomically(&self, order: Order) -> Outcome<Decision> {
+        let Order { number, user, product } = order;
+        let own = self.numbers.next().await?.value();
+        let stock = self.stock().note(format!("{number} {own}"));
+        let outcome = stock.deduct(format!("{user}/{product}"), [(product.to_string(), 1)]).await?;
+        match outcome {
+            StockOutcome::Deducted { note, .. } => {
+                let (first, given) = note.split_once(' ').ok_or("a note of somebody else")?;
+                let is_own = first.parse::<u64>()? == number;
+                Ok(if is_own { Decision::Accepted(given.parse()?) } else { Decision::Second })
+            }
+            StockOutcome::Short { .. } => Ok(Decision::SoldOut),
+            other => Err(format!("an order that nobody cancelled is {other:?}").into()),
+        }
+    }
+
+    /// What goes wrong: between reading and writing, others do the same.
+    async fn naively(&self, order: Order) -> Outcome<Decision> {
+        let cell = self.cell(order.product);
+        let mut shelf = Shelf::read(&cell.read().await?.value, self.units)?;
+        if let Some(decision) = shelf.decided(order) {
+            return Ok(decision);
+        }
+        let decision = shelf.sell(order, self.numbers.next().await?.value());
+        cell.write(shelf.write()).await?;
+        Ok(decision)
+    }
+}

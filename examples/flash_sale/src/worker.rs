@@ -1,0 +1,138 @@
+//! One of the processes that take orders.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use leasehold::{Client, Data};
+
+use crate::Outcome;
+use crate::sale::{Decision, Order, Way, units};
+use crate::ways::Counter;
+
+/// The first argument of a process that is a worker.
+pub(crate) const COMMAND: &str = "worker";
+
+/// Customers of one process who wait for their answer at the same time.
+const IN_FLIGHT: usize = 500;
+
+/// How often an order is tried before its process gives up, and the pause between: half a minute,
+/// longer than a lease whose holder was killed.
+const TRIES: u32 = 300;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a worker needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Shift {
+    pub(crate) store: String,
+    pub(crate) sale: String,
+    pub(crate) way: Way,
+    pub(crate) orders: u64,
+    pub(crate) process: u64,
+    pub(crate) journal: PathBuf,
+}
+
+impl Shift {
+    /// As arguments of a process.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        vec![
+            COMMAND.to_owned(),
+            self.store.clone(),
+            self.sale.clone(),
+            self.way.word().to_owned(),
+            self.orders.to_string(),
+            self.process.to_string(),
+            self.journal.display().to_string(),
+        ]
+    }
+
+    fn parse(arguments: &[String]) -> Outcome<Self> {
+        let [store, sale, way, orders, process, journal] = arguments else {
+            return Err("a worker is started by flash-sale itself".into());
+        };
+        Ok(Self {
+            store: store.clone(),
+            sale: sale.clone(),
+            way: Way::parse(way)?,
+            orders: orders.parse()?,
+            process: process.parse()?,
+            journal: journal.into(),
+        })
+    }
+}
+
+/// A process of its own.
+pub(crate) fn main(arguments: &[String]) -> Outcome {
+    let shift = Shift::parse(arguments)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (client, data) = connect(&shift.store).await?;
+        work(&shift, client, data).await
+    })
+}
+
+/// On a busy machine a first answer may be late.
+async fn connect(store: &str) -> Outcome<(Client, Data)> {
+    let mut tries = 0;
+    loop {
+        let connected =
+            futures_util::future::try_join(Client::connect(store), Data::connect(store));
+        match connected.await {
+            Ok(connected) => return Ok(connected),
+            Err(error) if !error.is_transient() || tries == TRIES => return Err(error.into()),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+        tries += 1;
+    }
+}
+
+/// Takes the orders of a shift that are not in its journal yet.
+pub(crate) async fn work(shift: &Shift, client: Client, data: Data) -> Outcome {
+    let decided: HashSet<u64> =
+        decisions(&shift.journal)?.into_iter().map(|(order, _)| order.number).collect();
+    let mut journal = OpenOptions::new().create(true).append(true).open(&shift.journal)?;
+    let counter = Counter::new(client, data, shift.sale.clone(), units(shift.orders));
+    let orders = Order::of_process(shift.process, shift.orders);
+    let orders = orders.filter(|order| !decided.contains(&order.number));
+    let counter = &counter;
+    let mut answers = stream::iter(orders)
+        .map(|order| async move { (order, patiently(counter, shift.way, order).await) })
+        .buffer_unordered(IN_FLIGHT);
+    while let Some((order, decision)) = answers.next().await {
+        confirm(&mut journal, order, decision?)?;
+    }
+    Ok(())
+}
+
+/// Asks again until the order is decided: the same order gets the same answer.
+async fn patiently(counter: &Counter, way: Way, order: Order) -> Outcome<Decision> {
+    let mut tries = 0;
+    loop {
+        match counter.decide(way, order).await {
+            Ok(decision) => return Ok(decision),
+            Err(error) if tries == TRIES => return Err(error),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+        tries += 1;
+    }
+}
+
+/// Tells the customer. One write, so that a process that is killed leaves whole lines.
+fn confirm(journal: &mut File, order: Order, decision: Decision) -> Outcome {
+    Ok(journal.write_all(decision.line(order).as_bytes())?)
+}
+
+/// What a journal says.
+pub(crate) fn decisions(journal: &Path) -> Outcome<Vec<(Order, Decision)>> {
+    let text = match std::fs::read_to_string(journal) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let parse = |line| Decision::parse(line).ok_or_else(|| format!("journal: {line:?}").into());
+    text.lines().map(parse).collect()
+}

@@ -1,0 +1,81 @@
+//! Processes of a sale that are killed over and over: the program checks by itself that nothing is
+//! oversold, nothing is numbered twice, and every confirmed order is deducted exactly once.
+
+use std::process::Command;
+
+use leasehold_testkit::RedisServer;
+
+/// Runs a sale and gives what it printed.
+fn sale(arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_flash-sale")).args(arguments).output();
+    let output = output.map_err(|error| error.to_string())?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.success() {
+        true => Ok(printed),
+        false => Err(format!("{printed}\n{}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+fn sale_under_fire(store: &str, way: &str, orders: &str) {
+    let arguments = ["--store", store, "--way", way, "--orders", orders, "--kill-every", "200ms"];
+    let printed = sale(&arguments).unwrap_or_else(|printed| panic!("{printed}"));
+    assert!(printed.contains("were killed and started again"), "nobody was killed: {printed}");
+    assert!(printed.contains("all checks passed"), "{printed}");
+}
+
+#[test]
+fn an_atomic_stock_stays_right_while_its_processes_are_killed() {
+    let server = RedisServer::start().unwrap();
+    sale_under_fire(&server.url(), "stock", "20000");
+}
+
+/// On the file store, where a dead holder is noticed at once: on Redis each costs the others the
+/// rest of its lease, and processes that die more often than that get nowhere.
+fn sale_in_a_file_under_fire(way: &str) {
+    let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    sale_under_fire(&format!("file:{}/locks.db", directory.path().display()), way, "2000");
+}
+
+#[test]
+fn a_locked_stock_stays_right_while_its_processes_are_killed() {
+    sale_in_a_file_under_fire("lock");
+}
+
+#[test]
+fn batches_stay_right_while_their_processes_are_killed() {
+    sale_in_a_file_under_fire("batch");
+}
+
+#[test]
+fn an_atomic_stock_in_a_file_stays_right_while_its_processes_are_killed() {
+    sale_in_a_file_under_fire("stock");
+}
+
+#[test]
+fn a_stock_by_versions_stays_right_while_its_processes_are_killed() {
+    let server = RedisServer::start().unwrap();
+    sale_under_fire(&server.url(), "version", "6000");
+}
+
+#[test]
+fn without_any_protection_the_sale_goes_wrong_and_the_check_says_so() {
+    let server = RedisServer::start().unwrap();
+    let url = server.url();
+    let printed = sale(&["--store", &url, "--way", "naive", "--orders", "2000"]).unwrap();
+    assert!(printed.contains("WRONG: ") && printed.contains("oversold by"), "{printed}");
+}
+
+#[test]
+fn bad_options_are_refused_in_one_line() {
+    for (arguments, words) in [
+        (&["--orders", "7"][..], "give 100 to 10000000"),
+        (&["--orders"], "needs a value"),
+        (&["--way", "hope"], "no way \"hope\""),
+        (&["--kill-every", "5"], "has no unit"),
+        (&["--fast"], "unknown option --fast"),
+        (&["--store", "mysql://x"], "begins with \"mysql\""),
+    ] {
+        let printed = sale(arguments).unwrap_err();
+        assert!(printed.contains(words), "{arguments:?}: {printed}");
+    }
+}
