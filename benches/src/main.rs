@@ -7,6 +7,7 @@
 mod alone;
 mod contended;
 mod contender;
+mod data;
 mod file;
 mod measure;
 mod names;
@@ -26,11 +27,12 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 /// The hidden task that runs one benchmark in this process.
 const ONE: &str = "one";
 
-const USAGE: &str = "usage: leasehold-benches [alone|contended|file|held|names|together|waiters]…";
+const USAGE: &str =
+    "usage: leasehold-benches [alone|contended|data|file|held|names|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 7] =
-    ["alone", "contended", "together", "file", "held", "waiters", "names"];
+const ALL: [&str; 8] =
+    ["alone", "contended", "together", "file", "data", "held", "waiters", "names"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -69,6 +71,7 @@ async fn one(name: &str) -> Outcome {
     match name {
         "alone" => alone::run().await,
         "contended" => contended::run().await,
+        "data" => data::run().await,
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "names" => names::run().await,
