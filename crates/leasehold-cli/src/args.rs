@@ -77,39 +77,39 @@ before somebody else could lead. Have a supervisor start it again, to stand for 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Prints a script that completes this command in a shell
-    #[command(display_order = 7)]
+    #[command(display_order = 8)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Elects one leader among many: runs a command while leading, or tells who leads
-    #[command(after_help = ELECT_EXAMPLES)]
+    #[command(display_order = 3, after_help = ELECT_EXAMPLES)]
     Elect(Elect),
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
     /// lets go when stdin ends or a signal comes
     #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
     Hold(Hold),
     /// Lists the locks that are held or awaited
-    #[command(display_order = 3)]
+    #[command(display_order = 4)]
     Ls(List),
     /// Prints a manual page (roff)
-    #[command(display_order = 8)]
+    #[command(display_order = 9)]
     Man {
         /// The page of one command
         command: Option<String>,
     },
     /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
     /// not hold the lock
-    #[command(display_order = 5)]
+    #[command(display_order = 6)]
     Revoke(Revoke),
     /// Runs a command while holding a lock
     #[command(display_order = 1, after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Shows who holds a lock and who waits for it; exit code 1 if it is free
-    #[command(display_order = 4)]
+    #[command(display_order = 5)]
     Show(Show),
     /// Prints which store is used, and why
-    #[command(display_order = 6)]
+    #[command(display_order = 7)]
     Where(Where),
 }
 

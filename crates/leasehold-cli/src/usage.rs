@@ -46,7 +46,13 @@ fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
     let is_run = command == "run" && !arguments.iter().any(|argument| argument == "--");
     let whole = Cli::command();
     match whole.find_subcommand(command) {
-        Some(_) if is_run && kind == ErrorKind::UnknownArgument => {
+        Some(_)
+            if is_run
+                && matches!(
+                    kind,
+                    ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument
+                ) =>
+        {
             "write `--` before the command".to_owned()
         }
         Some(_) => format!("see `leasehold {command} --help`"),

@@ -80,7 +80,7 @@ impl Guard {
 
     /// How much longer the lease may be relied on, unless it is renewed: zero when it is lost.
     ///
-    /// Right after a hand-over this is up to 2 s, and becomes the ttl within a few milliseconds.
+    /// Right after a hand-over this is up to 2 s, and becomes the ttl within 100 ms.
     pub fn validity(&self) -> Duration {
         if self.loss().is_some() {
             return Duration::ZERO;

@@ -32,9 +32,10 @@ use crate::contact::Contact;
 use crate::event::{Event, Observer};
 use crate::lost::Signal;
 
-/// A hand-over that was entered before it was confirmed is confirmed after 10 ms: a critical
-/// section that is over by then needs no confirmation at all, and two seconds were granted.
-const CONFIRM_AFTER: Duration = Duration::from_millis(10);
+/// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
+/// where another renewal is due: a critical section that is over by then needs no confirmation, and
+/// two seconds were granted. That is a script less for most hand-overs.
+const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 
 /// How long closing waits for a store that does not answer: 5 s, as for the first contact.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);

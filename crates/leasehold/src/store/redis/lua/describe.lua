@@ -20,18 +20,18 @@ end
 --@include queue
 --@include grant
 
-return step.answer(step.run(KEYS[1], nil, function()
+return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
-  local index = step.live_hold(id)
-  local reply = step.not_held()
+  local index = holds.live_hold(id)
+  local reply = holds.not_held()
   if index then
-    local hold = step.hold_at(index)
-    if hold.state == step.REVOKED then
+    local hold = holds.hold_at(index)
+    if hold.state == REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif hold.state ~= step.KEPT then
+    elseif hold.state ~= KEPT then
       hold.facts = string.sub(ARGV[2], facts)
-      step.keep_until(now)
-      reply = step.granted(hold)
+      holds.keep_until(now)
+      reply = holds.granted(hold)
     end
   end
   step.promote(nil)
