@@ -15,6 +15,10 @@ use crate::session::Session;
 use crate::signals::signal_name;
 use crate::terminal::Terminal;
 
+/// The variable that says who holds the lease; a command that starts another `leasehold run` passes
+/// it on.
+const HOLDER: &str = "LEASEHOLD_HOLDER";
+
 /// By how much the end of a lease may differ from its `--max-hold` and still be its work: 200 ms,
 /// because the grant is known a little after it was made.
 const NEARLY: Duration = Duration::from_millis(200);
@@ -63,6 +67,7 @@ impl<'a> Guarded<'a> {
             until_us: valid_until_us(&guard),
             kill_after_us: micros(work.kill_after),
             on_lost: work.on_lost,
+            is_nested: std::env::var_os(HOLDER).is_some(),
             lend_terminal: lends_at_once,
             quiet: voice.quiet,
         };
@@ -72,7 +77,7 @@ impl<'a> Guarded<'a> {
         let variables = [
             ("LEASEHOLD_NAME", name.clone()),
             ("LEASEHOLD_TOKEN", tokens.join(" ")),
-            ("LEASEHOLD_HOLDER", guard.holder().to_string()),
+            (HOLDER, guard.holder().to_string()),
         ];
         let lifeline = session.client.lifeline();
         let link = Link::start(work.command, &variables, lifeline, begin)

@@ -64,6 +64,7 @@ pub(super) struct Supervisor {
     leader: Pid,
     on_lost: OnLost,
     kill_after: Duration,
+    is_nested: bool,
     deadline: Instant,
     phase: Phase,
     how: Option<How>,
@@ -80,6 +81,7 @@ impl Supervisor {
             leader,
             on_lost: begin.on_lost,
             kill_after: Duration::from_micros(begin.kill_after_us),
+            is_nested: begin.is_nested,
             deadline: instant(begin.until_us),
             phase: Phase::Running,
             how: None,
@@ -193,7 +195,10 @@ impl Supervisor {
 
     /// Tells the group to end. There is no way back: a renewal that comes now is too late.
     fn stop(&mut self, why: Why) {
-        if self.on_lost == OnLost::Kill && why != Why::LeftBehind {
+        // The guardian of an outer lease kills a leasehold only after its TERM was passed on and
+        // that lease's own grace is over, so there is none left to give here.
+        let had_its_grace = why == Why::Died && self.is_nested;
+        if had_its_grace || (self.on_lost == OnLost::Kill && why != Why::LeftBehind) {
             self.kill();
         } else {
             let kill_at = CLOCK.now() + self.kill_after;

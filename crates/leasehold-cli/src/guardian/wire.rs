@@ -39,6 +39,8 @@ pub(crate) struct Begin {
     pub(crate) until_us: u64,
     pub(crate) kill_after_us: u64,
     pub(crate) on_lost: OnLost,
+    /// This runs within the command of another `leasehold run`.
+    pub(crate) is_nested: bool,
     /// The command shall have the terminal from its first line on.
     pub(crate) lend_terminal: bool,
     pub(crate) quiet: bool,

@@ -2,10 +2,11 @@
 //! becomes of leasehold.
 
 use std::os::unix::process::CommandExt as _;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::harness::{Background, Place, children, ended, group_is_gone, until};
+use crate::harness::{Background, PROGRAM, Place, children, ended, group_is_gone, until};
 
 /// Notes the time again and again, and takes no notice of TERM. Its child, in the same group, too.
 const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
@@ -41,11 +42,13 @@ fn assert_was_alone(place: &Place, mut next: Background) {
 }
 
 on_each_store!(
+    ten_waiters_follow_a_killed_holder_in_their_order,
     when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins,
     when_leaseholds_whole_group_is_killed_its_command_ends_too,
     a_stopped_leasehold_loses_its_command_in_time_and_says_so_first,
     when_the_guardian_is_killed_the_command_and_its_group_end_too,
     a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian,
+    a_lease_within_a_lease_adds_no_grace_of_its_own,
     a_revoked_lease_ends_the_command_politely_and_then_lets_go,
     on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing,
     max_hold_ends_the_command,
@@ -61,6 +64,24 @@ fn when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins(place
     holder.signal(Signal::KILL);
     assert_was_alone(place, next);
     until("the group is gone", || group_is_gone(group));
+}
+
+fn ten_waiters_follow_a_killed_holder_in_their_order(place: &Place) {
+    let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], PATIENT));
+    group(&mut holder);
+    let waiters: Vec<Background> = (1..=10)
+        .map(|number| {
+            let script = format!("echo {number} >>log");
+            let waiter = Background::start(place.shell("x", &["--ttl", "4s"], &script));
+            until("one more waits", || place.show("x")["waiting"] == number);
+            waiter
+        })
+        .collect();
+    holder.signal(Signal::KILL);
+    for waiter in waiters {
+        waiter.end().assert_silent(0);
+    }
+    assert_eq!(place.read("log"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n");
 }
 
 fn when_leaseholds_whole_group_is_killed_its_command_ends_too(place: &Place) {
@@ -115,6 +136,18 @@ fn a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_gu
     holder.signal(Signal::TERM);
     let holder = holder.end();
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(5), "told\n"), "{holder:?}");
+}
+
+fn a_lease_within_a_lease_adds_no_grace_of_its_own(place: &Place) {
+    let inner = format!("exec {PROGRAM} run inner --kill-after 15s -- sh -c \"$STUBBORN\"");
+    let mut command = place.shell("outer", &["--kill-after", "500ms"], &inner);
+    command.env("STUBBORN", STUBBORN);
+    let mut outer = Background::start(command);
+    let group = group(&mut outer);
+    let killed_at = Instant::now();
+    outer.signal(Signal::KILL);
+    until("the inner group is gone", || group_is_gone(group));
+    assert!(killed_at.elapsed() < Duration::from_secs(15), "it was given the inner grace, too");
 }
 
 fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
