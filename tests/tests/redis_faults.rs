@@ -169,6 +169,18 @@ async fn killed_subscribers_lose_no_waiter() {
     assert!(killing.times() > 1);
 }
 
+#[tokio::test]
+async fn a_holder_whose_messages_may_have_been_lost_asks_whether_it_still_holds() {
+    let server = RedisServer::start().unwrap();
+    let clients = connect(&server.url(), 1).await;
+    let guard = clients[0].mutex("a").ttl(Duration::from_secs(3600)).acquire().await.unwrap();
+    // The next renewal by itself is twenty minutes away.
+    server.command::<()>("FLUSHALL").unwrap();
+    server.command::<()>("CLIENT KILL TYPE pubsub").unwrap();
+    let reason = timeout(Duration::from_secs(60), guard.lost()).await.unwrap();
+    assert_eq!(reason, LossReason::Vanished);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_connections_lose_no_waiter_and_no_lease() {
     let server = RedisServer::start().unwrap();

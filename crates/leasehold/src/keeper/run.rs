@@ -172,7 +172,9 @@ impl Running {
         match message {
             Message::Gap => {
                 let now = keeper.contact.now();
-                keeper.table().poll_all(now);
+                let mut table = keeper.table();
+                table.poll_all(now);
+                table.renew_all(now);
             }
             Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
                 if let Some(claim) =

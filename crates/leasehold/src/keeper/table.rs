@@ -17,6 +17,10 @@ use super::held::{Held, LeaseState};
 /// First and longest delay of a poll after one that failed: 50 ms to 1 s.
 const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
+/// When messages may have been lost, all leases are renewed within 1 s: ten thousand of them are a
+/// hundred calls.
+const RENEW_ALL: Duration = Duration::from_secs(1);
+
 /// What a waiter is told, once.
 #[derive(Debug)]
 pub(crate) enum Turn {
@@ -228,6 +232,17 @@ impl Table {
         entry.due = entry.renewing.wake_at();
         self.lease_due.insert((entry.due, id));
         Some(told)
+    }
+
+    /// Messages may have been lost, perhaps because the store has forgotten everything: every lease
+    /// is renewed soon, which tells.
+    pub(super) fn renew_all(&mut self, now: Instant) {
+        for (id, entry) in &mut self.leases {
+            self.lease_due.remove(&(entry.due, *id));
+            entry.renewing.hasten(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
+            entry.due = entry.renewing.wake_at();
+            self.lease_due.insert((entry.due, *id));
+        }
     }
 
     // ---- waiters
