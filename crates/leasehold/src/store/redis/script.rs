@@ -18,8 +18,10 @@ const INCLUDE: &str = "--@include ";
 
 /// The shared files, each under the name it is included by. The clock is not among them, so that
 /// a test can bring its own.
-const SHARED: [(&str, &str); 8] = [
+const SHARED: [(&str, &str); 10] = [
     ("arguments", include_str!("lua/arguments.lua")),
+    ("basics", include_str!("lua/basics.lua")),
+    ("confirm", include_str!("lua/confirm.lua")),
     ("entries", include_str!("lua/entries.lua")),
     ("fence", include_str!("lua/fence.lua")),
     ("grant", include_str!("lua/grant.lua")),
@@ -64,6 +66,9 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("HOLD_BYTES", 69),
         format("HELD_BY_ONE", "<BBI4ddI4I4I4dddc24c24I4Bddddc8"), // the three above together
         number("HELD_BY_ONE_BYTES", 22 + 60 + 69),
+        number("HELD_BY_ONE_AT", 22 + 60 + 1), // where the holder's id begins
+        format("GRANT_MESSAGE", "<c1dc8ddd"),
+        format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),

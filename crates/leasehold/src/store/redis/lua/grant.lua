@@ -45,11 +45,11 @@ step = {
   end,
 
   tell = function(id, payload)
-    store.messages[#store.messages + 1] = { client = holds.client_of(id), payload = payload }
+    store.messages[#store.messages + 1] = { id = id, payload = payload }
   end,
 
   tell_granted = function(hold)
-    step.tell(hold.id, struct.pack('<c1dc8ddd', 'G', holds.attempt_of(hold.id), hold.nonce,
+    step.tell(hold.id, struct.pack(GRANT_MESSAGE, 'G', holds.attempt_of(hold.id), hold.nonce,
       hold.token, now, hold.deadline))
   end,
 

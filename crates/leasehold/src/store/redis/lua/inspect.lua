@@ -19,6 +19,7 @@ local retention, limit = struct.unpack('<dI4', ARGV[2])
 if not (retention >= 0 and retention <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
+--@include basics
 --@include record
 --@include hold
 --@include queue

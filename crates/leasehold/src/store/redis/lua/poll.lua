@@ -18,11 +18,14 @@ if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15) then
 end
 local state = redis.call('HGET', KEYS[1], 's')
 
--- The most frequent case, before Lua has to build the functions of the general one, and with the
--- same result: somebody else alone holds, the head is alive and does not fit, this attempt waits.
+--@include basics
+--@include confirm
+
+-- The quick path of whoever waits: somebody else alone holds, and the head is alive and does not
+-- fit.
 local function keep_place()
-  local version, flags, capacity, _, collect_at, at = struct.unpack(IDLE, state)
-  local count, used, _, bound, _, longest_ttl, upgrading = struct.unpack(HELD, state, at)
+  local version, flags, capacity, _, collect_at, count, used, _, bound, _, longest_ttl, upgrading =
+    struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or flags % 2 == 0 or count ~= 1 or upgrading ~= NOBODY
       or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
       or not (now + retention <= collect_at) then
@@ -37,28 +40,26 @@ local function keep_place()
   end
   local waiting, _, head_sequence, head = struct.unpack(QUEUE, queue)
   local sequence, _, _, weight = struct.unpack(WAITER, waiter)
-  local _, of_client = struct.unpack('<dI4', seen)
-  if head ~= id then
-    local head_client = string.sub(head, 1, 16)
-    fields = redis.call('HMGET', KEYS[1], 'w' .. head, 'c' .. head_client)
-    waiter, seen = fields[1], fields[2]
-    if not waiter or #waiter < WAITER_BYTES or not seen or #seen ~= 12 then return end
-    local last = struct.unpack('<dI4', seen)
-    weight = select(4, struct.unpack(WAITER, waiter))
-    if head_client ~= client and not (last + DEAD_AFTER > now) then return end
+  local of_client = struct.unpack('<I4', seen, 9)
+  if head == id then
+    if used + weight <= capacity then return end
+  elseif not is_blocked(KEYS[1], queue, used, capacity) then
+    return
   end
   local ahead = math.min(sequence - head_sequence, waiting - 1)
-  if not (used + weight > capacity and ahead >= 0 and of_client > 0) then return end
+  if not (ahead >= 0 and of_client > 0) then return end
   redis.call('HSET', KEYS[1], 'c' .. client, struct.pack('<dI4', now, of_client))
   local retry_after = POLL_INTERVAL
   if ahead == 0 then retry_after = math.min(bound - now, retry_after) end
-  return struct.pack('<dBc1dI4d', now, 0, 'Q', sequence, ahead, retry_after)
+  return struct.pack('<c1dI4d', 'Q', sequence, ahead, retry_after)
 end
 
-if state and #state >= HELD_BY_ONE_BYTES and string.sub(state, IDLE_BYTES + HELD_BYTES + 1,
-    IDLE_BYTES + HELD_BYTES + 24) ~= id then
-  local reply = keep_place()
-  if reply then return reply end
+if state and #state >= HELD_BY_ONE_BYTES then
+  local reply = confirm_alone(KEYS[1], state, id, ttl)
+  if not reply and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
+    reply = keep_place()
+  end
+  if reply then return struct.pack('<dB', now, 0) .. reply end
 end
 --@include record
 --@include hold

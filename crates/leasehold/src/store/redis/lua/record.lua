@@ -166,8 +166,7 @@ store = {
     if #written > 2 then redis.call(unpack(written)) end
     if #removed > 2 then redis.call(unpack(removed)) end
     if record.collect_at ~= record.loaded_collect_at then
-      local milliseconds = string.format('%.0f', math.ceil(record.collect_at / 1000))
-      redis.call('PEXPIREAT', record.key, milliseconds)
+      collect_key(record.key, record.collect_at)
     end
   end,
 
@@ -193,13 +192,9 @@ store = {
     return 'X'
   end,
 
-  -- Tells whom it concerns, last and through pcall: the step has been written, and a server that
-  -- denies PUBLISH must not make it look as if it had not. Waiters find out by asking.
+  -- Tells whom it concerns, now that the step has been written.
   answer = function(reply)
-    for _, message in ipairs(store.messages) do
-      local hex = string.format(string.rep('%02x', 16), string.byte(message.client, 1, 16))
-      redis.pcall('PUBLISH', ARGV[1] .. hex, message.payload)
-    end
+    for _, message in ipairs(store.messages) do publish(message.id, message.payload) end
     return struct.pack('<dB', now, store.more) .. reply
   end,
 }

@@ -22,6 +22,22 @@ for index = 1, #KEYS do
   asked[index] = { id = id, ttl = ttl }
 end
 if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of range') end
+--@include basics
+--@include confirm
+
+local function renew_alone(index)
+  local state = redis.pcall('HGET', KEYS[index], 's') -- a table if the key is of another type
+  local lease = asked[index]
+  return type(state) == 'string' and confirm_alone(KEYS[index], state, lease.id, lease.ttl)
+end
+
+local replies = {}
+for index = 1, #KEYS do
+  local reply = renew_alone(index)
+  if not reply then break end
+  replies[index] = reply
+end
+if #replies == #KEYS then return struct.pack('<dB', now, 0) .. table.concat(replies) end
 --@include record
 --@include hold
 --@include queue
@@ -44,9 +60,9 @@ local function renew(id, ttl)
 end
 
 -- One damaged record does not end the other leases.
-local replies = {}
-for index, lease in ipairs(asked) do
-  replies[index] = store.run(KEYS[index], nil, function()
+for index = #replies + 1, #KEYS do
+  local lease = asked[index]
+  replies[index] = renew_alone(index) or store.run(KEYS[index], nil, function()
     return renew(lease.id, lease.ttl)
   end)
 end

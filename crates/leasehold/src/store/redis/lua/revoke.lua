@@ -15,6 +15,7 @@ local retention, id, token_us, token, force = struct.unpack('<dc24dc8B', ARGV[2]
 if not (retention >= 0 and retention <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
+--@include basics
 --@include record
 --@include hold
 --@include queue

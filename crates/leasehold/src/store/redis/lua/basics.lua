@@ -1,0 +1,40 @@
+-- What the quick paths and the general one both do. A quick path is straight code in front of the
+-- general one, for a record with nothing unusual in it: it reads what it needs, gives up before it
+-- has written anything, and leaves exactly what the general one would leave.
+
+-- Until when the record is kept if it is needed at `time`: the retention longer, with half a
+-- retention of slack so that not every step has to move the key's time to live.
+local function kept_until(collect_at, time)
+  local needed = math.max(time, now) + retention
+  if collect_at >= needed then return collect_at end
+  return needed + math.floor(retention / 2)
+end
+
+local function collect_key(key, collect_at)
+  redis.call('PEXPIREAT', key, string.format('%.0f', math.ceil(collect_at / 1000)))
+end
+
+-- Last and through pcall: the step has been written, and a server that denies PUBLISH must not make
+-- it look as if it had not. Waiters find out by asking.
+local function publish(id, payload)
+  redis.pcall('PUBLISH', ARGV[1] .. string.format(HEX, struct.unpack('>I4I4I4I4', id)), payload)
+end
+
+-- A waiter as it is packed, when its client was last seen and how many of its attempts wait;
+-- nothing if the client is silent, or if a field is not what it should be.
+local function live_waiter(key, id)
+  local fields = redis.call('HMGET', key, 'w' .. id, 'c' .. string.sub(id, 1, 16))
+  local waiter, seen = fields[1], fields[2]
+  if not waiter or #waiter < WAITER_BYTES or not seen or #seen ~= 12 then return end
+  local last, of_client = struct.unpack('<dI4', seen)
+  if last <= NEVER and last + DEAD_AFTER > now and of_client > 0 then
+    return waiter, last, of_client
+  end
+end
+
+-- Whether the head of the queue is alive and does not fit: then a step grants nothing.
+local function is_blocked(key, queue, used, capacity)
+  if not queue or #queue ~= QUEUE_BYTES then return false end
+  local waiter = live_waiter(key, string.sub(queue, 21, 44))
+  return waiter and used + struct.unpack('<I4', waiter, 57) > capacity
+end
