@@ -18,14 +18,16 @@ const INCLUDE: &str = "--@include ";
 
 /// The shared files, each under the name it is included by. The clock is not among them, so that
 /// a test can bring its own.
-const SHARED: [(&str, &str); 10] = [
+const SHARED: [(&str, &str); 12] = [
     ("arguments", include_str!("lua/arguments.lua")),
     ("basics", include_str!("lua/basics.lua")),
     ("confirm", include_str!("lua/confirm.lua")),
     ("entries", include_str!("lua/entries.lua")),
     ("fence", include_str!("lua/fence.lua")),
     ("grant", include_str!("lua/grant.lua")),
+    ("hand_on", include_str!("lua/hand_on.lua")),
     ("hold", include_str!("lua/hold.lua")),
+    ("join", include_str!("lua/join.lua")),
     ("queue", include_str!("lua/queue.lua")),
     ("record", include_str!("lua/record.lua")),
     ("stock", include_str!("lua/stock.lua")),

@@ -53,71 +53,11 @@ if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_B
   end
 end
 --@include basics
-
--- Likewise for whoever has to wait: somebody else alone holds, nobody can be granted now, and this
--- attempt is not known.
-local function join_or_busy()
-  local version, flags, total, last_token, collect_at, count, used, _, bound, _, longest_ttl,
-    upgrading = struct.unpack(HELD_BY_ONE, state)
-  if version ~= VERSION or count ~= 1 or total ~= capacity or weight > capacity
-      or upgrading ~= NOBODY or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
-      or not (last_token >= 0 and last_token <= NEVER and collect_at >= 0 and collect_at <= NEVER)
-      then
-    return
-  end
-  local waiter_field, client = 'w' .. id, string.sub(id, 1, 16)
-  local fields = redis.call('HMGET', KEYS[1], 'q', waiter_field, 'c' .. client, 't')
-  local queue, known, seen, tombstones = fields[1], fields[2], fields[3], fields[4]
-  if known or flags >= 2 and not (tombstones and not string.find(tombstones, client, 1, true)) then
-    return
-  end
-  if flags % 2 == 1 then
-    if not is_blocked(KEYS[1], queue, used, capacity) then return end
-  elseif used + weight <= capacity then
-    return
-  end
-  if wait == 0 then return struct.pack('<dBc1d', now, 0, 'B', bound - now) end
-
-  local waiting, last_sequence, head_sequence, head, tail, linked = 0, 0, 1, id, NOBODY, nil
-  local of_client = 0
-  if flags % 2 == 1 then
-    waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
-    linked = redis.call('HGET', KEYS[1], 'w' .. tail)
-    local tail_sequence = linked and #linked >= WAITER_BYTES and struct.unpack('<d', linked)
-    if not tail_sequence or waiting >= MAX_WAITING or not (head_sequence >= 0
-        and tail_sequence >= head_sequence and last_sequence >= tail_sequence
-        and last_sequence < NEVER) then
-      return
-    end
-  end
-  if seen then
-    if #seen ~= 12 then return end
-    of_client = struct.unpack('<I4', seen, 9)
-  end
-  local sequence = last_sequence + 1
-  local ahead = math.min(sequence - head_sequence, waiting)
-  redis.call('HSET', KEYS[1],
-    'q', struct.pack(QUEUE, waiting + 1, sequence, head_sequence, head, id),
-    'c' .. client, struct.pack('<dI4', now, of_client + 1),
-    waiter_field, struct.pack(WAITER, sequence, tail, NOBODY, weight, ttl, now, nonce) .. facts)
-  if linked then
-    redis.call('HSET', KEYS[1], 'w' .. tail,
-      string.sub(linked, 1, 32) .. id .. string.sub(linked, 57))
-  end
-  local kept = kept_until(collect_at, now)
-  if kept ~= collect_at or not linked then
-    redis.call('HSET', KEYS[1], 's', struct.pack(IDLE, VERSION, linked and flags or flags + 1,
-      capacity, last_token, kept) .. string.sub(state, IDLE_BYTES + 1))
-  end
-  if kept ~= collect_at then collect_key(KEYS[1], kept) end
-  local retry_after = POLL_INTERVAL
-  if ahead == 0 then retry_after = math.min(bound - now, retry_after) end
-  return struct.pack('<dBc1dI4d', now, 0, 'Q', sequence, ahead, retry_after)
-end
+--@include join
 
 if state and #state >= HELD_BY_ONE_BYTES
     and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
-  local reply = join_or_busy()
+  local reply = join_or_busy(state)
   if reply then return reply end
 end
 --@include record

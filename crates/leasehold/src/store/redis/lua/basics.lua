@@ -2,18 +2,6 @@
 -- general one, for a record with nothing unusual in it: it reads what it needs, gives up before it
 -- has written anything, and leaves exactly what the general one would leave.
 
--- Until when the record is kept if it is needed at `time`: the retention longer, with half a
--- retention of slack so that not every step has to move the key's time to live.
-local function kept_until(collect_at, time)
-  local needed = math.max(time, now) + retention
-  if collect_at >= needed then return collect_at end
-  return needed + math.floor(retention / 2)
-end
-
-local function collect_key(key, collect_at)
-  redis.call('PEXPIREAT', key, string.format('%.0f', math.ceil(collect_at / 1000)))
-end
-
 -- Last and through pcall: the step has been written, and a server that denies PUBLISH must not make
 -- it look as if it had not. Waiters find out by asking.
 local function publish(id, payload)

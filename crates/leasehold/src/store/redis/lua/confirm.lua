@@ -12,7 +12,7 @@ local function confirm_alone(key, state, id, ttl)
       or (hold_state ~= CLAIMED and hold_state ~= UNCLAIMED)
       or not (now < deadline and deadline <= now + held_ttl + CLAIM_WINDOW)
       or not (bound <= now + longest_ttl + CLAIM_WINDOW)
-      or not (collect_at >= 0 and collect_at <= NEVER and last_token >= 0 and last_token <= NEVER
+      or not (collect_at <= NEVER and last_token >= 0 and last_token <= NEVER
         and token >= 0 and token <= NEVER) then
     return
   end
@@ -20,18 +20,17 @@ local function confirm_alone(key, state, id, ttl)
     if cursor ~= 0 or running ~= NEVER then return end
     bound = deadline
   end
+  if now + ttl > deadline then
+    deadline, held_ttl = now + ttl, ttl
+  end
+  if not (deadline + retention <= collect_at) then return end
   local is_awaited = flags % 2
   if is_awaited == 1
       and not is_blocked(key, redis.call('HGET', key, 'q'), used, capacity) then
     return
   end
-  if now + ttl > deadline then
-    deadline, held_ttl = now + ttl, ttl
-  end
-  local kept = kept_until(collect_at, deadline)
-  redis.call('HSET', key, 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity, last_token, kept,
-    1, used, cursor, bound, running, math.max(longest_ttl, ttl), NOBODY, id, weight, CLAIMED, token,
-    since, deadline, held_ttl, nonce) .. string.sub(state, facts))
-  if kept ~= collect_at then collect_key(key, kept) end
+  redis.call('HSET', key, 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity, last_token,
+    collect_at, 1, used, cursor, bound, running, math.max(longest_ttl, ttl), NOBODY, id, weight,
+    CLAIMED, token, since, deadline, held_ttl, nonce) .. string.sub(state, facts))
   return struct.pack('<c1ddB', 'G', token, deadline, is_awaited)
 end

@@ -12,8 +12,13 @@ holds = {
     return attempt
   end,
 
+  -- Keeps the record for the retention after that time, with half a retention of slack so that not
+  -- every step has to move the key's time to live.
   keep_until = function(time)
-    record.collect_at = kept_until(record.collect_at, time)
+    local needed = math.max(time, now) + retention
+    if record.collect_at < needed then
+      record.collect_at = needed + math.floor(retention / 2)
+    end
   end,
 
   hold_at = function(index)

@@ -166,7 +166,8 @@ store = {
     if #written > 2 then redis.call(unpack(written)) end
     if #removed > 2 then redis.call(unpack(removed)) end
     if record.collect_at ~= record.loaded_collect_at then
-      collect_key(record.key, record.collect_at)
+      local milliseconds = string.format('%.0f', math.ceil(record.collect_at / 1000))
+      redis.call('PEXPIREAT', record.key, milliseconds)
     end
   end,
 

@@ -1,0 +1,57 @@
+-- The quick path of whoever has to wait: somebody else holds alone, nobody can be granted now, and
+-- this attempt is not known. Its reply, or nothing if there is anything unusual.
+local function join_or_busy(state)
+  local version, flags, total, _, collect_at, count, used, _, bound, _, longest_ttl, upgrading =
+    struct.unpack(HELD_BY_ONE, state)
+  if version ~= VERSION or count ~= 1 or total ~= capacity or weight > capacity
+      or upgrading ~= NOBODY or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
+      or not (now + retention <= collect_at) then
+    return
+  end
+  local waiter_field, client = 'w' .. id, string.sub(id, 1, 16)
+  local fields = redis.call('HMGET', KEYS[1], 'q', waiter_field, 'c' .. client, 't')
+  local queue, known, seen, tombstones = fields[1], fields[2], fields[3], fields[4]
+  if known or flags >= 2 and not (tombstones and not string.find(tombstones, client, 1, true)) then
+    return
+  end
+  if flags % 2 == 1 then
+    if not is_blocked(KEYS[1], queue, used, capacity) then return end
+  elseif used + weight <= capacity then
+    return
+  end
+  if wait == 0 then return struct.pack('<dBc1d', now, 0, 'B', bound - now) end
+
+  local waiting, last_sequence, head_sequence, head, tail, linked = 0, 0, 1, id, NOBODY, nil
+  local of_client = 0
+  if flags % 2 == 1 then
+    waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
+    linked = redis.call('HGET', KEYS[1], 'w' .. tail)
+    local tail_sequence = linked and #linked >= WAITER_BYTES and struct.unpack('<d', linked)
+    if not tail_sequence or waiting >= MAX_WAITING or not (head_sequence >= 0
+        and tail_sequence >= head_sequence and last_sequence >= tail_sequence
+        and last_sequence < NEVER) then
+      return
+    end
+  end
+  if seen then
+    if #seen ~= 12 then return end
+    of_client = struct.unpack('<I4', seen, 9)
+  end
+  local sequence = last_sequence + 1
+  local ahead = math.min(sequence - head_sequence, waiting)
+  -- The one in front of it, or that somebody waits at all.
+  local also, changed
+  if linked then
+    also, changed = 'w' .. tail, string.sub(linked, 1, 32) .. id .. string.sub(linked, 57)
+  else
+    also, changed = 's', struct.pack('<BB', VERSION, flags + 1) .. string.sub(state, 3)
+  end
+  redis.call('HSET', KEYS[1],
+    'q', struct.pack(QUEUE, waiting + 1, sequence, head_sequence, head, id),
+    'c' .. client, struct.pack('<dI4', now, of_client + 1), waiter_field,
+    struct.pack(WAITER, sequence, tail, NOBODY, weight, ttl, now, nonce) .. facts, also,
+    changed)
+  local retry_after = POLL_INTERVAL
+  if ahead == 0 then retry_after = math.min(bound - now, retry_after) end
+  return struct.pack('<dBc1dI4d', now, 0, 'Q', sequence, ahead, retry_after)
+end
