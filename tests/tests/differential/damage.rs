@@ -74,10 +74,13 @@ impl Server {
 
     /// Readers 1 and 2 hold, writers 3 and 4 wait, attempts of reader 5 are remembered.
     fn stage(&mut self) {
+        self.stage_in(Mode::Shared);
+    }
+
+    /// The same, or with 1 and 2 as writers, of whom 1 holds.
+    fn stage_in(&mut self, mode: Mode) {
         redis::cmd("DEL").arg(self.key(0)).exec(&mut self.connection).unwrap();
-        for (client, mode) in
-            [(1, Mode::Shared), (2, Mode::Shared), (3, Mode::Exclusive), (4, Mode::Exclusive)]
-        {
+        for (client, mode) in [(1, mode), (2, mode), (3, Mode::Exclusive), (4, Mode::Exclusive)] {
             self.act(&acquire(client, mode), START_US).unwrap();
         }
         self.act(&Action::Cancel { id: id(5), unanswered: true }, START_US).unwrap();
@@ -120,15 +123,24 @@ fn a_hash_of_somebody_else_gets_no_field_and_no_time_to_live() {
 
 #[test]
 fn a_damaged_field_is_an_error_or_not_looked_at_and_nothing_is_changed_by_halves() {
+    damage_each_field(Mode::Shared, 9); // s, q, t, one hold and its index, two waiters and clients
+}
+
+#[test]
+fn the_quick_paths_are_as_careful_with_a_damaged_field() {
+    damage_each_field(Mode::Exclusive, 9); // s, q, t, three waiters and clients
+}
+
+fn damage_each_field(mode: Mode, expected: usize) {
     let mut server = Server::start(RedisServer::options());
-    server.stage();
+    server.stage_in(mode);
     let fields: Vec<Vec<u8>> = server.fields(0).into_keys().collect();
-    assert_eq!(fields.len(), 9, "s, q, t, one hold and its index, two waiters, two clients");
+    assert_eq!(fields.len(), expected);
     let mut refusals = 0;
     for field in &fields {
         for damage in [&b""[..], b"\x01", b"\x01\0garbage", &[0xff; 500]] {
             for action in actions() {
-                server.stage();
+                server.stage_in(mode);
                 let key = server.key(0);
                 let mut set = redis::cmd("HSET");
                 set.arg(key).arg(field).arg(damage).exec(&mut server.connection).unwrap();
