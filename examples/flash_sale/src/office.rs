@@ -149,14 +149,15 @@ impl Processes {
     async fn look_on(&mut self, options: &Options, way: Way) -> Outcome {
         let is_terminal = std::io::stderr().is_terminal();
         let interval = if is_terminal { SHOW.0 } else { SHOW.1 };
-        let (begin, mut shown, mut killed) = (Instant::now(), Instant::now(), 0_u64);
+        let (begin, mut shown) = (Instant::now(), Instant::now());
+        let (mut strikes, mut killed) = (0_u64, 0_u64);
         while self.is_working()? {
             tokio::time::sleep(LOOK).await;
             if let Some(every) = options.kill_every
-                && begin.elapsed() >= every * (killed as u32 + 1)
+                && begin.elapsed() >= every * (strikes as u32 + 1)
             {
-                killed += 1;
-                self.kill_one(mix(killed))?;
+                strikes += 1;
+                killed += u64::from(self.kill_one(mix(strikes))?);
             }
             if shown.elapsed() >= interval {
                 shown = Instant::now();
@@ -189,19 +190,19 @@ impl Processes {
         Ok(is_working)
     }
 
-    /// Kills one that is at work, as a crash does, and starts it again.
-    fn kill_one(&mut self, drawn: u64) -> Outcome {
+    /// Strikes one of the processes, as a crash does, and starts it again. One that has done its
+    /// part is spared, and nobody dies in its stead: the last ones at work would else be killed more
+    /// often than the lease of a dead holder lasts, and get nowhere.
+    fn kill_one(&mut self, drawn: u64) -> Outcome<bool> {
         let count = self.0.len() as u64;
-        for offset in 0..count {
-            let (shift, child) = &mut self.0[((drawn + offset) % count) as usize];
-            if child.try_wait()?.is_none() {
-                child.kill()?;
-                child.wait()?;
-                *child = start(shift)?;
-                return Ok(());
-            }
+        let (shift, child) = &mut self.0[(drawn % count) as usize];
+        if child.try_wait()?.is_some() {
+            return Ok(false);
         }
-        Ok(())
+        child.kill()?;
+        child.wait()?;
+        *child = start(shift)?;
+        Ok(true)
     }
 
     fn decided(&self) -> u64 {

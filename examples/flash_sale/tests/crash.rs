@@ -16,8 +16,8 @@ fn sale(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-fn sale_under_fire(store: &str, way: &str, orders: &str) {
-    let arguments = ["--store", store, "--way", way, "--orders", orders, "--kill-every", "200ms"];
+fn sale_under_fire(store: &str, way: &str, orders: &str, every: &str) {
+    let arguments = ["--store", store, "--way", way, "--orders", orders, "--kill-every", every];
     let printed = sale(&arguments).unwrap_or_else(|printed| panic!("{printed}"));
     assert!(printed.contains("were killed and started again"), "nobody was killed: {printed}");
     assert!(printed.contains("all checks passed"), "{printed}");
@@ -26,35 +26,49 @@ fn sale_under_fire(store: &str, way: &str, orders: &str) {
 #[test]
 fn an_atomic_stock_stays_right_while_its_processes_are_killed() {
     let server = RedisServer::start().unwrap();
-    sale_under_fire(&server.url(), "stock", "20000");
+    sale_under_fire(&server.url(), "stock", "20000", "200ms");
 }
 
-/// On the file store, where a dead holder is noticed at once: on Redis each costs the others the
-/// rest of its lease, and processes that die more often than that get nowhere.
-fn sale_in_a_file_under_fire(way: &str) {
+/// On Redis a dead holder costs the others the rest of its lease of a second, and processes that die
+/// more often than that get nowhere: eight of them die in turn, so each lives for some four seconds.
+#[test]
+fn a_locked_stock_on_a_server_stays_right_while_its_processes_are_killed() {
+    let server = RedisServer::start().unwrap();
+    sale_under_fire(&server.url(), "lock", "2000", "500ms");
+}
+
+#[test]
+fn batches_on_a_server_stay_right_while_their_processes_are_killed() {
+    let server = RedisServer::start().unwrap();
+    sale_under_fire(&server.url(), "batch", "8000", "500ms");
+}
+
+/// On the file store a dead holder is noticed at once.
+fn sale_in_a_file_under_fire(way: &str, orders: &str) {
     let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
-    sale_under_fire(&format!("file:{}/locks.db", directory.path().display()), way, "2000");
+    let store = format!("file:{}/locks.db", directory.path().display());
+    sale_under_fire(&store, way, orders, "200ms");
 }
 
 #[test]
 fn a_locked_stock_stays_right_while_its_processes_are_killed() {
-    sale_in_a_file_under_fire("lock");
+    sale_in_a_file_under_fire("lock", "2000");
 }
 
 #[test]
 fn batches_stay_right_while_their_processes_are_killed() {
-    sale_in_a_file_under_fire("batch");
+    sale_in_a_file_under_fire("batch", "8000");
 }
 
 #[test]
 fn an_atomic_stock_in_a_file_stays_right_while_its_processes_are_killed() {
-    sale_in_a_file_under_fire("stock");
+    sale_in_a_file_under_fire("stock", "20000");
 }
 
 #[test]
 fn a_stock_by_versions_stays_right_while_its_processes_are_killed() {
     let server = RedisServer::start().unwrap();
-    sale_under_fire(&server.url(), "version", "6000");
+    sale_under_fire(&server.url(), "version", "6000", "200ms");
 }
 
 #[test]
