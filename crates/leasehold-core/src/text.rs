@@ -1,4 +1,4 @@
-//! Spans as text with a unit, as commands, files and URLs carry them.
+//! Text that commands, files, headers and URLs carry: spans with a unit, and percent signs.
 
 use std::time::Duration;
 
@@ -65,6 +65,25 @@ pub fn show_duration(span: Duration) -> String {
             }
         }
     }
+}
+
+/// Undoes `%2F` and the like, as URLs and headers have it; `None` for a `%` without two hex digits,
+/// or if the outcome is no UTF-8.
+pub fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let [high, low, tail @ ..] = rest else { return None };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        bytes.push((digit(*high)? * 16 + digit(*low)?) as u8); // two hex digits fit a byte
+        rest = tail;
+    }
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -147,6 +166,14 @@ mod tests {
         fn whole_seconds_from_ten_on_survive_being_shown_with_two_units(s in 10_u64..3600) {
             let span = Duration::from_secs(s);
             prop_assert_eq!(parse_duration(&show_duration(span)), Ok(span));
+        }
+    }
+
+    #[test]
+    fn percent_signs_stand_for_bytes_and_need_two_digits() {
+        assert_eq!(percent_decode("a%2Fb%c3%bc").as_deref(), Some("a/bü"));
+        for wrong in ["%", "%2", "%zz", "%+1", "%ff"] {
+            assert_eq!(percent_decode(wrong), None, "{wrong}");
         }
     }
 }

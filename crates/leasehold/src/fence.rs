@@ -19,6 +19,7 @@
 //! [`Queue::open`]: crate::data::Queue::open
 //! [`Stock::guarded`]: crate::data::Stock::guarded
 
+use leasehold_core::text::percent_decode;
 use leasehold_core::{FencingToken, Invalid, LockName};
 
 use crate::guard::Guard;
@@ -79,21 +80,7 @@ pub fn from_header(value: &str) -> Result<Fence, Invalid> {
     let (token, name) = value.split_once(';').ok_or_else(wrong)?;
     let name = name.trim().strip_prefix("lock=").ok_or_else(wrong)?;
     let token: FencingToken = token.trim().parse()?;
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let [high, low, tail @ ..] = rest else { return Err(wrong()) };
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(wrong()) };
-        bytes.push((high * 16 + low) as u8); // two hex digits fit a byte
-        rest = tail;
-    }
-    let name = String::from_utf8(bytes).map_err(|_| wrong())?;
+    let name = percent_decode(name).ok_or_else(wrong)?;
     Ok(Fence { lock: LockName::new(name)?, token })
 }
 

@@ -190,9 +190,9 @@ impl Processes {
         Ok(is_working)
     }
 
-    /// Strikes one of the processes, as a crash does, and starts it again. One that has done its
-    /// part is spared, and nobody dies in its stead: the last ones at work would else be killed more
-    /// often than the lease of a dead holder lasts, and get nowhere.
+    /// Strikes one of the processes, as a crash does, and starts it again; true if it was at work.
+    /// One that has done its part is spared, and nobody dies in its stead: the last ones at work
+    /// would else be killed more often than the lease of a dead holder lasts, and get nowhere.
     fn kill_one(&mut self, drawn: u64) -> Outcome<bool> {
         let count = self.0.len() as u64;
         let (shift, child) = &mut self.0[(drawn % count) as usize];

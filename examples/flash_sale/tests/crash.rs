@@ -29,8 +29,8 @@ fn an_atomic_stock_stays_right_while_its_processes_are_killed() {
     sale_under_fire(&server.url(), "stock", "20000", "200ms");
 }
 
-/// On Redis a dead holder costs the others the rest of its lease of a second, and processes that die
-/// more often than that get nowhere: eight of them die in turn, so each lives for some four seconds.
+/// On Redis a dead holder costs the others the rest of its lease of a second, and processes that
+/// die more often than that get nowhere: they die in turn, so each lives for some four seconds.
 #[test]
 fn a_locked_stock_on_a_server_stays_right_while_its_processes_are_killed() {
     let server = RedisServer::start().unwrap();

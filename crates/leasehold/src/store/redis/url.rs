@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_core::Invalid;
 use leasehold_core::model::DEFAULT_RETENTION;
-use leasehold_core::text::parse_duration;
+use leasehold_core::text::{parse_duration, percent_decode};
 
 /// What the keys of leasehold begin with.
 const DEFAULT_PREFIX: &str = "lh:";
@@ -334,27 +334,11 @@ fn span(name: &str, text: &str, (low, high): (Duration, Duration)) -> Result<Dur
 
 /// Undoes `%2F` and the like.
 fn decode(part: &str, text: &str) -> Result<String, Invalid> {
-    let wrong = || {
+    percent_decode(text).ok_or_else(|| {
         invalid(format!(
             "the {part} in the store URL has a `%` without two hex digits, or no UTF-8"
         ))
-    };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let [high, low, tail @ ..] = rest else { return Err(wrong()) };
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(wrong()) };
-        // Two hex digits fit a byte.
-        bytes.push((high * 16 + low) as u8);
-        rest = tail;
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
+    })
 }
 
 fn password_from(environment: impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, Invalid> {
