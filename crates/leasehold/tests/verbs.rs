@@ -1,5 +1,7 @@
 //! The verbs of the library, on the memory store.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::{Client, Error, LossReason, Renewal};
@@ -241,4 +243,65 @@ fn the_blocking_verbs_are_the_same() {
 async fn a_blocking_call_inside_a_runtime_is_refused() {
     let client = leasehold::blocking::Client::memory();
     assert!(matches!(client.mutex("a").acquire(), Err(Error::Invalid(_))));
+}
+
+/// Something that is read, and written later, with nothing to protect it.
+#[derive(Default)]
+struct Unprotected {
+    count: AtomicU64,
+    newest: AtomicU64,
+}
+
+impl Unprotected {
+    fn read(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn write(&self, count: u64, token: leasehold::FencingToken) {
+        self.count.store(count, Ordering::Relaxed);
+        let before = self.newest.swap(token.get(), Ordering::Relaxed);
+        assert!(before < token.get(), "tokens grow in the order of entry");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_tasks_lose_no_update_in_memory() {
+    let (client, data) = (Client::memory(), Arc::new(Unprotected::default()));
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let (client, data) = (client.clone(), Arc::clone(&data));
+            tokio::spawn(async move {
+                for _ in 0..5 {
+                    let guard = client.mutex("a").acquire().await.unwrap();
+                    let count = data.read();
+                    tokio::task::yield_now().await;
+                    data.write(count + 1, guard.token());
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(data.read(), 1000);
+}
+
+#[test]
+fn two_hundred_threads_lose_no_update_in_memory() {
+    let (client, data) = (leasehold::blocking::Client::memory(), Unprotected::default());
+    std::thread::scope(|scope| {
+        for _ in 0..200 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    let guard = client.mutex("a").acquire().unwrap();
+                    let count = data.read();
+                    std::thread::yield_now();
+                    data.write(count + 1, guard.token());
+                    guard.release().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(data.read(), 1000);
 }
