@@ -9,6 +9,7 @@ use std::io::{self, Error, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,12 +34,17 @@ const START_TRIES: u32 = 5;
 /// The file name of the unix socket by which a test looks at its server.
 const SOCKET: &str = "redis.sock";
 
+/// The file name of a server's configuration. Sentinels and failovers rewrite it, and a restarted
+/// server goes on with what they have written.
+const CONFIGURATION: &str = "redis.conf";
+
 /// What a [`RedisServer`] is started with.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     lines: Vec<String>,
     password: Option<String>,
     tls: bool,
+    certificates: Option<Certificates>,
 }
 
 impl RedisOptions {
@@ -89,6 +95,23 @@ impl RedisOptions {
         self.line(format!("tls-auth-clients {}", if clients { "yes" } else { "no" }))
     }
 
+    /// Uses the certificates of another server, so that the two trust each other.
+    #[must_use]
+    pub fn certificates(mut self, certificates: &Certificates) -> Self {
+        self.certificates = Some(certificates.clone());
+        self
+    }
+
+    /// The password of the `default` user.
+    pub(crate) fn default_password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// Whether it serves TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls
+    }
+
     /// Starts a server.
     ///
     /// # Errors
@@ -96,12 +119,17 @@ impl RedisOptions {
     /// When there is no server program, or it does not start; the end of its log is in the message.
     pub fn start(self) -> io::Result<RedisServer> {
         let directory = tempfile::Builder::new().prefix("leasehold-server-").tempdir()?;
-        let certificates =
-            if self.tls { Some(Certificates::write(directory.path())?) } else { None };
+        let certificates = match (self.tls, &self.certificates) {
+            (true, Some(others)) => Some(others.clone()),
+            (true, None) => Some(Certificates::write(directory.path())?),
+            (false, _) => None,
+        };
         let mut refused = Error::other("no port was tried");
         for _ in 0..START_TRIES {
             let port = free_port()?;
-            match launch(&self, directory.path(), port, certificates.as_ref()) {
+            let text = configuration(&self, directory.path(), port, certificates.as_ref());
+            fs::write(directory.path().join(CONFIGURATION), text)?;
+            match launch(&self, directory.path()) {
                 Ok(process) => {
                     return Ok(RedisServer {
                         options: self,
@@ -109,6 +137,7 @@ impl RedisOptions {
                         certificates,
                         port,
                         process,
+                        stopped: AtomicBool::new(false),
                     });
                 }
                 Err(error) if error.kind() == ErrorKind::AddrInUse => refused = error,
@@ -136,6 +165,7 @@ pub struct RedisServer {
     certificates: Option<Certificates>,
     port: u16,
     process: Child,
+    stopped: AtomicBool,
 }
 
 impl RedisServer {
@@ -252,6 +282,16 @@ impl RedisServer {
         self.command("ACL LOG")
     }
 
+    /// What it says it is now: `master`, `slave` or `sentinel`; `None` of one that is dead or
+    /// stopped.
+    pub fn role(&self) -> Option<String> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let role: Vec<Value> = self.command("ROLE").ok()?;
+        String::from_redis_value(role.into_iter().next()?).ok()
+    }
+
     /// Ends the server as a crash does.
     ///
     /// # Errors
@@ -259,6 +299,7 @@ impl RedisServer {
     /// The system's.
     pub fn kill9(&mut self) -> io::Result<()> {
         self.process.kill()?;
+        self.stopped.store(false, Ordering::Relaxed);
         self.process.wait().map(drop)
     }
 
@@ -268,6 +309,7 @@ impl RedisServer {
     ///
     /// The system's.
     pub fn stop(&self) -> io::Result<()> {
+        self.stopped.store(true, Ordering::Relaxed);
         self.signal(Signal::STOP)
     }
 
@@ -277,6 +319,7 @@ impl RedisServer {
     ///
     /// The system's.
     pub fn cont(&self) -> io::Result<()> {
+        self.stopped.store(false, Ordering::Relaxed);
         self.signal(Signal::CONT)
     }
 
@@ -292,8 +335,7 @@ impl RedisServer {
         }
         let since = Instant::now();
         loop {
-            let certificates = self.certificates.as_ref();
-            match launch(&self.options, self.directory.path(), self.port, certificates) {
+            match launch(&self.options, self.directory.path()) {
                 Ok(process) => {
                     self.process = process;
                     return Ok(());
@@ -362,17 +404,11 @@ fn configuration(
     text
 }
 
-fn launch(
-    options: &RedisOptions,
-    directory: &Path,
-    port: u16,
-    certificates: Option<&Certificates>,
-) -> io::Result<Child> {
-    let file = directory.join("redis.conf");
+/// Starts the program with the configuration in its directory, and waits until it answers.
+fn launch(options: &RedisOptions, directory: &Path) -> io::Result<Child> {
     let log = directory.join("log");
-    fs::write(&file, configuration(options, directory, port, certificates))?;
     fs::write(&log, "")?;
-    let mut process = child::spawn(program()?, vec![file.into()])?;
+    let mut process = child::spawn(program()?, vec![directory.join(CONFIGURATION).into()])?;
     let since = Instant::now();
     let socket = directory.join(SOCKET);
     loop {

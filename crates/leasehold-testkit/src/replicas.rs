@@ -1,0 +1,196 @@
+//! A primary and the replicas that follow it.
+
+use std::io::{self, Error};
+use std::ops::{Index, IndexMut};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::RedisResult;
+
+use crate::server::{RedisOptions, RedisServer};
+
+/// How long servers may take to come to what a test waits for: generous, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a test looks whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A primary and its replicas, by number: 0 is the primary at first.
+#[derive(Debug)]
+pub struct Replicated {
+    servers: Vec<RedisServer>,
+}
+
+impl Replicated {
+    /// Starts a primary and so many replicas, and waits until they are in sync.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start_with`].
+    pub fn start(replicas: usize) -> io::Result<Self> {
+        Self::start_with(RedisServer::options(), &vec![100; replicas])
+    }
+
+    /// Starts a primary and a replica for each of `priorities` (`replica-priority`: the lowest is
+    /// promoted first, 0 never), all with the same options, and waits until they are in sync.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisOptions::start`], or when they do not come into sync.
+    pub fn start_with(options: RedisOptions, priorities: &[u32]) -> io::Result<Self> {
+        let mut options = options
+            .line("replica-announce-ip 127.0.0.1")
+            // The default waits 5 s for more replicas to come.
+            .line("repl-diskless-sync-delay 0")
+            .line("repl-ping-replica-period 1");
+        if let Some(password) = options.default_password().map(str::to_owned) {
+            options = options.line(format!("masterauth {password}"));
+        }
+        if options.is_tls() {
+            options = options.line("tls-replication yes");
+        }
+        let primary = options.clone().start()?;
+        if let Some(certificates) = primary.certificates() {
+            options = options.certificates(certificates);
+        }
+        let options = options.line(format!("replicaof 127.0.0.1 {}", primary.port()));
+        let mut servers = vec![primary];
+        for priority in priorities {
+            let options = options.clone().line(format!("replica-priority {priority}"));
+            servers.push(options.start()?);
+        }
+        let started = Self { servers };
+        started.wait_in_sync()?;
+        Ok(started)
+    }
+
+    /// All of them.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// Which one says that it is the primary; `None` while none does or several do.
+    pub fn primary(&self) -> Option<usize> {
+        let is_primary = |at: &usize| self[*at].role().as_deref() == Some("master");
+        let mut primaries = (0..self.servers.len()).filter(is_primary);
+        let first = primaries.next()?;
+        primaries.next().is_none().then_some(first)
+    }
+
+    /// Waits until every server that runs, except one primary, follows that primary and has all
+    /// that it had written when this was called.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come to that.
+    pub fn wait_in_sync(&self) -> io::Result<()> {
+        let mut written = None;
+        until("the replicas are in sync", || {
+            let Some(primary) = self.primary() else { return false };
+            let Ok(info) = self[primary].info("replication") else { return false };
+            let written = *written.get_or_insert(number(&info, "master_repl_offset"));
+            let running = self.servers.iter().filter(|server| server.role().is_some()).count();
+            info.matches("state=online").count() + 1 == running
+                && self.servers.iter().enumerate().all(|(at, server)| {
+                    at == primary || server.role().is_none() || has_all(server, written)
+                })
+        })
+    }
+
+    /// Makes a server the primary, whatever it has missed, and lets all others that run follow it.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn promote(&self, to: usize) -> RedisResult<()> {
+        self[to].command::<()>("REPLICAOF NO ONE")?;
+        let others = self.servers.iter().enumerate().filter(|(at, _)| *at != to);
+        for (_, server) in others.filter(|(_, server)| server.role().is_some()) {
+            server.command::<()>(&format!("REPLICAOF 127.0.0.1 {}", self[to].port()))?;
+        }
+        Ok(())
+    }
+
+    /// Hands over to a replica that is in sync, by `FAILOVER`: the primary lets clients wait until
+    /// the replica has everything. Waits until it is done.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's, or when it does not come to that.
+    pub fn hand_over(&self, to: usize) -> io::Result<()> {
+        let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
+        let command = format!("FAILOVER TO 127.0.0.1 {}", self[to].port());
+        self[primary].command::<()>(&command).map_err(Error::other)?;
+        until("the replica has taken over", || self.primary() == Some(to))
+    }
+}
+
+impl Index<usize> for Replicated {
+    type Output = RedisServer;
+
+    fn index(&self, at: usize) -> &RedisServer {
+        &self.servers[at]
+    }
+}
+
+impl IndexMut<usize> for Replicated {
+    fn index_mut(&mut self, at: usize) -> &mut RedisServer {
+        &mut self.servers[at]
+    }
+}
+
+fn has_all(replica: &RedisServer, written: u64) -> bool {
+    replica.info("replication").is_ok_and(|info| {
+        info.contains("master_link_status:up") && number(&info, "slave_repl_offset") >= written
+    })
+}
+
+fn number(info: &str, name: &str) -> u64 {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Looks again and again until something is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> io::Result<()> {
+    let since = Instant::now();
+    while !is_so() {
+        if since.elapsed() > PATIENCE {
+            return Err(Error::other(format!("it never came to this: {what}")));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_primary_writes_is_on_every_replica_once_they_are_in_sync() {
+        let options = RedisServer::options().password("secret");
+        let servers = Replicated::start_with(options, &[10, 0]).unwrap();
+        servers[0].command::<()>("SET a 1").unwrap();
+        servers.wait_in_sync().unwrap();
+        for replica in &servers.servers()[1..] {
+            assert_eq!(replica.command::<u32>("GET a").unwrap(), 1);
+        }
+        assert_eq!(
+            servers[1].command::<(String, u32)>("CONFIG GET replica-priority").unwrap().1,
+            10
+        );
+    }
+
+    #[test]
+    fn a_stopped_replica_has_no_role_and_a_handed_over_primary_follows() {
+        let servers = Replicated::start(2).unwrap();
+        servers[2].stop().unwrap();
+        assert_eq!(servers[2].role(), None);
+        servers.hand_over(1).unwrap();
+        assert_eq!(servers[0].role().as_deref(), Some("slave"));
+        servers[2].cont().unwrap();
+        servers.promote(2).unwrap();
+        servers.wait_in_sync().unwrap();
+        assert_eq!(servers.primary(), Some(2));
+    }
+}
