@@ -43,6 +43,7 @@ const CONFIGURATION: &str = "redis.conf";
 pub struct RedisOptions {
     lines: Vec<String>,
     password: Option<String>,
+    sentinel: bool,
     tls: bool,
     certificates: Option<Certificates>,
 }
@@ -99,6 +100,13 @@ impl RedisOptions {
     #[must_use]
     pub fn certificates(mut self, certificates: &Certificates) -> Self {
         self.certificates = Some(certificates.clone());
+        self
+    }
+
+    /// Makes it a sentinel.
+    #[must_use]
+    pub(crate) fn sentinel(mut self) -> Self {
+        self.sentinel = true;
         self
     }
 
@@ -408,7 +416,11 @@ fn configuration(
 fn launch(options: &RedisOptions, directory: &Path) -> io::Result<Child> {
     let log = directory.join("log");
     fs::write(&log, "")?;
-    let mut process = child::spawn(program()?, vec![directory.join(CONFIGURATION).into()])?;
+    let mut arguments = vec![directory.join(CONFIGURATION).into()];
+    if options.sentinel {
+        arguments.push("--sentinel".into());
+    }
+    let mut process = child::spawn(program()?, arguments)?;
     let since = Instant::now();
     let socket = directory.join(SOCKET);
     loop {

@@ -1,0 +1,208 @@
+//! A primary with replicas, watched by sentinels that fail over.
+
+use std::collections::HashMap;
+use std::io::{self, Error};
+
+use redis::RedisResult;
+
+use crate::replicas::{Replicated, until};
+use crate::server::{RedisOptions, RedisServer};
+
+/// How many sentinels there are. Two of them are enough to fail over.
+const SENTINELS: usize = 3;
+
+/// What a server that is watched must not exceed: 500 ms without an answer, and it counts as down.
+const DOWN_AFTER: &str = "500";
+
+/// How often sentinels tell each other what they know, and ask servers: 100 and 200 ms instead of 2
+/// and 10 s, so that a test does not wait for that.
+const TEMPO: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
+
+/// Servers (by number: 0 is the primary at first) and the sentinels that watch them.
+#[derive(Debug)]
+pub struct SentinelFleet {
+    servers: Replicated,
+    sentinels: Vec<RedisServer>,
+}
+
+impl SentinelFleet {
+    /// The name under which the sentinels know the servers.
+    pub const SERVICE: &str = "locks";
+
+    /// Starts a primary, a replica and three sentinels, and waits until they know each other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start_with`].
+    pub fn start() -> io::Result<Self> {
+        Self::start_with(RedisServer::options(), &[100], RedisServer::options())
+    }
+
+    /// Starts a primary, a replica for each of `priorities` and three sentinels, and waits until
+    /// they know each other.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisOptions::start`], or when they do not come to know each other.
+    pub fn start_with(
+        servers: RedisOptions,
+        priorities: &[u32],
+        sentinels: RedisOptions,
+    ) -> io::Result<Self> {
+        let watched = servers.default_password().map(str::to_owned);
+        let servers = Replicated::start_with(servers, priorities)?;
+        let mut options = sentinels
+            .sentinel()
+            .line("sentinel announce-ip 127.0.0.1")
+            .line(format!("sentinel monitor {} 127.0.0.1 {} 2", Self::SERVICE, servers[0].port()))
+            .line(format!("sentinel down-after-milliseconds {} {DOWN_AFTER}", Self::SERVICE))
+            .line(format!("sentinel failover-timeout {} 3000", Self::SERVICE));
+        if let Some(password) = watched {
+            options = options.line(format!("sentinel auth-pass {} {password}", Self::SERVICE));
+        }
+        if let Some(password) = options.default_password().map(str::to_owned) {
+            options = options.line(format!("sentinel sentinel-pass {password}"));
+        }
+        if let Some(certificates) = servers[0].certificates() {
+            options = options.certificates(certificates).line("tls-replication yes");
+        }
+        let mut started = Vec::new();
+        for _ in 0..SENTINELS {
+            let sentinel = options.clone().start()?;
+            sentinel.command::<()>(TEMPO).map_err(Error::other)?;
+            started.push(sentinel);
+        }
+        let fleet = Self { servers, sentinels: started };
+        fleet.wait_acquainted()?;
+        Ok(fleet)
+    }
+
+    /// The servers.
+    pub fn servers(&self) -> &Replicated {
+        &self.servers
+    }
+
+    /// The servers, to kill and restart them.
+    pub fn servers_mut(&mut self) -> &mut Replicated {
+        &mut self.servers
+    }
+
+    /// The sentinels.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// The sentinels, to kill and restart them.
+    pub fn sentinels_mut(&mut self) -> &mut [RedisServer] {
+        &mut self.sentinels
+    }
+
+    /// The store URL, without credentials.
+    pub fn url(&self) -> String {
+        self.url_by(|sentinel| sentinel.port())
+    }
+
+    /// The store URL with a user of the servers and its password in it.
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        self.url().replacen("://", &format!("://{user}:{password}@"), 1)
+    }
+
+    /// The store URL with other ports for the sentinels, such as those of proxies.
+    pub fn url_by(&self, port: impl Fn(&RedisServer) -> u16) -> String {
+        let scheme = if self.servers[0].certificates().is_some() { "rediss" } else { "redis" };
+        let places: Vec<String> =
+            self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", port(sentinel))).collect();
+        format!("{scheme}+sentinel://{}/{}", places.join(","), Self::SERVICE)
+    }
+
+    /// Which server the sentinels call the primary; `None` while they do not agree, or while that
+    /// server does not say so of itself.
+    pub fn primary(&self) -> Option<usize> {
+        let mut named = None;
+        for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.role().is_some()) {
+            let command = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", Self::SERVICE);
+            let (_, port): (String, u16) = sentinel.command(&command).ok()?;
+            if named.is_some_and(|other| other != port) {
+                return None;
+            }
+            named = Some(port);
+        }
+        let servers = self.servers.servers();
+        let at = servers.iter().position(|server| Some(server.port()) == named)?;
+        (servers[at].role().as_deref() == Some("master")).then_some(at)
+    }
+
+    /// Asks the sentinels to fail over to a replica, and waits until they have. What the primary
+    /// has not yet sent to that replica is lost.
+    ///
+    /// # Errors
+    ///
+    /// The sentinel's or the driver's, or when it does not come to that.
+    pub fn fail_over(&self) -> io::Result<usize> {
+        let before = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
+        let sentinel = self.sentinels.iter().find(|sentinel| sentinel.role().is_some());
+        let sentinel = sentinel.ok_or_else(|| Error::other("no sentinel runs"))?;
+        let command = format!("SENTINEL FAILOVER {}", Self::SERVICE);
+        sentinel.command::<()>(&command).map_err(Error::other)?;
+        self.wait_for_another_primary(before)
+    }
+
+    /// Waits until the sentinels that run agree on another primary than that one.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come to that.
+    pub fn wait_for_another_primary(&self, before: usize) -> io::Result<usize> {
+        let mut found = None;
+        until("another server is the primary", || {
+            found = self.primary().filter(|primary| *primary != before);
+            found.is_some()
+        })?;
+        found.ok_or_else(|| Error::other("there is no primary"))
+    }
+
+    /// Waits until every sentinel that runs knows all others and all replicas, and can fail over.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come to that.
+    pub fn wait_acquainted(&self) -> io::Result<()> {
+        until("the sentinels know each other and the replicas", || {
+            let mut running = self.sentinels.iter().filter(|sentinel| sentinel.role().is_some());
+            running.all(|sentinel| self.knows_all(sentinel).unwrap_or(false))
+        })
+    }
+
+    fn knows_all(&self, sentinel: &RedisServer) -> RedisResult<bool> {
+        let watched: HashMap<String, String> =
+            sentinel.command(&format!("SENTINEL MASTER {}", Self::SERVICE))?;
+        let replicas: Vec<HashMap<String, String>> =
+            sentinel.command(&format!("SENTINEL REPLICAS {}", Self::SERVICE))?;
+        let others = (self.sentinels.len() - 1).to_string();
+        Ok(watched.get("flags").is_some_and(|flags| flags == "master")
+            && watched.get("num-other-sentinels") == Some(&others)
+            && replicas.len() + 1 == self.servers.servers().len()
+            && replicas.iter().all(|replica| {
+                replica.get("flags").is_some_and(|flags| flags == "slave")
+                    && replica.get("master-link-status").is_some_and(|status| status == "ok")
+            }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentinels_fail_over_on_request_and_when_the_primary_is_dead() {
+        let servers = RedisServer::options().password("one");
+        let sentinels = RedisServer::options().password("two");
+        let mut fleet = SentinelFleet::start_with(servers, &[100], sentinels).unwrap();
+        assert_eq!(fleet.primary(), Some(0));
+        assert_eq!(fleet.fail_over().unwrap(), 1);
+        fleet.servers().wait_in_sync().unwrap();
+        fleet.wait_acquainted().unwrap();
+        fleet.servers_mut()[1].kill9().unwrap();
+        assert_eq!(fleet.wait_for_another_primary(1).unwrap(), 0);
+    }
+}
