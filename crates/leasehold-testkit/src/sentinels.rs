@@ -99,7 +99,7 @@ impl SentinelFleet {
 
     /// The store URL, without credentials.
     pub fn url(&self) -> String {
-        self.url_by(|sentinel| sentinel.port())
+        self.url_by(RedisServer::port)
     }
 
     /// The store URL with a user of the servers and its password in it.
