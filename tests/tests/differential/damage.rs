@@ -7,8 +7,7 @@ use leasehold::store::redis::Redis;
 use leasehold::store::redis::script::Script;
 use leasehold::store::redis::wire::Call;
 use leasehold_core::{
-    Acquire, Action, ClientId, Facts, HolderId, Mode, Operation, Refusal, RenewLease, Reply,
-    StoreErrorKind,
+    Acquire, Action, ClientId, Facts, HolderId, Mode, Refusal, RenewLease, Reply, StoreErrorKind,
 };
 use leasehold_testkit::RedisServer;
 use redis::{RedisError, Value};
@@ -195,8 +194,7 @@ fn one_damaged_record_does_not_end_the_leases_that_are_renewed_with_it() {
     let key = server.key(SOUND);
     redis::cmd("SET").arg(key).arg("theirs").exec(&mut server.connection).unwrap();
     let lease = |index| RenewLease { name: name(index), id: id(1), ttl: TTL };
-    let renewal = Operation::Renew(vec![lease(SOUND), lease(0), lease(SOUND)]);
-    let call = Call::new(&server.layout, &renewal).unwrap();
+    let call = Call::renew(&server.layout, &[lease(SOUND), lease(0), lease(SOUND)]);
     let reply = server.command(&call, START_US + 5).query(&mut server.connection).unwrap();
     let Reply::Many(replies) = call.answer(reply).unwrap().reply else { panic!("not many") };
     assert!(

@@ -5,7 +5,7 @@ use leasehold::store::redis::reply::message;
 use leasehold::store::redis::script::Script;
 use leasehold::store::redis::wire::{Call, Layout};
 use leasehold_core::model::{self, Record};
-use leasehold_core::{Addressed, ClientId};
+use leasehold_core::{Addressed, ClientId, Operation};
 use leasehold_testkit::{RedisOptions, RedisServer};
 use redis::{Connection, ConnectionLike as _, Msg, Pipeline, Value};
 
@@ -113,7 +113,7 @@ impl Server {
                 }
             }
             Asked::Operation(operation) => {
-                let call = Call::new(&self.layout, operation).unwrap();
+                let call = call(&self.layout, operation);
                 pipeline.add_command(self.command(&call, played.now_us));
             }
         }
@@ -136,7 +136,7 @@ impl Server {
                 }
             }
             Asked::Operation(operation) => {
-                let call = Call::new(&self.layout, operation).unwrap();
+                let call = call(&self.layout, operation);
                 let reply = next()?;
                 let answer = call
                     .answer(reply.clone())
@@ -202,4 +202,13 @@ fn unpack(mut dump: &[u8]) -> Option<Fields> {
 /// When the server may forget a record: -2 says that there is none.
 fn expire_at_ms(record: &Record) -> i64 {
     if *record == Record::default() { -2 } else { record.collect_at_us.div_ceil(1000) as i64 }
+}
+
+/// The call that executes an operation.
+fn call(layout: &Layout, operation: &Operation) -> Call {
+    match operation {
+        Operation::List { .. } => panic!("no script lists names"),
+        Operation::On { name, action } => Call::on(layout, name, action),
+        Operation::Renew(leases) => Call::renew(layout, leases),
+    }
 }

@@ -1,4 +1,4 @@
-//! Connections: one per runtime, replaced by the next call once it is dead.
+//! Connections: one per runtime and server, replaced by the next call once it is dead.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::dial::Dialer;
 use super::error;
+use super::url::Address;
 
 /// How long a connection may answer nothing before it is given up: 2 s, four requests of the
 /// default timeout. Half-open links (a cable, a firewall) are otherwise only noticed by the kernel.
@@ -160,7 +161,7 @@ enum Slot {
 #[derive(Debug)]
 pub(super) struct Links {
     dialer: Arc<Dialer>,
-    slots: Mutex<HashMap<Id, Slot>>,
+    slots: Mutex<HashMap<(Id, Address), Slot>>,
 }
 
 impl Links {
@@ -168,34 +169,35 @@ impl Links {
         Self { dialer, slots: Mutex::default() }
     }
 
-    /// The connection of the calling runtime, opened if need be.
-    pub(super) async fn current(&self) -> Result<Arc<Link>, StoreError> {
+    /// The connection of the calling runtime to a server, opened if need be.
+    pub(super) async fn to(&self, address: &Address) -> Result<Arc<Link>, StoreError> {
         let Ok(runtime) = Handle::try_current() else {
             return Err(StoreError::new(
                 StoreErrorKind::Unsupported,
                 "a Redis store was called outside of a tokio runtime: use leasehold::blocking",
             ));
         };
-        let attempt = match self.open_or_join(runtime.id()) {
+        let place = (runtime.id(), address.clone());
+        let attempt = match self.open_or_join(&place) {
             Ok(link) => return Ok(link),
             Err(attempt) => attempt,
         };
         let outcome = attempt.clone().await;
         let mut slots = self.slots();
-        if let Some(Slot::Opening { attempt: current, .. }) = slots.get(&runtime.id())
+        if let Some(Slot::Opening { attempt: current, .. }) = slots.get(&place)
             && current.ptr_eq(&attempt)
         {
             match &outcome {
-                Ok(link) => slots.insert(runtime.id(), Slot::Open(Arc::clone(link))),
-                Err(_) => slots.remove(&runtime.id()),
+                Ok(link) => slots.insert(place, Slot::Open(Arc::clone(link))),
+                Err(_) => slots.remove(&place),
             };
         }
         outcome
     }
 
-    fn open_or_join(&self, runtime: Id) -> Result<Arc<Link>, Attempt> {
+    fn open_or_join(&self, place: &(Id, Address)) -> Result<Arc<Link>, Attempt> {
         let mut slots = self.slots();
-        match slots.get(&runtime) {
+        match slots.get(place) {
             Some(Slot::Open(link)) if link.is_alive() => return Ok(Arc::clone(link)),
             Some(Slot::Opening { since, attempt }) if self.is_fresh(*since) => {
                 return Err(attempt.clone());
@@ -206,10 +208,13 @@ impl Links {
             Slot::Open(link) => link.is_alive(),
             Slot::Opening { since, .. } => self.is_fresh(*since),
         });
-        let dialer = Arc::clone(&self.dialer);
-        let opening = async move { dialer.dial(None).await.map(Arc::new) };
+        let (dialer, address) = (Arc::clone(&self.dialer), place.1.clone());
+        let opening = async move { dialer.dial(&address, None).await.map(Arc::new) };
         let attempt = opening.boxed().shared();
-        slots.insert(runtime, Slot::Opening { since: Instant::now(), attempt: attempt.clone() });
+        slots.insert(
+            place.clone(),
+            Slot::Opening { since: Instant::now(), attempt: attempt.clone() },
+        );
         Err(attempt)
     }
 
@@ -218,7 +223,7 @@ impl Links {
         since.elapsed() < self.dialer.connect_timeout()
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<Id, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<(Id, Address), Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

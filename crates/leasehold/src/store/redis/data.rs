@@ -9,16 +9,15 @@ use leasehold_core::data::{Action, Answer, Fence, Id, Reply, Request, cell, queu
 use leasehold_core::{BoxFuture, FencingToken, StoreError, StoreErrorKind};
 use redis::Value;
 
+use super::Redis;
 use super::script::Script;
 use super::wire::{Call, Layout};
-use super::{Redis, evaluate};
 use crate::store::DataStore;
 
 impl DataStore for Redis {
     fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
         Box::pin(async move {
-            let link = self.links.current().await?;
-            let value = evaluate(&link, &call(&self.layout, &request)).await?;
+            let value = self.route.evaluate(&call(&self.layout, &request)).await?;
             answer(value).ok_or_else(foreign)
         })
     }

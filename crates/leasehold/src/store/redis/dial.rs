@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::connection::Link;
 use super::error;
 use super::tls;
-use super::url::{Address, Settings};
+use super::url::{Address, Login, Settings};
 
 /// How long an idle connection is silent before the kernel asks whether the other side is still
 /// there (15 s), how often it then asks (every 5 s), and how often in vain (3 times): so that a
@@ -30,65 +30,61 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
 
-/// Knows how to open a connection to the one server.
+/// Knows how to open connections: to servers of one kind, for one user.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    settings: Settings,
-    server: Arc<str>,
-    tls: Option<(TlsConfig, ServerName<'static>)>,
+    login: Login,
+    tls: Option<Arc<ClientConfig>>,
+    database: u32,
+    connect_timeout: Duration,
+    timeout: Duration,
 }
-
-type TlsConfig = Arc<ClientConfig>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Dialer {
     /// Reads the files that the settings name.
-    pub(super) fn new(settings: Settings) -> Result<Self, Invalid> {
-        let tls = match (&settings.tls, &settings.address) {
-            (Some(files), Address::Tcp { host, .. }) => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| {
-                    Invalid::new("url", format!("the host {host:?} in the store URL is no name"))
-                })?;
-                Some((tls::config(files)?, name))
-            }
-            _ => None,
-        };
-        let server = settings.address.to_string().into();
-        Ok(Self { settings, server, tls })
-    }
-
-    pub(super) fn settings(&self) -> &Settings {
-        &self.settings
+    pub(super) fn new(settings: &Settings) -> Result<Self, Invalid> {
+        Ok(Self {
+            login: settings.login.clone(),
+            tls: settings.tls.as_ref().map(tls::config).transpose()?,
+            database: settings.database,
+            connect_timeout: settings.connect_timeout,
+            timeout: settings.timeout,
+        })
     }
 
     pub(super) fn connect_timeout(&self) -> Duration {
-        self.settings.connect_timeout
+        self.connect_timeout
     }
 
     /// Opens a connection on the calling runtime. What the server pushes goes to `pushes`; a
     /// connection for messages needs no database, since channels have none.
     pub(super) async fn dial(
         &self,
+        address: &Address,
         pushes: Option<UnboundedSender<PushInfo>>,
     ) -> Result<Link, StoreError> {
-        let until = Instant::now() + self.settings.connect_timeout;
-        let stream = self.open(until).await?;
-        let database = if pushes.is_some() { 0 } else { self.settings.database };
-        let link = self.greet(stream, pushes, until).await?;
+        let until = Instant::now() + self.connect_timeout;
+        let server: Arc<str> = address.to_string().into();
+        let stream = self.open(address, &server, until).await?;
+        let database = if pushes.is_some() { 0 } else { self.database };
+        let link = self.greet(stream, server, pushes, until).await?;
         if database != 0 {
             link.ask(redis::cmd("SELECT").arg(database)).await?;
         }
         Ok(link)
     }
 
-    async fn open(&self, until: Instant) -> Result<Box<dyn Stream>, StoreError> {
-        let server = &*self.server;
-        let slow = |stage| {
-            error::too_slow(server, stage, self.settings.connect_timeout, self.tls.is_some())
-        };
-        let (host, port) = match &self.settings.address {
+    async fn open(
+        &self,
+        address: &Address,
+        server: &str,
+        until: Instant,
+    ) -> Result<Box<dyn Stream>, StoreError> {
+        let slow = |stage| self.too_slow(server, stage);
+        let (host, port) = match address {
             Address::Tcp { host, port } => (host.as_str(), *port),
             Address::Unix(path) => {
                 let opening = timeout_at(until, UnixStream::connect(path)).await;
@@ -100,8 +96,9 @@ impl Dialer {
         let stream = opening
             .map_err(|_| slow("connection"))?
             .map_err(|why| error::unreachable(server, why))?;
-        let Some((config, name)) = &self.tls else { return Ok(Box::new(stream)) };
-        let handshake = TlsConnector::from(Arc::clone(config)).connect(name.clone(), stream);
+        let Some(config) = &self.tls else { return Ok(Box::new(stream)) };
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| error::no_name(host))?;
+        let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
         let stream = timeout_at(until, handshake)
             .await
             .map_err(|_| slow("handshake"))?
@@ -112,34 +109,36 @@ impl Dialer {
     async fn greet(
         &self,
         stream: Box<dyn Stream>,
+        server: Arc<str>,
         pushes: Option<UnboundedSender<PushInfo>>,
         until: Instant,
     ) -> Result<Link, StoreError> {
-        let Settings { user, password, timeout, connect_timeout, .. } = &self.settings;
         let mut login = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP3)
             // CLIENT SETINFO is a right that the documented users lack: each refusal would be an
             // entry in the server's ACL LOG.
             .set_skip_set_lib_name();
-        if let Some(password) = password {
+        if let Some(password) = &self.login.password {
             login = login.set_password(password.reveal());
         }
-        if let Some(user) = user {
+        if let Some(user) = &self.login.user {
             login = login.set_username(user);
         }
-        let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(*timeout));
+        let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(self.timeout));
         if let Some(pushes) = pushes {
             config = config.set_push_sender(pushes);
         }
         let greeting = MultiplexedConnection::new_with_config(&login, stream, config);
         let (connection, driver) = timeout_at(until, greeting)
             .await
-            .map_err(|_| {
-                error::too_slow(&self.server, "greeting", *connect_timeout, self.tls.is_some())
-            })?
-            .map_err(|why| error::greeting(&self.server, self.tls.is_some(), why))?;
+            .map_err(|_| self.too_slow(&server, "greeting"))?
+            .map_err(|why| error::greeting(&server, self.tls.is_some(), why))?;
         let driver = tokio::spawn(driver);
-        Ok(Link::new(Arc::clone(&self.server), *timeout, connection, driver))
+        Ok(Link::new(server, self.timeout, connection, driver))
+    }
+
+    fn too_slow(&self, server: &str, stage: &str) -> StoreError {
+        error::too_slow(server, stage, self.connect_timeout, self.tls.is_some())
     }
 }
 

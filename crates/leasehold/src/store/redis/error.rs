@@ -114,6 +114,12 @@ pub(super) fn nonsense(server: &str, what: &str) -> StoreError {
         .maybe_executed()
 }
 
+/// TLS needs a name by which to know the server.
+pub(super) fn no_name(host: &str) -> StoreError {
+    let why = format!("the host {host:?} in the store URL is no name that a certificate can have");
+    StoreError::new(StoreErrorKind::Unsupported, why)
+}
+
 /// No connection to the host or the socket.
 pub(super) fn unreachable(server: &str, error: io::Error) -> StoreError {
     let (kind, words) = match error.kind() {

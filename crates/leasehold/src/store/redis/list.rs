@@ -1,6 +1,7 @@
 //! Names on a server: SCAN in small steps, never KEYS.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use leasehold_core::{Answer, LockName, Now, Reply, StoreError};
 use redis::{FromRedisValue, Value};
@@ -18,7 +19,8 @@ const SCAN_COUNT: u32 = 500;
 ///
 /// Cost: two round trips for each 500 keys of the database, whosever they are.
 pub(super) async fn list(
-    link: &Link,
+    any: &Link,
+    primaries: &[Arc<Link>],
     layout: &Layout,
     begin: &str,
     limit: u32,
@@ -27,23 +29,37 @@ pub(super) async fn list(
     let pattern = key::pattern(&layout.prefix, begin);
     let limit = limit as usize;
     let mut names = BTreeSet::new();
+    for link in primaries {
+        scan(link, &layout.prefix, &pattern, limit, idle, &mut names).await?;
+    }
+    let now = time(any).await?;
+    let names = names.into_iter().take(limit).collect();
+    Ok(Answer { now, more: false, reply: Reply::Names(names) })
+}
+
+/// Adds the names on one server, until there are enough.
+async fn scan(
+    link: &Link,
+    prefix: &str,
+    pattern: &[u8],
+    limit: usize,
+    idle: bool,
+    names: &mut BTreeSet<LockName>,
+) -> Result<(), StoreError> {
     let mut cursor = 0_u64;
     loop {
         let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCAN_COUNT);
+        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
         let (next, keys): (u64, Vec<Vec<u8>>) = read(link, "SCAN", link.ask(&scan).await?)?;
         // A key may come twice.
-        let keys = keys.into_iter().filter_map(|key| Some((key::name(&layout.prefix, &key)?, key)));
+        let keys = keys.into_iter().filter_map(|key| Some((key::name(prefix, &key)?, key)));
         let new: Vec<_> = keys.filter(|(name, _)| !names.contains(name)).collect();
         names.extend(matching(link, new, idle).await?);
         cursor = next;
         if cursor == 0 || names.len() >= limit {
-            break;
+            return Ok(());
         }
     }
-    let now = now(link).await?;
-    let names = names.into_iter().take(limit).collect();
-    Ok(Answer { now, more: false, reply: Reply::Names(names) })
 }
 
 async fn matching(
@@ -64,7 +80,7 @@ async fn matching(
     Ok(found.collect())
 }
 
-async fn now(link: &Link) -> Result<Now, StoreError> {
+async fn time(link: &Link) -> Result<Now, StoreError> {
     let (seconds, micros): (u64, u64) = read(link, "TIME", link.ask(&redis::cmd("TIME")).await?)?;
     let now_us = seconds * 1_000_000 + micros;
     Ok(Now { lease_us: now_us, token_us: now_us })

@@ -13,6 +13,7 @@ mod look;
 pub mod packed;
 #[doc(hidden)]
 pub mod reply;
+mod route;
 #[doc(hidden)]
 pub mod script;
 mod tls;
@@ -25,17 +26,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Operation, StoreError};
-use redis::{ServerErrorKind, Value};
 
-use self::connection::{Link, Links};
-use self::dial::Dialer;
-use self::url::Settings;
+use self::route::Route;
+use self::url::{Place, Settings};
 use self::wire::{Call, Layout};
 use super::{Capabilities, Inbox, News, Store};
-
-/// How often a script is loaded for one call: 3 times, for a server whose scripts somebody flushes
-/// in between.
-const LOAD_TRIES: u32 = 3;
 
 /// One Redis or Valkey primary.
 ///
@@ -82,18 +77,16 @@ const LOAD_TRIES: u32 = 3;
 /// One per tokio runtime that uses the store, and one more for each open inbox; they are opened
 /// when they are needed and replaced when they are dead. The driver's own retries are off.
 pub struct Redis {
-    dialer: Arc<Dialer>,
+    place: Place,
     layout: Layout,
-    links: Links,
+    route: Arc<Route>,
     notes: Arc<Notes>,
 }
 
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { address, database, .. } = self.dialer.settings();
         f.debug_struct("Redis")
-            .field("server", &address.to_string())
-            .field("database", database)
+            .field("place", &self.place.to_string())
             .field("prefix", &self.layout.prefix)
             .finish_non_exhaustive()
     }
@@ -128,13 +121,18 @@ impl Redis {
     ///
     /// Three round trips, or two more with TLS.
     pub async fn connect(url: &str) -> leasehold_core::Result<Self> {
-        let settings = Settings::parse(url)?;
-        let layout = Layout { prefix: settings.prefix.clone(), retention: settings.retention };
-        let dialer = Arc::new(Dialer::new(settings)?);
-        let links = Links::new(Arc::clone(&dialer));
-        let link = links.current().await?;
-        let notes = Arc::new(Notes(Mutex::new(look::look(&link).await?)));
-        Ok(Self { dialer, layout, links, notes })
+        Self::open(Settings::parse(url)?).await
+    }
+
+    async fn open(settings: Settings) -> leasehold_core::Result<Self> {
+        settings.check_available()?;
+        let route = Arc::new(Route::new(&settings)?);
+        let Settings { place, prefix, retention, .. } = settings;
+        let notes = Arc::new(Notes::default());
+        for link in route.primaries().await? {
+            look::look(&link).await?.into_iter().for_each(|note| notes.add(note));
+        }
+        Ok(Self { place, layout: Layout { prefix, retention }, route, notes })
     }
 
     /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
@@ -143,16 +141,20 @@ impl Redis {
     }
 
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
-        let link = self.links.current().await?;
-        match Call::new(&self.layout, &operation) {
-            Some(call) => call.answer(evaluate(&link, &call).await?),
-            None => {
-                let Operation::List { prefix, limit, idle } = operation else {
-                    return Err(error::nonsense(link.server(), "no call at all"));
-                };
-                list::list(&link, &self.layout, &prefix, limit, idle).await
+        match operation {
+            Operation::List { prefix, limit, idle } => {
+                let (any, primaries) = (self.route.any().await?, self.route.primaries().await?);
+                list::list(&any, &primaries, &self.layout, &prefix, limit, idle).await
             }
+            Operation::On { name, action } => {
+                self.call(Call::on(&self.layout, &name, &action)).await
+            }
+            Operation::Renew(leases) => self.call(Call::renew(&self.layout, &leases)).await,
         }
+    }
+
+    async fn call(&self, call: Call) -> Result<Answer, StoreError> {
+        call.answer(self.route.evaluate(&call).await?)
     }
 }
 
@@ -174,19 +176,19 @@ impl Store for Redis {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         let channel = key::inbox(&self.layout.prefix, client);
-        let opening = wake::open(Arc::clone(&self.dialer), Arc::clone(&self.notes), channel);
+        let opening = wake::open(Arc::clone(&self.route), Arc::clone(&self.notes), channel);
         Box::pin(async { Ok(Box::new(opening.await?) as Box<dyn Inbox>) })
     }
 
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(key::news(&self.layout.prefix, name)).arg(news);
-        Box::pin(async move { self.links.current().await?.ask(&publish).await.map(drop) })
+        Box::pin(async move { self.route.any().await?.ask(&publish).await.map(drop) })
     }
 
     fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
         let channel = key::news(&self.layout.prefix, name);
-        let opening = wake::open(Arc::clone(&self.dialer), Arc::clone(&self.notes), channel);
+        let opening = wake::open(Arc::clone(&self.route), Arc::clone(&self.notes), channel);
         Box::pin(async {
             let channel = opening.await?;
             Ok((!channel.is_silent()).then(|| Box::new(channel) as Box<dyn News>))
@@ -213,21 +215,4 @@ impl Notes {
     fn all(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
-
-/// Runs a script by its name; a server that does not know it, or has just forgotten it, is given
-/// its text.
-async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
-    let mut command = redis::cmd("EVALSHA");
-    command.arg(call.script.sha1()).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
-    for _ in 0..LOAD_TRIES {
-        let value = link.send(&command).await?;
-        let is_unknown = matches!(&value, Value::ServerError(refusal)
-            if refusal.kind() == Some(ServerErrorKind::NoScript));
-        if !is_unknown {
-            return link.check(value);
-        }
-        link.ask(redis::cmd("SCRIPT").arg("LOAD").arg(call.script.source())).await?;
-    }
-    link.ask(&command).await
 }

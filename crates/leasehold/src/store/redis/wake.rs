@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::Link;
-use super::dial::Dialer;
+use super::route::Route;
 use super::{Notes, reply};
 use crate::store::{Inbox, News};
 
@@ -33,19 +33,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A user without the right to subscribe gets one that stays silent, and a note: waiters then find
 /// out by asking.
 pub(super) async fn open(
-    dialer: Arc<Dialer>,
+    route: Arc<Route>,
     notes: Arc<Notes>,
     channel: Vec<u8>,
 ) -> Result<Channel, StoreError> {
     let jitter = Jitter::new(seed(&channel));
     let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-    let state = State::from(Line::open(Arc::clone(&dialer), channel.clone()).await, &notes)?;
-    Ok(Channel { dialer, notes, channel, jitter, backoff, state })
+    let state = State::from(Line::open(Arc::clone(&route), channel.clone()).await, &notes)?;
+    Ok(Channel { route, notes, channel, jitter, backoff, state })
 }
 
 /// Where messages arrive.
 pub(super) struct Channel {
-    dialer: Arc<Dialer>,
+    route: Arc<Route>,
     notes: Arc<Notes>,
     channel: Vec<u8>,
     jitter: Jitter,
@@ -85,11 +85,11 @@ impl Channel {
     }
 
     fn mend(&mut self) -> State {
-        let (dialer, channel) = (Arc::clone(&self.dialer), self.channel.clone());
+        let (route, channel) = (Arc::clone(&self.route), self.channel.clone());
         let pause = self.backoff.next_delay(&mut self.jitter);
         State::Mending(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            Line::open(dialer, channel).await
+            Line::open(route, channel).await
         }))
     }
 
@@ -150,9 +150,9 @@ struct Line {
 }
 
 impl Line {
-    async fn open(dialer: Arc<Dialer>, channel: Vec<u8>) -> Result<Self, StoreError> {
+    async fn open(route: Arc<Route>, channel: Vec<u8>) -> Result<Self, StoreError> {
         let (sender, pushes) = unbounded_channel();
-        let link = Arc::new(dialer.dial(Some(sender)).await?);
+        let link = Arc::new(route.listen(sender).await?);
         link.ask(redis::cmd("SUBSCRIBE").arg(channel)).await?;
         Ok(Self { link, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
     }

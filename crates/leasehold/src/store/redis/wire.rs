@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Acquire, Action, Answer, LockName, Mode, Operation, RenewLease, StoreError};
+use leasehold_core::{Acquire, Action, Answer, LockName, Mode, RenewLease, StoreError};
 use redis::Value;
 
 use super::key;
@@ -41,15 +41,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// The call that executes an operation, or `None` for a list, which no script answers.
-    pub fn new(layout: &Layout, operation: &Operation) -> Option<Self> {
-        match operation {
-            Operation::List { .. } => None,
-            Operation::On { name, action } => Some(Self::on(layout, name, action)),
-            Operation::Renew(leases) => Some(Self::renew(layout, leases)),
-        }
-    }
-
     /// The call that does one action to the record of one name.
     pub fn on(layout: &Layout, name: &LockName, action: &Action) -> Self {
         let script = match action {

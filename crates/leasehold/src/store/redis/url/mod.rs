@@ -1,0 +1,320 @@
+//! What a `redis:` URL says.
+
+mod address;
+mod login;
+mod options;
+
+use std::time::Duration;
+
+use leasehold_core::Invalid;
+use leasehold_core::model::DEFAULT_RETENTION;
+use leasehold_core::text::percent_decode;
+
+pub(super) use self::address::{Address, Place};
+pub(super) use self::login::Login;
+pub(super) use self::options::{Format, Replicas, TlsFiles};
+
+/// What the keys of leasehold begin with.
+const DEFAULT_PREFIX: &str = "lh:";
+
+/// How long opening a connection may take: 5 s, two lost SYN packets and a slow name server.
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long one request may take: 500 ms, which leaves several tries within a third of the
+/// shortest usual ttl; a healthy server answers within one.
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A parsed URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) place: Place,
+    pub(super) tls: Option<TlsFiles>,
+    pub(super) login: Login,
+    /// Who the client is to sentinels.
+    pub(super) sentinel_login: Login,
+    pub(super) database: u32,
+    pub(super) format: Format,
+    pub(super) prefix: String,
+    pub(super) retention: Duration,
+    pub(super) connect_timeout: Duration,
+    pub(super) timeout: Duration,
+    /// How many replicas must have a grant before it counts.
+    pub(super) replicas: Replicas,
+    /// Whether a grant must be on the primary's disk before it counts.
+    pub(super) waitaof: bool,
+    /// How long nothing new is granted after the server may have forgotten something.
+    pub(super) quarantine: Option<Duration>,
+}
+
+impl Settings {
+    /// Reads a URL; a password that is not in it comes from the environment.
+    pub(super) fn parse(url: &str) -> Result<Self, Invalid> {
+        Self::parse_with(url, |name| std::env::var(name).ok())
+    }
+
+    fn parse_with(
+        url: &str,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Invalid> {
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| {
+            invalid("the store URL has no `://` after its scheme: write redis://HOST")
+        })?;
+        let (place, options) = rest.split_once('?').map_or((rest, ""), |(a, b)| (a, b));
+        check_delimiters(place, options)?;
+        let tls = match scheme.split('+').next() {
+            Some("redis" | "valkey") => None,
+            Some("rediss" | "valkeys") => Some(TlsFiles::default()),
+            _ => return Err(address::unknown_scheme(scheme)),
+        };
+        let mut settings = match scheme {
+            "redis+unix" | "valkey+unix" => Self::unix(place)?,
+            _ => Self::tcp(scheme, place, tls)?,
+        };
+        settings.read_options(options)?;
+        settings.login.complete(&environment)?;
+        if matches!(settings.place, Place::Sentinel { .. }) {
+            settings.sentinel_login.complete_for_sentinels(&environment)?;
+        }
+        Ok(settings)
+    }
+
+    /// Refuses what no part of the store does yet.
+    pub(super) fn check_available(&self) -> Result<(), Invalid> {
+        let missing = [
+            (self.format == Format::Plain, "layout=plain"),
+            (self.quarantine.is_some(), "quarantine=on"),
+            (self.replicas != Replicas::None, "replicas="),
+            (self.waitaof, "waitaof=on"),
+        ];
+        match missing.into_iter().find(|(is_asked, _)| *is_asked) {
+            Some((_, option)) => Err(invalid(format!(
+                "`{option}` in the store URL is not available in this release: leave it out"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn at(place: Place, tls: Option<TlsFiles>, login: Login) -> Self {
+        Self {
+            place,
+            tls,
+            login,
+            sentinel_login: Login::default(),
+            database: 0,
+            format: Format::default(),
+            prefix: DEFAULT_PREFIX.to_owned(),
+            retention: DEFAULT_RETENTION,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            timeout: DEFAULT_TIMEOUT,
+            replicas: Replicas::default(),
+            waitaof: false,
+            quarantine: None,
+        }
+    }
+
+    fn tcp(scheme: &str, place: &str, tls: Option<TlsFiles>) -> Result<Self, Invalid> {
+        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+        let (login, hosts) = split_credentials(authority)?;
+        let (service, database) = match scheme.ends_with("+sentinel") {
+            true => path.split_once('/').unwrap_or((path, "")),
+            false => ("", path),
+        };
+        let mut settings = Self::at(Place::tcp(scheme, hosts, service)?, tls, login);
+        if !database.is_empty() {
+            settings.database = database.parse().map_err(|_| {
+                invalid(format!("the database {database:?} in the store URL is not a number"))
+            })?;
+        }
+        if settings.database != 0 && matches!(settings.place, Place::Cluster(_)) {
+            return Err(invalid(
+                "a cluster has no databases: leave the number out of the store URL",
+            ));
+        }
+        Ok(settings)
+    }
+
+    fn unix(place: &str) -> Result<Self, Invalid> {
+        let slash = place.find('/').unwrap_or(place.len());
+        let (authority, path) = place.split_at(slash);
+        let (login, host) = split_credentials(authority)?;
+        if path.is_empty() || !host.is_empty() {
+            return Err(invalid(
+                "the store URL needs the absolute path of a socket: write \
+                 redis+unix:///run/redis.sock, with three slashes",
+            ));
+        }
+        let address = Address::Unix(decode("path", path)?.into());
+        Ok(Self::at(Place::One(address), None, login))
+    }
+}
+
+fn invalid(why: impl Into<String>) -> Invalid {
+    Invalid::new("url", why)
+}
+
+/// Refuses a delimiter where none belongs: it is a password that was not escaped, and no later
+/// message may show a piece of it.
+fn check_delimiters(place: &str, options: &str) -> Result<(), Invalid> {
+    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+    let strays = path.contains('@')
+        || options.contains('@')
+        || place.contains('#')
+        || options.contains('#')
+        || authority.matches('@').count() > 1;
+    if strays {
+        return Err(invalid(
+            "the store URL has a `@` or `#` where none belongs: write `/` as %2F, `?` as %3F, `#` \
+             as %23, `@` as %40, or give the password in LEASEHOLD_PASSWORD",
+        ));
+    }
+    Ok(())
+}
+
+fn split_credentials(authority: &str) -> Result<(Login, &str), Invalid> {
+    match authority.split_once('@') {
+        Some((credentials, hosts)) => Ok((Login::parse(credentials)?, hosts)),
+        None => Ok((Login::default(), authority)),
+    }
+}
+
+/// Undoes `%2F` and the like.
+fn decode(part: &str, text: &str) -> Result<String, Invalid> {
+    percent_decode(text).ok_or_else(|| {
+        invalid(format!(
+            "the {part} in the store URL has a `%` without two hex digits, or no UTF-8"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Settings, String> {
+        Settings::parse_with(url, |_| None).map_err(|refusal| refusal.why)
+    }
+
+    fn address(url: &str) -> String {
+        parse(url).unwrap().place.to_string()
+    }
+
+    #[test]
+    fn a_host_may_have_a_port_a_database_and_credentials() {
+        let settings = parse("redis://bob:p%40ss%2F@db.example:7000/3").unwrap();
+        assert_eq!(settings.place.to_string(), "db.example:7000");
+        assert_eq!((settings.login.user.as_deref(), settings.database), (Some("bob"), 3));
+        assert_eq!(settings.login.password.unwrap().reveal(), "p@ss/");
+        assert_eq!(address("redis://h"), "h:6379");
+        assert_eq!(address("valkey://[::1]:1/"), "[::1]:1");
+        assert_eq!(parse("redis://:pw@h").unwrap().login.user, None);
+    }
+
+    #[test]
+    fn a_unix_socket_may_have_credentials() {
+        let settings = parse("redis+unix://u:p@/run/a%20b.sock?timeout=1s").unwrap();
+        assert_eq!(settings.place, Place::One(Address::Unix("/run/a b.sock".into())));
+        assert_eq!(settings.login.user.as_deref(), Some("u"));
+        assert_eq!(settings.timeout, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn every_option_is_read() {
+        let settings = parse(
+            "rediss://h?ca=/a.pem&cert=/b.pem&key=/c.pem&prefix=app%3A&retention=10m&\
+             connect_timeout=1s&timeout=100ms&layout=plain&insecure=off&quarantine=on&\
+             replicas=2&waitaof=on",
+        )
+        .unwrap();
+        let tls = settings.tls.unwrap();
+        assert_eq!(tls.authority, Some("/a.pem".into()));
+        assert_eq!((tls.certificate, tls.key), (Some("/b.pem".into()), Some("/c.pem".into())));
+        assert!(!tls.insecure);
+        assert_eq!(settings.prefix, "app:");
+        assert_eq!(settings.retention, Duration::from_mins(10));
+        assert_eq!(settings.connect_timeout, Duration::from_secs(1));
+        assert_eq!(settings.timeout, Duration::from_millis(100));
+        assert_eq!((settings.format, settings.replicas), (Format::Plain, Replicas::AtLeast(2)));
+        assert_eq!((settings.waitaof, settings.quarantine), (true, Some(Duration::from_mins(1))));
+        assert_eq!(parse("redis://h?quarantine=5s&prefix=").unwrap().prefix, "");
+    }
+
+    #[test]
+    fn a_fleet_is_several_hosts_and_what_they_are() {
+        let hosts = [("a", 1), ("b", 6379)];
+        let nodes = hosts.map(|(host, port)| Address::Tcp { host: host.to_owned(), port }).to_vec();
+        assert_eq!(parse("redis+cluster://a:1,b").unwrap().place, Place::Cluster(nodes.clone()));
+        let quorum = parse("valkey+quorum://u:p@a:1,b/2").unwrap();
+        assert_eq!((quorum.place, quorum.database), (Place::Quorum(nodes), 2));
+        let service = parse("rediss+sentinel://a:1,b/main/3").unwrap();
+        assert!(service.tls.is_some() && service.database == 3);
+        assert_eq!(service.place.to_string(), "service main of sentinels a:1,b:26379");
+    }
+
+    #[test]
+    fn each_wrong_part_is_named() {
+        for (url, part) in [
+            ("redis:h", "`://`"),
+            ("http://h", "\"http\""),
+            ("redis+galaxy://h", "\"redis+galaxy\""),
+            ("rediss+unix:///run/a.sock", "\"rediss+unix\""),
+            ("redis+cluster://a:1,a:1", "a:1 twice"),
+            ("redis+cluster://a,,b", "no host"),
+            ("redis+cluster://a/1", "no databases"),
+            ("redis+sentinel://a:1", "no service"),
+            ("redis+sentinel://a:1/main/x", "the database \"x\""),
+            ("redis://", "no host"),
+            ("redis:///0", "no host"),
+            ("redis://a,b", "several hosts"),
+            ("redis://[::1", "no `]`"),
+            ("redis://h:99999", "the port \"99999\""),
+            ("redis://h:0", "the port \"0\""),
+            ("redis://h:", "the port \"\""),
+            ("redis://h/zero", "the database \"zero\""),
+            ("redis://h/-1", "the database \"-1\""),
+            ("redis://bob@h", "the user \"bob\""),
+            ("redis://b%zz:p@h", "the user"),
+            ("redis://b:p%f@h", "the password"),
+            ("redis://h?ttl=1s", "\"ttl\""),
+            ("redis://h?timeout", "\"timeout\" in the store URL has no value"),
+            ("redis://h?timeout=10", "write 10s"),
+            ("redis://h?timeout=5ms", "`timeout`"),
+            ("redis://h?retention=0s", "`retention`"),
+            ("redis://h?connect_timeout=2m", "`connect_timeout`"),
+            ("redis://h?timeout=1s&timeout=2s", "twice"),
+            ("redis://h?layout=redisson", "\"redisson\""),
+            ("redis://h?quarantine=0s", "`quarantine`"),
+            ("redis://h?replicas=0", "`replicas`"),
+            ("redis://h?replicas=some", "`replicas`"),
+            ("redis://h?sentinel_user=a", "`sentinel_user`"),
+            ("redis://h?waitaof=1", "`waitaof`"),
+            ("redis://h?prefix=a%0a", "`prefix`"),
+            ("redis://h?ca=/a", "`ca`"),
+            ("redis://h?insecure=on", "`insecure`"),
+            ("rediss://h?insecure=yes", "`insecure`"),
+            ("rediss://h?insecure=on&ca=/a", "leave one of them out"),
+            ("rediss://h?cert=/a", "give both"),
+            ("redis+unix://run/a.sock", "three slashes"),
+            ("redis+unix://", "three slashes"),
+        ] {
+            let why = parse(url).unwrap_err();
+            assert!(why.contains(part), "{url}: {why}");
+            assert!(!why.contains('\n'), "{url}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_password_that_was_not_escaped_is_never_shown() {
+        for url in [
+            "redis://bob:hunter/2@h",
+            "redis://bob:hunter@2@h",
+            "redis://bob:hunter#2@h",
+            "redis://bob:hunter?2@h",
+            "redis://bob:hunter%2@h",
+        ] {
+            let why = parse(url).unwrap_err();
+            assert!(!why.contains("hunter"), "{why}");
+        }
+        let settings = parse("redis://bob:hunter2@h").unwrap();
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+}
