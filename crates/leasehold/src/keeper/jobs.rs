@@ -226,18 +226,19 @@ impl Keeper {
             return None;
         }
         let waiter = table.waiter(id).filter(|waiter| waiter.nonce == nonce)?;
-        let until = match waiter.options.renewal {
+        let is_entered = match waiter.options.renewal {
             // Nothing would confirm it in the background.
-            Renewal::Off => None,
-            Renewal::Auto => self
-                .contact
-                .newest()
-                .and_then(|newest| {
-                    let bounds = self.contact.bounds;
-                    bounds.valid_by_message(newest, now, granted_us, deadline_us)
-                })
-                .filter(|until| until.saturating_since(now) > waiter.options.least_validity()),
+            Renewal::Off => false,
+            Renewal::Auto => !self.contact.store.capabilities().claims_first,
         };
+        let until = self
+            .contact
+            .newest()
+            .filter(|_| is_entered)
+            .and_then(|newest| {
+                self.contact.bounds.valid_by_message(newest, now, granted_us, deadline_us)
+            })
+            .filter(|until| until.saturating_since(now) > waiter.options.least_validity());
         let Some(until) = until else {
             let (name, ttl) = (waiter.name.clone(), waiter.options.ttl);
             drop(table);

@@ -151,6 +151,7 @@ impl Shared {
 impl Store for Memory {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
+            claims_first: false,
             durable: false,
             permits: true,
             queued: true,

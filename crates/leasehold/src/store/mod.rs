@@ -31,6 +31,10 @@ use leasehold_core::{
 /// What a store can do. What it cannot is refused with a typed error, never imitated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
+    /// A hand-over counts only once its claim was answered: what a message says is not entered.
+    /// So it is where the grant itself may still be taken back: replicas that have not
+    /// acknowledged it, a majority that was not asked.
+    pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
     /// It grants permits of a semaphore.

@@ -134,6 +134,7 @@ impl DataStore for File {
 impl Store for File {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
+            claims_first: false,
             durable: true,
             permits: true,
             queued: true,

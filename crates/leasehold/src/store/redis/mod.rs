@@ -161,6 +161,7 @@ impl Redis {
 impl Store for Redis {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
+            claims_first: false,
             durable: true,
             permits: true,
             queued: true,
