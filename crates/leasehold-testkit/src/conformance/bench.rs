@@ -85,6 +85,13 @@ impl<'a> Bench<'a> {
         assert!(matches!(reply, Reply::Queued(_)), "it should wait: {reply:?}");
     }
 
+    /// Joins the queue, if the store has one.
+    pub(super) async fn wait_if_queued(&self, id: HolderId, mode: Mode) {
+        if self.subject.can().queued {
+            self.wait(id, mode).await;
+        }
+    }
+
     pub(super) async fn is_busy(&self, mode: Mode) -> bool {
         match self.try_acquire(somebody(), mode).await {
             Reply::Busy { .. } => true,

@@ -17,6 +17,7 @@ macro_rules! conformance {
         $crate::conformance! { @cases $make;
             store::a_free_lock_is_granted_at_once;
             store::a_copy_of_an_acquire_gets_the_same_grant_again;
+            store::without_a_queue_whoever_would_wait_is_told_so;
             store::busy_tells_how_long_the_lease_may_last;
             store::of_many_who_ask_at_once_one_is_granted;
             store::waiters_are_granted_in_the_order_of_joining;
@@ -45,6 +46,7 @@ macro_rules! conformance {
             modes::permits_add_up_to_the_capacity;
             modes::a_name_in_use_as_something_else_is_refused;
             modes::more_permits_than_there_are_are_refused;
+            modes::what_a_store_cannot_do_is_refused;
             modes::a_lone_reader_becomes_the_writer_and_lets_readers_in_again;
             modes::two_readers_that_want_to_write_are_told_of_the_deadlock;
             library::an_exclusive_lease_has_one_holder_at_a_time;

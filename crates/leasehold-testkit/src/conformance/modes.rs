@@ -1,7 +1,8 @@
 //! Cases that speak the vocabulary of stores: readers, writers and permits.
 
-use leasehold::{HolderId, Mode};
-use leasehold_core::{LOCK_CAPACITY, Refusal, Reply};
+use leasehold::store::Store;
+use leasehold::{HolderId, Mode, StoreErrorKind};
+use leasehold_core::{Action, LOCK_CAPACITY, Operation, Refusal, Reply};
 
 use super::bench::{Bench, granted, somebody};
 use crate::subject::Subject;
@@ -28,7 +29,8 @@ pub async fn readers_hold_together_and_a_writer_alone(subject: &Subject) {
 
 /// Waiting readers are let in together, up to the first writer.
 pub async fn waiting_readers_are_let_in_together(subject: &Subject) {
-    if !subject.can().shared {
+    let can = subject.can();
+    if !(can.queued && can.shared) {
         return;
     }
     let (bench, writer) = (Bench::new(subject), somebody());
@@ -46,7 +48,8 @@ pub async fn waiting_readers_are_let_in_together(subject: &Subject) {
 
 /// Permits add up to the capacity, and what is left over waits with the head.
 pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
-    if !subject.can().permits {
+    let can = subject.can();
+    if !(can.queued && can.permits) {
         return;
     }
     let (bench, one, two) = (Bench::new(subject), somebody(), somebody());
@@ -89,6 +92,33 @@ pub async fn more_permits_than_there_are_are_refused(subject: &Subject) {
     assert_eq!(bench.acquire(somebody(), permits(4, 3)).await, refused);
 }
 
+/// What a store cannot do is refused, and nothing is held.
+pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
+    let (bench, can) = (Bench::new(subject), subject.can());
+    let refused = async |action| {
+        let operation = Operation::On { name: bench.name.clone(), action };
+        match subject.store().execute(operation).await {
+            Err(error) => {
+                assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
+                assert!(!error.may_have_executed(), "{error}");
+            }
+            Ok(answer) => panic!("{answer:?}"),
+        }
+    };
+    for (mode, is_there) in [(Mode::Shared, can.shared), (permits(2, 3), can.permits)] {
+        if !is_there {
+            refused(Action::Acquire(bench.request(somebody(), mode).await)).await;
+        }
+    }
+    if !can.shared {
+        let id = somebody();
+        bench.take(id, Mode::Exclusive).await;
+        refused(Action::ChangeMode { id, mode: Mode::Shared }).await;
+        bench.release(id).await;
+    }
+    assert!(bench.holders().await.is_empty());
+}
+
 /// A lone reader becomes the writer with a new token, and lets readers in again.
 pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject: &Subject) {
     if !subject.can().shared {
@@ -99,9 +129,12 @@ pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject:
     let writer = granted(bench.change(id, Mode::Exclusive).await);
     assert!(writer.token > reader.token);
     assert!(bench.is_busy(Mode::Shared).await);
-    bench.wait(other, Mode::Shared).await;
+    bench.wait_if_queued(other, Mode::Shared).await;
     assert_eq!(granted(bench.change(id, Mode::Shared).await).token, writer.token);
-    granted(bench.poll(other).await);
+    granted(match subject.can().queued {
+        true => bench.poll(other).await,
+        false => bench.acquire(other, Mode::Shared).await,
+    });
     assert_eq!(bench.status().await.holders.len(), 2);
 }
 

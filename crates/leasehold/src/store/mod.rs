@@ -39,9 +39,10 @@ pub struct Capabilities {
     pub durable: bool,
     /// It grants permits of a semaphore.
     pub permits: bool,
-    /// Waiters queue, and a release hands over to the first.
+    /// Waiters queue, and a release hands over to the first; without, they ask again and again.
     pub queued: bool,
-    /// The last token of a name is kept with its record.
+    /// The record of a name outlives its hold, with the last token and with the attempts that have
+    /// ended: later tokens are higher whatever the clock does, and late copies are refused.
     pub recorded_tokens: bool,
     /// It grants shared (read) leases.
     pub shared: bool,
