@@ -4,6 +4,7 @@
 
 mod certificates;
 mod child;
+pub mod cluster;
 pub mod conformance;
 mod faulty;
 pub mod history;
@@ -15,6 +16,7 @@ mod subject;
 pub mod worker;
 
 pub use self::certificates::Certificates;
+pub use self::cluster::Cluster;
 pub use self::faulty::{Faults, Faulty};
 pub use self::proxy::Proxy;
 pub use self::replicas::Replicated;

@@ -1,0 +1,428 @@
+//! A private cluster that a test starts, hurts and ends: three primaries with a third of the slots
+//! each, and a replica for each if asked for.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::LockName;
+use redis::{FromRedisValue, RedisError, RedisResult, Value};
+
+use crate::server::{Data, RedisOptions, RedisServer, free_port};
+use crate::subject::{fresh_number, must};
+
+/// How many slots a cluster has.
+pub const SLOTS: u16 = 16_384;
+
+/// The least number of primaries of which one may fail: the others are a majority.
+const PRIMARIES: usize = 3;
+
+/// After how many milliseconds without an answer a node is held to have failed.
+const NODE_TIMEOUT_MS: u64 = 1_000;
+
+/// How long the nodes may take to agree: generous, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a node is started because somebody else took the port of its bus in between.
+const START_TRIES: u32 = 5;
+
+/// How many keys move with one command.
+const MOVED_AT_ONCE: u32 = 100;
+
+/// A running cluster. Nodes 0 to 2 are its primaries at first; node 3 + n is the replica of n.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug)]
+struct Node {
+    server: RedisServer,
+    id: String,
+    bus_port: u16,
+    /// It is neither killed nor stopped.
+    answers: bool,
+}
+
+impl Cluster {
+    /// Starts three primaries, each with so many replicas, and waits until they serve.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn start(replicas_each: usize) -> io::Result<Self> {
+        Self::start_with(&RedisOptions::default(), replicas_each)
+    }
+
+    /// Starts them with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn start_with(options: &RedisOptions, replicas_each: usize) -> io::Result<Self> {
+        let starting: Vec<io::Result<Node>> = thread::scope(|scope| {
+            let count = PRIMARIES * (1 + replicas_each);
+            let threads: Vec<_> = (0..count).map(|_| scope.spawn(|| start_node(options))).collect();
+            let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+            joined
+                .map(|node| node.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let cluster = Self { nodes: starting.into_iter().collect::<io::Result<_>>()? };
+        cluster.form(replicas_each).map_err(io::Error::other)?;
+        Ok(cluster)
+    }
+
+    fn form(&self, replicas_each: usize) -> RedisResult<()> {
+        let share = SLOTS / PRIMARIES as u16;
+        for (index, node) in (0..).zip(&self.nodes[..PRIMARIES]) {
+            let last =
+                if index as usize == PRIMARIES - 1 { SLOTS } else { (index + 1) * share } - 1;
+            node.server.command::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1))?;
+            let range = format!("CLUSTER ADDSLOTSRANGE {} {last}", index * share);
+            node.server.command::<()>(&range)?;
+        }
+        // Each meets each, so that nobody waits for gossip.
+        for (index, node) in self.nodes.iter().enumerate() {
+            for other in &self.nodes[index + 1..] {
+                let (port, bus_port) = (other.server.port(), other.bus_port);
+                let meet = format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}");
+                node.server.command::<()>(&meet)?;
+            }
+        }
+        for (index, replica) in self.nodes.iter().enumerate().skip(PRIMARIES) {
+            let follow = format!("CLUSTER REPLICATE {}", self.nodes[index % PRIMARIES].id);
+            until("a replica knows its primary", || {
+                Ok(replica.server.command::<()>(&follow).is_ok())
+            })?;
+        }
+        self.until_all("every node serves and knows all others", |node| {
+            node.is_ready(1 + replicas_each)
+        })
+    }
+
+    /// The store URL of the cluster, by its primaries, without credentials.
+    pub fn url(&self) -> String {
+        let node = |node: &Node| format!("127.0.0.1:{}", node.server.port());
+        let seeds: Vec<_> = self.nodes[..PRIMARIES].iter().map(node).collect();
+        format!("redis+cluster://{}", seeds.join(","))
+    }
+
+    /// The store URL with a user and a password in it.
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        self.url().replacen("://", &format!("://{user}:{password}@"), 1)
+    }
+
+    /// How many nodes there are, replicas included.
+    pub fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A node's server.
+    pub fn node(&self, index: usize) -> &RedisServer {
+        &self.nodes[index].server
+    }
+
+    /// The slot of a key.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn slot_of(&self, key: &str) -> RedisResult<u16> {
+        let mut connection = self.answering().server.connection()?;
+        redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut connection)
+    }
+
+    /// The node that serves a slot, as those see it that answer.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn owner(&self, slot: u16) -> RedisResult<usize> {
+        let port = self.answering().owner_port(slot)?;
+        let owner = self.nodes.iter().position(|node| Some(node.server.port()) == port);
+        owner.ok_or_else(|| failure(format!("nobody serves slot {slot}")))
+    }
+
+    /// A name that no other test uses, with its slot, which that node serves.
+    ///
+    /// # Panics
+    ///
+    /// When no node answers.
+    pub fn fresh_name(&self, node: usize) -> (LockName, u16) {
+        loop {
+            let name = format!("cluster/{:032x}", fresh_number());
+            let slot = must(self.slot_of(&format!("lh:{name}")));
+            if must(self.owner(slot)) == node {
+                return (must(LockName::new(name)), slot);
+            }
+        }
+    }
+
+    /// Waits until another node than this one serves a slot and all that answer say so: the other.
+    ///
+    /// # Errors
+    ///
+    /// When that takes too long.
+    pub fn until_taken_over(&self, slot: u16, from: usize) -> RedisResult<usize> {
+        let old = self.nodes[from].server.port();
+        self.until_all("a replica takes over", |node| {
+            let owner = node.owner_port(slot)?;
+            Ok(owner.is_some_and(|port| port != old) && node.is_ok()?)
+        })?;
+        self.owner(slot)
+    }
+
+    /// Waits until no node that answers serves anything, because too many others do not.
+    ///
+    /// # Errors
+    ///
+    /// When that takes too long.
+    pub fn until_down(&self) -> RedisResult<()> {
+        self.until_all("the cluster is down", |node| Ok(!node.is_ok()?))
+    }
+
+    /// Waits until every node that answers serves again.
+    ///
+    /// # Errors
+    ///
+    /// When that takes too long.
+    pub fn until_up(&self) -> RedisResult<()> {
+        self.until_all("the cluster is up", Node::is_ok)
+    }
+
+    /// Ends a node as a crash does.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn kill(&mut self, index: usize) -> io::Result<()> {
+        self.nodes[index].answers = false;
+        self.nodes[index].server.kill9()
+    }
+
+    /// Stops a node where it is: to the others it looks cut off.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn stop(&mut self, index: usize) -> io::Result<()> {
+        self.nodes[index].answers = false;
+        self.nodes[index].server.stop()
+    }
+
+    /// Lets a stopped node go on.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn cont(&mut self, index: usize) -> io::Result<()> {
+        self.nodes[index].answers = true;
+        self.nodes[index].server.cont()
+    }
+
+    /// Starts a node again, as the same member of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisServer::restart`].
+    pub fn restart(&mut self, index: usize, data: Data) -> io::Result<()> {
+        self.nodes[index].server.restart(data)?;
+        self.nodes[index].answers = true;
+        Ok(())
+    }
+
+    /// Moves a slot with all its keys to another node.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn move_slot(&self, slot: u16, to: usize) -> RedisResult<()> {
+        let moving = self.begin_move(slot, to)?;
+        moving.move_keys()?;
+        moving.finish()
+    }
+
+    /// Begins to move a slot: keys that its node does not have are asked for at the other from now
+    /// on.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn begin_move(&self, slot: u16, to: usize) -> RedisResult<SlotMove<'_>> {
+        let (from, to) = (&self.nodes[self.owner(slot)?], &self.nodes[to]);
+        to.server.command::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", from.id))?;
+        from.server.command::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", to.id))?;
+        Ok(SlotMove { cluster: self, slot, from, to })
+    }
+
+    /// Waits until something is so for every node that answers.
+    fn until_all(&self, what: &str, is_so: impl Fn(&Node) -> RedisResult<bool>) -> RedisResult<()> {
+        until(what, || {
+            for node in self.nodes.iter().filter(|node| node.answers) {
+                if !is_so(node)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    fn answering(&self) -> &Node {
+        let answering = self.nodes.iter().find(|node| node.answers);
+        answering.unwrap_or_else(|| panic!("no node of the cluster answers"))
+    }
+}
+
+/// A slot on its way to another node.
+#[derive(Debug)]
+pub struct SlotMove<'a> {
+    cluster: &'a Cluster,
+    slot: u16,
+    from: &'a Node,
+    to: &'a Node,
+}
+
+impl SlotMove<'_> {
+    /// Moves the keys that are there by now.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn move_keys(&self) -> RedisResult<()> {
+        let mut connection = self.from.server.connection()?;
+        loop {
+            let mut find = redis::cmd("CLUSTER");
+            find.arg("GETKEYSINSLOT").arg(self.slot).arg(MOVED_AT_ONCE);
+            let keys: Vec<Vec<u8>> = find.query(&mut connection)?;
+            if keys.is_empty() {
+                return Ok(());
+            }
+            let mut migrate = redis::cmd("MIGRATE");
+            migrate.arg("127.0.0.1").arg(self.to.server.port()).arg("").arg(0);
+            migrate.arg(PATIENCE.as_millis() as u64).arg("KEYS").arg(keys);
+            migrate.exec(&mut connection)?;
+        }
+    }
+
+    /// Gives the slot to its new node, and tells all who answer.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn finish(self) -> RedisResult<()> {
+        let assign = format!("CLUSTER SETSLOT {} NODE {}", self.slot, self.to.id);
+        self.to.server.command::<()>(&assign)?;
+        self.from.server.command::<()>(&assign)?;
+        let port = Some(self.to.server.port());
+        self.cluster
+            .until_all("all know where the slot is", |node| Ok(node.owner_port(self.slot)? == port))
+    }
+}
+
+impl Node {
+    fn is_ok(&self) -> RedisResult<bool> {
+        let info: String = self.server.command("CLUSTER INFO")?;
+        Ok(info.contains("cluster_state:ok"))
+    }
+
+    /// Whether it serves, and sees each third of the slots at so many nodes.
+    fn is_ready(&self, nodes_each: usize) -> RedisResult<bool> {
+        let ranges = self.ranges()?;
+        let is_complete = |range: &Range| range.ports.len() == nodes_each;
+        Ok(self.is_ok()?
+            && ranges.len() == PRIMARIES
+            && ranges.iter().all(is_complete)
+            && !self.server.info("replication")?.contains("master_link_status:down"))
+    }
+
+    /// The port of the primary of a slot, if there is one.
+    fn owner_port(&self, slot: u16) -> RedisResult<Option<u16>> {
+        let ranges = self.ranges()?;
+        let range = ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
+        Ok(range.and_then(|range| range.ports.first().copied()))
+    }
+
+    fn ranges(&self) -> RedisResult<Vec<Range>> {
+        let slots: Vec<Vec<Value>> = self.server.command("CLUSTER SLOTS")?;
+        let range = |mut parts: Vec<Value>| {
+            let nodes = parts.split_off(2.min(parts.len()));
+            let (first, last) = <(u16, u16)>::from_redis_value(Value::Array(parts))?;
+            let port = |node| Ok(Vec::<Value>::from_redis_value(node)?.swap_remove(1));
+            let ports = nodes.into_iter().map(port).collect::<RedisResult<_>>()?;
+            Ok(Range { first, last, ports: Vec::from_redis_value(Value::Array(ports))? })
+        };
+        slots.into_iter().map(range).collect()
+    }
+}
+
+/// Slots that one primary serves, and the ports of that and of its replicas.
+#[derive(Debug)]
+struct Range {
+    first: u16,
+    last: u16,
+    ports: Vec<u16>,
+}
+
+fn start_node(options: &RedisOptions) -> io::Result<Node> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let bus_port = free_port()?;
+        let options = options
+            .clone()
+            .line("cluster-enabled yes")
+            // A replica counts once it has an offset: it has one after the first ping.
+            .line("repl-diskless-sync-delay 0")
+            .line("repl-ping-replica-period 1")
+            .line("cluster-announce-ip 127.0.0.1")
+            .line(format!("cluster-port {bus_port}"))
+            .line(format!("cluster-node-timeout {NODE_TIMEOUT_MS}"));
+        match options.start() {
+            Ok(server) => {
+                let id = server.command("CLUSTER MYID").map_err(io::Error::other)?;
+                return Ok(Node { server, id, bus_port, answers: true });
+            }
+            Err(error) if tries == START_TRIES => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Looks again and again until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> RedisResult<bool>) -> RedisResult<()> {
+    let since = Instant::now();
+    loop {
+        if is_so()? {
+            return Ok(());
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(failure(format!("it never came to this: {what}")));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn failure(why: String) -> RedisError {
+    RedisError::from(io::Error::other(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_moves_with_its_keys_and_a_killed_primary_is_replaced() {
+        let mut cluster = Cluster::start(1).unwrap();
+        let (name, slot) = cluster.fresh_name(0);
+        let set = format!("SET lh:{name} 1");
+        cluster.node(0).command::<()>(&set).unwrap();
+        cluster.move_slot(slot, 1).unwrap();
+        assert_eq!(cluster.owner(slot).unwrap(), 1);
+        let moved = cluster.node(0).command::<()>(&set).unwrap_err();
+        assert_eq!(moved.code(), Some("MOVED"), "{moved}");
+        assert_eq!(cluster.node(1).command::<u32>(&format!("GET lh:{name}")).unwrap(), 1);
+        cluster.kill(1).unwrap();
+        assert_eq!(cluster.until_taken_over(slot, 1).unwrap(), 4);
+    }
+}
