@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_core::{Error, FencingToken, HolderId, Lease, LockName, LossReason, Mode, Result};
 
 use super::Driver;
+use crate::fence::Fence;
 
 /// A held lease, as [`crate::Guard`]. Dropping lets go soon, in the background.
 #[derive(Debug)]
@@ -12,6 +13,12 @@ use super::Driver;
 pub struct Guard {
     inner: crate::Guard,
     driver: Driver,
+}
+
+impl From<&Guard> for Fence {
+    fn from(guard: &Guard) -> Self {
+        Self::from(&guard.inner)
+    }
 }
 
 impl Guard {

@@ -13,6 +13,7 @@
 //! that runtime: use [`crate::Client`] there.
 
 mod client;
+mod data;
 mod election;
 mod guard;
 mod lock;
@@ -25,6 +26,7 @@ use leasehold_core::{Error, Invalid, Result, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 
 pub use self::client::{Admin, Client};
+pub use self::data::{Cell, Data, Drain, Numbers, Opened, Queue, Stock};
 pub use self::election::{Election, Leadership, Observation};
 pub use self::guard::Guard;
 pub use self::lock::{Lock, RwLock, Semaphore};
