@@ -46,6 +46,27 @@ impl Run {
         self
     }
 
+    /// The same in another directory.
+    pub(crate) fn within(mut self, directory: &Path) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// Runs it and returns what it says; its complaint becomes part of the error.
+    pub(crate) fn read(mut self) -> Outcome<String> {
+        let (program, _) = self.words.split_once(' ').unwrap_or((&self.words, ""));
+        let output = self.command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("`{program}`: {error}"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        // apt-get marks its errors, and says more than one line about each.
+        let line = complaint.lines().find(|line| line.starts_with("E: "));
+        let line = line.or(complaint.lines().last()).unwrap_or_default();
+        Err(format!("`{program}` ({}): {line}", output.status))
+    }
+
     /// Whether it starts and succeeds; shows nothing.
     pub(crate) fn works(mut self) -> bool {
         let (none, out, err) = (Stdio::null(), Stdio::null(), Stdio::null());

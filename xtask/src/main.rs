@@ -1,13 +1,15 @@
-//! The tasks of this repository: `cargo xtask {test,tidy,layers,bench}`.
+//! The tasks of this repository: `cargo xtask {test,tidy,layers,bench,servers}`.
 //!
 //! Nothing but the standard library, so that a fresh clone runs its first task within seconds.
 #![forbid(unsafe_code)]
 
+mod apt;
 mod bench;
 mod command;
 mod layers;
 mod needs;
 mod promises;
+mod servers;
 mod source;
 mod test;
 mod tidy;
@@ -19,10 +21,12 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test [--long]   the whole mandatory suite; --long plays random runs for hours
-  tidy            the house style, as far as a program can tell
-  layers          the direction of imports between modules and between crates
-  bench [NAME]    all benchmarks, or the one named, in release mode";
+  test [--long]    the whole mandatory suite; --long plays random runs for hours
+  test --servers   the tests of stores, once on every server of `target/servers`
+  tidy             the house style, as far as a program can tell
+  layers           the direction of imports between modules and between crates
+  bench [NAME]     all benchmarks, or the one named, in release mode
+  servers          fetches Redis 8.0, Valkey 8.0 and 9.1 into `target/servers`";
 
 /// What a task ends with: done, or one line that says what is wrong and where.
 type Outcome<T = ()> = Result<T, String>;
@@ -34,8 +38,10 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["bench", names @ ..] => bench::run(&root, names),
         ["layers"] => layers::run(&root),
+        ["servers"] => servers::run(&root),
         ["test"] => test::run(&root, test::Length::Mandatory),
         ["test", "--long"] => test::run(&root, test::Length::Long),
+        ["test", "--servers"] => test::on_every_server(&root),
         ["tidy"] => tidy::run(&root),
         _ => {
             eprintln!("{USAGE}");

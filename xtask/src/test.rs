@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::command::{Counts, Run};
-use crate::{Outcome, layers, needs, tidy};
+use crate::{Outcome, layers, needs, servers, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 3] = [
@@ -16,6 +16,10 @@ const LONG: [(&str, &str); 3] = [
 
 /// The library, whose features are checked one by one.
 const LIBRARY: &str = "crates/leasehold";
+
+/// The package of the tests that start servers, and how they are told which.
+const STORES: &str = "leasehold-tests";
+const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,32 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     }
     println!("test result: ok. {counts}; {} of them doctests; in {seconds} s", doctests.passed);
     Ok(())
+}
+
+/// Runs the tests of stores once on every server that was fetched, all of them to the end.
+pub(crate) fn on_every_server(root: &Path) -> Outcome {
+    let programs = servers::fetched(root);
+    if programs.is_empty() {
+        return Err("no server in `target/servers`: run `cargo xtask servers`".to_owned());
+    }
+    let runner: &[&str] = match needs::has_nextest(root) {
+        true => &["nextest", "run", "--no-fail-fast"],
+        false => &["test", "--tests", "--no-fail-fast"],
+    };
+    let arguments = [runner, &["--package", STORES, "--all-features", "--locked"]].concat();
+    let on = |program: &Path| {
+        let run = Run::cargo(root, &arguments);
+        run.with(SERVER_PROGRAM, &program.to_string_lossy()).count()
+    };
+    let mut failures = Vec::new();
+    for program in programs {
+        match on(&program) {
+            Ok(counts) if counts.passed == 0 => failures.push("not one test was run".to_owned()),
+            Ok(counts) => println!("{}: {counts}", program.display()),
+            Err(why) => failures.push(why),
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
 /// Names the step before it runs, and in its failure.

@@ -20,10 +20,7 @@ use tempfile::TempDir;
 
 use crate::certificates::Certificates;
 use crate::child;
-
-/// The environment variable that names the server program; without it, `redis-server` or
-/// `valkey-server` from PATH.
-pub const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
+use crate::program;
 
 /// How long a server may take to answer its first PING: generous, for a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -420,7 +417,7 @@ fn launch(options: &RedisOptions, directory: &Path) -> io::Result<Child> {
     if options.sentinel {
         arguments.push("--sentinel".into());
     }
-    let mut process = child::spawn(program()?, arguments)?;
+    let mut process = child::spawn(program::server()?, arguments)?;
     let since = Instant::now();
     let socket = directory.join(SOCKET);
     loop {
@@ -455,23 +452,6 @@ fn remove_data(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn program() -> io::Result<PathBuf> {
-    if let Some(program) = std::env::var_os(SERVER_PROGRAM) {
-        return Ok(program.into());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let candidates = ["redis-server", "valkey-server"];
-    let found = candidates.iter().find_map(|name| {
-        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-    });
-    found.ok_or_else(|| {
-        let why = format!(
-            "no redis-server or valkey-server on PATH: install one or set {SERVER_PROGRAM}"
-        );
-        Error::new(ErrorKind::NotFound, why)
-    })
 }
 
 #[cfg(test)]
