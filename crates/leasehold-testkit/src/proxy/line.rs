@@ -1,0 +1,207 @@
+//! One connection through the proxy: two directions, each a reader that cuts frames and a writer
+//! that carries them, so that a frame that is delayed or held back keeps none before it waiting.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::resp::{self, Frames};
+use super::{Fault, Shared, Side, Strike, locked};
+
+/// What comes instead of a reply that is garbled: no frame, in any version of the protocol.
+const GARBAGE: &[u8] = b"\x00\xffHTTP/1.1 400 Bad Request\r\n\r\n";
+
+/// What is carried.
+#[derive(Debug)]
+enum Parcel {
+    Bytes {
+        bytes: Vec<u8>,
+        due: Instant,
+    },
+    /// Ends the whole connection, after what was sent before it.
+    Reset,
+}
+
+type Outgoing = UnboundedSender<Parcel>;
+
+/// What becomes of a reply.
+#[derive(Debug)]
+enum Expectation {
+    /// It answers a copy that its client knows nothing of.
+    Copy(Strike),
+    Struck(Strike),
+    Whole,
+}
+
+/// A connection of a client, and the one to the server that belongs to it.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    shared: &'a Shared,
+    /// One for each request that was sent and has had no reply.
+    expected: Mutex<VecDeque<Expectation>>,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self { shared, expected: Mutex::default() }
+    }
+
+    /// Carries what both sides say until both have ended. Like the network, it delivers what was
+    /// on its way when its sender went away.
+    pub(super) async fn carry(&self, client: TcpStream) -> io::Result<()> {
+        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, self.shared.server_port)).await?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        let (requests, requests_out) = unbounded_channel();
+        let (replies, replies_out) = unbounded_channel();
+        tokio::try_join!(
+            self.read_requests(from_client, requests),
+            self.write(requests_out, to_server, Side::Server),
+            self.read_replies(from_server, replies),
+            self.write(replies_out, to_client, Side::Client),
+        )?;
+        Ok(())
+    }
+
+    async fn read_requests(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
+        let mut frames = Frames::new(from);
+        let mut is_dead = false;
+        // A client that is gone has said all it wanted to; what it said is still carried.
+        while let Ok(Some(request)) = frames.next().await {
+            if is_dead {
+                continue;
+            }
+            let strike = self.shared.strike_for(&request);
+            match strike {
+                None if resp::has_reply(&request) => self.expect(Expectation::Whole),
+                None => {}
+                Some(strike) => match strike.fault {
+                    Fault::BreakReply(_)
+                    | Fault::GarbleReply
+                    | Fault::LoseReply
+                    | Fault::RepeatReply => self.expect(Expectation::Struck(strike)),
+                    Fault::HoldRequest => {
+                        locked(&self.shared.held).push(request);
+                        strike.tell();
+                        is_dead = true;
+                        continue;
+                    }
+                    Fault::RepeatRequest => {
+                        self.expect(Expectation::Whole);
+                        self.expect(Expectation::Copy(strike));
+                        self.send(&out, request.clone());
+                    }
+                },
+            }
+            self.send(&out, request);
+        }
+        Ok(())
+    }
+
+    async fn read_replies(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
+        let mut frames = Frames::new(from);
+        let mut is_dead = false;
+        while let Ok(Some(frame)) = frames.next().await {
+            if is_dead {
+                continue;
+            }
+            if resp::is_push(&frame) {
+                let is_lost = resp::is_message(&frame) && self.shared.link().loses_messages;
+                if !is_lost {
+                    self.send(&out, frame);
+                }
+                continue;
+            }
+            // A refused SUBSCRIBE is a reply that nobody counted on.
+            let expected = locked(&self.expected).pop_front().unwrap_or(Expectation::Whole);
+            let strike = match expected {
+                Expectation::Whole => {
+                    self.send(&out, frame);
+                    continue;
+                }
+                Expectation::Copy(strike) => {
+                    strike.tell();
+                    continue;
+                }
+                Expectation::Struck(strike) => strike,
+            };
+            match strike.fault {
+                Fault::BreakReply(length) => {
+                    self.send(&out, frame.into_iter().take(length).collect());
+                    // Nobody listens any more: then there is nothing to reset.
+                    let _ = out.send(Parcel::Reset);
+                }
+                Fault::GarbleReply => self.send(&out, GARBAGE.to_vec()),
+                Fault::LoseReply => is_dead = true,
+                Fault::RepeatReply => {
+                    self.send(&out, frame.clone());
+                    self.send(&out, frame);
+                }
+                Fault::HoldRequest | Fault::RepeatRequest => self.send(&out, frame),
+            }
+            strike.tell();
+        }
+        Ok(())
+    }
+
+    fn expect(&self, expectation: Expectation) {
+        locked(&self.expected).push_back(expectation);
+    }
+
+    fn send(&self, out: &Outgoing, bytes: Vec<u8>) {
+        let due = Instant::now() + self.shared.link().delay;
+        // The other end is gone: what is sent to it is lost, as anywhere.
+        let _ = out.send(Parcel::Bytes { bytes, due });
+    }
+
+    /// Writes what is due, while nothing holds it back. Fails only to end the whole connection.
+    async fn write(
+        &self,
+        mut parcels: UnboundedReceiver<Parcel>,
+        mut to: OwnedWriteHalf,
+        side: Side,
+    ) -> io::Result<()> {
+        let mut link = self.shared.link.subscribe();
+        while let Some(parcel) = parcels.recv().await {
+            let Parcel::Bytes { bytes, due } = parcel else {
+                // Without lingering, closing is a reset.
+                to.as_ref().set_zero_linger()?;
+                return Err(ErrorKind::ConnectionReset.into());
+            };
+            sleep_until(due).await;
+            let drip = match link.wait_for(|link| !link.is_held_back(side)).await {
+                Ok(link) if side == Side::Client => link.drip,
+                Ok(_) => Duration::ZERO,
+                Err(_) => return Ok(()),
+            };
+            if write_slowly(&mut to, &bytes, drip).await.is_err() {
+                return Ok(());
+            }
+        }
+        // The other end may be gone already.
+        let _ = to.shutdown().await;
+        Ok(())
+    }
+}
+
+/// Writes all bytes at once, or one by one with a pause after each.
+async fn write_slowly(to: &mut OwnedWriteHalf, bytes: &[u8], pause: Duration) -> io::Result<()> {
+    if pause.is_zero() {
+        return to.write_all(bytes).await;
+    }
+    for byte in bytes {
+        to.write_u8(*byte).await?;
+        sleep(pause).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! A network between clients and a server that does what networks do: it delays, it is cut, it
+//! goes silent in one direction, and it loses, garbles or repeats a request or a reply.
+
+mod line;
+mod resp;
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold::store::redis::script::Script;
+use redis::{Value, parse_redis_value};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{oneshot, watch};
+
+use self::line::Line;
+
+/// Bytes that are read at once from the server by [`Proxy::deliver`].
+const BUFFER: usize = 4 * 1024;
+
+/// What befalls one call of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The call is executed. So many bytes of its reply arrive; then the connection is reset.
+    BreakReply(usize),
+    /// The call is executed. Instead of its reply, bytes arrive that are none.
+    GarbleReply,
+    /// The call is kept until [`Proxy::deliver`]. Its connection stays open, and nothing that is
+    /// sent on it afterwards arrives.
+    HoldRequest,
+    /// The call is executed. Its connection stays open, and nothing more arrives on it.
+    LoseReply,
+    /// The reply arrives twice.
+    RepeatReply,
+    /// The call arrives twice; the reply to its copy is lost.
+    RepeatRequest,
+}
+
+/// A port that leads to a server without TLS. It runs on a thread of its own and ends with this
+/// value.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+}
+
+/// Tells when a [`Fault`] has happened.
+#[derive(Debug)]
+pub struct Struck(oneshot::Receiver<()>);
+
+#[derive(Debug)]
+struct Shared {
+    server_port: u16,
+    link: watch::Sender<Link>,
+    cuts: watch::Sender<u64>,
+    strikes: Mutex<Vec<Strike>>,
+    /// Requests that are kept.
+    held: Mutex<Vec<Vec<u8>>>,
+}
+
+/// What befalls every connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    is_deaf: bool,
+    is_mute: bool,
+    loses_messages: bool,
+    delay: Duration,
+    drip: Duration,
+}
+
+/// One of the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
+/// A fault that waits for its call.
+#[derive(Debug)]
+struct Strike {
+    script: Script,
+    /// How many more calls until it is its turn.
+    calls_left: u32,
+    fault: Fault,
+    told: oneshot::Sender<()>,
+}
+
+impl Proxy {
+    /// Starts a proxy for a port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// The system's: no port, no thread.
+    pub fn start(server_port: u16) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("proxy")
+            .enable_all()
+            .build()?;
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        let shared = Arc::new(Shared {
+            server_port,
+            link: watch::Sender::default(),
+            cuts: watch::Sender::default(),
+            strikes: Mutex::default(),
+            held: Mutex::default(),
+        });
+        runtime.spawn(accept(listener, Arc::clone(&shared)));
+        Ok(Self { port, shared, runtime: Some(runtime) })
+    }
+
+    /// The proxy's port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The store URL of the proxy's port.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Cuts all connections; new ones can be made.
+    pub fn cut(&self) {
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Holds back all that the server says, or no longer. As after any outage of a network, what
+    /// was held back then arrives, unless its connection was cut meanwhile.
+    pub fn mute(&self, mute: bool) {
+        self.shared.link.send_modify(|link| link.is_mute = mute);
+    }
+
+    /// Holds back all that clients say, or no longer, as [`Proxy::mute`] does.
+    pub fn deafen(&self, deaf: bool) {
+        self.shared.link.send_modify(|link| link.is_deaf = deaf);
+    }
+
+    /// Holds back everything, or nothing any longer. A new connection is accepted, and that is all.
+    pub fn swallow(&self, swallow: bool) {
+        self.mute(swallow);
+        self.deafen(swallow);
+    }
+
+    /// Lets everything arrive so much later from now on; a round trip takes twice as much.
+    pub fn delay(&self, delay: Duration) {
+        self.shared.link.send_modify(|link| link.delay = delay);
+    }
+
+    /// Lets what the server says arrive byte by byte, with such a pause after each; with no pause,
+    /// at once again.
+    pub fn drip(&self, pause: Duration) {
+        self.shared.link.send_modify(|link| link.drip = pause);
+    }
+
+    /// Loses all that is published, or no longer.
+    pub fn lose_messages(&self, lose: bool) {
+        self.shared.link.send_modify(|link| link.loses_messages = lose);
+    }
+
+    /// Lets a fault befall the `nth` call of a script from now on: 1 is the next one.
+    pub fn strike(&self, nth: u32, script: Script, fault: Fault) -> Struck {
+        let (told, hears) = oneshot::channel();
+        locked(&self.shared.strikes).push(Strike { script, calls_left: nth, fault, told });
+        Struck(hears)
+    }
+
+    /// Delivers the requests that are kept, each by a connection of its own, and returns what the
+    /// server says to them.
+    ///
+    /// # Errors
+    ///
+    /// The system's, when the server cannot be reached, and the driver's for what is no reply.
+    pub fn deliver(&self) -> io::Result<Vec<Value>> {
+        let held = std::mem::take(&mut *locked(&self.shared.held));
+        held.iter().map(|request| ask(self.shared.server_port, request)).collect()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Struck {
+    /// Waits until it has happened.
+    ///
+    /// # Panics
+    ///
+    /// When the connection ended before.
+    pub async fn happened(self) {
+        assert!(self.0.await.is_ok(), "the connection of the struck call ended before its reply");
+    }
+}
+
+impl Shared {
+    fn link(&self) -> Link {
+        *self.link.borrow()
+    }
+
+    /// The fault of this request, if it has one.
+    fn strike_for(&self, request: &[u8]) -> Option<Strike> {
+        let called = resp::script(request)?;
+        let mut strikes = locked(&self.strikes);
+        for strike in strikes.iter_mut().filter(|strike| strike.script == called) {
+            strike.calls_left = strike.calls_left.saturating_sub(1);
+        }
+        let is_due = |strike: &Strike| strike.script == called && strike.calls_left == 0;
+        let due = strikes.iter().position(is_due)?;
+        Some(strikes.remove(due))
+    }
+}
+
+impl Link {
+    /// Whether nothing is carried to this side.
+    fn is_held_back(&self, side: Side) -> bool {
+        match side {
+            Side::Client => self.is_mute,
+            Side::Server => self.is_deaf,
+        }
+    }
+}
+
+impl Strike {
+    fn tell(self) {
+        // Not every test wants to know.
+        let _ = self.told.send(());
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    loop {
+        let (client, _) = listener.accept().await?;
+        let shared = Arc::clone(&shared);
+        let mut cut = shared.cuts.subscribe();
+        tokio::spawn(async move {
+            let line = Line::new(&shared);
+            tokio::select! {
+                // Asked first: what is no longer held back after a cut is still cut off.
+                biased;
+                _ = cut.changed() => {}
+                _ = line.carry(client) => {}
+            }
+        });
+    }
+}
+
+/// Sends one request by a new connection.
+fn ask(server_port: u16, request: &[u8]) -> io::Result<Value> {
+    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, server_port))?;
+    server.write_all(request)?;
+    let mut reply = Vec::new();
+    while resp::length(&reply)?.is_none() {
+        let mut buffer = [0; BUFFER];
+        match server.read(&mut buffer)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            length => reply.extend_from_slice(&buffer[..length]),
+        }
+    }
+    parse_redis_value(&reply).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests;
