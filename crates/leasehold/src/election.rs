@@ -102,12 +102,12 @@ impl Election {
 
     /// Watches the election without taking part.
     ///
-    /// Each leader that lasts longer than a round trip is seen: on Redis and in memory it tells
-    /// its observers itself before [`campaign`](Election::campaign) returns, and what it says is
+    /// Each leader that lasts longer than a round trip is seen: it tells its observers itself
+    /// before [`campaign`](Election::campaign) returns, and what it says is
     /// delivered in order, over a connection of the observer's own. That nobody leads is seen soon
     /// after a leader resigned, and when the lease of one ends that crashed. A store without news
-    /// (the file store, or a Redis user who may not subscribe) is looked at once a second, and a
-    /// leader that lasts less than that may not be seen.
+    /// (a Redis user who may not subscribe, a file on a file system without pipes) is looked at
+    /// once a second, and a leader that lasts less than that may not be seen.
     ///
     /// Cost: one round trip every 10 s while nothing changes.
     ///

@@ -8,6 +8,7 @@
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
 //! | `PATH.clients/gate` | its lock is the right to go to the database, see [`gate`] |
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`presence`] |
+//! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`news`] |
 
 mod bury;
 mod codec;
@@ -17,6 +18,7 @@ mod desk;
 mod gate;
 mod inbox;
 mod location;
+mod news;
 mod presence;
 mod tidy;
 
@@ -29,12 +31,13 @@ use std::time::Duration;
 use leasehold_core::data::{Answer as DataAnswer, Request};
 use leasehold_core::model::{DEFAULT_RETENTION, Rules};
 use leasehold_core::{
-    Answer, BoxFuture, ClientId, Clock, Error, Invalid, Operation, StoreError, StoreErrorKind,
+    Answer, BoxFuture, ClientId, Clock, Error, Invalid, LockName, Operation, StoreError,
+    StoreErrorKind,
 };
 
 use self::desk::Desk;
 use self::inbox::FileInbox;
-use super::{Capabilities, DataStore, Inbox, Store};
+use super::{Capabilities, DataStore, Inbox, News, Store};
 use crate::clock::SystemClock;
 
 /// The kernel draws a new one whenever the machine is started. (random(4))
@@ -159,6 +162,20 @@ impl Store for File {
         })
     }
 
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let told = news::tell(self.desk.presence(), name, news);
+        Box::pin(async move { told.map_err(|error| beside(&error)) })
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        let presence = self.desk.presence();
+        let listening = presence.has_pipes().then(|| news::listen(presence, name)).transpose();
+        Box::pin(async move {
+            let news = listening.map_err(|error| beside(&error))?;
+            Ok(news.map(|news| Box::new(news) as Box<dyn News>))
+        })
+    }
+
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         let client = self.desk.presence().client(client)?;
         client.pipe.try_clone().ok()
@@ -174,6 +191,12 @@ impl Store for File {
             ],
         }
     }
+}
+
+/// Trouble with the pipes beside the database.
+fn beside(error: &std::io::Error) -> StoreError {
+    let text = format!("the directory beside the database cannot be used: {error}");
+    StoreError::new(StoreErrorKind::Unreachable, text)
 }
 
 /// Where there are no pipes nothing arrives.

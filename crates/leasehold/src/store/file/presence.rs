@@ -211,13 +211,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(not(target_vendor = "apple"))]
-fn make_pipe(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn make_pipe(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     rustix::fs::mkfifoat(directory, name, Mode::RUSR | Mode::WUSR)
 }
 
 /// Apple's systems have had mkfifoat(3) since 2022 only, and rustix does not offer it.
 #[cfg(target_vendor = "apple")]
-fn make_pipe(_directory: BorrowedFd<'_>, _name: &str) -> Result<(), Errno> {
+pub(super) fn make_pipe(_directory: BorrowedFd<'_>, _name: &str) -> Result<(), Errno> {
     Err(Errno::NOTSUP)
 }
 
