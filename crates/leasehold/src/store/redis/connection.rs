@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 /// One connection. Dropping the last handle closes it.
 pub(super) struct Link {
+    address: Address,
     server: Arc<str>,
     timeout: Duration,
     connection: MultiplexedConnection,
@@ -50,13 +52,14 @@ impl Drop for Link {
 impl Link {
     /// A connection that was opened just now, and the task that reads and writes it.
     pub(super) fn new(
-        server: Arc<str>,
+        address: Address,
         timeout: Duration,
         connection: MultiplexedConnection,
         driver: JoinHandle<()>,
     ) -> Self {
         Self {
-            server,
+            server: address.to_string().into(),
+            address,
             timeout,
             connection,
             driver,
@@ -64,6 +67,11 @@ impl Link {
             retired: AtomicBool::new(false),
             silent_since_us: AtomicU64::new(0),
         }
+    }
+
+    /// Where it leads.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// The server, as messages name it.
@@ -126,7 +134,8 @@ impl Link {
         }
     }
 
-    fn retire(&self) {
+    /// Gives it up: the next call opens another.
+    pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
     }
 
@@ -141,6 +150,18 @@ impl Link {
         let silence_us = since_open(Instant::now()).saturating_sub(since_us);
         Duration::from_micros(silence_us) >= SILENCE
     }
+}
+
+/// Opens connections for requests.
+pub(super) trait Open: fmt::Debug + Send + Sync + 'static {
+    /// What tells where a connection leads: an address, or what stands for one.
+    type Place: Clone + fmt::Debug + Eq + Hash + Send;
+
+    /// Opens one on the calling runtime.
+    fn open(self: Arc<Self>, place: Self::Place) -> BoxFuture<'static, Result<Link, StoreError>>;
+
+    /// How long that may take.
+    fn open_limit(&self) -> Duration;
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Link>, StoreError>>>;
@@ -159,25 +180,25 @@ enum Slot {
 /// The connections of one store, each made by and used from one runtime only: the sockets of a
 /// runtime that has ended are dead, and a keeper must not depend on a runtime that is blocked.
 #[derive(Debug)]
-pub(super) struct Links {
-    dialer: Arc<Dialer>,
-    slots: Mutex<HashMap<(Id, Address), Slot>>,
+pub(super) struct Links<O: Open = Dialer> {
+    opener: Arc<O>,
+    slots: Mutex<HashMap<(Id, O::Place), Slot>>,
 }
 
-impl Links {
-    pub(super) fn new(dialer: Arc<Dialer>) -> Self {
-        Self { dialer, slots: Mutex::default() }
+impl<O: Open> Links<O> {
+    pub(super) fn new(opener: Arc<O>) -> Self {
+        Self { opener, slots: Mutex::default() }
     }
 
-    /// The connection of the calling runtime to a server, opened if need be.
-    pub(super) async fn to(&self, address: &Address) -> Result<Arc<Link>, StoreError> {
+    /// The connection of the calling runtime to a place, opened if need be.
+    pub(super) async fn to(&self, place: &O::Place) -> Result<Arc<Link>, StoreError> {
         let Ok(runtime) = Handle::try_current() else {
             return Err(StoreError::new(
                 StoreErrorKind::Unsupported,
                 "a Redis store was called outside of a tokio runtime: use leasehold::blocking",
             ));
         };
-        let place = (runtime.id(), address.clone());
+        let place = (runtime.id(), place.clone());
         let attempt = match self.open_or_join(&place) {
             Ok(link) => return Ok(link),
             Err(attempt) => attempt,
@@ -195,7 +216,7 @@ impl Links {
         outcome
     }
 
-    fn open_or_join(&self, place: &(Id, Address)) -> Result<Arc<Link>, Attempt> {
+    fn open_or_join(&self, place: &(Id, O::Place)) -> Result<Arc<Link>, Attempt> {
         let mut slots = self.slots();
         match slots.get(place) {
             Some(Slot::Open(link)) if link.is_alive() => return Ok(Arc::clone(link)),
@@ -208,9 +229,8 @@ impl Links {
             Slot::Open(link) => link.is_alive(),
             Slot::Opening { since, .. } => self.is_fresh(*since),
         });
-        let (dialer, address) = (Arc::clone(&self.dialer), place.1.clone());
-        let opening = async move { dialer.dial(&address, None).await.map(Arc::new) };
-        let attempt = opening.boxed().shared();
+        let opening = Arc::clone(&self.opener).open(place.1.clone());
+        let attempt = opening.map(|outcome| outcome.map(Arc::new)).boxed().shared();
         slots.insert(
             place.clone(),
             Slot::Opening { since: Instant::now(), attempt: attempt.clone() },
@@ -220,10 +240,10 @@ impl Links {
 
     /// An attempt that nobody has driven for so long would only report its own age.
     fn is_fresh(&self, since: Instant) -> bool {
-        since.elapsed() < self.dialer.connect_timeout()
+        since.elapsed() < self.opener.open_limit()
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<(Id, Address), Slot>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<(Id, O::Place), Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

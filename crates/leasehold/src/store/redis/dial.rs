@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_ok;
-use leasehold_core::{Invalid, StoreError};
+use leasehold_core::{BoxFuture, Invalid, StoreError};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
 use rustix::net::sockopt;
@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::connection::Link;
+use super::connection::{Link, Open};
 use super::error;
 use super::tls;
 use super::url::{Address, Login, Settings};
@@ -55,8 +55,19 @@ impl Dialer {
         })
     }
 
+    /// The same, to the sentinels that the settings name.
+    pub(super) fn to_sentinels(settings: &Settings) -> Result<Self, Invalid> {
+        let dialer = Self::new(settings)?;
+        Ok(Self { login: settings.sentinel_login.clone(), database: 0, ..dialer })
+    }
+
     pub(super) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
+    }
+
+    /// Whether the servers are given a password.
+    pub(super) fn has_password(&self) -> bool {
+        self.login.password.is_some()
     }
 
     /// Opens a connection on the calling runtime. What the server pushes goes to `pushes`; a
@@ -67,22 +78,21 @@ impl Dialer {
         pushes: Option<UnboundedSender<PushInfo>>,
     ) -> Result<Link, StoreError> {
         let until = Instant::now() + self.connect_timeout;
-        let server: Arc<str> = address.to_string().into();
-        let stream = self.open(address, &server, until).await?;
+        let stream = self.connect(address, until).await?;
         let database = if pushes.is_some() { 0 } else { self.database };
-        let link = self.greet(stream, server, pushes, until).await?;
+        let link = self.greet(stream, address, pushes, until).await?;
         if database != 0 {
             link.ask(redis::cmd("SELECT").arg(database)).await?;
         }
         Ok(link)
     }
 
-    async fn open(
+    async fn connect(
         &self,
         address: &Address,
-        server: &str,
         until: Instant,
     ) -> Result<Box<dyn Stream>, StoreError> {
+        let server = &address.to_string();
         let slow = |stage| self.too_slow(server, stage);
         let (host, port) = match address {
             Address::Tcp { host, port } => (host.as_str(), *port),
@@ -109,7 +119,7 @@ impl Dialer {
     async fn greet(
         &self,
         stream: Box<dyn Stream>,
-        server: Arc<str>,
+        address: &Address,
         pushes: Option<UnboundedSender<PushInfo>>,
         until: Instant,
     ) -> Result<Link, StoreError> {
@@ -128,17 +138,30 @@ impl Dialer {
         if let Some(pushes) = pushes {
             config = config.set_push_sender(pushes);
         }
+        let server = address.to_string();
         let greeting = MultiplexedConnection::new_with_config(&login, stream, config);
         let (connection, driver) = timeout_at(until, greeting)
             .await
             .map_err(|_| self.too_slow(&server, "greeting"))?
             .map_err(|why| error::greeting(&server, self.tls.is_some(), why))?;
         let driver = tokio::spawn(driver);
-        Ok(Link::new(server, self.timeout, connection, driver))
+        Ok(Link::new(address.clone(), self.timeout, connection, driver))
     }
 
     fn too_slow(&self, server: &str, stage: &str) -> StoreError {
         error::too_slow(server, stage, self.connect_timeout, self.tls.is_some())
+    }
+}
+
+impl Open for Dialer {
+    type Place = Address;
+
+    fn open(self: Arc<Self>, address: Address) -> BoxFuture<'static, Result<Link, StoreError>> {
+        Box::pin(async move { self.dial(&address, None).await })
+    }
+
+    fn open_limit(&self) -> Duration {
+        self.connect_timeout
     }
 }
 

@@ -158,6 +158,11 @@ impl Script {
         &ASSEMBLED[self as usize].sha1
     }
 
+    /// Whether a replica would run it too, and answer out of the past.
+    pub(super) fn is_read_only(self) -> bool {
+        self.file().starts_with("#!lua flags=no-writes\n")
+    }
+
     /// The whole text, with this line as its clock. Only a test brings another than [`CLOCK`].
     pub fn assemble(self, clock: &str) -> String {
         let mut whole = String::new();
@@ -258,6 +263,7 @@ mod tests {
     fn a_full_server_blocks_no_unlock() {
         for script in Script::ALL {
             let flags = script.source().lines().next().unwrap();
+            assert_eq!(script.is_read_only(), script == Script::Inspect);
             match script {
                 Script::Acquire
                 | Script::Cell

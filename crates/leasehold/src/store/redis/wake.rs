@@ -141,12 +141,13 @@ impl News for Channel {
 
 /// One subscribed connection.
 struct Line {
+    route: Arc<Route>,
     link: Arc<Link>,
     pushes: UnboundedReceiver<PushInfo>,
     /// When to ask whether it still lives, if nothing arrives until then.
     ping_at: Instant,
     /// The question under way. Messages wait for its answer: a round trip at most, or the end.
-    ping: Option<BoxFuture<'static, Result<Value, StoreError>>>,
+    ping: Option<BoxFuture<'static, Result<(), StoreError>>>,
 }
 
 impl Line {
@@ -154,7 +155,7 @@ impl Line {
         let (sender, pushes) = unbounded_channel();
         let link = Arc::new(route.listen(sender).await?);
         link.ask(redis::cmd("SUBSCRIBE").arg(channel)).await?;
-        Ok(Self { link, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
+        Ok(Self { route, link, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
     }
 
     /// The next payload, or `None` once the connection is lost.
@@ -167,8 +168,8 @@ impl Line {
                 self.ping_at = Instant::now() + PING_EVERY;
             }
             let Ok(push) = timeout_at(self.ping_at, self.pushes.recv()).await else {
-                let link = Arc::clone(&self.link);
-                self.ping = Some(Box::pin(async move { link.ask(&redis::cmd("PING")).await }));
+                let (route, link) = (Arc::clone(&self.route), Arc::clone(&self.link));
+                self.ping = Some(Box::pin(async move { route.probe(&link).await }));
                 continue;
             };
             let PushInfo { kind, mut data } = push?;

@@ -1,6 +1,9 @@
 //! Which server serves a key, and what to do when it says that it does not.
 
+mod finder;
 mod one;
+mod role;
+mod sentinel;
 
 use std::sync::Arc;
 
@@ -9,6 +12,7 @@ use redis::{PushInfo, ServerErrorKind, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
 use self::one::One;
+use self::sentinel::Sentinel;
 use super::connection::Link;
 use super::dial::Dialer;
 use super::url::{Place, Settings};
@@ -23,6 +27,8 @@ const LOAD_TRIES: u32 = 3;
 pub(super) enum Route {
     /// One primary, always at the same address.
     One(One),
+    /// The primary that sentinels name.
+    Sentinel(Sentinel),
 }
 
 impl Route {
@@ -37,7 +43,10 @@ impl Route {
                 let dialer = Arc::new(Dialer::new(settings)?);
                 Ok(Self::One(One::new(dialer, address.clone())))
             }
-            Place::Cluster(_) | Place::Quorum(_) | Place::Sentinel { .. } => {
+            Place::Sentinel { sentinels, service } => {
+                Ok(Self::Sentinel(Sentinel::new(settings, sentinels, service)?))
+            }
+            Place::Cluster(_) | Place::Quorum(_) => {
                 let why = format!("{}: not available in this release", settings.place);
                 Err(Invalid::new("url", why))
             }
@@ -48,6 +57,7 @@ impl Route {
     pub(super) async fn evaluate(&self, call: &Call) -> Result<Value, StoreError> {
         match self {
             Self::One(one) => evaluate(&*one.link().await?, call).await,
+            Self::Sentinel(sentinel) => sentinel.evaluate(call).await,
         }
     }
 
@@ -55,6 +65,7 @@ impl Route {
     pub(super) async fn primaries(&self) -> Result<Vec<Arc<Link>>, StoreError> {
         match self {
             Self::One(one) => Ok(vec![one.link().await?]),
+            Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().await?]),
         }
     }
 
@@ -62,6 +73,7 @@ impl Route {
     pub(super) async fn any(&self) -> Result<Arc<Link>, StoreError> {
         match self {
             Self::One(one) => one.link().await,
+            Self::Sentinel(sentinel) => sentinel.primary().await,
         }
     }
 
@@ -72,6 +84,15 @@ impl Route {
     ) -> Result<Link, StoreError> {
         match self {
             Self::One(one) => one.listen(pushes).await,
+            Self::Sentinel(sentinel) => sentinel.listen(pushes).await,
+        }
+    }
+
+    /// Asks whether a connection for messages still lives, and leads to where they are published.
+    pub(super) async fn probe(&self, link: &Link) -> Result<(), StoreError> {
+        match self {
+            Self::One(_) => link.ask(&redis::cmd("PING")).await.map(drop),
+            Self::Sentinel(_) => role::expect_primary(link).await,
         }
     }
 }

@@ -1,0 +1,28 @@
+//! A service of sentinels does what every store must do, for a user with the rights of the
+//! documentation's holder and operator, no more.
+
+use leasehold::store::Redis;
+use leasehold_testkit::{RedisServer, SentinelFleet, Subject, conformance, must};
+
+/// When a test has ended, nothing must have been tried that the rights do not cover.
+struct LeastPrivilege(SentinelFleet);
+
+impl Drop for LeastPrivilege {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            for server in self.0.servers().servers() {
+                assert_eq!(must(server.acl_log()), [], "something was denied");
+            }
+        }
+    }
+}
+
+async fn make() -> Subject {
+    let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
+    let servers = RedisServer::options().user(&format!("both on >secret {rights}"));
+    let fleet = must(SentinelFleet::start_with(servers, &[100], RedisServer::options()));
+    let store = must(Redis::connect(&fleet.url_as("both", "secret")).await);
+    Subject::real(store, LeastPrivilege(fleet))
+}
+
+conformance!(make());

@@ -1,0 +1,4 @@
+//! The Redis store where sentinels say who is the primary.
+
+#[cfg(test)]
+mod conformance;
