@@ -453,7 +453,7 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
     let mut heard = listener.news(&name("a")).await.unwrap().unwrap();
     let mut other = listener.news(&name("b")).await.unwrap().unwrap();
     let pipes = || {
-        let entries = std::fs::read_dir(place.directory.path().join("locks.db.clients")).unwrap();
+        let entries = fs::read_dir(place.directory.path().join("locks.db.clients")).unwrap();
         let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         files.filter(|file| file.starts_with("news-")).collect::<Vec<_>>()
     };
@@ -475,5 +475,5 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
 
 /// Whether a pipe is one to which the news of this name are written.
 fn teller_reaches(file: &str, text: &str) -> bool {
-    file.starts_with(&super::news::mark(&name(text)))
+    file.starts_with(&news::mark(&name(text)))
 }
