@@ -13,28 +13,45 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 /// The programs the tests start, as the testkit finds them.
 const SERVERS: [&str; 2] = ["redis-server", "valkey-server"];
 
+/// The library of Debian's faketime, below the directory of this kind of machine.
+const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
+
 /// Makes sure that a Redis or Valkey server can be started.
 pub(crate) fn redis_server() -> Outcome {
     let named = std::env::var("LEASEHOLD_TEST_SERVER").ok();
     let programs = named.as_deref().map_or(SERVERS.to_vec(), |program| vec![program]);
-    let found = || programs.iter().any(|name| Run::program(name, &["--version"]).works());
+    installed("redis-server", || {
+        programs.iter().any(|name| Run::program(name, &["--version"]).works())
+    })
+}
+
+/// Makes sure that a server can be given a clock of its own.
+pub(crate) fn faketime() -> Outcome {
+    installed("faketime", || {
+        let machines = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+        machines.map(|machine| machine.path()).any(|machine| machine.join(FAKETIME).is_file())
+    })
+}
+
+/// Installs a package of Debian if it is not found and may be installed.
+fn installed(package: &str, found: impl Fn() -> bool) -> Outcome {
     if found() {
         return Ok(());
     }
-    let remedy = "redis-server is missing: install it (`apt-get install redis-server`)";
+    let remedy = format!("{package} is missing: install it (`apt-get install {package}`)");
     if !is_root() || !Run::program("apt-get", &["--version"]).works() {
-        return Err(remedy.to_owned());
+        return Err(remedy);
     }
     let _policy = NoServices::begin();
     let install = || {
-        let arguments = ["install", "--yes", "--no-install-recommends", "redis-server"];
+        let arguments = ["install", "--yes", "--no-install-recommends", package];
         Run::program("apt-get", &arguments).with("DEBIAN_FRONTEND", "noninteractive").show()
     };
     if install().is_err() {
         Run::program("apt-get", &["update"]).show()?;
         install()?;
     }
-    if found() { Ok(()) } else { Err(remedy.to_owned()) }
+    if found() { Ok(()) } else { Err(remedy) }
 }
 
 /// Makes sure that `cargo fmt` and `cargo clippy` exist.

@@ -35,6 +35,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     let begin = Instant::now();
     step("needs", || needs::components(root))?;
     step("needs", needs::redis_server)?;
+    step("needs", needs::faketime)?;
     step("tidy", || tidy::run(root))?;
     step("layers", || layers::run(root))?;
     step("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;
@@ -55,6 +56,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
 
 /// Runs the tests of stores once on every server that was fetched, all of them to the end.
 pub(crate) fn on_every_server(root: &Path) -> Outcome {
+    needs::faketime()?;
     let programs = servers::fetched(root);
     if programs.is_empty() {
         return Err("no server in `target/servers`: run `cargo xtask servers`".to_owned());

@@ -17,13 +17,16 @@ const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers
 /// The server program: the one that [`SERVER_PROGRAM`] names, else the first on PATH, else the
 /// first that was fetched.
 pub(crate) fn server() -> Result<PathBuf> {
-    if let Some(program) = env::var_os(SERVER_PROGRAM) {
-        return Ok(program.into());
+    match env::var_os(SERVER_PROGRAM) {
+        Some(program) => Ok(program.into()),
+        None => installed().or_else(|missing| first(&fetched()).ok_or(missing)),
     }
+}
+
+/// The server program that this machine has of its own: the first on PATH.
+pub(crate) fn installed() -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let installed = env::split_paths(&path).collect();
-    let found = [installed, fetched()].into_iter().find_map(|folders| first(&folders));
-    found.ok_or_else(|| {
+    first(&env::split_paths(&path).collect::<Vec<_>>()).ok_or_else(|| {
         let why = format!(
             "no redis-server or valkey-server on PATH: install one, run `cargo xtask servers`, \
              or set {SERVER_PROGRAM}"

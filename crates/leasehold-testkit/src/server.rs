@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use crate::certificates::Certificates;
 use crate::child;
+use crate::clock;
 use crate::program;
 
 /// How long a server may take to answer its first PING: generous, for a busy machine.
@@ -40,6 +41,7 @@ const CONFIGURATION: &str = "redis.conf";
 pub struct RedisOptions {
     lines: Vec<String>,
     password: Option<String>,
+    own_clock: bool,
     sentinel: bool,
     tls: bool,
     certificates: Option<Certificates>,
@@ -100,6 +102,14 @@ impl RedisOptions {
         self
     }
 
+    /// Gives it a wall clock of its own, for [`RedisServer::set_clock`]. It is then the machine's
+    /// own server, whatever [`SERVER_PROGRAM`](crate::SERVER_PROGRAM) says.
+    #[must_use]
+    pub fn own_clock(mut self) -> Self {
+        self.own_clock = true;
+        self
+    }
+
     /// Makes it a sentinel.
     #[must_use]
     pub(crate) fn sentinel(mut self) -> Self {
@@ -142,6 +152,7 @@ impl RedisOptions {
                         certificates,
                         port,
                         process,
+                        started: Instant::now(),
                         stopped: AtomicBool::new(false),
                     });
                 }
@@ -170,6 +181,7 @@ pub struct RedisServer {
     certificates: Option<Certificates>,
     port: u16,
     process: Child,
+    started: Instant,
     stopped: AtomicBool,
 }
 
@@ -222,6 +234,16 @@ impl RedisServer {
     /// The server's unix socket.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join(SOCKET)
+    }
+
+    /// Where its files are.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// When its process had started.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
     }
 
     /// The certificates, of a server with TLS.
@@ -343,6 +365,7 @@ impl RedisServer {
             match launch(&self.options, self.directory.path()) {
                 Ok(process) => {
                     self.process = process;
+                    self.started = Instant::now();
                     return Ok(());
                 }
                 // A connection of somebody else may have that port for a moment.
@@ -413,11 +436,15 @@ fn configuration(
 fn launch(options: &RedisOptions, directory: &Path) -> io::Result<Child> {
     let log = directory.join("log");
     fs::write(&log, "")?;
-    let mut arguments = vec![directory.join(CONFIGURATION).into()];
+    let (program, mut arguments) = match options.own_clock {
+        true => clock::command(directory)?,
+        false => (program::server()?, Vec::new()),
+    };
+    arguments.push(directory.join(CONFIGURATION).into());
     if options.sentinel {
         arguments.push("--sentinel".into());
     }
-    let mut process = child::spawn(program::server()?, arguments)?;
+    let mut process = child::spawn(program, arguments)?;
     let since = Instant::now();
     let socket = directory.join(SOCKET);
     loop {

@@ -13,8 +13,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::resp::{self, Frames};
 use super::{Fault, Shared, Side, Strike, locked};
+use crate::resp::{self, Frames};
 
 /// What comes instead of a reply that is garbled: no frame, in any version of the protocol.
 const GARBAGE: &[u8] = b"\x00\xffHTTP/1.1 400 Bad Request\r\n\r\n";

@@ -2,7 +2,6 @@
 //! goes silent in one direction, and it loses, garbles or repeats a request or a reply.
 
 mod line;
-mod resp;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -16,6 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 
 use self::line::Line;
+use crate::resp;
 
 /// Bytes that are read at once from the server by [`Proxy::deliver`].
 const BUFFER: usize = 4 * 1024;

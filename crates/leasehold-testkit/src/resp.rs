@@ -12,18 +12,18 @@ const ANSWERED_BY_PUSHES: [&[u8]; 6] =
 
 /// Cuts a stream of bytes into frames.
 #[derive(Debug)]
-pub(super) struct Frames<R> {
+pub(crate) struct Frames<R> {
     from: R,
     buffer: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(super) fn new(from: R) -> Self {
+    pub(crate) fn new(from: R) -> Self {
         Self { from, buffer: Vec::new() }
     }
 
     /// The next frame; none when the stream has ended.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(length) = length(&self.buffer)? {
                 let rest = self.buffer.split_off(length);
@@ -37,7 +37,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 }
 
 /// How long the first frame is; none if it has not arrived as a whole.
-pub(super) fn length(bytes: &[u8]) -> io::Result<Option<usize>> {
+pub(crate) fn length(bytes: &[u8]) -> io::Result<Option<usize>> {
     let (mut at, mut values) = (0, 1);
     while values > 0 {
         let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else { return Ok(None) };
@@ -65,23 +65,23 @@ fn number(digits: &[u8]) -> io::Result<Option<usize>> {
 }
 
 /// Whether the server says this without having been asked.
-pub(super) fn is_push(frame: &[u8]) -> bool {
+pub(crate) fn is_push(frame: &[u8]) -> bool {
     frame.first() == Some(&b'>')
 }
 
 /// Whether a push is something that was published.
-pub(super) fn is_message(frame: &[u8]) -> bool {
+pub(crate) fn is_message(frame: &[u8]) -> bool {
     is_push(frame) && word(frame, 0).is_some_and(|kind| kind.ends_with(b"message"))
 }
 
 /// Whether a request is answered by a reply, rather than by a push.
-pub(super) fn has_reply(request: &[u8]) -> bool {
+pub(crate) fn has_reply(request: &[u8]) -> bool {
     let name = word(request, 0).unwrap_or_default().to_ascii_uppercase();
     !ANSWERED_BY_PUSHES.contains(&name.as_slice())
 }
 
 /// The script that a request calls.
-pub(super) fn script(request: &[u8]) -> Option<Script> {
+pub(crate) fn script(request: &[u8]) -> Option<Script> {
     if !word(request, 0)?.eq_ignore_ascii_case(b"EVALSHA") {
         return None;
     }
@@ -89,8 +89,8 @@ pub(super) fn script(request: &[u8]) -> Option<Script> {
     Script::ALL.into_iter().find(|script| script.sha1().as_bytes() == sha1)
 }
 
-/// One of the words that a request or a push is made of.
-fn word(frame: &[u8], index: usize) -> Option<&[u8]> {
+/// One of the words that a command or a push is made of, if it is no text of several lines.
+pub(crate) fn word(frame: &[u8], index: usize) -> Option<&[u8]> {
     let mut lines = frame.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
     // Before each word stands its length, and before the first the number of words.
     lines.nth(2 * index + 2)

@@ -1,0 +1,115 @@
+//! Power loss: what a server had written to its append-only file, and the disk never got.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Error};
+use std::path::{Path, PathBuf};
+
+use crate::resp;
+use crate::server::{Data, RedisServer};
+
+/// Where servers keep their append-only files since Redis 7.0, beside a list of them.
+const DIRECTORY: &str = "appendonlydir";
+const MANIFEST: &str = "appendonly.aof.manifest";
+
+/// What a power loss takes from the end of the newest append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// So many bytes: it may end in the middle of a command.
+    Bytes(u64),
+    /// So many transactions: all that a script wrote is one, or a single command.
+    Transactions(usize),
+}
+
+impl RedisServer {
+    /// Ends the server as a power loss does, and starts it again on the same port.
+    ///
+    /// # Errors
+    ///
+    /// When it keeps no append-only file or that file has no such tail, and as
+    /// [`RedisServer::restart`].
+    pub fn lose_power(&mut self, tail: Tail) -> io::Result<()> {
+        self.kill9()?;
+        let file = newest(self.directory())?;
+        let bytes = fs::read(&file)?;
+        let kept = match tail {
+            Tail::Bytes(count) => (bytes.len() as u64).checked_sub(count),
+            Tail::Transactions(count) => {
+                let ends = transaction_ends(&bytes)?;
+                let kept = ends.len().checked_sub(count + 1);
+                kept.and_then(|last| ends.get(last)).map(|end| *end as u64)
+            }
+        };
+        let kept = kept.ok_or_else(|| Error::other(format!("it holds less than {tail:?}")))?;
+        OpenOptions::new().write(true).open(file)?.set_len(kept)?;
+        self.restart(Data::Kept)
+    }
+}
+
+/// The file that was written to last.
+fn newest(directory: &Path) -> io::Result<PathBuf> {
+    let folder = directory.join(DIRECTORY);
+    let manifest = fs::read_to_string(folder.join(MANIFEST))?;
+    // One line for each file, the oldest first: `file NAME seq NUMBER type i`, i for increments.
+    let increments = manifest.lines().filter(|line| line.ends_with("type i"));
+    let name = increments.filter_map(|line| line.split(' ').nth(1)).next_back();
+    name.map(|name| folder.join(name)).ok_or_else(|| Error::other("no append-only file"))
+}
+
+/// Where each transaction ends, beginning with "before the first".
+fn transaction_ends(bytes: &[u8]) -> io::Result<Vec<usize>> {
+    let (mut ends, mut at, mut is_open) = (vec![0], 0, false);
+    while let Some(length) = resp::length(&bytes[at..])? {
+        let command = resp::word(&bytes[at..at + length], 0).unwrap_or_default();
+        at += length;
+        if command.eq_ignore_ascii_case(b"MULTI") {
+            is_open = true;
+        } else if command.eq_ignore_ascii_case(b"EXEC") {
+            is_open = false;
+        }
+        // Choosing the database is no change of its own.
+        if !is_open && !command.eq_ignore_ascii_case(b"SELECT") {
+            ends.push(at);
+        }
+    }
+    Ok(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that has written `a`, then `b` and `c` in one transaction.
+    fn server() -> RedisServer {
+        let server = RedisServer::options().append_only("everysec").start().unwrap();
+        server.command::<()>("SET a 1").unwrap();
+        let mut both = redis::pipe();
+        both.atomic().set("b", 1).set("c", 1);
+        both.exec(&mut server.connection().unwrap()).unwrap();
+        server
+    }
+
+    fn kept(server: &RedisServer) -> Vec<String> {
+        let mut keys: Vec<String> = server.command("KEYS *").unwrap();
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn a_power_loss_takes_transactions_as_a_whole() {
+        let mut server = server();
+        server.lose_power(Tail::Transactions(0)).unwrap();
+        assert_eq!(kept(&server), ["a", "b", "c"]);
+        server.lose_power(Tail::Transactions(1)).unwrap();
+        assert_eq!(kept(&server), ["a"]);
+        server.lose_power(Tail::Transactions(1)).unwrap();
+        assert_eq!(kept(&server), [""; 0]);
+        assert!(server.lose_power(Tail::Transactions(1)).is_err(), "there is no more to lose");
+    }
+
+    #[test]
+    fn a_power_loss_in_the_middle_of_a_transaction_takes_all_of_it() {
+        let mut server = server();
+        server.lose_power(Tail::Bytes(1)).unwrap();
+        assert_eq!(kept(&server), ["a"]);
+    }
+}
