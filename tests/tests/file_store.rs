@@ -52,6 +52,7 @@ impl Contender {
             wait: true,
             nonce: self.attempts,
             not_after_us: u64::MAX >> 12,
+            ballot_us: None,
             facts: Facts::default(),
         });
         loop {

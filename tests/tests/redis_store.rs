@@ -35,6 +35,7 @@ fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
         wait,
         nonce: 7,
         not_after_us: 9_000_000_000_000_000,
+        ballot_us: None,
         facts: Facts { host: "h".into(), pid: 1, label: None },
     };
     on(name, Action::Acquire(request))

@@ -50,6 +50,22 @@ pub enum Error {
         /// Why it ended.
         reason: LossReason,
     },
+    /// Too few nodes of a quorum granted it, and what they granted was released. Nothing is held,
+    /// though a node that cannot be reached may keep it taken until its ttl is over.
+    #[error(
+        "{name}: {granted} of {nodes} nodes granted it and {needed} are needed: see which of them \
+         can be reached"
+    )]
+    NoQuorum {
+        /// The name of the lock.
+        name: LockName,
+        /// How many nodes granted it.
+        granted: u32,
+        /// How many must.
+        needed: u32,
+        /// How many there are.
+        nodes: u32,
+    },
     /// The store refused or was not reached. Nothing was granted.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -85,7 +101,7 @@ impl Error {
     /// Whether the same call may succeed later without any change on this side.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Indeterminate { .. } | Self::Timeout { .. } => true,
+            Self::Indeterminate { .. } | Self::NoQuorum { .. } | Self::Timeout { .. } => true,
             Self::Store(error) => error.kind().is_transient(),
             Self::Closed
             | Self::Fenced { .. }
@@ -101,6 +117,7 @@ impl Error {
             Self::Fenced { name, .. }
             | Self::Indeterminate { name, .. }
             | Self::Lost { name, .. }
+            | Self::NoQuorum { name, .. }
             | Self::Timeout { name, .. }
             | Self::WouldDeadlock { name } => Some(name),
             Self::Closed | Self::Invalid(_) | Self::Store(_) => None,

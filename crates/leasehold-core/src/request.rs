@@ -60,6 +60,20 @@ pub enum Action {
         /// What it becomes: `Exclusive` or `Shared`.
         mode: Mode,
     },
+    /// Raises the token of a hold, and the name's last token with it, and moves the deadline to
+    /// `ttl` from now: how the nodes of a quorum come to one token.
+    ///
+    /// Only while the hold lives, as for [`Renew`](Self::Renew). [`Reply::Granted`] says the token
+    /// the hold has then: a higher one than `token` if it had that already, for nothing ever
+    /// lowers it. [`Refusal::Ballot`] as for [`Acquire::ballot_us`].
+    Commit {
+        /// Which hold.
+        id: HolderId,
+        /// Its token from now on.
+        token: FencingToken,
+        /// How much longer.
+        ttl: Duration,
+    },
     /// A holder changes what it says of itself.
     Describe {
         /// Which hold.
@@ -80,6 +94,8 @@ pub enum Action {
         /// For how long a grant is confirmed.
         ttl: Duration,
     },
+    /// Takes back, by its token, a hold that the store has forgotten or let run out.
+    Reclaim(Reclaim),
     /// Ends a hold and hands the lock on in the same step.
     Release {
         /// Which hold.
@@ -123,7 +139,52 @@ pub struct Acquire {
     /// The latest store time at which this copy may be executed: a copy that was held back
     /// longer is refused, which is what makes it sound to forget tombstones.
     pub not_after_us: u64,
+    /// The token time that the caller proposes, where the store is one node of a quorum; `None`
+    /// leaves it to the store's clock.
+    ///
+    /// The node grants with the highest of this, its last token + 1 and its clock −
+    /// [`BALLOT_LEAD`]: a caller whose clock is slow is not turned away, and a node that has
+    /// forgotten the name gives nothing older than that. One that is more than
+    /// [`BALLOT_LEAD`] above both the node's clock and its last token is refused with
+    /// [`Refusal::Ballot`]. It counts for a grant at once, not for one out of the queue.
+    ///
+    /// [`BALLOT_LEAD`]: crate::model::BALLOT_LEAD
+    pub ballot_us: Option<u64>,
     /// Who asks.
+    pub facts: Facts,
+}
+
+/// How a holder takes back what its store has forgotten: after a restart, a flush, a failover.
+///
+/// The answer is [`Reply::Granted`] in two cases. *The hold is still in the record*, even past its
+/// deadline, with the same mode: then it has kept everybody else out, and goes on; a token that is
+/// lower than the claimed one is raised to it, as by [`Action::Commit`]. Or *the record knows
+/// nothing of it*, nobody waits, what is asked for fits beside what is held, and, for an exclusive
+/// lock, the last token is lower than the claimed one: then it is granted anew with its old token.
+///
+/// Everything else is [`Reply::NotHeld`]: an equal last token without a hold means that the holder
+/// let go, a higher one that somebody came after; and an attempt that was released, cancelled or
+/// revoked, or whose end has been noticed, stays over. Tokens of readers and permits fence nothing
+/// and are not compared, or the first of them to come back would lock out the rest.
+///
+/// A revoked hold answers [`Reply::Revoked`], a copy that is late [`Reply::Late`], a token far
+/// ahead of the clock [`Refusal::Ballot`], and another capacity or weight as for an acquire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reclaim {
+    /// Which hold.
+    pub id: HolderId,
+    /// What it is a hold of.
+    pub mode: Mode,
+    /// Its token.
+    pub token: FencingToken,
+    /// How much longer, from now.
+    pub ttl: Duration,
+    /// The number the attempt came with.
+    pub nonce: u64,
+    /// The latest store time at which this copy may be executed. With the tombstone of the
+    /// release, it keeps a late copy from taking back what was let go.
+    pub not_after_us: u64,
+    /// Who holds.
     pub facts: Facts,
 }
 
@@ -213,9 +274,14 @@ pub enum Cancelled {
     Unknown,
 }
 
-/// Why a store would not even consider an acquire.
+/// Why a store would not even consider a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// The token that was proposed, committed or claimed is more than
+    /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of the last token:
+    /// one caller or node with a wrong clock must not spoil the tokens of all. The answer's `now`
+    /// says what would be believed.
+    Ballot,
     /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]).
     Mismatch {
         /// The capacity in force.

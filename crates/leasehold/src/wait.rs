@@ -391,6 +391,7 @@ impl Attempt {
             wait: call.limit != Limit::Try,
             nonce: self.nonce,
             not_after_us: self.keeper.contact.not_after_us(),
+            ballot_us: None,
             facts: call.engine.facts(call.asked.options.label.clone()),
         };
         let was_known = std::mem::replace(&mut self.known, true);
@@ -446,6 +447,11 @@ impl Drop for Attempt {
 
 fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
     let (kind, why) = match refusal {
+        Refusal::Ballot => (
+            StoreErrorKind::Unsupported,
+            "the token that was proposed is far ahead of the store's clock: set the clocks right"
+                .to_owned(),
+        ),
         Refusal::Mismatch { capacity: leasehold_core::LOCK_CAPACITY } => (
             StoreErrorKind::Mismatch,
             "it is in use as a mutex or read/write lock: use another name".to_owned(),

@@ -7,7 +7,8 @@ use leasehold::store::redis::Redis;
 use leasehold::store::redis::script::Script;
 use leasehold::store::redis::wire::Call;
 use leasehold_core::{
-    Acquire, Action, ClientId, Facts, HolderId, Mode, Refusal, RenewLease, Reply, StoreErrorKind,
+    Acquire, Action, ClientId, Facts, FencingToken, HolderId, Mode, Reclaim, Refusal, RenewLease,
+    Reply, StoreErrorKind,
 };
 use leasehold_testkit::RedisServer;
 use redis::{RedisError, Value};
@@ -23,15 +24,18 @@ const SOUND: usize = 1;
 
 /// Every action there is, by the waiting reader 3, or on the hold of reader 1.
 fn actions() -> Vec<Action> {
-    let token = leasehold_core::FencingToken::at_us(START_US);
+    let token = FencingToken::at_us(START_US);
     vec![
         acquire(9, Mode::Shared),
         acquire(3, Mode::Exclusive),
         Action::Cancel { id: id(3), unanswered: true },
         Action::ChangeMode { id: id(1), mode: Mode::Exclusive },
+        Action::Commit { id: id(1), token, ttl: TTL },
         Action::Describe { id: id(1), facts: Facts::default() },
         Action::Inspect { limit: 10 },
         Action::Poll { id: id(3), ttl: TTL },
+        reclaim(1),
+        reclaim(6),
         Action::Release { id: id(1), keep: Duration::ZERO, unanswered: true },
         Action::Release { id: id(1), keep: Duration::ZERO, unanswered: false },
         Action::Renew { id: id(1), ttl: TTL },
@@ -49,6 +53,20 @@ fn acquire(client: u128, mode: Mode) -> Action {
         mode,
         ttl: TTL,
         wait: true,
+        nonce: 7,
+        not_after_us: u64::MAX,
+        ballot_us: None,
+        facts: Facts::default(),
+    })
+}
+
+/// The reader with this number takes back what it has held.
+fn reclaim(client: u128) -> Action {
+    Action::Reclaim(Reclaim {
+        id: id(client),
+        mode: Mode::Shared,
+        token: FencingToken::at_us(START_US),
+        ttl: TTL,
         nonce: 7,
         not_after_us: u64::MAX,
         facts: Facts::default(),
@@ -259,10 +277,11 @@ fn a_full_server_refuses_an_acquire_and_nothing_else() {
     assert_eq!(server.fields(0), before);
     for action in actions() {
         match action {
-            // Both may make the record grow.
-            Action::Acquire(_) | Action::Describe { .. } => {}
+            // These may make the record grow.
+            Action::Acquire(_) | Action::Describe { .. } | Action::Reclaim(_) => {}
             Action::Cancel { .. }
             | Action::ChangeMode { .. }
+            | Action::Commit { .. }
             | Action::Inspect { .. }
             | Action::Poll { .. }
             | Action::Release { .. }
@@ -294,9 +313,11 @@ fn rights(script: Script) -> &'static str {
         Script::Acquire
         | Script::Cancel
         | Script::ChangeMode
+        | Script::Commit
         | Script::Describe
         | Script::Inspect
         | Script::Poll
+        | Script::Reclaim
         | Script::Release
         | Script::Renew
         | Script::Revoke => Redis::HOLDER_RIGHTS,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold_core::model::{self, NOT_AFTER, Record};
 use leasehold_core::{
-    Acquire, Action, Addressed, Answer, ClientId, Facts, HolderId, LockName, Mode, Now, Operation,
-    RenewLease, Reply,
+    Acquire, Action, Addressed, Answer, ClientId, Facts, FencingToken, HolderId, LockName, Mode,
+    Now, Operation, Reclaim, RenewLease, Reply,
 };
 use proptest::prelude::*;
 
@@ -58,15 +58,26 @@ pub(crate) enum Who {
 /// An action, without whose it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
-    Acquire { mode: Mode, ttl: Duration, wait: bool, late: bool },
+    Acquire { mode: Mode, ttl: Duration, wait: bool, late: bool, ballot: Option<Named> },
     Cancel { unanswered: bool },
     ChangeMode(Mode),
+    Commit { token: Named, ttl: Duration },
     Describe { pid: u32 },
     Inspect { limit: u32 },
     Poll { ttl: Duration },
+    Reclaim { mode: Mode, token: Named, ttl: Duration, late: bool },
     Release { keep: Duration, unanswered: bool },
     Renew { ttl: Duration },
     Revoke { force: bool, wrong_token: bool },
+}
+
+/// A token time that a caller names: so far from the clock, from the last token of the name, or
+/// from the token of its own hold, in µs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Named {
+    Clock(i64),
+    Last(i64),
+    Own(i64),
 }
 
 /// What a server is asked to do.
@@ -141,7 +152,8 @@ impl World {
                 for client in 0..*size {
                     let id = self.id(*name, Who::New(client));
                     let ttl = Duration::from_millis(1000 + u64::from(client) * stride % 97 * 50);
-                    let verb = Verb::Acquire { mode: *mode, ttl, wait: *wait, late: false };
+                    let (mode, wait) = (*mode, *wait);
+                    let verb = Verb::Acquire { mode, ttl, wait, late: false, ballot: None };
                     let action = self.action(*name, id, verb);
                     self.act(*name, action);
                 }
@@ -180,29 +192,60 @@ impl World {
 
     fn action(&self, name: usize, id: HolderId, verb: Verb) -> Action {
         match verb {
-            Verb::Acquire { mode, ttl, wait, late } => Action::Acquire(Acquire {
+            Verb::Acquire { mode, ttl, wait, late, ballot } => Action::Acquire(Acquire {
                 id,
                 mode,
                 ttl,
                 wait,
                 nonce: u64::MAX - id.attempt,
-                not_after_us: if late { self.now_us - 1 } else { self.now_us + not_after_us() },
+                not_after_us: self.not_after_us(late),
+                ballot_us: ballot.map(|named| self.named_us(name, id, named)),
                 facts: facts(id),
             }),
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
             Verb::ChangeMode(mode) => Action::ChangeMode { id, mode },
+            Verb::Commit { token, ttl } => {
+                let token = FencingToken::at_us(self.named_us(name, id, token));
+                Action::Commit { id, token, ttl }
+            }
             Verb::Describe { pid } => Action::Describe { id, facts: Facts { pid, ..facts(id) } },
             Verb::Inspect { limit } => Action::Inspect { limit },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
+            Verb::Reclaim { mode, token, ttl, late } => Action::Reclaim(Reclaim {
+                id,
+                mode,
+                token: FencingToken::at_us(self.named_us(name, id, token)),
+                ttl,
+                nonce: u64::MAX - id.attempt,
+                not_after_us: self.not_after_us(late),
+                facts: facts(id),
+            }),
             Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
             Verb::Renew { ttl } => Action::Renew { id, ttl },
             Verb::Revoke { force, wrong_token } => {
                 let held = self.records[name].holds.iter().find(|hold| hold.id == id);
                 let token_us = held.map_or(START_US, |hold| hold.token_us);
                 let token_us = token_us + u64::from(wrong_token);
-                Action::Revoke { id, token: leasehold_core::FencingToken::at_us(token_us), force }
+                Action::Revoke { id, token: FencingToken::at_us(token_us), force }
             }
         }
+    }
+
+    fn not_after_us(&self, late: bool) -> u64 {
+        if late { self.now_us - 1 } else { self.now_us + micros(NOT_AFTER) }
+    }
+
+    fn named_us(&self, name: usize, id: HolderId, named: Named) -> u64 {
+        let record = &self.records[name];
+        let (base_us, away_us) = match named {
+            Named::Clock(away_us) => (self.now_us, away_us),
+            Named::Last(away_us) => (record.last_token_us, away_us),
+            Named::Own(away_us) => {
+                let own = record.holds.iter().find(|hold| hold.id == id);
+                (own.map_or(record.last_token_us, |hold| hold.token_us), away_us)
+            }
+        };
+        base_us.saturating_add_signed(away_us)
     }
 
     fn act(&mut self, name: usize, action: Action) -> bool {
@@ -276,8 +319,8 @@ fn facts(id: HolderId) -> Facts {
     Facts { host: format!("host-{}", id.attempt), pid: id.attempt as u32, label }
 }
 
-fn not_after_us() -> u64 {
-    NOT_AFTER.as_micros() as u64
+fn micros(span: Duration) -> u64 {
+    span.as_micros() as u64
 }
 
 /// Any history.
@@ -361,21 +404,46 @@ fn who() -> impl Strategy<Value = Who> {
 
 fn verb(name: usize) -> impl Strategy<Value = Verb> {
     let flag = || prop::bool::weighted(0.3);
-    let acquire = (mode(name), ttl(), prop::bool::weighted(0.7), prop::bool::weighted(0.05))
-        .prop_map(|(mode, ttl, wait, late)| Verb::Acquire { mode, ttl, wait, late });
+    let late = || prop::bool::weighted(0.05);
+    let ballot = prop::option::weighted(0.3, named());
+    let acquire = (mode(name), ttl(), prop::bool::weighted(0.7), late(), ballot).prop_map(
+        |(mode, ttl, wait, late, ballot)| Verb::Acquire { mode, ttl, wait, late, ballot },
+    );
+    let reclaim = (mode(name), named(), ttl(), late())
+        .prop_map(|(mode, token, ttl, late)| Verb::Reclaim { mode, token, ttl, late });
     let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
     prop_oneof![
         12 => acquire,
         2 => flag().prop_map(|unanswered| Verb::Cancel { unanswered }),
         3 => mode(name).prop_map(Verb::ChangeMode),
+        3 => (named(), ttl()).prop_map(|(token, ttl)| Verb::Commit { token, ttl }),
         2 => any::<u32>().prop_map(|pid| Verb::Describe { pid }),
         1 => (0u32..50).prop_map(|limit| Verb::Inspect { limit }),
         8 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
+        5 => reclaim,
         8 => (keep, flag())
             .prop_map(|(keep, unanswered)| Verb::Release { keep, unanswered }),
         3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
         2 => (flag(), flag())
             .prop_map(|(force, wrong_token)| Verb::Revoke { force, wrong_token }),
+    ]
+}
+
+/// Close to what is there already, and around the bounds of what is believed.
+fn named() -> impl Strategy<Value = Named> {
+    let lead = micros(model::BALLOT_LEAD) as i64;
+    let away = move || {
+        prop_oneof![
+            4 => -3i64..4,
+            1 => -lead..lead,
+            2 => lead - 2..lead + 3,
+            1 => -lead * 9..-lead,
+        ]
+    };
+    prop_oneof![
+        away().prop_map(Named::Clock),
+        away().prop_map(Named::Last),
+        away().prop_map(Named::Own),
     ]
 }
 

@@ -25,6 +25,9 @@ impl Step<'_> {
         if weight > capacity {
             return Reply::Refused(Refusal::Weight);
         }
+        if request.ballot_us.is_some_and(|ballot_us| self.is_too_far_ahead(ballot_us)) {
+            return Reply::Refused(Refusal::Ballot);
+        }
         self.promote(None);
         if !self.record.is_idle() && self.record.capacity != capacity {
             let capacity = self.record.capacity;
@@ -34,7 +37,8 @@ impl Step<'_> {
         let idle = self.record.is_idle();
         if nobody_first && (idle || self.record.fits(weight)) {
             self.record.capacity = capacity;
-            self.grant(asked(request, self.now_us()), HoldState::Claimed, None);
+            let token_us = self.mint(request.ballot_us);
+            self.grant(asked(request, self.now_us()), HoldState::Claimed, token_us, None);
             return Reply::Granted(self.confirm(self.record.holds.len() - 1, request.ttl));
         }
         if !request.wait {

@@ -8,10 +8,12 @@
 mod acquire;
 mod cancel;
 mod change_mode;
+mod commit;
 mod describe;
 mod inspect;
 mod poll;
 mod promote;
+mod reclaim;
 mod record;
 mod release;
 mod renew;
@@ -43,6 +45,13 @@ pub const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 
 /// How long after it was sent an acquire may still be executed: 10 s.
 pub const NOT_AFTER: Duration = Duration::from_secs(10);
+
+/// How far the token time that a caller names may be ahead of the store's clock, and how far behind
+/// it a token may be that is granted for it: 10 s, well above what clocks under NTP differ by.
+///
+/// A quorum's tokens stay in order beyond the memory of its nodes if the retention is longer than
+/// twice this and the difference of their clocks together.
+pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
 
 /// Most clients a record remembers finished attempts of; the oldest goes first.
 pub const MAX_TOMBSTONES: usize = 64;
@@ -108,9 +117,11 @@ pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Act
         Action::Acquire(request) => step.acquire(request),
         Action::Cancel { id, unanswered } => step.cancel(*id, *unanswered),
         Action::ChangeMode { id, mode } => step.change_mode(*id, *mode),
+        Action::Commit { id, token, ttl } => step.commit(*id, *token, *ttl),
         Action::Describe { id, facts } => step.describe(*id, facts),
         Action::Inspect { limit } => step.inspect(*limit),
         Action::Poll { id, ttl } => step.poll(*id, *ttl),
+        Action::Reclaim(request) => step.reclaim(request),
         Action::Release { id, keep, unanswered } => step.release(*id, *keep, *unanswered),
         Action::Renew { id, ttl } => step.renew(*id, *ttl),
         Action::Revoke { id, token, force } => step.revoke(*id, *token, *force),
@@ -150,11 +161,31 @@ impl Step<'_> {
         }
     }
 
-    fn mint(&mut self) -> u64 {
+    /// The next token: the store's time, or the ballot of a caller who asks several stores.
+    fn mint(&mut self, ballot_us: Option<u64>) -> u64 {
         // A clock that was never set, before the first token there is, would give one token twice.
         let least = (TOKEN_EPOCH_US + 1).max(self.record.last_token_us + 1);
-        self.record.last_token_us = self.now.token_us.max(least);
+        let now_us = self.now.token_us;
+        let proposed_us = match ballot_us {
+            // A store that has forgotten the name would grant what an earlier holder has had.
+            Some(ballot_us) => ballot_us.max(now_us.saturating_sub(micros(BALLOT_LEAD))),
+            None => now_us,
+        };
+        self.record.last_token_us = proposed_us.max(least);
         self.record.last_token_us
+    }
+
+    /// Whether a token time that a caller names would spoil the tokens of all who come after.
+    fn is_too_far_ahead(&self, token_us: u64) -> bool {
+        token_us > self.now.token_us.max(self.record.last_token_us) + micros(BALLOT_LEAD)
+    }
+
+    /// Raises the token of a hold, and the last token with it: nobody is granted a lower one here
+    /// from now on, whoever it was committed for.
+    fn raise_token(&mut self, index: usize, token_us: u64) {
+        let hold = &mut self.record.holds[index];
+        hold.token_us = hold.token_us.max(token_us);
+        self.record.last_token_us = self.record.last_token_us.max(hold.token_us);
     }
 
     fn newest(&self) -> Option<FencingToken> {

@@ -100,7 +100,8 @@ impl Step<'_> {
         };
         let Some(waiting) = self.record.leave(sequence) else { return };
         if is_caller {
-            self.grant(waiting, HoldState::Claimed, None);
+            let token_us = self.mint(None);
+            self.grant(waiting, HoldState::Claimed, token_us, None);
             return;
         }
         // Whoever has been silent gets no longer than until it would be dead, yet time for a
@@ -110,8 +111,9 @@ impl Step<'_> {
         let window_us = micros(CLAIM_WINDOW).min(waiting.ttl_us);
         let deadline_us = patience_us.min(now_us + window_us);
         let (id, nonce) = (waiting.id, waiting.nonce);
-        let token = self.grant(waiting, HoldState::Unclaimed, Some(deadline_us));
-        self.tell_granted(id, nonce, token, deadline_us);
+        let token_us = self.mint(None);
+        self.grant(waiting, HoldState::Unclaimed, token_us, Some(deadline_us));
+        self.tell_granted(id, nonce, FencingToken::at_us(token_us), deadline_us);
     }
 
     /// Writes the hold, for its ttl or until an earlier deadline by which it must be confirmed.
@@ -119,11 +121,11 @@ impl Step<'_> {
         &mut self,
         waiting: Waiting,
         state: HoldState,
+        token_us: u64,
         claim_by_us: Option<u64>,
-    ) -> FencingToken {
+    ) {
         let now_us = self.now_us();
         let deadline_us = claim_by_us.unwrap_or(now_us + waiting.ttl_us);
-        let token_us = self.mint();
         self.record.add_hold(Hold {
             id: waiting.id,
             weight: waiting.weight,
@@ -136,7 +138,6 @@ impl Step<'_> {
             facts: waiting.facts,
         });
         self.keep_until(deadline_us);
-        FencingToken::at_us(token_us)
     }
 
     /// Makes the waiting reader the writer if it is the last one left.
@@ -151,7 +152,7 @@ impl Step<'_> {
     }
 
     pub(super) fn become_writer(&mut self, index: usize) -> u64 {
-        let token_us = self.mint();
+        let token_us = self.mint(None);
         self.record.upgrading = None;
         let hold = &mut self.record.holds[index];
         hold.weight = LOCK_CAPACITY;

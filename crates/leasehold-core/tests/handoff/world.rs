@@ -109,6 +109,7 @@ impl World {
                 wait: true,
                 nonce: 0,
                 not_after_us: START_US + (request.sent + NOT_AFTER.as_secs()) * 1_000_000,
+                ballot_us: None,
                 facts: Facts::default(),
             }),
             Kind::Cancel { unanswered } => Action::Cancel { id, unanswered },

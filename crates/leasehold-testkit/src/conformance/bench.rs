@@ -54,6 +54,7 @@ impl<'a> Bench<'a> {
             wait: true,
             nonce: 7,
             not_after_us: now.lease_us + NOT_AFTER.as_micros() as u64,
+            ballot_us: None,
             facts: Facts { host: "host".into(), pid: 42, label: Some("a label".into()) },
         }
     }

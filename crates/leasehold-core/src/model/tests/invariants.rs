@@ -11,19 +11,28 @@ use super::*;
 /// What happens next. Numbers choose among what there is, so that any of them can be shrunk.
 #[derive(Clone, Debug)]
 enum Event {
-    Acquire { client: u8, mode: Mode, ttl_ms: u64, wait: bool, late_copies: u8 },
+    Acquire { client: u8, mode: Mode, ttl_ms: u64, wait: bool, late_copies: u8, ballot: Ballot },
     Arrive { copy: usize },
     Back { ms: u64 },
     Bury { client: u8 },
     Cancel { attempt: usize },
     ChangeMode { attempt: usize, mode: Mode },
+    Commit { attempt: usize, ahead_us: u64 },
     Describe { attempt: usize, pid: u32 },
     Inspect,
     Pass { ms: u64 },
     Poll { attempt: usize },
+    Reclaim { attempt: usize, late_copies: u8 },
     Release { attempt: usize, keep_ms: u64 },
     Renew { attempt: usize, ttl_ms: u64 },
     Revoke { hold: usize, force: bool },
+}
+
+/// A token time that a caller proposes: so far from the store's clock.
+type Ballot = Option<i64>;
+
+fn ballot() -> impl Strategy<Value = Ballot> {
+    prop::option::weighted(0.3, prop_oneof![-11_000_000_i64..11_000_000, -2_i64..3])
 }
 
 fn lock_mode() -> impl Strategy<Value = Mode> {
@@ -40,9 +49,9 @@ fn event() -> impl Strategy<Value = Event> {
         prop_oneof![Just(1_u64), Just(90), Just(600), Just(1_000), Just(2_000), Just(31_000)];
     let who = 0..24_usize;
     prop_oneof![
-        10 => (0..5_u8, any_mode(), ttl(), any::<bool>(), 0..3_u8).prop_map(
-            |(client, mode, ttl_ms, wait, late_copies)| {
-                Event::Acquire { client, mode, ttl_ms, wait, late_copies }
+        10 => (0..5_u8, any_mode(), ttl(), any::<bool>(), 0..3_u8, ballot()).prop_map(
+            |(client, mode, ttl_ms, wait, late_copies, ballot)| {
+                Event::Acquire { client, mode, ttl_ms, wait, late_copies, ballot }
             }
         ),
         4 => who.clone().prop_map(|copy| Event::Arrive { copy }),
@@ -51,11 +60,15 @@ fn event() -> impl Strategy<Value = Event> {
         3 => who.clone().prop_map(|attempt| Event::Cancel { attempt }),
         3 => (who.clone(), lock_mode())
             .prop_map(|(attempt, mode)| Event::ChangeMode { attempt, mode }),
+        3 => (who.clone(), prop_oneof![1..4_u64, 1..11_000_000_u64])
+            .prop_map(|(attempt, ahead_us)| Event::Commit { attempt, ahead_us }),
         1 => (who.clone(), 1..3_u32)
             .prop_map(|(attempt, pid)| Event::Describe { attempt, pid }),
         1 => Just(Event::Inspect),
         8 => span.prop_map(|ms| Event::Pass { ms }),
         6 => who.clone().prop_map(|attempt| Event::Poll { attempt }),
+        3 => (who.clone(), 0..2_u8)
+            .prop_map(|(attempt, late_copies)| Event::Reclaim { attempt, late_copies }),
         5 => (who.clone(), prop_oneof![4 => Just(0_u64), 1 => Just(1_500)])
             .prop_map(|(attempt, keep_ms)| Event::Release { attempt, keep_ms }),
         4 => (who.clone(), ttl()).prop_map(|(attempt, ttl_ms)| Event::Renew { attempt, ttl_ms }),
@@ -77,8 +90,8 @@ struct History {
     /// How far the store's clock was set back.
     back: Duration,
     attempts: Vec<Acquire>,
-    /// Copies of acquires that are still on their way.
-    late: Vec<Acquire>,
+    /// Copies of acquires and reclaims that are still on their way, and whose they are.
+    late: Vec<(HolderId, Action)>,
     promises: BTreeMap<HolderId, Promise>,
     /// Attempts that their clients have ended.
     over: BTreeSet<HolderId>,
@@ -112,7 +125,7 @@ impl History {
     }
 
     fn is_unanswered(&self, id: HolderId) -> bool {
-        self.late.iter().any(|copy| copy.id == id)
+        self.late.iter().any(|(of, _)| *of == id)
     }
 
     fn run(&mut self, event: &Event) {
@@ -150,17 +163,18 @@ impl History {
     fn action(&mut self, event: &Event) -> Option<Action> {
         let span = Duration::from_millis;
         Some(match *event {
-            Event::Acquire { client, mode, ttl_ms, wait, late_copies } => {
+            Event::Acquire { client, mode, ttl_ms, wait, late_copies, ballot } => {
                 let id = id(u128::from(client), self.attempts.len() as u64 + 1);
                 let request = self.bench.request(id, mode);
-                let request = Acquire { ttl: span(ttl_ms), wait, ..request };
+                let token_us = self.bench.now().token_us;
+                let ballot_us = ballot.map(|away_us| token_us.saturating_add_signed(away_us));
+                let request = Acquire { ttl: span(ttl_ms), wait, ballot_us, ..request };
                 self.attempts.push(request.clone());
-                self.late.extend((0..late_copies).map(|_| request.clone()));
-                Action::Acquire(request)
+                self.copy(id, Action::Acquire(request), late_copies)
             }
             Event::Arrive { copy } => {
                 let index = copy.checked_rem(self.late.len())?;
-                Action::Acquire(self.late.remove(index))
+                self.late.remove(index).1
             }
             Event::Cancel { attempt } => {
                 let id = self.pick(attempt)?.id;
@@ -168,6 +182,11 @@ impl History {
             }
             Event::ChangeMode { attempt, mode } => {
                 Action::ChangeMode { id: self.pick_holder(attempt)?, mode }
+            }
+            Event::Commit { attempt, ahead_us } => {
+                let id = self.pick_holder(attempt)?;
+                let token = FencingToken::at_us(self.bench.record.last_token_us + ahead_us);
+                Action::Commit { id, token, ttl: TTL }
             }
             Event::Describe { attempt, pid } => {
                 let id = self.pick_holder(attempt)?;
@@ -177,6 +196,10 @@ impl History {
             Event::Poll { attempt } => {
                 let attempt = self.pick(attempt)?;
                 Action::Poll { id: attempt.id, ttl: attempt.ttl }
+            }
+            Event::Reclaim { attempt, late_copies } => {
+                let request = self.reclaim(attempt)?;
+                self.copy(request.id, Action::Reclaim(request), late_copies)
             }
             Event::Release { attempt, keep_ms } => {
                 let id = self.pick_holder(attempt)?;
@@ -196,9 +219,27 @@ impl History {
         })
     }
 
+    /// What a holder asks that still believes that it holds.
+    fn reclaim(&self, attempt: usize) -> Option<Reclaim> {
+        let attempt = self.pick(attempt)?;
+        let promise = self.promises.get(&attempt.id)?;
+        let mode = self.bench.hold(attempt.id)?.mode(self.bench.record.capacity);
+        let Acquire { id, nonce, facts, .. } = attempt;
+        let not_after_us = self.bench.now_us + micros(NOT_AFTER);
+        let (token, ttl) = (promise.token, attempt.ttl);
+        let request = Reclaim { id, mode, token, ttl, nonce, not_after_us, facts };
+        (promise.until_us > self.elapsed_us).then_some(request)
+    }
+
+    /// Sends so many copies more of an action, which may come late.
+    fn copy(&mut self, id: HolderId, action: Action, copies: u8) -> Action {
+        self.late.extend((0..copies).map(|_| (id, action.clone())));
+        action
+    }
+
     fn end_client(&mut self, client: u8) {
         let is_dead = |id: HolderId| id.client == ClientId(u128::from(client));
-        self.late.retain(|copy| !is_dead(copy.id));
+        self.late.retain(|(id, _)| !is_dead(*id));
         self.promises.retain(|id, _| !is_dead(*id));
         self.over.extend(self.attempts.iter().map(|attempt| attempt.id).filter(|id| is_dead(*id)));
         self.bench.bury(u128::from(client));
@@ -215,9 +256,11 @@ impl History {
             Action::Revoke { id, force: true, .. } => drop(self.promises.remove(&id)),
             Action::Acquire(_)
             | Action::ChangeMode { .. }
+            | Action::Commit { .. }
             | Action::Describe { .. }
             | Action::Inspect { .. }
             | Action::Poll { .. }
+            | Action::Reclaim(_)
             | Action::Renew { .. }
             | Action::Revoke { .. } => {}
         }
@@ -225,7 +268,13 @@ impl History {
         let left_us = |grant: &Grant| grant.deadline_us - self.bench.now_us;
         match (action, &reply) {
             (Action::Acquire(Acquire { id, ttl, .. }), Reply::Granted(grant))
-            | (Action::Poll { id, ttl } | Action::Renew { id, ttl }, Reply::Granted(grant)) => {
+            | (Action::Reclaim(Reclaim { id, ttl, .. }), Reply::Granted(grant))
+            | (
+                Action::Commit { id, ttl, .. }
+                | Action::Poll { id, ttl }
+                | Action::Renew { id, ttl },
+                Reply::Granted(grant),
+            ) => {
                 let until_us = self.elapsed_us + left_us(grant).min(micros(*ttl));
                 self.promise(*id, until_us, grant.token);
             }
@@ -238,7 +287,8 @@ impl History {
             (Action::Inspect { .. }, _) | (_, Reply::Late) => {
                 assert_eq!(&self.bench.record, before, "{reply:?} changes nothing");
             }
-            (Action::Acquire(_), Reply::Busy { .. } | Reply::Refused(Refusal::Mismatch { .. })) => {
+            (Action::Acquire(_), Reply::Busy { .. } | Reply::Refused(Refusal::Mismatch { .. }))
+            | (Action::Commit { .. }, Reply::Refused(_)) => {
                 self.check_only_time_has_acted(before);
             }
             _ => {}
@@ -254,7 +304,8 @@ impl History {
             }
             (Action::Release { .. } | Action::Revoke { .. }, _) => true,
             (Action::Cancel { .. } | Action::Describe { .. }, _) => true,
-            (Action::Poll { .. } | Action::Renew { .. }, _) => true,
+            (Action::Commit { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
+            (Action::Reclaim(_), reply) => !matches!(reply, Reply::Late | Reply::Refused(_)),
         };
         if hands_on {
             self.check_handed_on();

@@ -1,5 +1,6 @@
 //! Tests of the model: a bench with a record and a clock, scenarios by theme, and invariants.
 
+mod ballots;
 mod invariants;
 mod leaving;
 mod modes;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::holder::{Facts, LOCK_CAPACITY, Mode};
-use crate::request::{Acquire, Cancelled, Message, Place, Refusal};
+use crate::request::{Acquire, Cancelled, Message, Place, Reclaim, Refusal};
 
 /// The lease time of every hold that a test does not say otherwise of.
 const TTL: Duration = Duration::from_secs(30);
@@ -75,6 +76,7 @@ impl Bench {
             wait: true,
             nonce: id.attempt + 1000,
             not_after_us: self.now_us + micros(NOT_AFTER),
+            ballot_us: None,
             facts: Facts::default(),
         }
     }

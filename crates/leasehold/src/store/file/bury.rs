@@ -93,8 +93,10 @@ pub(super) fn concerning(record: &Record, action: &Action, reply: &Reply) -> Vec
 pub(super) fn attempt_of(action: &Action) -> Option<HolderId> {
     match action {
         Action::Acquire(request) => Some(request.id),
+        Action::Reclaim(request) => Some(request.id),
         Action::Cancel { id, .. }
         | Action::ChangeMode { id, .. }
+        | Action::Commit { id, .. }
         | Action::Describe { id, .. }
         | Action::Poll { id, .. }
         | Action::Release { id, .. }

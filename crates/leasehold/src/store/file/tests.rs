@@ -66,6 +66,7 @@ fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
         wait,
         nonce: attempt + 100,
         not_after_us: u64::MAX >> 12,
+        ballot_us: None,
         facts: Facts { host: "here".into(), pid: 1, label: Some("\"quoted\" ü".into()) },
     })
 }
@@ -390,6 +391,7 @@ impl History {
                     wait: self.below(4) > 0,
                     nonce: self.below(u64::MAX),
                     not_after_us: (now_us + 1_000_000).saturating_sub(self.below(1_100_000)),
+                    ballot_us: None,
                     facts: Facts::default(),
                 })
             }

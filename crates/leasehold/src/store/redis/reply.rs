@@ -74,6 +74,7 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
             retry_after: packed.span()?,
         }),
         b'R' => Reply::Refused(match packed.byte()? {
+            b'B' => Refusal::Ballot,
             b'M' => Refusal::Mismatch { capacity: packed.word()? },
             b'Q' => Refusal::QueueFull,
             b'V' => Refusal::Version { found: packed.word()? },

@@ -42,6 +42,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
     let number = |name, number: u64| (name, number.to_string());
     let format = |name, format: &str| (name, format!("'{format}'"));
     vec![
+        span("BALLOT_LEAD", model::BALLOT_LEAD),
         span("CLAIM_WINDOW", model::CLAIM_WINDOW),
         span("DEAD_AFTER", model::DEAD_AFTER),
         span("POLL_INTERVAL", model::POLL_INTERVAL),
@@ -91,6 +92,8 @@ pub enum Script {
     Cell,
     /// A reader becomes the writer, or a writer a reader.
     ChangeMode,
+    /// Raises a hold's token.
+    Commit,
     /// A holder changes what it says of itself.
     Describe,
     /// Who holds and who waits.
@@ -103,6 +106,8 @@ pub enum Script {
     QueueDrain,
     /// Appends to a shared queue.
     QueuePush,
+    /// A holder takes back what was forgotten.
+    Reclaim,
     /// Ends a hold and hands it on.
     Release,
     /// Moves deadlines on.
@@ -130,17 +135,19 @@ static ASSEMBLED: LazyLock<[Assembled; Script::ALL.len()]> = LazyLock::new(|| {
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Acquire,
         Self::Cancel,
         Self::Cell,
         Self::ChangeMode,
+        Self::Commit,
         Self::Describe,
         Self::Inspect,
         Self::Numbers,
         Self::Poll,
         Self::QueueDrain,
         Self::QueuePush,
+        Self::Reclaim,
         Self::Release,
         Self::Renew,
         Self::Revoke,
@@ -185,12 +192,14 @@ impl Script {
             Self::Cancel => include_str!("lua/cancel.lua"),
             Self::Cell => include_str!("lua/cell.lua"),
             Self::ChangeMode => include_str!("lua/change_mode.lua"),
+            Self::Commit => include_str!("lua/commit.lua"),
             Self::Describe => include_str!("lua/describe.lua"),
             Self::Inspect => include_str!("lua/inspect.lua"),
             Self::Numbers => include_str!("lua/numbers.lua"),
             Self::Poll => include_str!("lua/poll.lua"),
             Self::QueueDrain => include_str!("lua/queue_drain.lua"),
             Self::QueuePush => include_str!("lua/queue_push.lua"),
+            Self::Reclaim => include_str!("lua/reclaim.lua"),
             Self::Release => include_str!("lua/release.lua"),
             Self::Renew => include_str!("lua/renew.lua"),
             Self::Revoke => include_str!("lua/revoke.lua"),
@@ -270,10 +279,12 @@ mod tests {
                 | Script::Describe
                 | Script::Numbers
                 | Script::QueuePush
+                | Script::Reclaim
                 | Script::StockTake => assert_eq!(flags, "#!lua"),
                 Script::Inspect => assert_eq!(flags, "#!lua flags=no-writes"),
                 Script::Cancel
                 | Script::ChangeMode
+                | Script::Commit
                 | Script::Poll
                 | Script::QueueDrain
                 | Script::Release

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Acquire, Action, Answer, LockName, Mode, RenewLease, StoreError};
+use leasehold_core::{Acquire, Action, Answer, LockName, Mode, Reclaim, RenewLease, StoreError};
 use redis::Value;
 
 use super::key;
@@ -47,9 +47,11 @@ impl Call {
             Action::Acquire(_) => Script::Acquire,
             Action::Cancel { .. } => Script::Cancel,
             Action::ChangeMode { .. } => Script::ChangeMode,
+            Action::Commit { .. } => Script::Commit,
             Action::Describe { .. } => Script::Describe,
             Action::Inspect { .. } => Script::Inspect,
             Action::Poll { .. } => Script::Poll,
+            Action::Reclaim(_) => Script::Reclaim,
             Action::Release { .. } => Script::Release,
             Action::Renew { .. } => Script::Renew,
             Action::Revoke { .. } => Script::Revoke,
@@ -102,9 +104,11 @@ fn pack_action(packed: Writer, action: &Action) -> Writer {
             Mode::Permits { .. } => b'P',
             Mode::Shared => b'S',
         }),
+        Action::Commit { id, token, ttl } => packed.id(*id).number(token.us()).span(*ttl),
         Action::Describe { id, facts } => packed.id(*id).facts(facts),
         Action::Inspect { limit } => packed.word(*limit),
         Action::Poll { id, ttl } | Action::Renew { id, ttl } => packed.id(*id).span(*ttl),
+        Action::Reclaim(request) => pack_reclaim(packed, request),
         Action::Release { id, keep, unanswered } => packed.id(*id).span(*keep).flag(*unanswered),
         Action::Revoke { id, token, force } => {
             packed.id(*id).number(token.us()).bytes(&token.get().to_be_bytes()).flag(*force)
@@ -119,6 +123,19 @@ fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
         .word(request.mode.capacity())
         .span(request.ttl)
         .flag(request.wait)
+        .bytes(&request.nonce.to_be_bytes())
+        .number(request.not_after_us)
+        .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
+        .facts(&request.facts)
+}
+
+fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
+    packed
+        .id(request.id)
+        .word(request.mode.weight())
+        .word(request.mode.capacity())
+        .number(request.token.us())
+        .span(request.ttl)
         .bytes(&request.nonce.to_be_bytes())
         .number(request.not_after_us)
         .facts(&request.facts)

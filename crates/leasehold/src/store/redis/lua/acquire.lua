@@ -4,22 +4,23 @@
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with
 --       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), ttl (µs), wait (1),
---         nonce (8 bytes), not after (µs), facts (the rest)
+--         nonce (8 bytes), not after (µs), ballot (µs, or 0 for none), facts (the rest)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'Q' queued: sequence, ahead (4), retry after (µs)
 --       'B' busy: retry after (µs)   'L' late   'S' stale   'X' the record is damaged
---       'R' refused: 'M' mismatch: capacity (4) | 'Q' queue full | 'V' version: found (4)
---         | 'W' weight
+--       'R' refused: 'B' ballot | 'M' mismatch: capacity (4) | 'Q' queue full
+--         | 'V' version: found (4) | 'W' weight
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] < 65 then return redis.error_reply('ARGUMENT 2 is too short') end
-local retention, id, weight, capacity, ttl, wait, nonce, not_after, facts =
-  struct.unpack('<dc24I4I4dBc8d', ARGV[2])
+if not ARGV[2] or #ARGV[2] < 73 then return redis.error_reply('ARGUMENT 2 is too short') end
+local retention, id, weight, capacity, ttl, wait, nonce, not_after, ballot, facts =
+  struct.unpack('<dc24I4I4dBc8dd', ARGV[2])
 facts = string.sub(ARGV[2], facts)
 -- Spans of at most 31 years, so that no sum with now comes near the 2^53 that a double holds.
-if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15 and not_after >= 0) then
+if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15 and not_after >= 0
+    and ballot >= 0) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
 if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
@@ -37,10 +38,12 @@ if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_B
     is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)
   end
   if version == VERSION and not is_known and last_token >= 0 and last_token < NEVER
-      and collect_at >= 0 and collect_at <= NEVER then
-    local token, deadline = last_token + 1, now + ttl
+      and collect_at >= 0 and collect_at <= NEVER
+      and ballot <= math.max(now, last_token) + BALLOT_LEAD then
+    local token, deadline = now, now + ttl
+    if ballot > 0 then token = math.max(ballot, now - BALLOT_LEAD) end
+    if token <= last_token then token = last_token + 1 end
     if token <= TOKEN_EPOCH then token = TOKEN_EPOCH + 1 end
-    if token < now then token = now end
     local is_moved = collect_at < deadline + retention
     if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
     redis.call('HSET', KEYS[1], 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity,
@@ -82,6 +85,7 @@ return store.answer(store.run(KEYS[1], state, function()
   if waiter then return step.wait_on(waiter, ttl) end
   if holds.is_finished(id) then return 'S' end
   if weight > capacity then return 'RW' end
+  if step.is_too_far_ahead(ballot) then return 'RB' end
   step.promote(nil)
   local is_idle = record.count == 0 and record.waiting == 0
   if not is_idle and record.capacity ~= capacity then
@@ -93,7 +97,7 @@ return store.answer(store.run(KEYS[1], state, function()
   local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
   if nobody_first and (is_idle or record.used + weight <= capacity) then
     record.capacity = capacity
-    step.grant(asked, CLAIMED, nil)
+    step.grant(asked, CLAIMED, step.mint(ballot), nil)
     return holds.confirm(record.count - 1, ttl)
   end
   if wait == 0 then return struct.pack('<c1d', 'B', holds.time_left()) end

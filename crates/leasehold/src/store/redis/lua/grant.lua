@@ -29,16 +29,31 @@ step = {
     end
   end,
 
-  mint = function()
-    record.last_token = math.max(now, record.last_token + 1, TOKEN_EPOCH + 1)
+  -- The next token: the server's time, or the ballot (0 for none) of a caller who asks several.
+  mint = function(ballot)
+    local proposed = now
+    -- A server that has forgotten the name would grant what an earlier holder has had.
+    if ballot > 0 then proposed = math.max(ballot, now - BALLOT_LEAD) end
+    record.last_token = math.max(proposed, record.last_token + 1, TOKEN_EPOCH + 1)
     return record.last_token
   end,
 
+  -- Whether a token time that a caller names would spoil the tokens of all who come after.
+  is_too_far_ahead = function(token)
+    return token > math.max(now, record.last_token) + BALLOT_LEAD
+  end,
+
+  -- Raises the token of a hold, and the last token with it.
+  raise_token = function(hold, token)
+    hold.token = math.max(hold.token, token)
+    record.last_token = math.max(record.last_token, hold.token)
+  end,
+
   -- Writes the hold, for its ttl or until an earlier deadline by which it must be confirmed.
-  grant = function(waiter, state, claim_by)
+  grant = function(waiter, state, token, claim_by)
     local deadline = claim_by or now + waiter.ttl
     holds.add_hold({
-      id = waiter.id, weight = waiter.weight, state = state, token = step.mint(), since = now,
+      id = waiter.id, weight = waiter.weight, state = state, token = token, since = now,
       deadline = deadline, ttl = waiter.ttl, nonce = waiter.nonce, facts = waiter.facts,
     })
     holds.keep_until(deadline)
@@ -56,19 +71,20 @@ step = {
   become_writer = function(hold)
     record.upgrading = NOBODY
     record.used = record.used + LOCK_CAPACITY - hold.weight
-    hold.weight, hold.token = LOCK_CAPACITY, step.mint()
+    hold.weight, hold.token = LOCK_CAPACITY, step.mint(0)
   end,
 
   grant_head = function(head, is_caller, last_seen)
     waiters.leave(head)
     if is_caller then
-      step.grant(head, CLAIMED, nil)
+      step.grant(head, CLAIMED, step.mint(0), nil)
       return
     end
     -- Whoever has been silent gets no longer than until it would be dead, yet time for a poll: so
     -- that dead waiters cost one claim window together and not one each.
     local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
-    step.grant(head, UNCLAIMED, math.min(patience, now + math.min(CLAIM_WINDOW, head.ttl)))
+    local claim_by = math.min(patience, now + math.min(CLAIM_WINDOW, head.ttl))
+    step.grant(head, UNCLAIMED, step.mint(0), claim_by)
     step.tell_granted(holds.hold_at(record.count - 1))
   end,
 

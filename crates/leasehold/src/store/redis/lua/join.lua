@@ -1,11 +1,12 @@
 -- The quick path of whoever has to wait: somebody else holds alone, nobody can be granted now, and
 -- this attempt is not known. Its reply, or nothing if there is anything unusual.
 local function join_or_busy(state)
-  local version, flags, total, _, collect_at, count, used, _, bound, _, longest_ttl, upgrading =
-    struct.unpack(HELD_BY_ONE, state)
+  local version, flags, total, last_token, collect_at, count, used, _, bound, _, longest_ttl,
+    upgrading = struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or count ~= 1 or total ~= capacity or weight > capacity
       or upgrading ~= NOBODY or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
-      or not (now + retention <= collect_at) then
+      or not (now + retention <= collect_at)
+      or not (ballot <= math.max(now, last_token) + BALLOT_LEAD) then
     return
   end
   local waiter_field, client = 'w' .. id, string.sub(id, 1, 16)

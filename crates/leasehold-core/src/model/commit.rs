@@ -1,0 +1,34 @@
+//! Commit: the nodes of a quorum come to one token, the highest that any of them has granted.
+//!
+//! Without it, a quorum that took the highest of its nodes' own tokens would give out a lower one
+//! later: last tokens 5, 10 and 4; one caller is granted 6 and 11 by the first two and uses 11; the
+//! next is granted 7 and 5 by the first and the third and uses 7.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::holder::{HoldState, HolderId};
+use crate::request::{Refusal, Reply};
+use crate::token::FencingToken;
+
+impl Step<'_> {
+    pub(super) fn commit(&mut self, id: HolderId, token: FencingToken, ttl: Duration) -> Reply {
+        self.sweep();
+        let reply = match self.live_hold(id) {
+            None => Reply::NotHeld { newest: self.newest() },
+            Some(index) => match self.record.holds[index].state {
+                HoldState::Claimed | HoldState::Unclaimed if self.is_too_far_ahead(token.us()) => {
+                    Reply::Refused(Refusal::Ballot)
+                }
+                HoldState::Claimed | HoldState::Unclaimed => {
+                    self.raise_token(index, token.us());
+                    Reply::Granted(self.confirm(index, ttl))
+                }
+                HoldState::Kept => Reply::NotHeld { newest: self.newest() },
+                HoldState::Revoked => Reply::Revoked(true),
+            },
+        };
+        self.promote(None);
+        reply
+    }
+}

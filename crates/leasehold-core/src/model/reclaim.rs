@@ -1,0 +1,87 @@
+//! Reclaim: a holder takes back, by its token, what the store has forgotten or let run out.
+
+use super::Step;
+use super::record::Waiting;
+use crate::holder::{HoldState, LOCK_CAPACITY};
+use crate::request::{Reclaim, Refusal, Reply};
+use crate::time::micros;
+
+impl Step<'_> {
+    pub(super) fn reclaim(&mut self, request: &Reclaim) -> Reply {
+        if self.now_us() > request.not_after_us {
+            return Reply::Late;
+        }
+        if self.is_too_far_ahead(request.token.us()) {
+            return Reply::Refused(Refusal::Ballot);
+        }
+        // Before anything ends by time: a hold that is still here has kept everybody else out.
+        if let Some(index) = self.held_to_reclaim(request) {
+            let now_us = self.now_us();
+            self.record.holds[index].clamp(now_us);
+            self.raise_token(index, request.token.us());
+            let grant = self.confirm(index, request.ttl);
+            self.record.sweep.expect(index, grant.deadline_us);
+            self.sweep();
+            self.promote(None);
+            return Reply::Granted(grant);
+        }
+        self.sweep();
+        let reply = match self.live_hold(request.id) {
+            Some(index) if self.record.holds[index].state == HoldState::Revoked => {
+                Reply::Revoked(true)
+            }
+            Some(_) => Reply::NotHeld { newest: self.newest() },
+            None => self.reclaim_forgotten(request),
+        };
+        self.promote(None);
+        reply
+    }
+
+    /// The attempt's own hold, if it is one of what is claimed and nobody has ended it.
+    fn held_to_reclaim(&self, request: &Reclaim) -> Option<usize> {
+        let index = self.record.hold_of(request.id)?;
+        let hold = &self.record.holds[index];
+        let is_same =
+            hold.weight == request.mode.weight() && self.record.capacity == request.mode.capacity();
+        match hold.state {
+            HoldState::Claimed | HoldState::Unclaimed => is_same.then_some(index),
+            HoldState::Kept | HoldState::Revoked => None,
+        }
+    }
+
+    fn reclaim_forgotten(&mut self, request: &Reclaim) -> Reply {
+        let not_held = Reply::NotHeld { newest: self.newest() };
+        let (weight, capacity) = (request.mode.weight(), request.mode.capacity());
+        if weight > capacity {
+            return Reply::Refused(Refusal::Weight);
+        }
+        let is_idle = self.record.is_idle();
+        if !is_idle && self.record.capacity != capacity {
+            return Reply::Refused(Refusal::Mismatch { capacity: self.record.capacity });
+        }
+        let token_us = request.token.us();
+        let is_overtaken = weight == LOCK_CAPACITY && self.record.last_token_us >= token_us;
+        let is_over = self.record.is_finished(request.id, self.now_us());
+        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
+        let fits = nobody_first && (is_idle || self.record.fits(weight));
+        if is_overtaken || is_over || !fits {
+            return not_held;
+        }
+        self.record.capacity = capacity;
+        self.record.last_token_us = self.record.last_token_us.max(token_us);
+        let now_us = self.now_us();
+        self.grant(reclaimed(request, now_us), HoldState::Claimed, token_us, None);
+        Reply::Granted(self.confirm(self.record.holds.len() - 1, request.ttl))
+    }
+}
+
+fn reclaimed(request: &Reclaim, now_us: u64) -> Waiting {
+    Waiting {
+        id: request.id,
+        weight: request.mode.weight(),
+        ttl_us: micros(request.ttl),
+        since_us: now_us,
+        nonce: request.nonce,
+        facts: request.facts.clone(),
+    }
+}
