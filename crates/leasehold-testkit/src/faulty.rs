@@ -168,6 +168,10 @@ impl Store for Faulty {
         })
     }
 
+    fn shard(&self, name: &LockName) -> u64 {
+        self.inner.shard(name)
+    }
+
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.tell(name, news)
     }

@@ -47,6 +47,10 @@ impl Store for SharedStore {
         self.0.inbox(client)
     }
 
+    fn shard(&self, name: &LockName) -> u64 {
+        self.0.shard(name)
+    }
+
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         self.0.tell(name, news)
     }

@@ -1,6 +1,7 @@
 //! The way to the store: every answer also tells what time it is there.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -21,7 +22,8 @@ pub(crate) struct Contact {
     pub(crate) store: Box<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) bounds: Bounds,
-    newest: Mutex<Option<Sample>>,
+    /// The newest reply of each shard.
+    newest: Mutex<BTreeMap<u64, Sample>>,
 }
 
 /// An answer and when its request was sent.
@@ -33,7 +35,7 @@ pub(crate) struct Timed {
 
 impl Contact {
     pub(crate) fn new(store: Box<dyn Store>, clock: Arc<dyn Clock>, bounds: Bounds) -> Self {
-        Self { store, clock, bounds, newest: Mutex::new(None) }
+        Self { store, clock, bounds, newest: Mutex::default() }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -41,12 +43,21 @@ impl Contact {
     }
 
     pub(crate) async fn execute(&self, operation: Operation) -> Result<Timed, StoreError> {
+        let asked = match &operation {
+            Operation::List { .. } => None,
+            Operation::On { name, .. } => Some(name.clone()),
+            Operation::Renew(leases) => leases.first().map(|lease| lease.name.clone()),
+        };
         let sent = self.now();
         let answer = self.store.execute(operation).await?;
-        let sample = Sample { sent, server_us: answer.now.lease_us };
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.is_none_or(|newest| newest.sent <= sent) {
-            *newest = Some(sample);
+        if let Some(name) = asked {
+            let sample = Sample { sent, server_us: answer.now.lease_us };
+            // The shard that has answered: the name may just have moved there.
+            let mut samples = self.samples();
+            let newest = samples.entry(self.store.shard(&name)).or_insert(sample);
+            if newest.sent <= sent {
+                *newest = sample;
+            }
         }
         Ok(Timed { answer, sent })
     }
@@ -71,17 +82,29 @@ impl Contact {
         }
     }
 
-    /// The newest reply of the store.
-    pub(crate) fn newest(&self) -> Option<Sample> {
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether the store has ever answered.
+    pub(crate) fn is_made(&self) -> bool {
+        !self.samples().is_empty()
     }
 
-    /// The latest store time at which an acquire that is sent now may be executed.
-    pub(crate) fn not_after_us(&self) -> u64 {
-        self.newest().map_or(ANY_TIME_US, |newest| {
+    /// The newest reply of the shard in which a name lives.
+    pub(crate) fn newest(&self, name: &LockName) -> Option<Sample> {
+        self.samples().get(&self.store.shard(name)).copied()
+    }
+
+    /// The latest store time at which an acquire that is sent now may be executed. What another
+    /// shard said is good enough for that, because tombstones are kept much longer than clocks of
+    /// one store differ.
+    pub(crate) fn not_after_us(&self, name: &LockName) -> u64 {
+        let any = || self.samples().values().max_by_key(|sample| sample.sent).copied();
+        self.newest(name).or_else(any).map_or(ANY_TIME_US, |newest| {
             let latest = newest.latest_us(self.now(), self.bounds.drift);
             latest.saturating_add(NOT_AFTER.as_micros() as u64).min(ANY_TIME_US)
         })
+    }
+
+    fn samples(&self) -> MutexGuard<'_, BTreeMap<u64, Sample>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Until when a grant may be relied on that came in this answer.

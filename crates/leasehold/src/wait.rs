@@ -91,7 +91,7 @@ enum Outcome {
 impl Call<'_> {
     async fn run(&self) -> Result<Option<Held>> {
         self.keeper.ensure_running()?;
-        if self.keeper.contact.newest().is_none() {
+        if !self.keeper.contact.is_made() {
             self.first_contact().await?;
         }
         if self.limit != Limit::Try {
@@ -390,7 +390,7 @@ impl Attempt {
             ttl: call.asked.options.ttl,
             wait: call.limit != Limit::Try,
             nonce: self.nonce,
-            not_after_us: self.keeper.contact.not_after_us(),
+            not_after_us: self.keeper.contact.not_after_us(&self.name),
             ballot_us: None,
             facts: call.engine.facts(call.asked.options.label.clone()),
         };

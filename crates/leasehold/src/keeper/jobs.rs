@@ -233,7 +233,7 @@ impl Keeper {
         };
         let until = self
             .contact
-            .newest()
+            .newest(&waiter.name)
             .filter(|_| is_entered)
             .and_then(|newest| {
                 self.contact.bounds.valid_by_message(newest, now, granted_us, deadline_us)

@@ -1,5 +1,6 @@
 //! The keeper's loop: what is due is sent, what comes back is handed on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::{InboxState, Keeper, LeaseState};
 use crate::event::Event;
 use crate::store::Inbox;
 
-/// Most leases renewed in one call.
+/// Most leases renewed in one call; all of them are of one shard.
 const BATCH: usize = 100;
 
 /// The keeper was woken so much too late that it is worth telling: a pause or an overload.
@@ -115,7 +116,12 @@ impl Running {
         for (name, id, ttl) in due.polls {
             self.jobs.push(self.keeper.poll(name, id, ttl));
         }
-        for batch in due.renewals.chunks(BATCH) {
+        let mut shards: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+        for renewal in due.renewals {
+            let shard = self.keeper.contact.store.shard(&renewal.0.name);
+            shards.entry(shard).or_default().push(renewal);
+        }
+        for batch in shards.values().flat_map(|renewals| renewals.chunks(BATCH)) {
             let timeout = batch.iter().map(|(_, timeout)| *timeout).min().unwrap_or_default();
             let states = batch.iter().map(|(state, _)| Arc::clone(state)).collect();
             self.jobs.push(self.keeper.renew(states, timeout));

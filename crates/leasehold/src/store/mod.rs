@@ -74,6 +74,15 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot be reached or does not allow it.
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
 
+    /// Which shard a name lives in, for stores that are made of several servers. Names of one shard
+    /// share a clock and its outages: what one shard says of the time is not believed of another,
+    /// and a renewal that hangs at one holds up no lease of another. A name may move to another
+    /// shard at any time.
+    fn shard(&self, name: &LockName) -> u64 {
+        let _ = name;
+        0
+    }
+
     /// Tells all who listen to the news of `name`. A hint like every message: it may be lost, and
     /// whoever listens finds out by asking as well.
     ///
@@ -169,6 +178,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         (**self).inbox(client)
+    }
+
+    fn shard(&self, name: &LockName) -> u64 {
+        (**self).shard(name)
     }
 
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -61,6 +61,10 @@ impl Dialer {
         Ok(Self { login: settings.sentinel_login.clone(), database: 0, ..dialer })
     }
 
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     pub(super) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }

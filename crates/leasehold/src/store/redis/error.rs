@@ -1,5 +1,6 @@
 //! What a refusal, a lost connection or a missing answer means: was anything done, and what helps.
 
+use std::error::Error;
 use std::io;
 use std::time::Duration;
 
@@ -10,6 +11,9 @@ use tokio_rustls::rustls;
 
 /// Most characters of a server's own words in a message of ours.
 const MAX_QUOTE: usize = 200;
+
+/// What the URL of a cluster begins with.
+pub(super) const CLUSTER: &str = "redis+cluster://";
 
 /// The server refused a request. Redis checks before it executes, so for every code in the table
 /// nothing was done; after an error with any other code a script may have stopped half-way.
@@ -22,11 +26,9 @@ pub(super) fn refused(server: &str, reply: &ServerError) -> StoreError {
             "it is busy with somebody's long script: wait, or end that with SCRIPT KILL".to_owned(),
         ),
         "DENIED" => (StoreErrorKind::Denied, format!("it refuses this machine: {details}")),
-        "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN" => (
-            StoreErrorKind::Unsupported,
-            "it is a node of a cluster, which this release does not support: give one primary"
-                .to_owned(),
-        ),
+        "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN" => {
+            return not_served(server, reply);
+        }
         "LOADING" => (
             StoreErrorKind::Unreachable,
             "it is loading its data: it answers once that is done".to_owned(),
@@ -74,12 +76,35 @@ pub(super) fn refused(server: &str, reply: &ServerError) -> StoreError {
     StoreError::new(kind, format!("{server}: {words}"))
 }
 
+/// A node of a cluster does not serve a key. Where a cluster is expected, [`refusal`] tells what
+/// the node said, and that is followed.
+fn not_served(server: &str, reply: &ServerError) -> StoreError {
+    let why = format!("{server}: it is a node of a cluster: begin the store URL with {CLUSTER}");
+    StoreError::new(StoreErrorKind::Unsupported, why).with_source(reply.clone())
+}
+
+/// What a node of a cluster said that does not serve a key.
+pub(super) fn refusal(error: &StoreError) -> Option<&ServerError> {
+    error.source().and_then(|source| source.downcast_ref())
+}
+
+/// Nobody in a cluster serves a key at the moment.
+pub(super) fn unserved(server: &str, why: &str) -> StoreError {
+    let why = format!("{server}: the cluster does not serve this now: {}", quote(why));
+    StoreError::new(StoreErrorKind::Unreachable, why)
+}
+
 /// Refusals that share the code `ERR` and differ in their words.
 fn refused_by_words(server: &str, details: &str) -> StoreError {
     let (kind, words) = if details.starts_with("max number of clients") {
         (StoreErrorKind::Unreachable, "it has as many clients as it takes: raise maxclients")
     } else if details.starts_with("DB index") || details.starts_with("invalid DB") {
         (StoreErrorKind::Unsupported, "it has no database of that number")
+    } else if details.contains("cluster support disabled") {
+        (
+            StoreErrorKind::Unsupported,
+            "it is no node of a cluster: begin the store URL with redis://",
+        )
     } else if details.starts_with("unknown command") {
         (StoreErrorKind::Version, "it lacks a command: Redis 7.0 or Valkey 7.2 is needed")
     } else if details.contains("ACL failure in script") {

@@ -19,7 +19,6 @@ const SCAN_COUNT: u32 = 500;
 ///
 /// Cost: two round trips for each 500 keys of the database, whosever they are.
 pub(super) async fn list(
-    any: &Link,
     primaries: &[Arc<Link>],
     layout: &Layout,
     begin: &str,
@@ -29,10 +28,11 @@ pub(super) async fn list(
     let pattern = key::pattern(&layout.prefix, begin);
     let limit = limit as usize;
     let mut names = BTreeSet::new();
+    let mut now = Now { lease_us: 0, token_us: 0 };
     for link in primaries {
         scan(link, &layout.prefix, &pattern, limit, idle, &mut names).await?;
+        now = time(link).await?;
     }
-    let now = time(any).await?;
     let names = names.into_iter().take(limit).collect();
     Ok(Answer { now, more: false, reply: Reply::Names(names) })
 }

@@ -6,6 +6,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{FromRedisValue, Value};
 
 use super::connection::Link;
+use super::error::CLUSTER;
 
 /// Clocks further apart than this are mentioned: 1 s, far above what NTP leaves.
 const CLOCK_OFFSET: Duration = Duration::from_secs(1);
@@ -14,8 +15,9 @@ const CLOCK_OFFSET: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 ///
-/// When the server will not do: too old, a replica, a node of a cluster, a sentinel.
-pub(super) async fn look(link: &Link) -> Result<Vec<String>, StoreError> {
+/// When the server will not do: too old, a replica, a sentinel, a node of a cluster where none is
+/// expected.
+pub(super) async fn look(link: &Link, in_cluster: bool) -> Result<Vec<String>, StoreError> {
     let server = link.server();
     let info = match link.ask(&redis::cmd("INFO")).await {
         Ok(value) => value,
@@ -32,7 +34,7 @@ pub(super) async fn look(link: &Link) -> Result<Vec<String>, StoreError> {
         other => String::from_redis_value(other).unwrap_or_default(),
     };
     let info = Info(&text);
-    info.refuse(server)?;
+    info.refuse(server, in_cluster)?;
     let mut words = info.warn(server);
     words.extend(clock_offset(link).await?);
     Ok(words)
@@ -46,18 +48,19 @@ impl Info<'_> {
         self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     }
 
-    fn refuse(&self, server: &str) -> Result<(), StoreError> {
+    fn refuse(&self, server: &str, in_cluster: bool) -> Result<(), StoreError> {
         let unsupported = |words: &str| {
             Err(StoreError::new(StoreErrorKind::Unsupported, format!("{server}: {words}")))
         };
         match self.field("redis_mode").or_else(|| self.field("server_mode")) {
-            Some("cluster") => {
-                return unsupported("it is a node of a cluster: give one primary, not clustered");
+            Some("cluster") if !in_cluster => {
+                let words = "it is a node of a cluster: begin the store URL with";
+                return unsupported(&format!("{words} {CLUSTER}"));
             }
             Some("sentinel") => return unsupported("it is a sentinel: give the primary itself"),
             _ => {}
         }
-        if self.field("role") == Some("slave") {
+        if !in_cluster && self.field("role") == Some("slave") {
             return unsupported("it is a replica: give the primary in the store URL");
         }
         let (name, version, needed) = match self.field("valkey_version") {
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     fn kind(info: &str) -> Option<StoreErrorKind> {
-        Info(info).refuse("h:1").err().map(|error| error.kind())
+        Info(info).refuse("h:1", false).err().map(|error| error.kind())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Redis or Valkey, one primary: one hash per lock, one script per operation.
+//! Redis or Valkey: one hash per lock, one script per operation.
 
 mod connection;
 #[doc(hidden)]
@@ -25,14 +25,15 @@ pub mod wire;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Operation, StoreError};
+use futures_util::future::try_join_all;
+use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError};
 
 use self::route::Route;
 use self::url::{Place, Settings};
 use self::wire::{Call, Layout};
 use super::{Capabilities, Inbox, News, Store};
 
-/// One Redis or Valkey primary.
+/// A Redis or Valkey primary, or a cluster of them.
 ///
 /// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
 /// A grant lives in the server's memory: how much of it a crash forgets is up to its append-only
@@ -40,9 +41,10 @@ use super::{Capabilities, Inbox, News, Store};
 ///
 /// # URLs
 ///
-/// `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for TLS, and
-/// `redis+unix://[user[:password]@]/path`; `valkey` may stand for `redis`. Options follow a `?`
-/// and are separated by `&`:
+/// `redis://[user[:password]@]host[:port][/db]`, `redis+unix://[user[:password]@]/path`, and
+/// `redis+cluster://[user[:password]@]node1:7000,node2:7000` with some nodes of a cluster;
+/// `rediss` in place of `redis` for TLS, `valkey` in place of `redis`. Options follow a `?` and are
+/// separated by `&`:
 ///
 /// | option | meaning | default |
 /// |---|---|---|
@@ -69,13 +71,28 @@ use super::{Capabilities, Inbox, News, Store};
 /// ACL SETUSER operator on >PASSWORD (the same) +scan
 /// ```
 ///
+/// In a cluster both also need [`Redis::CLUSTER_RIGHTS`].
+///
 /// Without `+publish`, `+subscribe` or the channels, waiters are not woken and find out by asking,
 /// once a second. Without `+info`, nothing is known of the server's settings.
 ///
 /// # Connections
 ///
-/// One per tokio runtime that uses the store, and one more for each open inbox; they are opened
-/// when they are needed and replaced when they are dead. The driver's own retries are off.
+/// One per tokio runtime that uses the store, and one more for each open inbox; in a cluster one
+/// per runtime and primary that is used. They are opened when they are needed and replaced when
+/// they are dead. The driver's own retries are off.
+///
+/// # Clusters
+///
+/// A name lives in one slot, and each name is locked, renewed and handed over by the primary of
+/// that slot alone: the outage of one primary costs the names of its slots and no others. A slot
+/// may be moved while its names are held and awaited. A name with a hash tag (`{user:7}/cart`)
+/// lives in the slot of that tag, beside the data it protects. A failover forgets what the replica
+/// had not received, as everywhere where replication is not waited for.
+///
+/// Nodes are reached by the address that they announce; with TLS, that name or number must be in
+/// their certificates (`cluster-announce-hostname`, `cluster-preferred-endpoint-type hostname`).
+/// The clocks of the nodes should be within seconds of each other.
 pub struct Redis {
     place: Place,
     layout: Layout,
@@ -106,6 +123,9 @@ impl Redis {
         +evalsha +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe \
         +ping +info";
 
+    /// The rights that both need on top in a cluster.
+    pub const CLUSTER_RIGHTS: &'static str = "+asking +cluster|info +cluster|slots";
+
     /// The rights that an operator needs on top, to list what is held.
     pub const OPERATOR_RIGHTS: &'static str = "+scan";
 
@@ -129,8 +149,14 @@ impl Redis {
         let route = Arc::new(Route::new(&settings)?);
         let Settings { place, prefix, retention, .. } = settings;
         let notes = Arc::new(Notes::default());
-        for link in route.primaries().await? {
-            look::look(&link).await?.into_iter().for_each(|note| notes.add(note));
+        let in_cluster = matches!(place, Place::Cluster(_));
+        let primaries = route.primaries().await?.into_iter();
+        let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
+        // Those of a cluster that answer serve their slots, even while others do not.
+        let looked_at = if found.is_empty() { missing } else { found };
+        for link in looked_at {
+            let words = look::look(&*link?, in_cluster).await?;
+            words.into_iter().for_each(|note| notes.add(note));
         }
         Ok(Self { place, layout: Layout { prefix, retention }, route, notes })
     }
@@ -143,13 +169,28 @@ impl Redis {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         match operation {
             Operation::List { prefix, limit, idle } => {
-                let (any, primaries) = (self.route.any().await?, self.route.primaries().await?);
-                list::list(&any, &primaries, &self.layout, &prefix, limit, idle).await
+                let primaries = self.route.primaries().await?;
+                let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
+                list::list(&primaries, &self.layout, &prefix, limit, idle).await
             }
             Operation::On { name, action } => {
                 self.call(Call::on(&self.layout, &name, &action)).await
             }
-            Operation::Renew(leases) => self.call(Call::renew(&self.layout, &leases)).await,
+            Operation::Renew(leases) => self.renew(&leases).await,
+        }
+    }
+
+    async fn renew(&self, leases: &[RenewLease]) -> Result<Answer, StoreError> {
+        let together = |leases| self.call(Call::renew(&self.layout, leases));
+        match &*self.route {
+            Route::One(_) | Route::Sentinel(_) => together(leases).await,
+            // A script may only touch keys of one slot there, and keys of one slot are apart while
+            // the slot is moved. Sent at the same time, they still share a packet for each node.
+            Route::Cluster(_) => {
+                let calls = leases.iter().map(|lease| together(std::slice::from_ref(lease)));
+                let answers = try_join_all(calls).await.map_err(StoreError::maybe_executed)?;
+                Ok(reply::merge(answers))
+            }
         }
     }
 
@@ -181,10 +222,16 @@ impl Store for Redis {
         Box::pin(async { Ok(Box::new(opening.await?) as Box<dyn Inbox>) })
     }
 
+    fn shard(&self, name: &LockName) -> u64 {
+        self.route.shard(|| key::key(&self.layout.prefix, name))
+    }
+
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(key::news(&self.layout.prefix, name)).arg(news);
-        Box::pin(async move { self.route.any().await?.ask(&publish).await.map(drop) })
+        let key = key::key(&self.layout.prefix, name);
+        // By the same server as before, so that news arrive in the order in which they are told.
+        Box::pin(async move { self.route.serving(&key).await?.ask(&publish).await.map(drop) })
     }
 
     fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {

@@ -150,6 +150,30 @@ pub fn message(payload: &[u8]) -> Option<Message> {
     packed.0.is_empty().then_some(message)
 }
 
+/// The answers of several servers to one question each as the answer to all of them.
+///
+/// Each came with the time of its own server. What follows from a deadline is how much is left
+/// until then, so all are told as the first server would have told them.
+pub(super) fn merge(answers: Vec<Answer>) -> Answer {
+    let now = answers.first().map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
+    let more = answers.iter().any(|answer| answer.more);
+    let told = |answer: Answer| match answer.reply {
+        Reply::Many(replies) => {
+            replies.into_iter().map(|reply| translate(reply, answer.now, now)).collect()
+        }
+        reply => vec![translate(reply, answer.now, now)],
+    };
+    Answer { now, more, reply: Reply::Many(answers.into_iter().flat_map(told).collect()) }
+}
+
+/// What a server said when its time was `from`, in the words of one whose time was `to` then.
+fn translate(mut reply: Reply, from: Now, to: Now) -> Reply {
+    if let Reply::Granted(grant) = &mut reply {
+        grant.deadline_us = to.lease_us + grant.deadline_us.saturating_sub(from.lease_us);
+    }
+    reply
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::packed::Writer;
@@ -201,5 +225,21 @@ mod tests {
         assert_eq!(message(&[&revoked[..25], &[2]].concat()), None);
         assert_eq!(message(b""), None);
         assert_eq!(message(b"hello"), None);
+    }
+
+    #[test]
+    fn a_lease_has_as_much_left_after_a_merge_as_its_own_server_said() {
+        let now = |us| Now { lease_us: us, token_us: us };
+        let token = FencingToken::from_number(1 << 12).unwrap();
+        let answer = |now_us, more, replies| Answer { now: now(now_us), more, reply: replies };
+        let granted = |deadline_us| Reply::Granted(Grant { token, deadline_us, contended: false });
+        let not_held = Reply::NotHeld { newest: None };
+        let merged = merge(vec![
+            answer(1_000, false, Reply::Many(vec![granted(1_300)])),
+            answer(9_000, true, Reply::Many(vec![granted(9_500), not_held.clone()])),
+            answer(10, false, Reply::Many(vec![granted(5)])),
+        ]);
+        let replies = vec![granted(1_300), granted(1_500), not_held, granted(1_000)];
+        assert_eq!(merged, answer(1_000, true, Reply::Many(replies)));
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leasehold_core::{Acquire, Action, Answer, LockName, Mode, Reclaim, RenewLease, StoreError};
-use redis::Value;
+use redis::{Cmd, Value};
 
 use super::key;
 use super::packed::Writer;
@@ -77,6 +77,13 @@ impl Call {
             args: vec![key::inbox_prefix(&layout.prefix).into_bytes(), packed.0],
             is_batch: true,
         }
+    }
+
+    /// The command that makes the call.
+    pub(super) fn command(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(self.script.sha1()).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command
     }
 
     /// A call with these keys and arguments and nothing else.

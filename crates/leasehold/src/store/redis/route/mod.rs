@@ -1,5 +1,6 @@
 //! Which server serves a key, and what to do when it says that it does not.
 
+mod cluster;
 mod finder;
 mod one;
 mod role;
@@ -11,10 +12,12 @@ use leasehold_core::{Invalid, StoreError};
 use redis::{PushInfo, ServerErrorKind, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
+use self::cluster::Cluster;
 use self::one::One;
 use self::sentinel::Sentinel;
 use super::connection::Link;
 use super::dial::Dialer;
+use super::script::Script;
 use super::url::{Place, Settings};
 use super::wire::Call;
 
@@ -25,6 +28,8 @@ const LOAD_TRIES: u32 = 3;
 /// The way to the servers of a store.
 #[derive(Debug)]
 pub(super) enum Route {
+    /// The nodes of a cluster.
+    Cluster(Cluster),
     /// One primary, always at the same address.
     One(One),
     /// The primary that sentinels name.
@@ -39,6 +44,10 @@ impl Route {
     /// [`Invalid`] if a file that the URL names cannot be used, or nothing leads to such a place.
     pub(super) fn new(settings: &Settings) -> Result<Self, Invalid> {
         match &settings.place {
+            Place::Cluster(seeds) => {
+                let dialer = Arc::new(Dialer::new(settings)?);
+                Ok(Self::Cluster(Cluster::new(dialer, seeds.clone())))
+            }
             Place::One(address) => {
                 let dialer = Arc::new(Dialer::new(settings)?);
                 Ok(Self::One(One::new(dialer, address.clone())))
@@ -46,7 +55,7 @@ impl Route {
             Place::Sentinel { sentinels, service } => {
                 Ok(Self::Sentinel(Sentinel::new(settings, sentinels, service)?))
             }
-            Place::Cluster(_) | Place::Quorum(_) => {
+            Place::Quorum(_) => {
                 let why = format!("{}: not available in this release", settings.place);
                 Err(Invalid::new("url", why))
             }
@@ -56,24 +65,35 @@ impl Route {
     /// Runs a script where its keys are served.
     pub(super) async fn evaluate(&self, call: &Call) -> Result<Value, StoreError> {
         match self {
+            Self::Cluster(cluster) => cluster.evaluate(call).await,
             Self::One(one) => evaluate(&*one.link().await?, call).await,
             Self::Sentinel(sentinel) => sentinel.evaluate(call).await,
         }
     }
 
-    /// The connections to all primaries.
-    pub(super) async fn primaries(&self) -> Result<Vec<Arc<Link>>, StoreError> {
+    /// The connections to all primaries, or why one cannot be reached.
+    pub(super) async fn primaries(&self) -> Result<Vec<Result<Arc<Link>, StoreError>>, StoreError> {
         match self {
-            Self::One(one) => Ok(vec![one.link().await?]),
-            Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().await?]),
+            Self::Cluster(cluster) => cluster.primaries().await,
+            Self::One(one) => Ok(vec![one.link().await]),
+            Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().await]),
         }
     }
 
-    /// A connection to some primary, for what concerns no key.
-    pub(super) async fn any(&self) -> Result<Arc<Link>, StoreError> {
+    /// The connection to the primary that serves a key.
+    pub(super) async fn serving(&self, key: &[u8]) -> Result<Arc<Link>, StoreError> {
         match self {
+            Self::Cluster(cluster) => cluster.serving(key).await,
             Self::One(one) => one.link().await,
             Self::Sentinel(sentinel) => sentinel.primary().await,
+        }
+    }
+
+    /// A number of the server that serves a key: zero where there is only one.
+    pub(super) fn shard(&self, key: impl FnOnce() -> Vec<u8>) -> u64 {
+        match self {
+            Self::Cluster(cluster) => cluster.shard(&key()),
+            Self::One(_) | Self::Sentinel(_) => 0,
         }
     }
 
@@ -83,6 +103,7 @@ impl Route {
         pushes: UnboundedSender<PushInfo>,
     ) -> Result<Link, StoreError> {
         match self {
+            Self::Cluster(cluster) => cluster.listen(pushes).await,
             Self::One(one) => one.listen(pushes).await,
             Self::Sentinel(sentinel) => sentinel.listen(pushes).await,
         }
@@ -91,6 +112,7 @@ impl Route {
     /// Asks whether a connection for messages still lives, and leads to where they are published.
     pub(super) async fn probe(&self, link: &Link) -> Result<(), StoreError> {
         match self {
+            Self::Cluster(cluster) => cluster.probe(link).await,
             Self::One(_) => link.ask(&redis::cmd("PING")).await.map(drop),
             Self::Sentinel(_) => role::expect_primary(link).await,
         }
@@ -100,16 +122,24 @@ impl Route {
 /// Runs a script by its name; a server that does not know it, or has just forgotten it, is given
 /// its text.
 async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
-    let mut command = redis::cmd("EVALSHA");
-    command.arg(call.script.sha1()).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+    let command = call.command();
     for _ in 0..LOAD_TRIES {
         let value = link.send(&command).await?;
-        let is_unknown = matches!(&value, Value::ServerError(refusal)
-            if refusal.kind() == Some(ServerErrorKind::NoScript));
-        if !is_unknown {
+        if !is_unknown_script(&value) {
             return link.check(value);
         }
-        link.ask(redis::cmd("SCRIPT").arg("LOAD").arg(call.script.source())).await?;
+        load(link, call.script).await?;
     }
     link.ask(&command).await
+}
+
+/// Whether a server says that it does not know a script.
+fn is_unknown_script(value: &Value) -> bool {
+    matches!(value, Value::ServerError(refusal)
+        if refusal.kind() == Some(ServerErrorKind::NoScript))
+}
+
+/// Gives a server the text of a script.
+async fn load(link: &Link, script: Script) -> Result<(), StoreError> {
+    link.ask(redis::cmd("SCRIPT").arg("LOAD").arg(script.source())).await.map(drop)
 }

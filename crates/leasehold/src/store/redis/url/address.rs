@@ -13,7 +13,7 @@ const DEFAULT_PORT: u16 = 6379;
 const DEFAULT_SENTINEL_PORT: u16 = 26379;
 
 /// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum Address {
     /// A host by name or number, and a port.
     Tcp { host: String, port: u16 },

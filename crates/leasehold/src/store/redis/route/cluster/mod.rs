@@ -1,0 +1,296 @@
+//! The way to the nodes of a cluster, each of which serves some of the slots and knows who serves
+//! the others.
+//!
+//! What is known of that is a map, and it may be out of date: then the node that is asked names
+//! another (MOVED), or the one to which it is giving the slot away and where the key may be (ASK).
+//! Neither has executed anything, so both are followed at once with the same request. When a node
+//! does not answer, others are asked for the map, and the caller asks again, as after any outage.
+//!
+//! Scripts go to primaries only: a replica that is asked names its primary.
+
+mod map;
+
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join_all, select_ok};
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::{FromRedisValue, PushInfo, Value};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+
+use self::map::Map;
+use super::{LOAD_TRIES, evaluate, is_unknown_script, load};
+use crate::store::redis::connection::{Link, Links};
+use crate::store::redis::dial::Dialer;
+use crate::store::redis::error;
+use crate::store::redis::url::Address;
+use crate::store::redis::wire::Call;
+
+/// How many nodes one request is sent to in turn: 8, far more than a slot that is moved while its
+/// key is asked for takes. With more, the nodes contradict each other.
+const MAX_HOPS: u32 = 8;
+
+/// How long to wait when some keys of a record have moved already and others have not: 25 ms.
+/// After 8 times the caller decides. Locks have one key each and never see this.
+const HALF_MOVED_PAUSE: Duration = Duration::from_millis(25);
+
+/// The map is asked for at most every 100 ms, however many requests find it out of date: the others
+/// follow what they are told, or are sent again by their callers.
+const ASK_PAUSE: Duration = Duration::from_millis(100);
+
+/// How many nodes are asked for the map at the same time: 3, so that one that hangs, or is cut off
+/// together with the one that failed, does not hide the others.
+const ASKED_AT_ONCE: usize = 3;
+
+/// The way to the nodes of a cluster.
+#[derive(Debug)]
+pub(in super::super) struct Cluster {
+    seeds: Vec<Address>,
+    dialer: Arc<Dialer>,
+    links: Links,
+    known: Mutex<Known>,
+    /// Counts requests that any node can answer, so that they go round.
+    turn: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    map: Option<Arc<Map>>,
+    asked: Option<Instant>,
+}
+
+/// Where a request is sent next.
+#[derive(Debug)]
+struct Hop {
+    node: Address,
+    /// The node may answer although the slot is not its own yet.
+    asking: bool,
+}
+
+impl Cluster {
+    pub(super) fn new(dialer: Arc<Dialer>, seeds: Vec<Address>) -> Self {
+        // Different in each process, so that not all of them listen at the same node.
+        let turn = RandomState::new().hash_one(()) as usize;
+        Self {
+            seeds,
+            links: Links::new(Arc::clone(&dialer)),
+            dialer,
+            known: Mutex::default(),
+            turn: AtomicUsize::new(turn),
+        }
+    }
+
+    /// Runs a script where its keys are served.
+    pub(super) async fn evaluate(&self, call: &Call) -> Result<Value, StoreError> {
+        let slot = call.keys.first().map_or(0, |key| map::slot(key));
+        let mut hop = Hop { node: self.primary(slot).await?, asking: false };
+        let outcome = self.follow(call, slot, &mut hop).await;
+        if let Err(error) = &outcome
+            && matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
+        {
+            self.ask_others(&hop.node).await;
+        }
+        outcome
+    }
+
+    /// Sends a request to one node after the other, until one has executed it or refuses it.
+    async fn follow(&self, call: &Call, slot: u16, hop: &mut Hop) -> Result<Value, StoreError> {
+        for _ in 0..MAX_HOPS {
+            let Some(link) = self.link(slot, hop).await? else { continue };
+            let outcome = match hop.asking {
+                true => evaluate_asking(&link, call).await,
+                false => evaluate(&link, call).await,
+            };
+            let Err(error) = outcome else { return outcome };
+            let Some(refusal) = error::refusal(&error) else { return Err(error) };
+            let details = refusal.details().unwrap_or_default();
+            match (refusal.code(), map::redirection(details, &hop.node)) {
+                ("ASK", Some(node)) => *hop = Hop { node, asking: true },
+                ("MOVED", Some(node)) => {
+                    // Who says so knows better than the map; if not all, then about this slot.
+                    if self.may_ask()
+                        && let Ok(map) = self.map_of(&hop.node).await
+                    {
+                        self.learn(map);
+                    }
+                    *hop = Hop { node, asking: false };
+                }
+                ("TRYAGAIN", _) => sleep(HALF_MOVED_PAUSE).await,
+                _ => return Err(error::unserved(link.server(), details)),
+            }
+        }
+        let why = format!("the nodes do not agree on who serves slot {slot}");
+        Err(error::unserved(&hop.node.to_string(), &why))
+    }
+
+    /// The connection to the node of a hop. If it does not come about soon, others are asked
+    /// whether the slot has gone elsewhere: then there is none, and the hop leads there.
+    async fn link(&self, slot: u16, hop: &mut Hop) -> Result<Option<Arc<Link>>, StoreError> {
+        let node = hop.node.clone();
+        let mut opening = pin!(self.links.to(&node));
+        if let Ok(link) = timeout(self.dialer.timeout(), &mut opening).await {
+            return link.map(Some);
+        }
+        self.ask_others(&node).await;
+        let primary = self.primary(slot).await?;
+        if primary == node || hop.asking {
+            return opening.await.map(Some);
+        }
+        *hop = Hop { node: primary, asking: false };
+        Ok(None)
+    }
+
+    /// The connections to all primaries, or why there is none.
+    pub(super) async fn primaries(&self) -> Result<Vec<Result<Arc<Link>, StoreError>>, StoreError> {
+        let map = self.map().await?;
+        Ok(join_all(map.primaries().into_iter().map(|node| self.links.to(node))).await)
+    }
+
+    /// The connection to the primary that serves a key.
+    pub(super) async fn serving(&self, key: &[u8]) -> Result<Arc<Link>, StoreError> {
+        let node = self.primary(map::slot(key)).await?;
+        let link = self.links.to(&node).await;
+        if link.is_err() {
+            self.ask_others(&node).await;
+        }
+        link
+    }
+
+    /// A number of the primary that serves a key, as far as that is known.
+    pub(super) fn shard(&self, key: &[u8]) -> u64 {
+        let map = self.known().map.clone();
+        map.and_then(|map| map.shard(map::slot(key))).unwrap_or_default()
+    }
+
+    /// Opens a connection for messages to one node after the other, a new one with each call: what
+    /// is published at any node reaches all.
+    pub(super) async fn listen(
+        &self,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Link, StoreError> {
+        let map = self.map().await?;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let node = &map.nodes()[turn % map.nodes().len()];
+        let link = self.dialer.dial(node, Some(pushes)).await;
+        match link {
+            Ok(link) => self.probe(&link).await.map(|()| link),
+            Err(error) => {
+                self.ask_others(node).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a node hears of what is published at others: one that was taken out of the cluster,
+    /// or sees only a minority of it, answers as ever and stays deaf.
+    pub(super) async fn probe(&self, link: &Link) -> Result<(), StoreError> {
+        let info = link.ask(redis::cmd("CLUSTER").arg("INFO")).await?;
+        let text = match info {
+            Value::VerbatimString { text, .. } => text,
+            other => String::from_redis_value(other).unwrap_or_default(),
+        };
+        if text.contains("cluster_state:ok") {
+            return Ok(());
+        }
+        Err(error::unserved(link.server(), "it does not see the rest of the cluster"))
+    }
+
+    async fn primary(&self, slot: u16) -> Result<Address, StoreError> {
+        let map = self.map().await?;
+        if let Some(node) = map.primary(slot) {
+            return Ok(node.clone());
+        }
+        let map = if self.may_ask() { self.ask_any(None).await? } else { map };
+        map.primary(slot).cloned().ok_or_else(|| {
+            let why = format!("nobody serves slot {slot}");
+            error::unserved("the cluster", &why)
+        })
+    }
+
+    async fn map(&self) -> Result<Arc<Map>, StoreError> {
+        let known = self.known().map.clone();
+        match known {
+            Some(map) => Ok(map),
+            None => self.ask_any(None).await,
+        }
+    }
+
+    /// Asks others than the node that has failed, unless somebody just did.
+    async fn ask_others(&self, failed: &Address) {
+        if self.may_ask() {
+            // If nobody answers, the old map is as good as none.
+            drop(self.ask_any(Some(failed)).await);
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        let mut known = self.known();
+        let may = known.asked.is_none_or(|asked| asked.elapsed() >= ASK_PAUSE);
+        if may {
+            known.asked = Some(Instant::now());
+        }
+        may
+    }
+
+    /// Asks nodes for the map, a few at a time, until one answers.
+    async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
+        let known = self.known().map.clone();
+        // Once the nodes are known, so many are asked in turn that a slow one is not waited for.
+        let patience = match known {
+            Some(_) => self.dialer.timeout(),
+            None => self.dialer.connect_timeout() + self.dialer.timeout(),
+        };
+        let nodes = known.iter().flat_map(|map| map.nodes()).chain(&self.seeds);
+        let mut nodes: Vec<_> = nodes.filter(|node| Some(*node) != failed).collect();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len().max(1);
+        nodes.rotate_left(turn);
+        let mut failure = error::unserved("the cluster", "no other node is known");
+        for few in nodes.chunks(ASKED_AT_ONCE) {
+            let asked = select_ok(few.iter().map(|node| Box::pin(self.map_of(node))));
+            match timeout(patience, asked).await {
+                Ok(Ok((map, _))) => return Ok(self.learn(map)),
+                Ok(Err(error)) => failure = error,
+                Err(_) => failure = error::unserved("the cluster", "no node answers in time"),
+            }
+        }
+        Err(failure)
+    }
+
+    async fn map_of(&self, node: &Address) -> Result<Map, StoreError> {
+        let link = self.links.to(node).await?;
+        let slots = link.ask(redis::cmd("CLUSTER").arg("SLOTS")).await?;
+        let nothing = "it knows no node that serves anything: is it in the cluster?";
+        Map::parse(slots, node).ok_or_else(|| error::unserved(link.server(), nothing))
+    }
+
+    fn learn(&self, map: Map) -> Arc<Map> {
+        let map = Arc::new(map);
+        self.known().map = Some(Arc::clone(&map));
+        map
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs a script at a node that may answer although the slot is not its own yet. What says so
+/// holds for the one command that follows it.
+async fn evaluate_asking(link: &Link, call: &Call) -> Result<Value, StoreError> {
+    let mut both = redis::pipe();
+    both.cmd("ASKING").add_command(call.command());
+    for _ in 0..LOAD_TRIES {
+        let replies = link.ask_all(&both).await?;
+        if !replies.iter().any(is_unknown_script) {
+            let nothing = || Err(error::nonsense(link.server(), "ASKING"));
+            let replies = replies.into_iter().map(|reply| link.check(reply));
+            return replies.collect::<Result<Vec<_>, _>>()?.pop().map_or_else(nothing, Ok);
+        }
+        load(link, call.script).await?;
+    }
+    Err(error::unserved(link.server(), "somebody flushes its scripts as fast as they are loaded"))
+}

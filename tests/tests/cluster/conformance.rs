@@ -1,0 +1,28 @@
+//! A cluster does what every store must do, for a user who may do no more than the documentation
+//! says.
+
+use leasehold::store::Redis;
+use leasehold_testkit::{Cluster, RedisServer, Subject, conformance, must};
+
+/// When a test has ended, nothing must have been tried that the documented rights do not cover.
+struct LeastPrivilege(Cluster);
+
+impl Drop for LeastPrivilege {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            for node in 0..self.0.size() {
+                assert_eq!(must(self.0.node(node).acl_log()), [], "node {node} denied something");
+            }
+        }
+    }
+}
+
+async fn make() -> Subject {
+    let rights = [Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS, Redis::OPERATOR_RIGHTS].join(" ");
+    let options = RedisServer::options().user(&format!("both on >secret {rights}"));
+    let cluster = must(Cluster::start_with(&options, 0));
+    let store = must(Redis::connect(&cluster.url_as("both", "secret")).await);
+    Subject::real(store, LeastPrivilege(cluster))
+}
+
+conformance!(make());
