@@ -26,7 +26,7 @@ const LAYERS: [Layers; 2] = [
             &["lease", "options"],
             &["request"],
             &["error", "model", "renewal"],
-            &["data"],
+            &["data", "quorum"],
         ],
     },
     Layers {

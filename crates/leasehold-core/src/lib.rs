@@ -1,5 +1,5 @@
 //! The meaning of leasehold, without I/O and without a runtime: values, the [`model`] of a lock's
-//! record, and the state machine of [`renewal`].
+//! record, the state machine of [`renewal`], and the counts of a [`quorum`].
 //!
 //! Users want the crate `leasehold`, which re-exports what they need of this one. Whoever writes a
 //! store of their own finds its vocabulary in [`request`] and its meaning in [`model::step`].
@@ -13,6 +13,7 @@ pub mod lease;
 pub mod model;
 pub mod name;
 pub mod options;
+pub mod quorum;
 pub mod renewal;
 pub mod request;
 pub mod text;

@@ -275,7 +275,7 @@ pub enum Cancelled {
 }
 
 /// Why a store would not even consider a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The token that was proposed, committed or claimed is more than
     /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of the last token:

@@ -1,0 +1,138 @@
+//! The count of one renewal of one lease: is it extended, lost, or neither?
+
+use crate::request::Reply;
+use crate::token::FencingToken;
+
+/// What one node says of a lease that it was asked to renew, or to give back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It is held there, with this token.
+    Held(FencingToken),
+    /// It is not held there; the newest token of the name is this.
+    NotHeld(Option<FencingToken>),
+    /// No answer, or one to another question.
+    Nothing,
+    /// An operator asks its holder to stop.
+    Revoked,
+}
+
+impl From<&Reply> for Said {
+    fn from(reply: &Reply) -> Self {
+        match reply {
+            Reply::Granted(grant) => Self::Held(grant.token),
+            Reply::NotHeld { newest } => Self::NotHeld(*newest),
+            Reply::Revoked(_) => Self::Revoked,
+            Reply::Busy { .. }
+            | Reply::Cancelled(_)
+            | Reply::Gone
+            | Reply::Late
+            | Reply::Many(_)
+            | Reply::Names(_)
+            | Reply::Queued(_)
+            | Reply::Refused(_)
+            | Reply::Released
+            | Reply::Stale
+            | Reply::Status(_)
+            | Reply::WouldDeadlock => Self::Nothing,
+        }
+    }
+}
+
+/// What the nodes have said of one lease in one renewal.
+///
+/// A renewal that fails on some nodes ends nothing: how long the lease lasts is up to
+/// [`kept_for`](super::kept_for), which counts what every node has said, also before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tally {
+    nodes: usize,
+    needed: usize,
+    held: Vec<FencingToken>,
+    not_held: usize,
+    newest: Option<FencingToken>,
+    revoked: usize,
+}
+
+impl Tally {
+    /// Nothing is heard yet of so many nodes, so many of which are needed.
+    pub fn new(nodes: usize, needed: usize) -> Self {
+        Self { nodes, needed, held: Vec::new(), not_held: 0, newest: None, revoked: 0 }
+    }
+
+    /// Counts what one more node says.
+    pub fn add(&mut self, said: Said) {
+        match said {
+            Said::Held(token) => self.held.push(token),
+            Said::NotHeld(newest) => {
+                self.not_held += 1;
+                self.newest = self.newest.max(newest);
+            }
+            Said::Nothing => {}
+            Said::Revoked => self.revoked += 1,
+        }
+    }
+
+    /// Whether so many nodes hold it that nobody was told a higher token before this was asked.
+    pub fn is_extended(&self) -> bool {
+        self.held.len() >= self.needed
+    }
+
+    /// Whether so many nodes do not hold it, or want it back, that the rest is no majority.
+    pub fn is_lost(&self) -> bool {
+        self.not_held + self.revoked > self.nodes - self.needed
+    }
+
+    /// Whether it is known what has become of it.
+    pub fn is_certain(&self) -> bool {
+        self.is_extended() || self.is_lost()
+    }
+
+    /// Whether any node says that an operator asks its holder to stop.
+    pub fn is_revoked(&self) -> bool {
+        self.revoked > 0
+    }
+
+    /// The newest token that a node which does not hold it knows of.
+    pub fn newest(&self) -> Option<FencingToken> {
+        self.newest
+    }
+
+    /// The token that most nodes hold it with; nodes that were not needed may have a higher one.
+    pub fn token(&self) -> Option<FencingToken> {
+        let often = |token: &&FencingToken| self.held.iter().filter(|own| own == token).count();
+        self.held.iter().max_by_key(often).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(number: u64) -> FencingToken {
+        FencingToken::at_us(1_800_000_000_000_000 + number)
+    }
+
+    fn tally(said: &[Said]) -> Tally {
+        let mut tally = Tally::new(3, 2);
+        said.iter().for_each(|said| tally.add(*said));
+        tally
+    }
+
+    #[test]
+    fn a_majority_extends_or_ends_a_lease_and_less_does_neither() {
+        let (held, gone) = (Said::Held(token(1)), Said::NotHeld(None));
+        assert!(tally(&[held, gone, held]).is_extended());
+        assert!(tally(&[gone, held, Said::Revoked]).is_lost());
+        for undecided in [&[held, gone, Said::Nothing][..], &[Said::Nothing, Said::Revoked], &[]] {
+            assert!(!tally(undecided).is_certain(), "{undecided:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_has_the_token_that_most_nodes_know_and_the_newest_of_those_that_lost_it() {
+        let tally = tally(&[Said::Held(token(9)), Said::Held(token(5)), Said::Held(token(5))]);
+        assert_eq!((tally.token(), tally.newest()), (Some(token(5)), None));
+        let lost =
+            [Said::NotHeld(Some(token(7))), Said::NotHeld(None), Said::NotHeld(Some(token(8)))];
+        assert_eq!(self::tally(&lost).newest(), Some(token(8)));
+    }
+}

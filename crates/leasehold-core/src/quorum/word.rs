@@ -1,0 +1,94 @@
+//! How long a lease may be relied on that several nodes keep.
+
+use std::time::Duration;
+
+use crate::time::Instant;
+
+/// The word of one node on one hold, the last one heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Word {
+    /// It is held there for `left`, counted from before the request was sent.
+    Held {
+        /// When the request was sent.
+        sent: Instant,
+        /// How much longer, by the clock of the node.
+        left: Duration,
+    },
+    /// It is not held there.
+    NotHeld,
+    /// A request was sent that may or may not have been executed.
+    Open,
+}
+
+/// How long from `now` on so many nodes keep a hold: the `needed`-th longest of what each said.
+///
+/// At any moment before that, so many nodes refuse everybody else. It covers renewals that reached
+/// only some nodes: what the others said before still counts.
+///
+/// What was said before counts for twice its age less. Whoever turns this into a validity takes off
+/// the drift of what is left, as if it had been said now, and twice the age makes good for that:
+/// with drift d, (1 − d) × (left − 2 × age) is at most (1 − d) × left − age for any d up to one
+/// half, the largest there is.
+pub fn kept_for(words: &[Word], needed: usize, now: Instant) -> Duration {
+    let left = |word: &Word| match *word {
+        Word::Held { sent, left } if sent >= now => sent.saturating_since(now) + left,
+        Word::Held { sent, left } => left.saturating_sub(now.saturating_since(sent) * 2),
+        Word::NotHeld | Word::Open => Duration::ZERO,
+    };
+    let mut longest_first: Vec<Duration> = words.iter().map(left).collect();
+    longest_first.sort_unstable_by(|a, b| b.cmp(a));
+    longest_first.get(needed - 1).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(ms))
+    }
+
+    fn held(sent_ms: u64, left_ms: u64) -> Word {
+        Word::Held { sent: at(sent_ms), left: Duration::from_millis(left_ms) }
+    }
+
+    #[test]
+    fn a_lease_is_kept_for_as_long_as_a_majority_keeps_it() {
+        let words = [held(1000, 30_000), held(1000, 10_000), held(1000, 20_000)];
+        assert_eq!(kept_for(&words, 2, at(1000)), Duration::from_secs(20));
+        let words = [held(1000, 30_000), Word::NotHeld, Word::Open];
+        assert_eq!(kept_for(&words, 2, at(1000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_renewal_that_reached_one_node_leaves_what_the_others_said_before() {
+        let words = [held(5000, 30_000), held(1000, 30_000), Word::Open];
+        assert_eq!(kept_for(&words, 2, at(5000)), Duration::from_secs(30 - 2 * 4));
+    }
+
+    proptest! {
+        /// With nodes whose clocks run faster than this one by as much as is allowed for.
+        #[test]
+        fn before_its_end_so_many_nodes_still_keep_it(
+            said in vec(prop::option::of((0_u64..5000, 1_u64..60_000)), 1..8),
+            drift in 0.0_f64..0.5,
+        ) {
+            let needed = super::super::majority(said.len());
+            let now_ms = 5000;
+            let word = |(sent, left)| held(sent, left);
+            let words: Vec<_> =
+                said.iter().map(|said| said.map_or(Word::NotHeld, word)).collect();
+            let kept_ms = kept_for(&words, needed, at(now_ms)).as_secs_f64() * 1000.0;
+            prop_assume!(kept_ms > 0.0);
+            let end_ms = now_ms as f64 + kept_ms * (1.0 - drift);
+            let is_kept = |(sent, left): &(u64, u64)| {
+                *sent as f64 + *left as f64 * (1.0 - drift) >= end_ms - 0.001
+            };
+            let keepers = said.iter().flatten().filter(|said| is_kept(said)).count();
+            prop_assert!(keepers >= needed, "{keepers} of {needed}");
+        }
+    }
+}
