@@ -111,6 +111,19 @@ impl Replicated {
         Ok(())
     }
 
+    /// Stops a replica, and nothing that the primary writes from now on reaches it any more, not
+    /// even when it goes on.
+    ///
+    /// # Errors
+    ///
+    /// The system's, the server's or the driver's.
+    pub fn cut_off(&self, replica: usize) -> io::Result<()> {
+        let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
+        self[replica].stop()?;
+        // Else the kernel would keep what is written for the stopped process.
+        self[primary].command::<u32>("CLIENT KILL TYPE replica").map(drop).map_err(Error::other)
+    }
+
     /// Hands over to a replica that is in sync, by `FAILOVER`: the primary lets clients wait until
     /// the replica has everything. Waits until it is done.
     ///

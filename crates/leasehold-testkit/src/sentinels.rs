@@ -14,9 +14,13 @@ const SENTINELS: usize = 3;
 /// What a server that is watched must not exceed: 500 ms without an answer, and it counts as down.
 const DOWN_AFTER: &str = "500";
 
-/// How often sentinels tell each other what they know, and ask servers: 100 and 200 ms instead of 2
-/// and 10 s, so that a test does not wait for that.
-const TEMPO: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
+/// How often sentinels tell each other what they know, and ask servers: at first 100 and 200 ms
+/// instead of 2 and 10 s, so that a test does not wait for that.
+const AT_FIRST: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
+
+/// Later 1 s: four times that is how long a promoted replica may be a primary before sentinels that
+/// do not know why make it a replica again.
+const LATER: &str = "SENTINEL DEBUG publish-period 1000";
 
 /// Servers (by number: 0 is the primary at first) and the sentinels that watch them.
 #[derive(Debug)]
@@ -69,12 +73,33 @@ impl SentinelFleet {
         let mut started = Vec::new();
         for _ in 0..SENTINELS {
             let sentinel = options.clone().start()?;
-            sentinel.command::<()>(TEMPO).map_err(Error::other)?;
+            sentinel.command::<()>(AT_FIRST).map_err(Error::other)?;
             started.push(sentinel);
         }
         let fleet = Self { servers, sentinels: started };
         fleet.wait_acquainted()?;
+        for sentinel in &fleet.sentinels {
+            sentinel.command::<()>(LATER).map_err(Error::other)?;
+        }
         Ok(fleet)
+    }
+
+    /// Starts a sentinel that belongs to no others and names that server, whatever it says itself
+    /// and whatever the others say.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn stray(server: &RedisServer) -> io::Result<RedisServer> {
+        let watch = format!("sentinel monitor {} 127.0.0.1 {} 99", Self::SERVICE, server.port());
+        RedisServer::options().sentinel().line(watch).start()
+    }
+
+    /// The store URL of those sentinels, without credentials.
+    pub fn url_of<'a>(sentinels: impl IntoIterator<Item = &'a RedisServer>) -> String {
+        let place = |sentinel: &RedisServer| format!("127.0.0.1:{}", sentinel.port());
+        let places: Vec<_> = sentinels.into_iter().map(place).collect();
+        format!("redis+sentinel://{}/{}", places.join(","), Self::SERVICE)
     }
 
     /// The servers.
@@ -99,20 +124,14 @@ impl SentinelFleet {
 
     /// The store URL, without credentials.
     pub fn url(&self) -> String {
-        self.url_by(RedisServer::port)
+        let url = Self::url_of(&self.sentinels);
+        let is_tls = self.servers[0].certificates().is_some();
+        if is_tls { url.replacen("redis", "rediss", 1) } else { url }
     }
 
     /// The store URL with a user of the servers and its password in it.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         self.url().replacen("://", &format!("://{user}:{password}@"), 1)
-    }
-
-    /// The store URL with other ports for the sentinels, such as those of proxies.
-    pub fn url_by(&self, port: impl Fn(&RedisServer) -> u16) -> String {
-        let scheme = if self.servers[0].certificates().is_some() { "rediss" } else { "redis" };
-        let places: Vec<String> =
-            self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", port(sentinel))).collect();
-        format!("{scheme}+sentinel://{}/{}", places.join(","), Self::SERVICE)
     }
 
     /// Which server the sentinels call the primary; `None` while they do not agree, or while that
@@ -137,14 +156,22 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// The sentinel's or the driver's, or when it does not come to that.
+    /// When it does not come to that.
     pub fn fail_over(&self) -> io::Result<usize> {
         let before = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
-        let sentinel = self.sentinels.iter().find(|sentinel| sentinel.role().is_some());
-        let sentinel = sentinel.ok_or_else(|| Error::other("no sentinel runs"))?;
         let command = format!("SENTINEL FAILOVER {}", Self::SERVICE);
-        sentinel.command::<()>(&command).map_err(Error::other)?;
-        self.wait_for_another_primary(before)
+        let mut found = None;
+        until("the sentinels have failed over", || {
+            found = self.primary();
+            if found == Some(before)
+                && let Some(sentinel) = self.sentinels.iter().find(|one| one.role().is_some())
+            {
+                // A refusal says that it is under way, or that no replica is fit for it yet.
+                let _ = sentinel.command::<()>(&command);
+            }
+            found.is_some_and(|primary| primary != before)
+        })?;
+        found.ok_or_else(|| Error::other("there is no primary"))
     }
 
     /// Waits until the sentinels that run agree on another primary than that one.

@@ -38,8 +38,18 @@ impl Worker {
     ///
     /// When it cannot be started.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_in(&[], arguments)
+    }
+
+    /// Starts a process with these variables in its environment as well.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut process = must(
             Command::new(must(env::current_exe()))
+                .envs(environment.iter().copied())
                 .args(["--exact", "job", "--ignored", "--nocapture", "--test-threads=1"])
                 .env(ARGUMENTS, arguments.join("\n"))
                 .stdin(Stdio::piped())

@@ -28,8 +28,6 @@ enum Parcel {
     },
     /// Ends the whole connection, after what was sent before it.
     Reset,
-    /// Nothing is carried any more that is sent after it.
-    Silence,
 }
 
 type Outgoing = UnboundedSender<Parcel>;
@@ -77,31 +75,33 @@ impl<'a> Line<'a> {
 
     async fn read_requests(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut frames = Frames::new(from);
+        let mut is_dead = false;
         // A client that is gone has said all it wanted to; what it said is still carried.
         while let Ok(Some(request)) = frames.next().await {
-            let Some(strike) = self.shared.strike_for(&request) else {
-                if resp::has_reply(&request) {
-                    self.expect(Expectation::Whole);
-                }
-                self.send(&out, request);
+            if is_dead {
                 continue;
-            };
-            match strike.fault {
-                Fault::BreakReply(_)
-                | Fault::GarbleReply
-                | Fault::LoseReply
-                | Fault::RepeatReply => self.expect(Expectation::Struck(strike)),
-                Fault::HoldRequest => {
-                    locked(&self.shared.held).push(request);
-                    end(&out, Parcel::Silence);
-                    strike.tell();
-                    continue;
-                }
-                Fault::RepeatRequest => {
-                    self.expect(Expectation::Whole);
-                    self.expect(Expectation::Copy(strike));
-                    self.send(&out, request.clone());
-                }
+            }
+            let strike = self.shared.strike_for(&request);
+            match strike {
+                None if resp::has_reply(&request) => self.expect(Expectation::Whole),
+                None => {}
+                Some(strike) => match strike.fault {
+                    Fault::BreakReply(_)
+                    | Fault::GarbleReply
+                    | Fault::LoseReply
+                    | Fault::RepeatReply => self.expect(Expectation::Struck(strike)),
+                    Fault::HoldRequest => {
+                        locked(&self.shared.held).push(request);
+                        strike.tell();
+                        is_dead = true;
+                        continue;
+                    }
+                    Fault::RepeatRequest => {
+                        self.expect(Expectation::Whole);
+                        self.expect(Expectation::Copy(strike));
+                        self.send(&out, request.clone());
+                    }
+                },
             }
             self.send(&out, request);
         }
@@ -110,40 +110,48 @@ impl<'a> Line<'a> {
 
     async fn read_replies(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut frames = Frames::new(from);
+        let mut is_dead = false;
         while let Ok(Some(frame)) = frames.next().await {
+            if is_dead {
+                continue;
+            }
             if resp::is_push(&frame) {
-                if !(resp::is_message(&frame) && self.shared.link().loses_messages) {
+                let is_lost = resp::is_message(&frame) && self.shared.link().loses_messages;
+                if !is_lost {
                     self.send(&out, frame);
                 }
                 continue;
             }
             // A refused SUBSCRIBE is a reply that nobody counted on.
             let expected = locked(&self.expected).pop_front().unwrap_or(Expectation::Whole);
-            match expected {
-                Expectation::Copy(strike) => strike.tell(),
-                Expectation::Struck(strike) => self.spoil(&out, frame, strike),
-                Expectation::Whole => self.send(&out, frame),
+            let strike = match expected {
+                Expectation::Whole => {
+                    self.send(&out, frame);
+                    continue;
+                }
+                Expectation::Copy(strike) => {
+                    strike.tell();
+                    continue;
+                }
+                Expectation::Struck(strike) => strike,
+            };
+            match strike.fault {
+                Fault::BreakReply(length) => {
+                    self.send(&out, frame.into_iter().take(length).collect());
+                    // Nobody listens any more: then there is nothing to reset.
+                    let _ = out.send(Parcel::Reset);
+                }
+                Fault::GarbleReply => self.send(&out, GARBAGE.to_vec()),
+                Fault::LoseReply => is_dead = true,
+                Fault::RepeatReply => {
+                    self.send(&out, frame.clone());
+                    self.send(&out, frame);
+                }
+                Fault::HoldRequest | Fault::RepeatRequest => self.send(&out, frame),
             }
+            strike.tell();
         }
         Ok(())
-    }
-
-    /// Lets a reply suffer what its call was struck with.
-    fn spoil(&self, out: &Outgoing, reply: Vec<u8>, strike: Strike) {
-        match strike.fault {
-            Fault::BreakReply(length) => {
-                self.send(out, reply.into_iter().take(length).collect());
-                end(out, Parcel::Reset);
-            }
-            Fault::GarbleReply => self.send(out, GARBAGE.to_vec()),
-            Fault::LoseReply => end(out, Parcel::Silence),
-            Fault::RepeatReply => {
-                self.send(out, reply.clone());
-                self.send(out, reply);
-            }
-            Fault::HoldRequest | Fault::RepeatRequest => self.send(out, reply),
-        }
-        strike.tell();
     }
 
     fn expect(&self, expectation: Expectation) {
@@ -164,20 +172,11 @@ impl<'a> Line<'a> {
         side: Side,
     ) -> io::Result<()> {
         let mut link = self.shared.link.subscribe();
-        let mut is_silent = false;
         while let Some(parcel) = parcels.recv().await {
-            let (bytes, due) = match parcel {
-                Parcel::Bytes { .. } if is_silent => continue,
-                Parcel::Bytes { bytes, due } => (bytes, due),
-                Parcel::Reset => {
-                    // Without lingering, closing is a reset.
-                    to.as_ref().set_zero_linger()?;
-                    return Err(ErrorKind::ConnectionReset.into());
-                }
-                Parcel::Silence => {
-                    is_silent = true;
-                    continue;
-                }
+            let Parcel::Bytes { bytes, due } = parcel else {
+                // Without lingering, closing is a reset.
+                to.as_ref().set_zero_linger()?;
+                return Err(ErrorKind::ConnectionReset.into());
             };
             sleep_until(due).await;
             let drip = match link.wait_for(|link| !link.is_held_back(side)).await {
@@ -193,12 +192,6 @@ impl<'a> Line<'a> {
         let _ = to.shutdown().await;
         Ok(())
     }
-}
-
-/// Sends nothing more, or as good as nothing.
-fn end(out: &Outgoing, parcel: Parcel) {
-    // The other end is gone: then that is the end anyway.
-    let _ = out.send(parcel);
 }
 
 /// Writes all bytes at once, or one by one with a pause after each.
