@@ -30,9 +30,19 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
 
+/// What listens at an address, so that a message can say whose password is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// One that tells where the servers are.
+    Sentinel,
+    /// One that keeps the locks.
+    Server,
+}
+
 /// Knows how to open connections: to servers of one kind, for one user.
 #[derive(Debug)]
 pub(super) struct Dialer {
+    peer: Peer,
     login: Login,
     tls: Option<Arc<ClientConfig>>,
     database: u32,
@@ -47,6 +57,7 @@ impl Dialer {
     /// Reads the files that the settings name.
     pub(super) fn new(settings: &Settings) -> Result<Self, Invalid> {
         Ok(Self {
+            peer: Peer::Server,
             login: settings.login.clone(),
             tls: settings.tls.as_ref().map(tls::config).transpose()?,
             database: settings.database,
@@ -58,7 +69,8 @@ impl Dialer {
     /// The same, to the sentinels that the settings name.
     pub(super) fn to_sentinels(settings: &Settings) -> Result<Self, Invalid> {
         let dialer = Self::new(settings)?;
-        Ok(Self { login: settings.sentinel_login.clone(), database: 0, ..dialer })
+        let login = settings.sentinel_login.clone();
+        Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -67,11 +79,6 @@ impl Dialer {
 
     pub(super) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
-    }
-
-    /// Whether the servers are given a password.
-    pub(super) fn has_password(&self) -> bool {
-        self.login.password.is_some()
     }
 
     /// Opens a connection on the calling runtime. What the server pushes goes to `pushes`; a
@@ -147,7 +154,7 @@ impl Dialer {
         let (connection, driver) = timeout_at(until, greeting)
             .await
             .map_err(|_| self.too_slow(&server, "greeting"))?
-            .map_err(|why| error::greeting(&server, self.tls.is_some(), why))?;
+            .map_err(|why| error::greeting(self.peer, &server, self.tls.is_some(), why))?;
         let driver = tokio::spawn(driver);
         Ok(Link::new(address.clone(), self.timeout, connection, driver))
     }

@@ -9,6 +9,8 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{ErrorKind, RedisError, ServerError};
 use tokio_rustls::rustls;
 
+use super::dial::Peer;
+
 /// Most characters of a server's own words in a message of ours.
 const MAX_QUOTE: usize = 200;
 
@@ -180,9 +182,9 @@ pub(super) fn handshake(server: &str, error: io::Error) -> StoreError {
 }
 
 /// The server did not take HELLO, or the user's name and password in it.
-pub(super) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError {
+pub(super) fn greeting(peer: Peer, server: &str, tls: bool, error: RedisError) -> StoreError {
     let error = match ServerError::try_from(error) {
-        Ok(reply) => return refused(server, &reply),
+        Ok(reply) => return not_let_in(peer, server, &reply),
         Err(error) => error,
     };
     let text = error.to_string();
@@ -202,6 +204,17 @@ pub(super) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError
         (StoreErrorKind::Unreachable, words.to_owned())
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+}
+
+fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> StoreError {
+    let words = match (peer, reply.code()) {
+        (Peer::Sentinel, "NOAUTH") => {
+            "the sentinel asks for a password: give it in LEASEHOLD_SENTINEL_PASSWORD"
+        }
+        (Peer::Sentinel, "WRONGPASS") => "wrong sentinel_user or LEASEHOLD_SENTINEL_PASSWORD",
+        (Peer::Sentinel | Peer::Server, _) => return refused(server, reply),
+    };
+    StoreError::new(StoreErrorKind::Denied, format!("{server}: {words}"))
 }
 
 /// Opening the connection took too long.

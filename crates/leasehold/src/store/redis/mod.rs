@@ -129,6 +129,10 @@ impl Redis {
     /// The rights that an operator needs on top, to list what is held.
     pub const OPERATOR_RIGHTS: &'static str = "+scan";
 
+    /// The rights that `sentinel_user` needs on sentinels.
+    pub const SENTINEL_RIGHTS: &'static str = "resetkeys resetchannels -@all \
+        +sentinel|get-master-addr-by-name +sentinel|master";
+
     /// Connects to the server that a URL names, and looks at what it is.
     ///
     /// # Errors

@@ -20,7 +20,8 @@ use crate::store::redis::error;
 use crate::store::redis::url::{Address, Settings};
 
 /// How long to wait for a majority of the sentinels once one has answered: 100 ms, far above a
-/// round trip and far below a failover. It is spent only while half of them hang.
+/// round trip and far below a failover. It is spent only while half of them hang; once there is a
+/// majority, the others have as long again as that took.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The shortest and the longest pause before the sentinels are asked again, because the server they
@@ -106,16 +107,19 @@ impl Finder {
         }
     }
 
-    /// What a majority of the sentinels says, or those of them that answer; at least one.
+    /// What the sentinels say, of which at least one has answered.
+    ///
+    /// Just after a failover only the one that led it knows the new primary, so all are heard if
+    /// they answer about as fast as the majority. Those that hang delay nobody.
     async fn ask_all(&self) -> Result<Vec<Opinion>, StoreError> {
         let mut asking: FuturesUnordered<_> =
             self.sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();
         let (mut opinions, mut refusals) = (Vec::new(), Vec::new());
+        let began = Instant::now();
         let mut until = None;
-        while opinions.len() <= self.sentinels.len() / 2 {
+        loop {
             let answer = match until {
                 None => asking.next().await,
-                // Half of them hang, and nothing may depend on those.
                 Some(until) => timeout_at(until, asking.next()).await.unwrap_or(None),
             };
             match answer {
@@ -123,7 +127,11 @@ impl Finder {
                 Some(Err(refusal)) => refusals.push(refusal),
                 Some(Ok(opinion)) => {
                     opinions.push(opinion);
-                    until = until.or(Some(Instant::now() + GRACE));
+                    if opinions.len() > self.sentinels.len() / 2 {
+                        until = Some(Instant::now() + began.elapsed());
+                    } else {
+                        until = until.or(Some(Instant::now() + GRACE));
+                    }
                 }
             }
         }
@@ -131,17 +139,7 @@ impl Finder {
     }
 
     async fn ask(&self, sentinel: &Address) -> Result<Opinion, StoreError> {
-        let link = self.to_sentinels.dial(sentinel, None).await.map_err(|error| {
-            if error.kind() != StoreErrorKind::Denied {
-                return error;
-            }
-            let why = if self.to_sentinels.has_password() {
-                "wrong sentinel_user or LEASEHOLD_SENTINEL_PASSWORD"
-            } else {
-                "the sentinel asks for a password: give it in LEASEHOLD_SENTINEL_PASSWORD"
-            };
-            StoreError::new(StoreErrorKind::Denied, format!("{sentinel}: {why}"))
-        })?;
+        let link = self.to_sentinels.dial(sentinel, None).await?;
         let mut questions = redis::pipe();
         // The first knows of a failover before the second does, which alone tells the epoch.
         questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
