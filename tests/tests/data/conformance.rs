@@ -6,7 +6,7 @@ use leasehold::data::{Outcome, Progress};
 use leasehold::fence::Fence;
 use leasehold::store::Redis;
 use leasehold::{Data, Error, FencingToken, LockName, StoreErrorKind};
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, SentinelFleet};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -243,6 +243,14 @@ macro_rules! promises {
             async fn $promise() {
                 let server = super::RedisServer::start().unwrap();
                 super::$promise(leasehold::Data::connect(server.url()).await.unwrap()).await;
+            })*
+        }
+
+        mod sentinel {
+            $(#[tokio::test]
+            async fn $promise() {
+                let fleet = super::SentinelFleet::start().unwrap();
+                super::$promise(leasehold::Data::connect(fleet.url()).await.unwrap()).await;
             })*
         }
     };

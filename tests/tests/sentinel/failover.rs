@@ -1,0 +1,196 @@
+//! Another server becomes the primary, planned or not, and users of the library notice a pause.
+
+use std::collections::BTreeSet;
+
+use leasehold::{FencingToken, LockName};
+use leasehold_testkit::history::Violation;
+use leasehold_testkit::{Data, SentinelFleet};
+use tokio::task::JoinSet;
+
+use crate::crowd::Crowd;
+use crate::{LONG, SHORT, connect, eventually, queued, within};
+
+/// Two servers that both were the primary for a while may have granted one lock at once.
+fn only_overlaps(violations: &BTreeSet<Violation>) -> bool {
+    violations.iter().all(|violation| *violation == Violation::Overlap)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d7_a_planned_hand_over_costs_no_lease_and_no_waiter() {
+    let fleet = SentinelFleet::start().unwrap();
+    let (client, other) = (connect(fleet.url()).await, connect(fleet.url()).await);
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { other.mutex("a").acquire().await });
+    queued(&client, "a", 1).await;
+    fleet.servers().hand_over(1).unwrap();
+    eventually(async || guard.renew().await).await;
+    assert!(guard.is_held() && !waiting.is_finished());
+    let token = guard.token();
+    guard.release().await.unwrap();
+    let next = within(waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    assert_eq!(fleet.primary(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d7_planned_hand_overs_under_contention_break_nothing() {
+    let fleet = SentinelFleet::start().unwrap();
+    let crowd = Crowd::start(&fleet.url()).await;
+    for (from, to) in [(0, 1), (1, 0)] {
+        crowd.go_round().await;
+        fleet.servers().hand_over(to).unwrap();
+        fleet.wait_for_another_primary(from).unwrap();
+        crowd.go_round().await;
+        fleet.servers().wait_in_sync().unwrap();
+        fleet.wait_acquainted().unwrap();
+    }
+    assert_eq!(crowd.stop().await, BTreeSet::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failovers_that_sentinels_are_asked_for_leave_nobody_behind() {
+    let fleet = SentinelFleet::start().unwrap();
+    let crowd = Crowd::start(&fleet.url()).await;
+    for _ in 0..3 {
+        crowd.go_round().await;
+        fleet.fail_over().unwrap();
+        crowd.go_round().await;
+        fleet.servers().wait_in_sync().unwrap();
+        fleet.wait_acquainted().unwrap();
+    }
+    let violations = crowd.stop().await;
+    assert!(only_overlaps(&violations), "{violations:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_primary_is_replaced_and_nobody_is_left_behind() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let crowd = Crowd::start(&fleet.url()).await;
+    for from in [0, 1] {
+        crowd.go_round().await;
+        fleet.servers_mut()[from].kill9().unwrap();
+        fleet.wait_for_another_primary(from).unwrap();
+        crowd.go_round().await;
+        fleet.servers_mut()[from].restart(Data::Kept).unwrap();
+        fleet.servers().wait_in_sync().unwrap();
+        fleet.wait_acquainted().unwrap();
+    }
+    let violations = crowd.stop().await;
+    assert!(only_overlaps(&violations), "{violations:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_the_replica_knows_outlives_its_primary() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let client = connect(fleet.url()).await;
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    fleet.servers().wait_in_sync().unwrap();
+    fleet.servers_mut()[0].kill9().unwrap();
+    eventually(async || guard.renew().await).await;
+    assert!(guard.is_held());
+    let other = connect(fleet.url()).await;
+    assert!(other.mutex("a").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert!(other.mutex("a").try_acquire().await.unwrap().is_some(), "it is free");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d5_a_stopped_primary_that_comes_back_is_used_as_a_replica() {
+    let fleet = SentinelFleet::start().unwrap();
+    let crowd = Crowd::start(&fleet.url()).await;
+    crowd.go_round().await;
+    fleet.servers()[0].stop().unwrap();
+    fleet.wait_for_another_primary(0).unwrap();
+    crowd.go_round().await;
+    fleet.servers()[0].cont().unwrap();
+    fleet.servers().wait_in_sync().unwrap();
+    assert_eq!(fleet.primary(), Some(1));
+    crowd.go_round().await;
+    let violations = crowd.stop().await;
+    assert!(only_overlaps(&violations), "{violations:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d8_a_call_that_a_demoted_server_refuses_goes_on_at_the_new_primary() {
+    let fleet = SentinelFleet::start().unwrap();
+    let client = connect(fleet.url()).await;
+    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    fleet.servers().hand_over(1).unwrap();
+    fleet.wait_for_another_primary(0).unwrap();
+    fleet.servers()[0].command::<()>("CONFIG RESETSTAT").unwrap();
+    // A try gives up at the first refusal: it must see none.
+    let guard = client.mutex("a").ttl(LONG).try_acquire().await.unwrap().unwrap();
+    let refused = fleet.servers()[0].info("errorstats").unwrap();
+    assert!(refused.contains("errorstat_READONLY:count=1\r"), "{refused}");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d12_a_replica_is_not_asked_who_holds() {
+    let fleet = SentinelFleet::start().unwrap();
+    let client = connect(fleet.url()).await;
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    fleet.servers().hand_over(1).unwrap();
+    fleet.wait_for_another_primary(0).unwrap();
+    fleet.servers()[0].command::<()>("CONFIG RESETSTAT").unwrap();
+    let status = client.admin().inspect(guard.name()).await.unwrap();
+    assert_eq!(status.holders[0].token, guard.token());
+    assert_eq!(client.admin().list("", 10).await.unwrap(), [guard.name().clone()]);
+    for command in ["evalsha", "hmget", "scan"] {
+        assert_eq!(fleet.servers()[0].command_stats(command).unwrap().0, 0, "{command}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d13_two_hundred_waiters_are_each_served_once_after_a_failover() {
+    const CLIENTS: u32 = 10;
+    const WAITERS_EACH: u32 = 20;
+    let mut fleet = SentinelFleet::start().unwrap();
+    let first = connect(fleet.url()).await;
+    let guard = first.mutex("a").ttl(SHORT).acquire().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let client = connect(fleet.url()).await;
+        for _ in 0..WAITERS_EACH {
+            let lock = client.mutex("a").ttl(SHORT);
+            waiting.spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                let token = guard.token();
+                // What comes of the release is not the point: the lease is short.
+                drop(guard.release().await);
+                token
+            });
+        }
+    }
+    queued(&first, "a", CLIENTS * WAITERS_EACH).await;
+    fleet.servers_mut()[0].kill9().unwrap();
+    fleet.wait_for_another_primary(0).unwrap();
+    drop(guard.release().await);
+    let mut tokens = BTreeSet::<FencingToken>::new();
+    while let Some(token) = within(waiting.join_next()).await {
+        assert!(tokens.insert(token.unwrap()), "one token was granted twice");
+    }
+    assert_eq!(tokens.len(), (CLIENTS * WAITERS_EACH) as usize);
+    let name = LockName::new("a").unwrap();
+    assert_eq!(first.admin().inspect(&name).await.unwrap().waiting, 0, "nobody joined twice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d15_an_idle_client_finds_the_new_primary_without_having_been_told() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let client = connect(fleet.url()).await;
+    let token = {
+        let guard = client.mutex("a").acquire().await.unwrap();
+        let token = guard.token();
+        guard.release().await.unwrap();
+        token
+    };
+    for sentinel in fleet.sentinels() {
+        let clients: String = sentinel.command("CLIENT LIST TYPE pubsub").unwrap();
+        assert_eq!(clients.trim(), "", "nothing may depend on a message of a sentinel");
+    }
+    fleet.servers_mut()[0].kill9().unwrap();
+    fleet.wait_for_another_primary(0).unwrap();
+    let guard = within(client.mutex("a").acquire()).await.unwrap();
+    assert!(guard.token() > token);
+}

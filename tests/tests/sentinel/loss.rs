@@ -1,0 +1,103 @@
+//! What a failover forgets because no replica had it: holders are told, tokens grow, and nobody is
+//! left behind.
+
+use std::time::Duration;
+
+use leasehold::store::{Redis, Store};
+use leasehold::{Error, FencingToken, LossReason};
+use leasehold_core::{
+    Acquire, Action, ClientId, Facts, HolderId, LockName, Mode, Operation, Reply,
+};
+use leasehold_testkit::SentinelFleet;
+
+use crate::{LONG, SHORT, connect, eventually, queued, within};
+
+/// Kills the primary, whose last writes the replica has not got, and lets that take over.
+fn fail_over_to_the_past(fleet: &mut SentinelFleet) {
+    fleet.servers_mut()[0].kill9().unwrap();
+    fleet.servers()[1].cont().unwrap();
+    fleet.wait_for_another_primary(0).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d1_the_holder_of_a_grant_that_no_replica_had_is_told_and_tokens_go_on_growing() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let (client, other) = (connect(fleet.url()).await, connect(fleet.url()).await);
+    fleet.servers().cut_off(1).unwrap();
+    // The next renewal by itself is far away: it is the lost inbox that makes the client ask.
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { other.mutex("a").ttl(LONG).acquire().await });
+    queued(&client, "a", 1).await;
+    fail_over_to_the_past(&mut fleet);
+    let next = within(waiting).await.unwrap().unwrap();
+    assert!(next.token() > guard.token());
+    let reason = within(guard.lost()).await;
+    let is_told = matches!(reason, LossReason::Superseded { .. } | LossReason::Vanished);
+    assert!(is_told, "{reason:?}");
+    assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+    assert!(next.is_held(), "the late release touches nobody");
+}
+
+fn id(client: u128) -> HolderId {
+    HolderId { client: ClientId(client), attempt: 1 }
+}
+
+async fn ask(store: &Redis, action: Action) -> Reply {
+    let name = LockName::new("a").unwrap();
+    let operation = Operation::On { name, action };
+    eventually(async || store.execute(operation.clone()).await).await.reply
+}
+
+async fn acquire(store: &Redis, id: HolderId) -> Option<FencingToken> {
+    let request = Acquire {
+        id,
+        mode: Mode::Exclusive,
+        ttl: LONG,
+        wait: false,
+        ballot_us: None,
+        nonce: 7,
+        not_after_us: 9_000_000_000_000_000,
+        facts: Facts { host: "h".into(), pid: 1, label: None },
+    };
+    match ask(store, Action::Acquire(request)).await {
+        Reply::Granted(grant) => Some(grant.token),
+        Reply::Busy { .. } => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn release(store: &Redis, id: HolderId) -> Reply {
+    ask(store, Action::Release { id, keep: Duration::ZERO, unanswered: false }).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d17_a_forgotten_release_is_repeated_by_its_owner_and_hits_nobody_else() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let store = Redis::connect(&fleet.url()).await.unwrap();
+    let first = acquire(&store, id(1)).await.expect("it is free");
+    fleet.servers().wait_in_sync().unwrap();
+    fleet.servers().cut_off(1).unwrap();
+    assert_eq!(release(&store, id(1)).await, Reply::Released);
+    fail_over_to_the_past(&mut fleet);
+    assert_eq!(acquire(&store, id(2)).await, None, "the new primary has not heard of the release");
+    assert_eq!(release(&store, id(1)).await, Reply::Released, "the same attempt again");
+    let second = acquire(&store, id(2)).await.expect("it is free now");
+    assert!(second > first);
+    assert_eq!(release(&store, id(1)).await, Reply::NotHeld { newest: Some(second) });
+    let renewed = ask(&store, Action::Renew { id: id(2), ttl: LONG }).await;
+    assert!(matches!(renewed, Reply::Granted(_)), "{renewed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d17_what_a_forgotten_release_has_left_ends_at_its_deadline() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let (client, other) = (connect(fleet.url()).await, connect(fleet.url()).await);
+    let guard = client.mutex("a").ttl(SHORT).acquire().await.unwrap();
+    let token = guard.token();
+    fleet.servers().wait_in_sync().unwrap();
+    fleet.servers().cut_off(1).unwrap();
+    guard.release().await.unwrap();
+    fail_over_to_the_past(&mut fleet);
+    let next = within(other.mutex("a").acquire()).await.unwrap();
+    assert!(next.token() > token);
+}

@@ -1,0 +1,142 @@
+//! Sentinels that are down, hang, are wrong, or are none.
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, StoreErrorKind};
+use leasehold_testkit::{Data, RedisServer, SentinelFleet};
+use tokio::time::timeout;
+
+use crate::{LONG, PATIENCE, connect, eventually, queued, within};
+
+async fn refusal(url: &str) -> (StoreErrorKind, String) {
+    match within(Client::connect(url)).await {
+        Err(Error::Store(error)) => {
+            assert!(!error.may_have_executed(), "{error}");
+            let line = error.to_string();
+            assert_eq!(line.lines().count(), 1, "{line}");
+            (error.kind(), line)
+        }
+        other => panic!("expected a store error: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_wrong_url_is_refused_in_one_clear_line() {
+    let fleet = SentinelFleet::start().unwrap();
+    let plain = RedisServer::start().unwrap();
+    let of_plain = SentinelFleet::url_of([&plain]);
+    for (url, kind, words) in [
+        (
+            fleet.url().replace("/locks", "/lokcs"),
+            StoreErrorKind::Unsupported,
+            "it monitors no service \"lokcs\": is the name in the store URL right?",
+        ),
+        (of_plain, StoreErrorKind::Unsupported, "it is no sentinel: give a primary itself"),
+        (
+            "redis+sentinel://127.0.0.1:1,127.0.0.1:2/locks".to_owned(),
+            StoreErrorKind::Unreachable,
+            "no sentinel names the primary of \"locks\": 127.0.0.1:",
+        ),
+        (
+            format!("redis://127.0.0.1:{}", fleet.sentinels()[0].port()),
+            StoreErrorKind::Unsupported,
+            "it is a sentinel",
+        ),
+    ] {
+        let (found, line) = refusal(&url).await;
+        assert_eq!(found, kind, "{line}");
+        assert!(line.contains(words), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn d9_a_server_that_says_it_is_a_replica_is_not_taken_for_the_primary() {
+    let fleet = SentinelFleet::start().unwrap();
+    let decoys = leasehold_testkit::Replicated::start(1).unwrap();
+    let stray = SentinelFleet::stray(&decoys[1]).unwrap();
+    let (kind, line) =
+        refusal(&format!("{}?connect_timeout=1s", SentinelFleet::url_of([&stray]))).await;
+    assert_eq!(kind, StoreErrorKind::Unreachable);
+    assert!(line.contains("it is a replica"), "{line}");
+    // As soon as one of them names a primary, that is it.
+    let url = SentinelFleet::url_of([&stray, &fleet.sentinels()[0]]);
+    let client = connect(&url).await;
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    assert_eq!(fleet.servers()[0].command::<u32>("DBSIZE").unwrap(), 1);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let (client, other) = (connect(fleet.url()).await, connect(fleet.url()).await);
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { other.mutex("a").acquire().await });
+    queued(&client, "a", 1).await;
+    for sentinel in fleet.sentinels_mut() {
+        sentinel.kill9().unwrap();
+    }
+    guard.renew().await.unwrap();
+    let token = guard.token();
+    guard.release().await.unwrap();
+    let next = within(waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+    let (kind, _) = refusal(&fleet.url()).await;
+    assert_eq!(kind, StoreErrorKind::Unreachable);
+    // Once one of them is back, new connections can be made, and it does not take two.
+    fleet.sentinels_mut()[2].restart(Data::Kept).unwrap();
+    let late = connect(fleet.url()).await;
+    late.mutex("a").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn d14_sentinels_that_hang_delay_nobody() {
+    let fleet = SentinelFleet::start().unwrap();
+    // Whoever waited for a sentinel that hangs would wait for longer than the test does.
+    let url = format!("{}?connect_timeout={}s", fleet.url(), PATIENCE.as_secs());
+    for hanging in [0, 1] {
+        fleet.sentinels()[hanging].stop().unwrap();
+        let client = timeout(PATIENCE / 2, Client::connect(&url)).await.unwrap().unwrap();
+        client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Whether a sentinel distrusts its clock, because it was stopped, and does nothing for a while.
+fn is_in_tilt(sentinel: &RedisServer) -> bool {
+    sentinel.info("sentinel").unwrap().contains("sentinel_tilt:1")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d14_a_failover_needs_neither_a_tilted_sentinel_nor_its_answers() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let client = connect(fleet.url()).await;
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    fleet.servers().wait_in_sync().unwrap();
+    let tilted = &fleet.sentinels()[0];
+    while !is_in_tilt(tilted) {
+        tilted.stop().unwrap();
+        // A gap of more than 2 s between two turns of its timer.
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        tilted.cont().unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    fleet.servers_mut()[0].kill9().unwrap();
+    eventually(async || guard.renew().await).await;
+    assert!(is_in_tilt(&fleet.sentinels()[0]), "it was of no use all the time");
+    assert_eq!(fleet.servers().primary(), Some(1));
+}
+
+#[tokio::test]
+async fn tls_is_spoken_with_sentinels_and_servers() {
+    let secured = || RedisServer::options().tls(false);
+    let fleet = SentinelFleet::start_with(secured(), &[100], secured()).unwrap();
+    let files = fleet.servers()[0].certificates().unwrap();
+    let url = format!("{}?ca={}", fleet.url(), files.authority.display());
+    assert!(url.starts_with("rediss+sentinel://"));
+    let client = connect(&url).await;
+    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    let (kind, line) = refusal(&fleet.url()).await;
+    assert_eq!(kind, StoreErrorKind::Denied);
+    assert!(line.contains("ca="), "{line}");
+}
