@@ -28,6 +28,8 @@ enum Parcel {
     },
     /// Ends the whole connection, after what was sent before it.
     Reset,
+    /// Nothing is carried any more that is sent after it.
+    Silence,
 }
 
 type Outgoing = UnboundedSender<Parcel>;
@@ -75,33 +77,31 @@ impl<'a> Line<'a> {
 
     async fn read_requests(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut frames = Frames::new(from);
-        let mut is_dead = false;
         // A client that is gone has said all it wanted to; what it said is still carried.
         while let Ok(Some(request)) = frames.next().await {
-            if is_dead {
+            let Some(strike) = self.shared.strike_for(&request) else {
+                if resp::has_reply(&request) {
+                    self.expect(Expectation::Whole);
+                }
+                self.send(&out, request);
                 continue;
-            }
-            let strike = self.shared.strike_for(&request);
-            match strike {
-                None if resp::has_reply(&request) => self.expect(Expectation::Whole),
-                None => {}
-                Some(strike) => match strike.fault {
-                    Fault::BreakReply(_)
-                    | Fault::GarbleReply
-                    | Fault::LoseReply
-                    | Fault::RepeatReply => self.expect(Expectation::Struck(strike)),
-                    Fault::HoldRequest => {
-                        locked(&self.shared.held).push(request);
-                        strike.tell();
-                        is_dead = true;
-                        continue;
-                    }
-                    Fault::RepeatRequest => {
-                        self.expect(Expectation::Whole);
-                        self.expect(Expectation::Copy(strike));
-                        self.send(&out, request.clone());
-                    }
-                },
+            };
+            match strike.fault {
+                Fault::BreakReply(_)
+                | Fault::GarbleReply
+                | Fault::LoseReply
+                | Fault::RepeatReply => self.expect(Expectation::Struck(strike)),
+                Fault::HoldRequest => {
+                    locked(&self.shared.held).push(request);
+                    end(&out, Parcel::Silence);
+                    strike.tell();
+                    continue;
+                }
+                Fault::RepeatRequest => {
+                    self.expect(Expectation::Whole);
+                    self.expect(Expectation::Copy(strike));
+                    self.send(&out, request.clone());
+                }
             }
             self.send(&out, request);
         }
@@ -110,48 +110,40 @@ impl<'a> Line<'a> {
 
     async fn read_replies(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut frames = Frames::new(from);
-        let mut is_dead = false;
         while let Ok(Some(frame)) = frames.next().await {
-            if is_dead {
-                continue;
-            }
             if resp::is_push(&frame) {
-                let is_lost = resp::is_message(&frame) && self.shared.link().loses_messages;
-                if !is_lost {
+                if !(resp::is_message(&frame) && self.shared.link().loses_messages) {
                     self.send(&out, frame);
                 }
                 continue;
             }
             // A refused SUBSCRIBE is a reply that nobody counted on.
             let expected = locked(&self.expected).pop_front().unwrap_or(Expectation::Whole);
-            let strike = match expected {
-                Expectation::Whole => {
-                    self.send(&out, frame);
-                    continue;
-                }
-                Expectation::Copy(strike) => {
-                    strike.tell();
-                    continue;
-                }
-                Expectation::Struck(strike) => strike,
-            };
-            match strike.fault {
-                Fault::BreakReply(length) => {
-                    self.send(&out, frame.into_iter().take(length).collect());
-                    // Nobody listens any more: then there is nothing to reset.
-                    let _ = out.send(Parcel::Reset);
-                }
-                Fault::GarbleReply => self.send(&out, GARBAGE.to_vec()),
-                Fault::LoseReply => is_dead = true,
-                Fault::RepeatReply => {
-                    self.send(&out, frame.clone());
-                    self.send(&out, frame);
-                }
-                Fault::HoldRequest | Fault::RepeatRequest => self.send(&out, frame),
+            match expected {
+                Expectation::Copy(strike) => strike.tell(),
+                Expectation::Struck(strike) => self.spoil(&out, frame, strike),
+                Expectation::Whole => self.send(&out, frame),
             }
-            strike.tell();
         }
         Ok(())
+    }
+
+    /// Lets a reply suffer what its call was struck with.
+    fn spoil(&self, out: &Outgoing, reply: Vec<u8>, strike: Strike) {
+        match strike.fault {
+            Fault::BreakReply(length) => {
+                self.send(out, reply.into_iter().take(length).collect());
+                end(out, Parcel::Reset);
+            }
+            Fault::GarbleReply => self.send(out, GARBAGE.to_vec()),
+            Fault::LoseReply => end(out, Parcel::Silence),
+            Fault::RepeatReply => {
+                self.send(out, reply.clone());
+                self.send(out, reply);
+            }
+            Fault::HoldRequest | Fault::RepeatRequest => self.send(out, reply),
+        }
+        strike.tell();
     }
 
     fn expect(&self, expectation: Expectation) {
@@ -172,11 +164,20 @@ impl<'a> Line<'a> {
         side: Side,
     ) -> io::Result<()> {
         let mut link = self.shared.link.subscribe();
+        let mut is_silent = false;
         while let Some(parcel) = parcels.recv().await {
-            let Parcel::Bytes { bytes, due } = parcel else {
-                // Without lingering, closing is a reset.
-                to.as_ref().set_zero_linger()?;
-                return Err(ErrorKind::ConnectionReset.into());
+            let (bytes, due) = match parcel {
+                Parcel::Bytes { .. } if is_silent => continue,
+                Parcel::Bytes { bytes, due } => (bytes, due),
+                Parcel::Reset => {
+                    // Without lingering, closing is a reset.
+                    to.as_ref().set_zero_linger()?;
+                    return Err(ErrorKind::ConnectionReset.into());
+                }
+                Parcel::Silence => {
+                    is_silent = true;
+                    continue;
+                }
             };
             sleep_until(due).await;
             let drip = match link.wait_for(|link| !link.is_held_back(side)).await {
@@ -192,6 +193,12 @@ impl<'a> Line<'a> {
         let _ = to.shutdown().await;
         Ok(())
     }
+}
+
+/// Sends nothing more, or as good as nothing.
+fn end(out: &Outgoing, parcel: Parcel) {
+    // The other end is gone: then that is the end anyway.
+    let _ = out.send(parcel);
 }
 
 /// Writes all bytes at once, or one by one with a pause after each.

@@ -1,0 +1,8 @@
+//! The fault catalogue on one real server: each scenario under its number.
+//!
+//! A scenario shows what must hold; and where a fault does break something, that it does, since a
+//! test of a fault that never happened proves nothing.
+#![cfg(test)]
+
+mod network;
+mod scene;

@@ -1,0 +1,301 @@
+//! B: the network between a client and the server.
+
+use std::time::{Duration, Instant};
+
+use leasehold::store::redis::script::Script;
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, Mode, StoreErrorKind};
+use leasehold_core::{Acquire, Action, Facts, Operation};
+use leasehold_testkit::{Fault, Proxy};
+
+use crate::scene::{LONG, NAME, SHORT, Scene, has_ended, loss, reliable_until, soon};
+
+/// What a call comes to whose reply does not arrive, or not as a whole.
+const REPLY_LOST: [Fault; 5] = [
+    Fault::BreakReply(0),
+    Fault::BreakReply(1),
+    Fault::BreakReply(9),
+    Fault::GarbleReply,
+    Fault::LoseReply,
+];
+
+/// B1: the reply of acquire is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let lost = scene.proxy.strike(1, Script::Acquire, fault);
+        let lock = scene.far.mutex(NAME).ttl(LONG);
+        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        soon(lost.happened()).await;
+        let granted = scene.tokens(NAME).await;
+        let guard = soon(acquiring).await.unwrap().unwrap();
+        assert_eq!(granted, [guard.token()], "{fault:?}");
+        let asked = Instant::now();
+        let validity = guard.validity();
+        let status = scene.status(NAME).await;
+        assert_eq!(status.last_token, Some(guard.token()), "{fault:?}: no second one was minted");
+        let left = status.holders[0].ttl_left + asked.elapsed();
+        assert!(validity < left, "{fault:?}: believed for {validity:?}, {left:?} are left");
+        guard.release().await.unwrap();
+        scene.assert_free().await;
+    }
+}
+
+/// B2: the reply of release is lost, somebody else is granted, and the release comes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b2_a_release_that_comes_again_touches_nobody() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+        let token = guard.token();
+        let lost = scene.proxy.strike(1, Script::Release, fault);
+        let again = scene.proxy.strike(2, Script::Release, Fault::RepeatRequest);
+        let releasing = tokio::spawn(guard.release());
+        soon(lost.happened()).await;
+        let next = scene.take().await;
+        assert!(next.token() > token);
+        soon(again.happened()).await;
+        soon(releasing).await.unwrap().expect("the keeper goes on until the store knows");
+        assert_eq!(scene.tokens(NAME).await, [next.token()], "{fault:?}");
+        next.renew().await.unwrap();
+    }
+}
+
+/// B3: the reply of renew is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_a_lost_reply_of_renew_extends_nothing() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+        let (_, before) = reliable_until(&guard);
+        let lost = scene.proxy.strike(1, Script::Renew, fault);
+        let error = soon(guard.renew()).await.unwrap_err();
+        soon(lost.happened()).await;
+        assert!(matches!(&error, Error::Store(error) if error.may_have_executed()), "{error:?}");
+        let (still, _) = reliable_until(&guard);
+        assert!(still <= before, "{fault:?}: extended on hope by {:?}", still - before);
+        guard.ensure_held().expect("a failed renewal ends nothing");
+    }
+}
+
+/// B3: the keeper asks again, long before the lease would end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_a_renewal_without_a_reply_is_sent_again() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+        let (_, before) = reliable_until(&guard);
+        let lost = scene.proxy.strike(1, Script::Renew, fault);
+        let again = scene.proxy.strike(2, Script::Renew, Fault::RepeatRequest);
+        // Messages may have been lost: it renews at once.
+        scene.server.command::<()>("CLIENT KILL TYPE pubsub").unwrap();
+        soon(lost.happened()).await;
+        soon(again.happened()).await;
+        let extended = async {
+            while reliable_until(&guard).0 <= before {
+                tokio::task::yield_now().await;
+            }
+        };
+        soon(extended).await;
+        assert_eq!(scene.tokens(NAME).await, [guard.token()], "{fault:?}");
+    }
+}
+
+/// B4: the reply is lost that says "you are in the queue".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b4_a_lost_reply_of_joining_gives_one_place() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let first = scene.take().await;
+        let lost = scene.proxy.strike(1, Script::Acquire, fault);
+        let again = scene.proxy.strike(2, Script::Acquire, Fault::RepeatRequest);
+        let lock = scene.far.mutex(NAME).ttl(LONG);
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        soon(lost.happened()).await;
+        soon(again.happened()).await;
+        assert_eq!(scene.status(NAME).await.waiting, 1, "{fault:?}");
+        first.release().await.unwrap();
+        let next = soon(waiting).await.unwrap().unwrap();
+        let status = scene.status(NAME).await;
+        assert_eq!((status.waiting, status.holders.len()), (0, 1), "{fault:?}");
+        next.release().await.unwrap();
+        scene.assert_free().await;
+    }
+}
+
+/// B5: an acquire is on its way for longer than its caller has patience, and arrives after the
+/// cancel of the same attempt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b5_an_acquire_that_arrives_after_its_cancel_grants_nothing() {
+    let scene = Scene::new().await;
+    let held = scene.proxy.strike(1, Script::Acquire, Fault::HoldRequest);
+    let cancelled = scene.proxy.strike(1, Script::Cancel, Fault::RepeatRequest);
+    // Too short for a new connection to be tried: the old one may be silent for longer.
+    let patience = Duration::from_secs(1);
+    let error = scene.far.mutex(NAME).ttl(LONG).acquire_within(patience).await.unwrap_err();
+    assert!(matches!(error, Error::Indeterminate { .. }), "{error:?}");
+    soon(held.happened()).await;
+    soon(cancelled.happened()).await;
+    assert_eq!(scene.proxy.deliver().unwrap().len(), 1);
+    assert!(scene.status(NAME).await.holders.is_empty(), "an orphan holds it");
+    scene.assert_free().await;
+}
+
+/// B5, the control: without a cancel, the late acquire does grant, unless it is later than it may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b5_an_acquire_that_nobody_cancelled_grants_until_it_is_too_late() {
+    for (not_after_us, holders) in [(9_000_000_000_000_000, 1), (1, 0)] {
+        let scene = Scene::new().await;
+        let store = Redis::connect(&scene.proxy.url()).await.unwrap();
+        let request = Acquire {
+            ballot_us: None,
+            id: HolderId { client: ClientId(1), attempt: 1 },
+            mode: Mode::Exclusive,
+            ttl: LONG,
+            wait: false,
+            nonce: 1,
+            not_after_us,
+            facts: Facts { host: "h".into(), pid: 1, label: None },
+        };
+        let held = scene.proxy.strike(1, Script::Acquire, Fault::HoldRequest);
+        let (name, action) = (LockName::new(NAME).unwrap(), Action::Acquire(request));
+        let error = store.execute(Operation::On { name, action }).await.unwrap_err();
+        assert!(error.may_have_executed() && error.kind() == StoreErrorKind::Timeout, "{error}");
+        soon(held.happened()).await;
+        assert!(scene.status(NAME).await.holders.is_empty(), "it has not arrived yet");
+        scene.proxy.deliver().unwrap();
+        assert_eq!(scene.status(NAME).await.holders.len(), holders);
+    }
+}
+
+/// B6: every request arrives twice, each of a whole life: grant, renewal, joining, claim, cancel
+/// and release.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_requests_that_arrive_twice_change_nothing_more() {
+    let scene = Scene::new().await;
+    let twice = |script| soon(scene.proxy.strike(1, script, Fault::RepeatRequest).happened());
+
+    let acquired = twice(Script::Acquire);
+    let guard = scene.far.mutex(NAME).ttl(LONG).acquire().await.unwrap();
+    acquired.await;
+    assert_eq!(scene.status(NAME).await.last_token, Some(guard.token()));
+    let renewed = twice(Script::Renew);
+    guard.renew().await.unwrap();
+    renewed.await;
+    assert_eq!(scene.tokens(NAME).await, [guard.token()]);
+
+    let joined = twice(Script::Acquire);
+    let lock = scene.far.mutex(NAME).ttl(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    joined.await;
+    let gives_up = twice(Script::Acquire);
+    let lock = scene.far.mutex(NAME);
+    let given_up = tokio::spawn(async move { lock.acquire_within(SHORT).await });
+    gives_up.await;
+    scene.queued(2).await;
+    let cancelled = twice(Script::Cancel);
+    assert!(matches!(soon(given_up).await.unwrap(), Err(Error::Timeout { .. })));
+    cancelled.await;
+    assert_eq!(scene.status(NAME).await.waiting, 1);
+
+    // Without messages, it is a poll that finds out about the grant, and claims it.
+    scene.proxy.lose_messages(true);
+    let (released, claimed) = (twice(Script::Release), twice(Script::Poll));
+    let token = guard.token();
+    guard.release().await.unwrap();
+    released.await;
+    claimed.await;
+    let next = soon(waiting).await.unwrap().unwrap();
+    let status = scene.status(NAME).await;
+    assert_eq!((status.waiting, status.last_token), (0, Some(next.token())));
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+    scene.assert_free().await;
+}
+
+/// Cuts the far holder off. It is told in time, the next one enters although nothing has been
+/// mended, and what arrives when it is mended touches nobody.
+async fn is_told_before_the_next_enters(cut: fn(&Proxy, bool)) {
+    let scene = Scene::new().await;
+    let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
+    let next = scene.wait().await;
+    cut(&scene.proxy, true);
+    let next = next.await;
+    assert!(has_ended(guard.lost()), "two are in it at once");
+    assert_eq!(loss(&guard).await, LossReason::Expired);
+    assert!(next.token() > guard.token());
+    let calls = || scene.server.command_stats("evalsha").unwrap().0;
+    let before = calls();
+    cut(&scene.proxy, false);
+    // Whatever the far client still has to say has been said when it is granted something again.
+    drop(soon(scene.far.mutex("b").acquire()).await.unwrap());
+    assert!(calls() > before);
+    assert!(matches!(guard.renew().await, Err(Error::Lost { .. })), "lost is final");
+    assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+    next.renew().await.expect("nobody touched it");
+    assert_eq!(scene.tokens(NAME).await, [next.token()]);
+}
+
+/// B7: nothing passes between holder and server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b7_a_holder_that_is_cut_off_is_told_before_the_next_enters() {
+    is_told_before_the_next_enters(Proxy::swallow).await;
+}
+
+/// B8: requests arrive, and replies do not. The server goes on renewing while the holder knows of
+/// nothing; so the holder must stop asking once it has given up, or nobody else ever enters.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b8_a_holder_that_hears_nothing_stops_renewing_once_it_is_lost() {
+    is_told_before_the_next_enters(Proxy::mute).await;
+}
+
+/// B9: requests do not arrive, though messages still come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b9_a_holder_that_is_not_heard_is_told_although_messages_come() {
+    is_told_before_the_next_enters(Proxy::deafen).await;
+}
+
+/// B10: replies break off or are garbled while others are under way on the same connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b10_no_reply_is_taken_for_another_after_a_broken_one() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let lost = scene.proxy.strike(2, Script::Acquire, fault);
+        // These may go down with the connection before it is their turn.
+        drop([5, 11].map(|nth| scene.proxy.strike(nth, Script::Acquire, fault)));
+        let names: Vec<String> = (0..30).map(|number| format!("n{number}")).collect();
+        let acquiring = names.iter().map(|name| {
+            let lock = scene.far.mutex(name.as_str()).ttl(LONG);
+            tokio::spawn(async move { lock.acquire().await })
+        });
+        let acquiring: Vec<_> = acquiring.collect();
+        let mut guards = Vec::new();
+        for acquiring in acquiring {
+            guards.push(soon(acquiring).await.unwrap().unwrap());
+        }
+        soon(lost.happened()).await;
+        for (name, guard) in names.iter().zip(&guards) {
+            assert_eq!(scene.tokens(name).await, [guard.token()], "{fault:?}: {name}");
+        }
+        for guard in guards {
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+/// B10: a connection that was reset in the middle of a reply is not used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b10_a_connection_with_a_broken_reply_is_replaced() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let client = Client::connect(scene.proxy.url()).await.unwrap();
+        let lost = scene.proxy.strike(1, Script::Acquire, fault);
+        let guard = soon(client.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+        soon(lost.happened()).await;
+        for _ in 0..20 {
+            guard.renew().await.expect("the new connection is whole");
+        }
+        assert_eq!(scene.tokens(NAME).await, [guard.token()], "{fault:?}");
+    }
+}

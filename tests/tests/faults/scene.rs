@@ -1,0 +1,116 @@
+//! A server, a network between it and one of two clients, and what is looked at in every scenario.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use leasehold::store::redis::script::Script;
+use leasehold::{Client, FencingToken, Guard, LockName, LossReason, Lost, Status};
+use leasehold_testkit::{Proxy, RedisServer};
+use tokio::time::timeout;
+
+/// How long something that must happen may take before the test gives it up: generous.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A lease that ends within the test.
+pub(crate) const SHORT: Duration = Duration::from_secs(2);
+
+/// A lease that does not, and is not even renewed.
+pub(crate) const LONG: Duration = Duration::from_hours(1);
+
+/// The name that everybody wants.
+pub(crate) const NAME: &str = "a";
+
+/// Two clients of one server.
+pub(crate) struct Scene {
+    pub(crate) server: RedisServer,
+    /// Before the far client.
+    pub(crate) proxy: Proxy,
+    /// Reaches the server through the proxy.
+    pub(crate) far: Client,
+    /// Reaches the server without anything in between, however long an answer takes.
+    pub(crate) near: Client,
+}
+
+impl Scene {
+    pub(crate) async fn new() -> Self {
+        Self::of(RedisServer::start().unwrap()).await
+    }
+
+    pub(crate) async fn of(server: RedisServer) -> Self {
+        // A strike is for a call that is executed, not for one that asks for its script.
+        let mut connection = server.connection().unwrap();
+        for script in Script::ALL {
+            redis::cmd("SCRIPT").arg("LOAD").arg(script.source()).exec(&mut connection).unwrap();
+        }
+        let proxy = Proxy::start(server.port()).unwrap();
+        let far = Client::connect(proxy.url()).await.unwrap();
+        let patient = format!("{}?timeout=60s&connect_timeout=60s", server.url());
+        let near = Client::connect(patient).await.unwrap();
+        Self { server, proxy, far, near }
+    }
+
+    pub(crate) async fn status(&self, name: &str) -> Status {
+        self.near.admin().inspect(&LockName::new(name).unwrap()).await.unwrap()
+    }
+
+    /// The tokens of all who hold a name, as the server has them.
+    pub(crate) async fn tokens(&self, name: &str) -> Vec<FencingToken> {
+        self.status(name).await.holders.iter().map(|holder| holder.token).collect()
+    }
+
+    /// Waits until so many wait.
+    pub(crate) async fn queued(&self, many: u32) {
+        let since = Instant::now();
+        while self.status(NAME).await.waiting != many {
+            assert!(since.elapsed() < PATIENCE, "it never comes to {many} waiters");
+        }
+    }
+
+    /// Somebody else's lock on the name, taken at once.
+    pub(crate) async fn take(&self) -> Guard {
+        let guard = self.near.mutex(NAME).ttl(LONG).try_acquire().await.unwrap();
+        guard.expect("nobody holds it")
+    }
+
+    /// Nobody holds it, and nobody who waits for it comes before somebody else.
+    pub(crate) async fn assert_free(&self) {
+        self.take().await.release().await.unwrap();
+    }
+
+    /// Somebody else's wait for the name, which has begun.
+    pub(crate) async fn wait(&self) -> impl Future<Output = Guard> + use<> {
+        let lock = self.near.mutex(NAME).ttl(LONG);
+        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        self.queued(1).await;
+        async move { soon(waiting).await.unwrap() }
+    }
+}
+
+/// Waits for something that must happen.
+#[track_caller]
+pub(crate) fn soon<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
+    let place = std::panic::Location::caller();
+    async move {
+        let Ok(output) = timeout(PATIENCE, what).await else { panic!("it never happens: {place}") };
+        output
+    }
+}
+
+/// Why a guard was lost, once it is told so.
+pub(crate) async fn loss(guard: &Guard) -> LossReason {
+    soon(guard.lost()).await
+}
+
+/// Whether its holder has been told by now.
+pub(crate) fn has_ended(mut lost: Lost) -> bool {
+    Pin::new(&mut lost).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+/// Until when the holder may rely on its guard: not before the first and not after the second.
+pub(crate) fn reliable_until(guard: &Guard) -> (Instant, Instant) {
+    let before = Instant::now();
+    let validity = guard.validity();
+    (before + validity, Instant::now() + validity)
+}
