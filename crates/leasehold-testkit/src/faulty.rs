@@ -184,6 +184,10 @@ impl Store for Faulty {
         self.inner.lifeline(client)
     }
 
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.end_quarantine()
+    }
+
     fn warnings(&self) -> Vec<String> {
         self.inner.warnings()
     }

@@ -63,6 +63,10 @@ impl Store for SharedStore {
         self.0.lifeline(client)
     }
 
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.end_quarantine()
+    }
+
     fn warnings(&self) -> Vec<String> {
         self.0.warnings()
     }

@@ -315,6 +315,7 @@ fn rights(script: Script) -> &'static str {
         | Script::ChangeMode
         | Script::Commit
         | Script::Describe
+        | Script::Guard
         | Script::Inspect
         | Script::Poll
         | Script::Reclaim

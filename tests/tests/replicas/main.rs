@@ -2,3 +2,45 @@
 #![cfg(test)]
 
 mod claim;
+mod policy;
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error, StoreErrorKind};
+use leasehold_testkit::must;
+
+/// How long something that must happen may take before the test gives it up: generous.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a test looks whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+async fn connect(url: &str) -> Client {
+    must(Client::connect(url).await)
+}
+
+fn kind(error: &Error) -> Option<StoreErrorKind> {
+    match error {
+        Error::Store(error) => Some(error.kind()),
+        _ => None,
+    }
+}
+
+fn is_not_replicated(error: &Error) -> bool {
+    kind(error) == Some(StoreErrorKind::NotReplicated)
+}
+
+/// Looks again and again until something is so.
+async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    until(what, || async { is_so() }).await;
+}
+
+/// The same for what takes a while to find out.
+async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
+    let since = Instant::now();
+    while !is_so().await {
+        assert!(since.elapsed() < PATIENCE, "it never came to this: {what}");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

@@ -155,4 +155,13 @@ impl Admin {
     pub fn revoke_now(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.driver.wait(self.inner.revoke_now(name, token))
     }
+
+    /// As [`crate::Admin::end_quarantine`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Admin::end_quarantine`].
+    pub fn end_quarantine(&self) -> Result<()> {
+        self.driver.wait(self.inner.end_quarantine())
+    }
 }

@@ -117,6 +117,16 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// Ends a quarantine on the word of an operator: the store is new, or has forgotten nothing, so
+    /// no lease of before can be out that it does not know. Does nothing where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached or does not allow it.
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// What was found on connecting that weakens a promise, in words, with the remedy.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
@@ -194,6 +204,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         (**self).lifeline(client)
+    }
+
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        (**self).end_quarantine()
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -15,9 +15,11 @@ use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
 
+use super::assure::{self, Assured};
 use super::dial::Dialer;
 use super::error;
 use super::url::Address;
+use super::wire::Call;
 
 /// How long a connection may answer nothing before it is given up: 2 s, four requests of the
 /// default timeout. Half-open links (a cable, a firewall) are otherwise only noticed by the kernel.
@@ -32,6 +34,8 @@ pub(super) struct Link {
     driver: JoinHandle<()>,
     opened: Instant,
     retired: AtomicBool,
+    /// What must be so before a grant counts that it carries, if anything.
+    assured: Option<Box<Assured>>,
     /// When the first of the requests was sent that have had no answer since the last answer:
     /// microseconds since `opened`, zero for none.
     silent_since_us: AtomicU64,
@@ -65,6 +69,7 @@ impl Link {
             driver,
             opened: Instant::now(),
             retired: AtomicBool::new(false),
+            assured: None,
             silent_since_us: AtomicU64::new(0),
         }
     }
@@ -77,6 +82,22 @@ impl Link {
     /// The server, as messages name it.
     pub(super) fn server(&self) -> &str {
         &self.server
+    }
+
+    /// The same connection, with whatever must be so before a grant counts that it carries.
+    pub(super) fn assure(mut self, assured: Assured) -> Self {
+        self.assured = Some(Box::new(assured));
+        self
+    }
+
+    /// What must be so before the reply to this call counts, if anything.
+    pub(super) fn assured_for(&self, call: &Call) -> Option<&Assured> {
+        self.assured().filter(|_| assure::is_at_stake(call))
+    }
+
+    /// What must be so before a grant counts, if anything.
+    pub(super) fn assured(&self) -> Option<&Assured> {
+        self.assured.as_deref()
     }
 
     /// Whether it is worth a request.

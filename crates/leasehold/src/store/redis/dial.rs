@@ -18,6 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::assure::{Assurance, Assured, WAIT_SLACK};
 use super::connection::{Link, Open};
 use super::error;
 use super::tls;
@@ -40,8 +41,9 @@ pub(super) enum Peer {
 }
 
 /// Knows how to open connections: to servers of one kind, for one user.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Dialer {
+    assurance: Option<Arc<Assurance>>,
     peer: Peer,
     login: Login,
     tls: Option<Arc<ClientConfig>>,
@@ -57,6 +59,7 @@ impl Dialer {
     /// Reads the files that the settings name.
     pub(super) fn new(settings: &Settings) -> Result<Self, Invalid> {
         Ok(Self {
+            assurance: Assurance::new(settings),
             peer: Peer::Server,
             login: settings.login.clone(),
             tls: settings.tls.as_ref().map(tls::config).transpose()?,
@@ -70,7 +73,12 @@ impl Dialer {
     pub(super) fn to_sentinels(settings: &Settings) -> Result<Self, Invalid> {
         let dialer = Self::new(settings)?;
         let login = settings.sentinel_login.clone();
-        Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
+        Ok(Self { assurance: None, peer: Peer::Sentinel, login, database: 0, ..dialer })
+    }
+
+    /// The same, for requests that may take longer by so much, and of which nothing is assured.
+    fn more_patient(&self, span: Duration) -> Self {
+        Self { timeout: self.timeout + span, assurance: None, ..self.clone() }
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -90,12 +98,20 @@ impl Dialer {
     ) -> Result<Link, StoreError> {
         let until = Instant::now() + self.connect_timeout;
         let stream = self.connect(address, until).await?;
-        let database = if pushes.is_some() { 0 } else { self.database };
-        let link = self.greet(stream, address, pushes, until).await?;
-        if database != 0 {
-            link.ask(redis::cmd("SELECT").arg(database)).await?;
+        if pushes.is_some() {
+            return self.greet(stream, address, pushes, until).await;
         }
-        Ok(link)
+        let link = self.greet(stream, address, pushes, until).await?;
+        if self.database != 0 {
+            link.ask(redis::cmd("SELECT").arg(self.database)).await?;
+        }
+        Ok(match &self.assurance {
+            Some(assurance) => {
+                let dialer = self.more_patient(WAIT_SLACK);
+                link.assure(Assured::new(Arc::clone(assurance), dialer, address.clone()))
+            }
+            None => link,
+        })
     }
 
     async fn connect(

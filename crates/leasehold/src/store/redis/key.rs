@@ -31,6 +31,12 @@ pub fn pattern(prefix: &str, begin: &str) -> Vec<u8> {
     pattern
 }
 
+/// The key of the boot record: which run of the server the locks belong to. No lock has it, by the
+/// escape.
+pub(super) fn boot(prefix: &str) -> Vec<u8> {
+    format!("{prefix}%boot").into_bytes()
+}
+
 /// The channel on which a client is told of its grants. All of them begin with
 /// [`inbox_prefix`], so that one ACL pattern (`&lh:inbox:*`) covers them.
 pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
 
+mod assure;
 mod connection;
 #[doc(hidden)]
 pub mod data;
@@ -28,6 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::try_join_all;
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError};
 
+use self::assure::Assurance;
 use self::route::Route;
 use self::url::{Place, Settings};
 use self::wire::{Call, Layout};
@@ -56,6 +58,9 @@ use super::{Capabilities, Inbox, News, Store};
 /// | `cert`, `key` | files with the client's certificate and key, PEM | none |
 /// | `insecure` | `on`: any server is believed | `off` |
 /// | `layout` | `native` | `native` |
+/// | `replicas` | how many must have a grant before it counts: `none`, a number, `all` | `none` |
+/// | `waitaof` | `on`: disks must have it too, that of the server and of those replicas | `off` |
+/// | `quarantine` | how long nothing new is granted after memory was lost; `on` is `1m` | `off` |
 ///
 /// A password that is not in the URL is taken from the environment variable `LEASEHOLD_PASSWORD`,
 /// or from the first line of the file that `LEASEHOLD_PASSWORD_FILE` names.
@@ -75,6 +80,55 @@ use super::{Capabilities, Inbox, News, Store};
 ///
 /// Without `+publish`, `+subscribe` or the channels, waiters are not woken and find out by asking,
 /// once a second. Without `+info`, nothing is known of the server's settings.
+///
+/// # Replicas
+///
+/// A primary answers before its replicas have what it says, so a failover may forget a grant and
+/// make it twice. With `replicas=all`, an acquire, a claim, a renewal and an upgrade count only
+/// once every replica has acknowledged them (`WAIT`, on the connection that wrote). Then whichever
+/// is promoted knows the grant; and a primary that was left behind, stopped or cut off, gets no
+/// acknowledgement from the one that was promoted, so it grants nothing any more.
+///
+/// `replicas=N` with fewer than there are promises neither: the replica that is promoted may be the
+/// one that did not acknowledge, and the other may go on acknowledging for the old primary. It only
+/// makes the loss rarer. `all` is the largest number of replicas that this client has seen follow,
+/// at least one: one that goes away does not lower it, because it may come back as the primary. A
+/// client that starts while one is away cannot know of it: where that matters, give the number.
+///
+/// Where too few acknowledge within half of `timeout`, the verb fails with
+/// [`NotReplicated`](leasehold_core::StoreErrorKind::NotReplicated) (a waiter goes on waiting), and
+/// what was granted is released; a renewal that is not acknowledged prolongs nothing. So while a
+/// replica is away, nothing new is granted and what is held ends.
+///
+/// `waitaof=on` needs Redis 7.2 or Valkey 7.2 and an append-only file: a grant then also survives
+/// the power loss of a server that syncs every second.
+///
+/// Needs the rights `+wait` (or `+waitaof`) and `+role` on top. Costs two connections for each
+/// runtime that holds locks, and the round trip to the replicas; what comes while that is under way
+/// shares the next. Off costs nothing, not even a command.
+///
+/// # Quarantine
+///
+/// A server that was restarted without its data, was flushed, or was promoted without the last
+/// writes has forgotten who holds what. With `quarantine=on` a boot record beside the locks
+/// (`lh:%boot`) says which run of which server they belong to. When it is missing or names another
+/// run, nothing new is granted for so long that every lease of before has ended; verbs fail with
+/// [`Quarantined`](leasehold_core::StoreErrorKind::Quarantined), waiters go on waiting. Holders
+/// keep their leases: what the server has forgotten they take back by their tokens.
+///
+/// - Every client of the locks needs the same setting, and no ttl may be longer.
+/// - Every restart counts, also one that forgot nothing: with `appendfsync always` leave it off.
+/// - A new server is in quarantine too: wait, or say that it is new
+///   ([`Admin::end_quarantine`](crate::Admin::end_quarantine), `leasehold end-quarantine`).
+/// - It does not notice a single lock that is deleted or evicted (`maxmemory-policy noeviction`),
+///   nor a primary that was left behind and still answers (`replicas=all`), nor a restart behind a
+///   proxy that keeps the client's connection.
+/// - A newcomer that asks for a held lock in the moment of a flush may cost its holder the lease,
+///   never exclusion.
+/// - Not in a cluster yet.
+///
+/// Needs the right `+info`. Costs a small script behind each acquire and claim, in the same round
+/// trip, and two more on each new connection.
 ///
 /// # Connections
 ///
@@ -98,6 +152,7 @@ pub struct Redis {
     layout: Layout,
     route: Arc<Route>,
     notes: Arc<Notes>,
+    assurance: Option<Arc<Assurance>>,
 }
 
 impl fmt::Debug for Redis {
@@ -158,11 +213,17 @@ impl Redis {
         let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
         // Those of a cluster that answer serve their slots, even while others do not.
         let looked_at = if found.is_empty() { missing } else { found };
+        let mut assurance = None;
         for link in looked_at {
-            let words = look::look(&*link?, in_cluster).await?;
+            let link = link?;
+            let mut words = look::look(&link, in_cluster).await?;
+            if let Some(assured) = link.assured() {
+                words.extend(assured.look(&link).await?);
+                assurance = Some(Arc::clone(assured.assurance()));
+            }
             words.into_iter().for_each(|note| notes.add(note));
         }
-        Ok(Self { place, layout: Layout { prefix, retention }, route, notes })
+        Ok(Self { place, layout: Layout { prefix, retention }, route, notes, assurance })
     }
 
     /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
@@ -171,6 +232,9 @@ impl Redis {
     }
 
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
+        if let Some(assurance) = &self.assurance {
+            assurance.check(&operation)?;
+        }
         match operation {
             Operation::List { prefix, limit, idle } => {
                 let primaries = self.route.primaries().await?;
@@ -206,7 +270,7 @@ impl Redis {
 impl Store for Redis {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            claims_first: false,
+            claims_first: self.assurance.is_some(),
             durable: true,
             permits: true,
             queued: true,
@@ -244,6 +308,18 @@ impl Store for Redis {
         Box::pin(async {
             let channel = opening.await?;
             Ok((!channel.is_silent()).then(|| Box::new(channel) as Box<dyn News>))
+        })
+    }
+
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async {
+            for link in self.route.primaries().await? {
+                let link = link?;
+                if let Some(assured) = link.assured() {
+                    assured.end_quarantine(&link).await?;
+                }
+            }
+            Ok(())
         })
     }
 

@@ -96,6 +96,8 @@ pub enum Script {
     Commit,
     /// A holder changes what it says of itself.
     Describe,
+    /// Whether the server has forgotten anything.
+    Guard,
     /// Who holds and who waits.
     Inspect,
     /// Gives out order numbers.
@@ -135,13 +137,14 @@ static ASSEMBLED: LazyLock<[Assembled; Script::ALL.len()]> = LazyLock::new(|| {
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Acquire,
         Self::Cancel,
         Self::Cell,
         Self::ChangeMode,
         Self::Commit,
         Self::Describe,
+        Self::Guard,
         Self::Inspect,
         Self::Numbers,
         Self::Poll,
@@ -194,6 +197,7 @@ impl Script {
             Self::ChangeMode => include_str!("lua/change_mode.lua"),
             Self::Commit => include_str!("lua/commit.lua"),
             Self::Describe => include_str!("lua/describe.lua"),
+            Self::Guard => include_str!("lua/guard.lua"),
             Self::Inspect => include_str!("lua/inspect.lua"),
             Self::Numbers => include_str!("lua/numbers.lua"),
             Self::Poll => include_str!("lua/poll.lua"),
@@ -285,6 +289,7 @@ mod tests {
                 Script::Cancel
                 | Script::ChangeMode
                 | Script::Commit
+                | Script::Guard
                 | Script::Poll
                 | Script::QueueDrain
                 | Script::Release

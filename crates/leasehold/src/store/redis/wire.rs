@@ -15,6 +15,9 @@ use super::script::Script;
 /// The field of a lock's hash that tells whether the lock is idle.
 pub const STATE_FIELD: &str = "s";
 
+/// What every action on a hold is packed with first: the retention (8), and the attempt (24).
+const RETENTION_AND_ATTEMPT_BYTES: usize = 32;
+
 /// Bytes of the state of a record that nobody holds: `<BBI4dd`.
 const IDLE_STATE_BYTES: usize = 22;
 
@@ -84,6 +87,16 @@ impl Call {
         let mut command = redis::cmd("EVALSHA");
         command.arg(self.script.sha1()).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
         command
+    }
+
+    /// The call that releases what an acquire or a poll was granted.
+    pub(super) fn release(&self) -> Self {
+        let [inbox_prefix, packed, ..] = &self.args[..] else { return self.clone() };
+        // Both begin with the retention and the attempt.
+        let begin = packed.get(..RETENTION_AND_ATTEMPT_BYTES).unwrap_or_default();
+        let packed = Writer::default().bytes(begin).span(Duration::ZERO).flag(false);
+        let args = vec![inbox_prefix.clone(), packed.0];
+        Self { script: Script::Release, keys: self.keys.clone(), args, is_batch: false }
     }
 
     /// A call with these keys and arguments and nothing else.

@@ -23,7 +23,7 @@ use super::wire::Call;
 
 /// How often a script is loaded for one call: 3 times, for a server whose scripts somebody flushes
 /// in between.
-const LOAD_TRIES: u32 = 3;
+pub(super) const LOAD_TRIES: u32 = 3;
 
 /// The way to the servers of a store.
 #[derive(Debug)]
@@ -119,9 +119,17 @@ impl Route {
     }
 }
 
+/// Runs a script, with whatever else must be so before what it grants counts.
+async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
+    match link.assured_for(call) {
+        Some(assured) => assured.evaluate(link, call, false).await,
+        None => run(link, call).await,
+    }
+}
+
 /// Runs a script by its name; a server that does not know it, or has just forgotten it, is given
 /// its text.
-async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
+pub(super) async fn run(link: &Link, call: &Call) -> Result<Value, StoreError> {
     let command = call.command();
     for _ in 0..LOAD_TRIES {
         let value = link.send(&command).await?;
@@ -134,12 +142,12 @@ async fn evaluate(link: &Link, call: &Call) -> Result<Value, StoreError> {
 }
 
 /// Whether a server says that it does not know a script.
-fn is_unknown_script(value: &Value) -> bool {
+pub(super) fn is_unknown_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(refusal)
         if refusal.kind() == Some(ServerErrorKind::NoScript))
 }
 
 /// Gives a server the text of a script.
-async fn load(link: &Link, script: Script) -> Result<(), StoreError> {
+pub(super) async fn load(link: &Link, script: Script) -> Result<(), StoreError> {
     link.ask(redis::cmd("SCRIPT").arg("LOAD").arg(script.source())).await.map(drop)
 }

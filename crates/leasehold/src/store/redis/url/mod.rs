@@ -80,12 +80,14 @@ impl Settings {
 
     /// Refuses what no part of the store does yet.
     pub(super) fn check_available(&self) -> Result<(), Invalid> {
-        let missing = [
-            (self.format == Format::Plain, "layout=plain"),
-            (self.quarantine.is_some(), "quarantine=on"),
-            (self.replicas != Replicas::None, "replicas="),
-            (self.waitaof, "waitaof=on"),
-        ];
+        if self.quarantine.is_some() && matches!(self.place, Place::Cluster(_)) {
+            // A boot record says nothing of other slots, and a slot that moves takes it along.
+            return Err(invalid(
+                "`quarantine` in the store URL is not available for a cluster in this release: \
+                 leave it out",
+            ));
+        }
+        let missing = [(self.format == Format::Plain, "layout=plain")];
         match missing.into_iter().find(|(is_asked, _)| *is_asked) {
             Some((_, option)) => Err(invalid(format!(
                 "`{option}` in the store URL is not available in this release: leave it out"

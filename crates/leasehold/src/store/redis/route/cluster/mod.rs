@@ -281,6 +281,9 @@ impl Cluster {
 /// Runs a script at a node that may answer although the slot is not its own yet. What says so
 /// holds for the one command that follows it.
 async fn evaluate_asking(link: &Link, call: &Call) -> Result<Value, StoreError> {
+    if let Some(assured) = link.assured_for(call) {
+        return assured.evaluate(link, call, true).await;
+    }
     let mut both = redis::pipe();
     both.cmd("ASKING").add_command(call.command());
     for _ in 0..LOAD_TRIES {

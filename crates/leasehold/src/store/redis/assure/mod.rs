@@ -1,0 +1,308 @@
+//! What must be so before a grant counts: enough replicas have it, and the server has forgotten
+//! nothing.
+//!
+//! Neither changes the scripts of the locks. What is to be known is asked for behind them, on the
+//! same connection: the [guard](Quarantine) because only what comes after a grant can tell that
+//! nothing was forgotten before it, and [WAIT](Replication) because it counts acknowledgements of
+//! what its own connection wrote. Where neither is asked for there is no [`Assurance`] at all, and
+//! not a command more.
+
+mod lanes;
+mod quarantine;
+mod replication;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use leasehold_core::{Operation, Reply, StoreError};
+use redis::{Cmd, Pipeline, Value};
+use tokio::sync::OnceCell;
+
+use self::lanes::Lanes;
+use self::quarantine::Quarantine;
+use self::replication::Replication;
+pub(super) use self::replication::WAIT_SLACK;
+use super::connection::Link;
+use super::dial::Dialer;
+use super::error;
+use super::route::{LOAD_TRIES, is_unknown_script, load, run};
+use super::script::Script;
+use super::url::{Address, Settings};
+use super::wire::Call;
+
+/// What a store asks for before a grant counts.
+#[derive(Debug)]
+pub(super) struct Assurance {
+    quarantine: Option<Quarantine>,
+    replication: Option<Replication>,
+}
+
+/// What hangs on the reply of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stake {
+    /// It may grant what nobody held: an acquire.
+    Grant,
+    /// It may confirm what was granted in its absence: a poll.
+    HandOver,
+    /// It may make a reader the writer.
+    Mode,
+    /// It may prolong what its holder has: a renewal, a commit, the taking back of what was
+    /// forgotten.
+    Renewal,
+}
+
+impl Stake {
+    /// Nothing hangs on a script that only ends, shows or tells.
+    fn of(script: Script) -> Option<Self> {
+        match script {
+            Script::Acquire => Some(Self::Grant),
+            Script::ChangeMode => Some(Self::Mode),
+            Script::Poll => Some(Self::HandOver),
+            Script::Commit | Script::Reclaim | Script::Renew => Some(Self::Renewal),
+            Script::Cancel
+            | Script::Cell
+            | Script::Describe
+            | Script::Guard
+            | Script::Inspect
+            | Script::Numbers
+            | Script::QueueDrain
+            | Script::QueuePush
+            | Script::Release
+            | Script::Revoke
+            | Script::StockSettle
+            | Script::StockTake => None,
+        }
+    }
+
+    /// Whether it gives somebody what that one did not have.
+    fn is_new(self) -> bool {
+        matches!(self, Self::Grant | Self::HandOver | Self::Mode)
+    }
+}
+
+/// What was asked behind a script, and what came of it.
+#[derive(Clone, Debug, Default)]
+struct Verdict {
+    /// Why the grant may be lost with the primary, if it may be.
+    shortfall: Option<String>,
+    /// How long the quarantine still lasts, if there is one.
+    quarantined: Option<Duration>,
+}
+
+impl Assurance {
+    /// What a URL asks for; `None` if it asks for nothing.
+    pub(super) fn new(settings: &Settings) -> Option<Arc<Self>> {
+        let quarantine = settings.quarantine.map(|span| Quarantine::new(&settings.prefix, span));
+        let replication = Replication::new(settings);
+        (quarantine.is_some() || replication.is_some())
+            .then(|| Arc::new(Self { quarantine, replication }))
+    }
+
+    /// Refuses what cannot be assured.
+    pub(super) fn check(&self, operation: &Operation) -> Result<(), StoreError> {
+        self.quarantine.as_ref().map_or(Ok(()), |quarantine| quarantine.check(operation))
+    }
+}
+
+/// What one connection needs to assure what it carries.
+pub(super) struct Assured {
+    assurance: Arc<Assurance>,
+    /// Opens the lanes.
+    dialer: Dialer,
+    address: Address,
+    /// The run of the server, which ends with this connection at the latest.
+    run_id: OnceCell<String>,
+    lanes: OnceLock<Lanes>,
+}
+
+impl fmt::Debug for Assured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assured").field("assurance", &self.assurance).finish_non_exhaustive()
+    }
+}
+
+impl Assured {
+    pub(super) fn new(assurance: Arc<Assurance>, dialer: Dialer, address: Address) -> Self {
+        let (run_id, lanes) = (OnceCell::new(), OnceLock::new());
+        Self { assurance, dialer, address, run_id, lanes }
+    }
+
+    pub(super) fn assurance(&self) -> &Arc<Assurance> {
+        &self.assurance
+    }
+
+    /// Looks at a server that was just connected to: will it do, and what is not as it should be?
+    ///
+    /// # Errors
+    ///
+    /// When it lacks a command or a setting, or its user a right.
+    pub(super) async fn look(&self, link: &Link) -> Result<Vec<String>, StoreError> {
+        let mut words = Vec::new();
+        if let Some(replication) = &self.assurance.replication {
+            words.extend(replication.look(link).await?);
+        }
+        if let Some(quarantine) = &self.assurance.quarantine {
+            let run_id = self.run_id(quarantine, link).await?;
+            words.extend(quarantine.look(link, run_id).await?);
+        }
+        Ok(words)
+    }
+
+    /// The operator says that nothing was forgotten.
+    pub(super) async fn end_quarantine(&self, link: &Link) -> Result<(), StoreError> {
+        let Some(quarantine) = &self.assurance.quarantine else { return Ok(()) };
+        quarantine.end(link, self.run_id(quarantine, link).await?).await
+    }
+
+    /// Runs a script and gives its reply, unless what it says does not count. With `asking`, the
+    /// node may answer although the slot is not its own yet.
+    pub(super) async fn evaluate(
+        &self,
+        link: &Link,
+        call: &Call,
+        asking: bool,
+    ) -> Result<Value, StoreError> {
+        let Some(stake) = Stake::of(call.script) else { return run(link, call).await };
+        if let Some(quarantine) = &self.assurance.quarantine {
+            let run_id = self.run_id(quarantine, link).await?;
+            // A waiter goes on asking, so that it keeps its place.
+            if stake != Stake::HandOver && stake.is_new() {
+                quarantine.admit(link, run_id).await?;
+            }
+        }
+        let (value, verdict) = self.exchange(link, call, (stake, asking)).await?;
+        let value = link.check(value)?;
+        if !is_granted(call, &value) {
+            return Ok(value);
+        }
+        let Verdict { shortfall, quarantined } = verdict?;
+        if let Some(left) = quarantined.filter(|_| stake.is_new()) {
+            return Err(self.quarantined(link, call, stake, left).await);
+        }
+        match shortfall {
+            Some(why) => Err(self.not_replicated(link, call, stake, &why).await),
+            None => Ok(value),
+        }
+    }
+
+    /// The run of the server, asked for once on each connection; then the server is also asked for
+    /// the first time whether it has forgotten anything. After a restart and a failover every
+    /// client has new connections, so all learn of it before they ask for a lock: an acquire that
+    /// came first would mint a token, and a holder could not reclaim behind that.
+    async fn run_id(&self, quarantine: &Quarantine, link: &Link) -> Result<&str, StoreError> {
+        let first = || async {
+            let run_id = quarantine::run_id(link).await?;
+            quarantine.ask(link, &run_id).await?;
+            Ok(run_id)
+        };
+        self.run_id.get_or_try_init(first).await.map(String::as_str)
+    }
+
+    /// Sends a script and what is asked behind it. A server that does not know the script is given
+    /// its text.
+    async fn exchange(
+        &self,
+        link: &Link,
+        call: &Call,
+        (stake, asking): (Stake, bool),
+    ) -> Result<(Value, Result<Verdict, StoreError>), StoreError> {
+        let command = call.command();
+        let mut tries = 0;
+        loop {
+            let (value, verdict) = match &self.assurance.replication {
+                Some(_) => self.lanes().carry(command.clone(), asking).await?,
+                None => self.guarded(link, command.clone(), stake).await?,
+            };
+            tries += 1;
+            if !is_unknown_script(&value) || tries > LOAD_TRIES {
+                return Ok((value, verdict));
+            }
+            load(link, call.script).await?;
+        }
+    }
+
+    fn lanes(&self) -> &Lanes {
+        self.lanes.get_or_init(|| Lanes::open(&self.assurance, &self.dialer, &self.address))
+    }
+
+    /// Without replicas to wait for, the connection that carries everything will do.
+    async fn guarded(
+        &self,
+        link: &Link,
+        command: Cmd,
+        stake: Stake,
+    ) -> Result<(Value, Result<Verdict, StoreError>), StoreError> {
+        let quarantine = self.assurance.quarantine.as_ref().filter(|_| stake.is_new());
+        let Some(quarantine) = quarantine else {
+            return Ok((link.send(&command).await?, Ok(Verdict::default())));
+        };
+        let run_id = self.run_id(quarantine, link).await?;
+        let mut pair = Pipeline::new();
+        pair.add_command(command).add_command(quarantine.guard(run_id, false).command());
+        let mut values = link.ask_all(&pair).await?;
+        let (Some(guard), Some(value)) = (values.pop(), values.pop()) else {
+            return Err(error::nonsense(link.server(), "a script and its guard"));
+        };
+        let left = quarantine.judge(link, run_id, guard).await;
+        let verdict = left.map(|quarantined| Verdict { quarantined, ..Verdict::default() });
+        Ok((value, verdict))
+    }
+
+    /// The server may have forgotten who holds this. A grant that was asked for is taken back; one
+    /// that came to a waiter is left to it, unbelieved, until the quarantine is over: taken back,
+    /// it would be handed through the whole queue and leave nobody in it.
+    async fn quarantined(
+        &self,
+        link: &Link,
+        call: &Call,
+        stake: Stake,
+        left: Duration,
+    ) -> StoreError {
+        let error = quarantine::refusal(link.server(), left);
+        match stake {
+            Stake::Grant => self.take_back(link, call, error).await,
+            Stake::HandOver => error,
+            Stake::Mode | Stake::Renewal => error.maybe_executed(),
+        }
+    }
+
+    /// Too few replicas have it. What nobody had before is taken back; what its holder has anyway
+    /// ends as it would have.
+    async fn not_replicated(
+        &self,
+        link: &Link,
+        call: &Call,
+        stake: Stake,
+        why: &str,
+    ) -> StoreError {
+        let error = replication::refusal(link.server(), why);
+        match stake {
+            Stake::Grant | Stake::HandOver => self.take_back(link, call, error).await,
+            Stake::Mode | Stake::Renewal => error.maybe_executed(),
+        }
+    }
+
+    async fn take_back(&self, link: &Link, call: &Call, error: StoreError) -> StoreError {
+        match run(link, &call.release()).await {
+            Ok(_) => error,
+            // Its caller cancels it, and if that fails too it ends by its ttl.
+            Err(_) => error.maybe_executed(),
+        }
+    }
+}
+
+/// Whether anything hangs on the reply to a call.
+pub(super) fn is_at_stake(call: &Call) -> bool {
+    Stake::of(call.script).is_some()
+}
+
+/// Whether a reply says "yours" to anybody.
+fn is_granted(call: &Call, value: &Value) -> bool {
+    let Ok(answer) = call.answer(value.clone()) else { return false };
+    match answer.reply {
+        Reply::Granted(_) => true,
+        Reply::Many(replies) => replies.iter().any(|reply| matches!(reply, Reply::Granted(_))),
+        _ => false,
+    }
+}

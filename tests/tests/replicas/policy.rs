@@ -1,0 +1,184 @@
+//! `replicas=`: what is granted while a replica does not acknowledge, and what is not.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
+use leasehold_testkit::{RedisServer, Replicated, must};
+
+use super::{PATIENCE, connect, eventually, is_not_replicated, kind};
+
+/// Long enough that no lease ends by itself during a test.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Acquires what is free. A busy machine may keep a healthy replica from answering in time, so it
+/// is tried again.
+async fn acquire(client: &Client, name: &str) -> Guard {
+    must(client.mutex(name).ttl(TTL).acquire_within(PATIENCE).await)
+}
+
+async fn try_acquire(client: &Client, name: &str) -> Result<Option<Guard>, Error> {
+    client.mutex(name).ttl(TTL).try_acquire().await
+}
+
+#[tokio::test]
+async fn a_grant_that_a_stopped_replica_does_not_acknowledge_is_taken_back() {
+    let servers = must(Replicated::start(2));
+    let url = servers[0].url();
+    let careful = connect(&format!("{url}?replicas=all")).await;
+    let careless = connect(&url).await;
+    must(acquire(&careful, "a").await.release().await);
+    must(servers[2].stop());
+    let error = try_acquire(&careful, "a").await.unwrap_err();
+    assert_eq!(kind(&error), Some(StoreErrorKind::NotReplicated), "{error}");
+    assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
+    let taken = must(try_acquire(&careless, "a").await);
+    assert!(taken.is_some(), "what was not replicated is not left held");
+    drop(taken);
+    must(servers[2].cont());
+    must(acquire(&careful, "a").await.release().await);
+}
+
+#[tokio::test]
+async fn one_replica_of_two_is_enough_for_one_and_not_for_two() {
+    let servers = must(Replicated::start(2));
+    must(servers[2].stop());
+    let one = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    must(acquire(&one, "a").await.release().await);
+    let two = connect(&format!("{}?replicas=2", servers[0].url())).await;
+    let error = try_acquire(&two, "a").await.unwrap_err();
+    assert!(is_not_replicated(&error), "{error}");
+}
+
+#[tokio::test]
+async fn a_replica_that_has_gone_does_not_lower_what_all_means() {
+    let mut servers = must(Replicated::start(2));
+    let client = connect(&format!("{}?replicas=all", servers[0].url())).await;
+    must(servers[2].kill9());
+    eventually("the primary has noticed", || online(&servers[0]) == 1).await;
+    let error = try_acquire(&client, "a").await.unwrap_err();
+    assert!(is_not_replicated(&error), "{error}");
+}
+
+#[tokio::test]
+async fn a_replica_that_is_added_belongs_to_all_from_its_first_exchange() {
+    let servers = must(Replicated::start(1));
+    let client = connect(&format!("{}?replicas=all", servers[0].url())).await;
+    must(acquire(&client, "a").await.release().await);
+    let third = RedisServer::options().line(format!("replicaof 127.0.0.1 {}", servers[0].port()));
+    let third = must(third.start());
+    eventually("it follows", || online(&servers[0]) == 2).await;
+    must(acquire(&client, "a").await.release().await);
+    must(third.stop());
+    let error = try_acquire(&client, "a").await.unwrap_err();
+    assert!(is_not_replicated(&error), "{error}");
+}
+
+#[tokio::test]
+async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
+    let server = must(RedisServer::start());
+    let store = must(Redis::connect(&format!("{}?replicas=all", server.url())).await);
+    let warnings = store.warnings();
+    assert!(warnings.iter().any(|words| words.contains("0 replicas follow it")), "{warnings:?}");
+    let client = must(Client::builder().store(store).build().await);
+    let error = try_acquire(&client, "a").await.unwrap_err();
+    assert!(is_not_replicated(&error), "{error}");
+}
+
+#[tokio::test]
+async fn d16_a_renewal_that_is_not_acknowledged_prolongs_nothing() {
+    let servers = must(Replicated::start(1));
+    let client = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    let lock = client.mutex("a").ttl(Duration::from_secs(4)).renewal(Renewal::Off);
+    let guard = must(lock.acquire_within(PATIENCE).await);
+    let lost = guard.lost();
+    must(servers[1].stop());
+    let before = guard.validity();
+    let error = guard.renew().await.unwrap_err();
+    assert!(is_not_replicated(&error), "{error}");
+    assert!(guard.validity() < before);
+    // The primary has moved its deadline on, and that does not count.
+    assert_eq!(lost.await, LossReason::Expired);
+}
+
+#[tokio::test]
+async fn d16_the_keeper_loses_a_lease_whose_renewals_are_not_acknowledged() {
+    let servers = must(Replicated::start(1));
+    let client = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    let lock = client.mutex("a").ttl(Duration::from_secs(3));
+    let guard = must(lock.acquire_within(PATIENCE).await);
+    must(servers[1].stop());
+    assert_eq!(guard.lost().await, LossReason::Expired);
+}
+
+#[tokio::test]
+async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
+    let servers = must(Replicated::start(1));
+    let url = servers[0].url();
+    let careless = connect(&url).await;
+    let careful = connect(&format!("{url}?replicas=1")).await;
+    let held = must(try_acquire(&careless, "a").await).unwrap();
+    let waiting = tokio::spawn({
+        let careful = careful.clone();
+        async move { careful.mutex("a").ttl(TTL).acquire().await }
+    });
+    let name = held.name().clone();
+    super::until("it waits", || async { must(careless.admin().inspect(&name).await).waiting == 1 })
+        .await;
+    must(servers[1].stop());
+    let (waits_before, _) = must(servers[0].command_stats("wait"));
+    must(held.release().await);
+    // It was told of its grant, has claimed it, and the claim was not acknowledged.
+    eventually("a WAIT has ended in vain", || {
+        must(servers[0].command_stats("wait")).0 > waits_before
+    })
+    .await;
+    assert!(!waiting.is_finished());
+    must(servers[1].cont());
+    let guard = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    assert!(guard.is_ok(), "{guard:?}");
+}
+
+#[tokio::test]
+async fn those_who_come_while_a_wait_is_stuck_share_the_next() {
+    const NAMES: usize = 50;
+    let servers = must(Replicated::start(1));
+    let client = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    must(servers[1].stop());
+    let names: Vec<_> = (0..NAMES).map(|number| format!("{number}")).collect();
+    let outcomes = join_all(names.iter().map(|name| try_acquire(&client, name))).await;
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_err_and(is_not_replicated)));
+    let (waits, _) = must(servers[0].command_stats("wait"));
+    assert!(waits < NAMES as u64, "{waits} WAITs for {NAMES} names");
+}
+
+#[tokio::test]
+async fn without_the_option_there_is_not_a_command_more() {
+    let server = must(RedisServer::start());
+    for url in [server.url(), format!("{}?replicas=none&waitaof=off", server.url())] {
+        let client = connect(&url).await;
+        let guard = must(try_acquire(&client, "a").await).unwrap();
+        must(guard.renew().await);
+        must(guard.release().await);
+        must(client.close().await);
+    }
+    for command in ["wait", "waitaof", "role"] {
+        assert_eq!(must(server.command_stats(command)).0, 0, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn waitaof_is_refused_on_connecting_where_it_cannot_be_had() {
+    let server = must(RedisServer::start());
+    let refused = Client::connect(&format!("{}?waitaof=on", server.url())).await.unwrap_err();
+    assert_eq!(kind(&refused), Some(StoreErrorKind::Unsupported), "{refused}");
+    // Which of the two it lacks depends on the server that the suite runs with.
+    let words = refused.to_string();
+    let says = ["waitaof=on needs Redis 7.2", "waitaof=on needs an append-only file"];
+    assert!(says.iter().any(|says| words.contains(says)), "{words}");
+}
+
+fn online(server: &RedisServer) -> usize {
+    server.info("replication").map_or(0, |info| info.matches("state=online").count())
+}
