@@ -44,7 +44,7 @@ mod redis {
         let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
         let options = RedisServer::options().user(&format!("both on >secret {rights}"));
         let server = must(options.start());
-        let store = must(Redis::connect(&server.url_as("both", "secret")).await);
+        let store = must(Redis::connect(&server.patient_url_as("both", "secret")).await);
         Subject::real(store, LeastPrivilege(server))
     }
 

@@ -40,7 +40,7 @@ impl Place {
     fn redis() -> Self {
         let server = must(RedisServer::start());
         let directory = must(tempfile::tempdir());
-        Self { url: server.url(), ttl: SHORT, _server: Some(server), directory }
+        Self { url: server.patient_url(), ttl: SHORT, _server: Some(server), directory }
     }
 
     fn start(&self, job: &str, rest: &[&str]) -> Worker {

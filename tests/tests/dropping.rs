@@ -294,5 +294,5 @@ fn one_static_client_of_a_file_works_in_several_runtimes_one_after_another() {
 fn one_static_client_of_a_server_works_in_several_runtimes_one_after_another() {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     let server = must(RedisServer::start());
-    works_in_several_runtimes(&CLIENT, &server.url());
+    works_in_several_runtimes(&CLIENT, &server.patient_url());
 }

@@ -105,7 +105,7 @@ async fn an_observer_misses_none_of_fifty_leaders() {
 #[tokio::test]
 async fn an_observer_sees_that_a_leader_is_gone_that_told_nobody() {
     let [client, other] = of_one_store().await;
-    let election = client.election("a").ttl(Duration::from_millis(200));
+    let election = client.election("a").ttl(Duration::from_secs(5));
     let leadership = election.campaign("one").await.unwrap();
     let mut observation = other.election("a").observe().await.unwrap();
     assert_eq!(observation.next().await.unwrap().unwrap().value, "one");

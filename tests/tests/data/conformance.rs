@@ -242,7 +242,7 @@ macro_rules! promises {
             $(#[tokio::test]
             async fn $promise() {
                 let server = super::RedisServer::start().unwrap();
-                super::$promise(leasehold::Data::connect(server.url()).await.unwrap()).await;
+                super::$promise(leasehold::Data::connect(server.patient_url()).await.unwrap()).await;
             })*
         }
 

@@ -28,9 +28,7 @@ async fn race(data: &Data, round: u32, pause: Duration) {
 #[tokio::test]
 async fn a_piece_has_one_owner_when_a_confirmation_races_with_expiry() {
     let server = RedisServer::start().unwrap();
-    // All of them ask at once, which may take a busy machine longer than one request should.
-    let url = format!("{}?timeout=60s", server.url());
-    for data in [Data::memory(), Data::connect(url).await.unwrap()] {
+    for data in [Data::memory(), Data::connect(server.patient_url()).await.unwrap()] {
         for round in 0..60 {
             race(&data, round, Duration::from_micros(7_000 + u64::from(round) * 100)).await;
         }
@@ -56,9 +54,7 @@ async fn a_confirmation_at_the_last_microsecond_counts_and_the_next_one_does_not
 #[tokio::test(flavor = "multi_thread")]
 async fn many_who_ask_for_one_order_at_once_get_one_deduction() {
     let server = RedisServer::start().unwrap();
-    // All of them ask at once, which may take a busy machine longer than one request should.
-    let url = format!("{}?timeout=60s", server.url());
-    for data in [Data::memory(), Data::connect(url).await.unwrap()] {
+    for data in [Data::memory(), Data::connect(server.patient_url()).await.unwrap()] {
         let stock = Arc::new(data.stock("shop"));
         stock.restock("delivery", [("lamp", 50)]).await.unwrap();
         let callers = (0..400u32).map(|caller| {

@@ -1,10 +1,8 @@
 //! The guardian: nothing of the command runs when the lease could be somebody else's, whatever
 //! becomes of leasehold.
 
-use std::os::unix::process::CommandExt as _;
-use std::time::{Duration, Instant};
-
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::os::unix::process::CommandExt as _;
 
 use crate::harness::{Background, PROGRAM, Place, children, ended, group_is_gone, until};
 
@@ -31,7 +29,7 @@ fn last_beat(place: &Place) -> u128 {
 
 /// When the next holder got the lock.
 fn entry_of_the_next(place: &Place) -> Background {
-    Background::start(place.shell("x", &["--ttl", "4s"], "date +%s%N"))
+    Background::start(place.shell("x", &[], "date +%s%N"))
 }
 
 #[track_caller]
@@ -67,12 +65,12 @@ fn when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins(place
 }
 
 fn ten_waiters_follow_a_killed_holder_in_their_order(place: &Place) {
-    let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], PATIENT));
+    let mut holder = Background::start(place.shell("x", &["--ttl", "8s"], PATIENT));
     group(&mut holder);
     let waiters: Vec<Background> = (1..=10)
         .map(|number| {
             let script = format!("echo {number} >>log");
-            let waiter = Background::start(place.shell("x", &["--ttl", "4s"], &script));
+            let waiter = Background::start(place.shell("x", &[], &script));
             until("one more waits", || place.show("x")["waiting"] == number);
             waiter
         })
@@ -101,9 +99,9 @@ fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place
     until("both have begun", || place.path("leader").exists() && place.path("child").exists());
     holder.signal(Signal::STOP);
     assert_was_alone(place, entry_of_the_next(place));
-    assert!(group_is_gone(group));
+    until("the group is gone", || group_is_gone(group));
     // Somebody else has it now. What the first one sends late must not touch him.
-    let mut next = place.holder("x", &["--ttl", "4s"]);
+    let mut next = place.holder("x", &[]);
     let token = place.token("x");
     holder.signal(Signal::CONT);
     holder.end().assert_failed(76, "x: lost the lease with token");
@@ -139,15 +137,15 @@ fn a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_gu
 }
 
 fn a_lease_within_a_lease_adds_no_grace_of_its_own(place: &Place) {
-    let inner = format!("exec {PROGRAM} run inner --kill-after 15s -- sh -c \"$STUBBORN\"");
+    let inner =
+        format!("exec {PROGRAM} run inner --ttl 1h --kill-after 30m -- sh -c \"$STUBBORN\"");
     let mut command = place.shell("outer", &["--kill-after", "500ms"], &inner);
     command.env("STUBBORN", STUBBORN);
     let mut outer = Background::start(command);
     let group = group(&mut outer);
-    let killed_at = Instant::now();
     outer.signal(Signal::KILL);
+    // Long before the inner grace is over.
     until("the inner group is gone", || group_is_gone(group));
-    assert!(killed_at.elapsed() < Duration::from_secs(15), "it was given the inner grace, too");
 }
 
 fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
@@ -180,7 +178,7 @@ fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
     let ended = holder.end();
     ended.assert_failed(76, "is killed");
     assert_eq!(ended.stdout, "");
-    assert!(group_is_gone(group));
+    until("the group is gone", || group_is_gone(group));
     let mut holder =
         Background::fed(place.shell("x", &["--on-lost", "ignore"], "echo; cat; exit 4"));
     holder.line();
@@ -192,7 +190,8 @@ fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
 }
 
 fn max_hold_ends_the_command(place: &Place) {
-    let options = ["--ttl", "4s", "--max-hold", "2s"];
+    // It is told two seconds after the grant, and has long to end.
+    let options = ["--max-hold", "14s", "--kill-after", "12s"];
     let ended = ended(place.shell("x", &options, PATIENT));
     ended.assert_failed(76, "--max-hold");
 }
@@ -216,5 +215,5 @@ fn a_server_that_is_gone_costs_the_command_before_it_costs_the_lease() {
     drop(place.server.take());
     let ended = holder.end();
     ended.assert_failed(76, "not renewed");
-    assert!(group_is_gone(group));
+    until("the group is gone", || group_is_gone(group));
 }

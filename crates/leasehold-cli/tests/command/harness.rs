@@ -33,7 +33,7 @@ impl Place {
     pub(crate) fn on_redis() -> Self {
         let server = RedisServer::start().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        Self { directory, url: server.url(), server: Some(server) }
+        Self { directory, url: server.patient_url(), server: Some(server) }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -51,8 +51,11 @@ impl Place {
 
     /// Any program in this directory, for which leasehold is on this store.
     pub(crate) fn program(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.directory.path());
+        // A test that was itself started in the background of a script ignores INT, and whatever
+        // it starts would ignore it, too.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(program).args(arguments);
+        command.current_dir(self.directory.path());
         command.env("LEASEHOLD_STORE", &self.url).env("HOME", self.directory.path());
         for inherited in ["XDG_CONFIG_HOME", "XDG_STATE_HOME"] {
             command.env_remove(inherited);

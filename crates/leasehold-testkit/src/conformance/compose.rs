@@ -6,7 +6,7 @@ use futures_util::future::join;
 use leasehold::store::Store;
 use leasehold::{Client, Error, LockName, Observation};
 
-use super::bench::SHORT;
+use super::bench::{AFTER_SHORT, LONG, SHORT};
 use crate::subject::{Subject, must};
 
 /// Leaders that follow each other while one observes.
@@ -137,14 +137,15 @@ pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
 /// A job that ended at once is skipped until its least time is over.
 pub async fn a_job_that_ended_at_once_is_skipped_for_a_while(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
-    let name = subject.fresh_name("job");
-    let run = async |client: &Client, least: Duration| {
-        let job = client.once(&name).at_least(least);
+    let (name, brief) = (subject.fresh_name("job"), subject.fresh_name("brief job"));
+    let run = async |client: &Client, name: &LockName, least: Duration| {
+        let job = client.once(name).at_least(least);
         must(subject.drive(job.run(async |_| Ok::<_, Error>(()))).await)
     };
-    assert_eq!(run(&one, SHORT * 5).await, Some(()));
-    assert_eq!(run(&two, SHORT).await, None);
-    assert_eq!(run(&one, SHORT).await, None);
-    subject.pass(SHORT * 5 + SHORT / 4).await;
-    assert_eq!(run(&two, Duration::ZERO).await, Some(()));
+    assert_eq!(run(&one, &name, LONG).await, Some(()));
+    assert_eq!(run(&two, &name, SHORT).await, None);
+    assert_eq!(run(&one, &name, SHORT).await, None);
+    assert_eq!(run(&one, &brief, SHORT).await, Some(()));
+    subject.pass(AFTER_SHORT).await;
+    assert_eq!(run(&two, &brief, Duration::ZERO).await, Some(()));
 }

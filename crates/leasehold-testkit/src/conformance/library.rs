@@ -152,9 +152,10 @@ pub async fn a_dropped_acquire_leaves_nothing_behind(subject: &Subject) {
 /// A lease outlives its ttl while it is held.
 pub async fn a_lease_outlives_its_ttl_while_it_is_held(subject: &Subject) {
     let pair = Pair::of(subject, Kind::Mutex).await;
-    let ttl = Duration::from_secs(2);
+    // Two thirds of it must not pass between two renewals, on a busy machine in real time.
+    let ttl = Duration::from_secs(5);
     let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
-    for _ in 0..5 {
+    for _ in 0..3 {
         subject.pass(ttl / 2).await;
         must(guard.ensure_held());
         assert!(must(subject.drive(pair.by_two().try_acquire()).await).is_none());
@@ -183,7 +184,8 @@ pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
 /// A revoked lease is lost by its holder.
 pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
     for pair in Pair::all(subject).await {
-        let ttl = Duration::from_secs(3);
+        // Found out by a renewal, a third of this later, where the store has no messages.
+        let ttl = Duration::from_secs(6);
         let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
         assert!(must(pair.two.admin().revoke(&pair.name, guard.token()).await));
         assert_eq!(subject.drive(guard.lost()).await, LossReason::Revoked);

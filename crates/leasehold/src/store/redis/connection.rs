@@ -111,10 +111,24 @@ impl Link {
         self.check(value)
     }
 
+    /// The same for a question that may take as long as connecting may.
+    pub(super) async fn ask_within(
+        &self,
+        limit: Duration,
+        command: &Cmd,
+    ) -> Result<Value, StoreError> {
+        let mut connection = self.connection.clone();
+        connection.set_response_timeout(limit);
+        let sent = Instant::now();
+        let value = self.heard(sent, limit, connection.send_packed_command(command).await)?;
+        self.check(value)
+    }
+
     /// Sends one command; a refusal is a value like others.
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
         let sent = Instant::now();
-        self.heard(sent, self.connection.clone().send_packed_command(command).await)
+        let outcome = self.connection.clone().send_packed_command(command).await;
+        self.heard(sent, self.timeout, outcome)
     }
 
     /// Sends many commands at once; refusals are values like others.
@@ -125,7 +139,7 @@ impl Link {
         let sent = Instant::now();
         let count = commands.len();
         let outcome = self.connection.clone().send_packed_commands(commands, 0, count).await;
-        self.heard(sent, outcome)
+        self.heard(sent, self.timeout, outcome)
     }
 
     /// Takes a refusal for what it is.
@@ -140,7 +154,12 @@ impl Link {
     }
 
     /// Learns from an answer, or from its absence, whether the connection is worth keeping.
-    fn heard<T>(&self, sent: Instant, outcome: RedisResult<T>) -> Result<T, StoreError> {
+    fn heard<T>(
+        &self,
+        sent: Instant,
+        limit: Duration,
+        outcome: RedisResult<T>,
+    ) -> Result<T, StoreError> {
         match outcome {
             Ok(value) => {
                 self.silent_since_us.store(0, Ordering::Relaxed);
@@ -150,7 +169,7 @@ impl Link {
                 if !failure.is_timeout() || self.is_silent(sent) {
                     self.retire();
                 }
-                Err(error::unanswered(&self.server, self.timeout, failure))
+                Err(error::unanswered(&self.server, limit, failure))
             }
         }
     }

@@ -161,16 +161,19 @@ impl Dialer {
         if let Some(user) = &self.login.user {
             login = login.set_username(user);
         }
-        let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(self.timeout));
+        // The limit of a request is not that of the greeting, which is a part of connecting.
+        let mut config =
+            AsyncConnectionConfig::new().set_response_timeout(Some(self.connect_timeout));
         if let Some(pushes) = pushes {
             config = config.set_push_sender(pushes);
         }
         let server = address.to_string();
         let greeting = MultiplexedConnection::new_with_config(&login, stream, config);
-        let (connection, driver) = timeout_at(until, greeting)
+        let (mut connection, driver) = timeout_at(until, greeting)
             .await
             .map_err(|_| self.too_slow(&server, "greeting"))?
             .map_err(|why| error::greeting(self.peer, &server, self.tls.is_some(), why))?;
+        connection.set_response_timeout(self.timeout);
         let driver = tokio::spawn(driver);
         Ok(Link::new(address.clone(), self.timeout, connection, driver))
     }

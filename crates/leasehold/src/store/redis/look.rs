@@ -16,10 +16,14 @@ const CLOCK_OFFSET: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// When the server will not do: too old, a replica, a sentinel, a node of a cluster where none is
-/// expected.
-pub(super) async fn look(link: &Link, in_cluster: bool) -> Result<Vec<String>, StoreError> {
+/// expected; or when it does not answer within the limit.
+pub(super) async fn look(
+    link: &Link,
+    in_cluster: bool,
+    limit: Duration,
+) -> Result<Vec<String>, StoreError> {
     let server = link.server();
-    let info = match link.ask(&redis::cmd("INFO")).await {
+    let info = match link.ask_within(limit, &redis::cmd("INFO")).await {
         Ok(value) => value,
         Err(error) if error.kind() == StoreErrorKind::Denied && !error.may_have_executed() => {
             return Ok(vec![format!(
@@ -36,7 +40,7 @@ pub(super) async fn look(link: &Link, in_cluster: bool) -> Result<Vec<String>, S
     let info = Info(&text);
     info.refuse(server, in_cluster)?;
     let mut words = info.warn(server);
-    words.extend(clock_offset(link).await?);
+    words.extend(clock_offset(link, limit).await?);
     Ok(words)
 }
 
@@ -104,9 +108,9 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
 
 /// How far the clocks are apart, if that is far. Leases do not depend on it; the order of tokens
 /// across lost data does, and so does every time that an operator compares.
-async fn clock_offset(link: &Link) -> Result<Option<String>, StoreError> {
+async fn clock_offset(link: &Link, limit: Duration) -> Result<Option<String>, StoreError> {
     let before = since_1970();
-    let value = link.ask(&redis::cmd("TIME")).await?;
+    let value = link.ask_within(limit, &redis::cmd("TIME")).await?;
     let after = since_1970();
     let Ok((seconds, micros)) = <(u64, u64)>::from_redis_value(value) else { return Ok(None) };
     let there = Duration::from_secs(seconds) + Duration::from_micros(micros);

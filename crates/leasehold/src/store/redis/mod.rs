@@ -206,7 +206,7 @@ impl Redis {
     async fn open(settings: Settings) -> leasehold_core::Result<Self> {
         settings.check_available()?;
         let route = Arc::new(Route::new(&settings)?);
-        let Settings { place, prefix, retention, .. } = settings;
+        let Settings { place, prefix, retention, connect_timeout, .. } = settings;
         let notes = Arc::new(Notes::default());
         let in_cluster = matches!(place, Place::Cluster(_));
         let primaries = route.primaries().await?.into_iter();
@@ -216,7 +216,7 @@ impl Redis {
         let mut assurance = None;
         for link in looked_at {
             let link = link?;
-            let mut words = look::look(&link, in_cluster).await?;
+            let mut words = look::look(&link, in_cluster, connect_timeout).await?;
             if let Some(assured) = link.assured() {
                 words.extend(assured.look(&link).await?);
                 assurance = Some(Arc::clone(assured.assurance()));
