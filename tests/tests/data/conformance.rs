@@ -242,7 +242,8 @@ macro_rules! promises {
             $(#[tokio::test]
             async fn $promise() {
                 let server = super::RedisServer::start().unwrap();
-                super::$promise(leasehold::Data::connect(server.patient_url()).await.unwrap()).await;
+                let url = server.patient_url();
+                super::$promise(leasehold::Data::connect(url).await.unwrap()).await;
             })*
         }
 
