@@ -40,13 +40,24 @@ mod redis {
         }
     }
 
-    async fn make() -> Subject {
-        let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
-        let options = RedisServer::options().user(&format!("both on >secret {rights}"));
-        let server = must(options.start());
-        let store = must(Redis::connect(&server.patient_url_as("both", "secret")).await);
+    async fn make(rights: &str, options: &str) -> Subject {
+        let rights = format!("{rights} {}", Redis::OPERATOR_RIGHTS);
+        let server =
+            must(RedisServer::options().user(&format!("both on >secret {rights}")).start());
+        let url = format!("{}&{options}", server.patient_url_as("both", "secret"));
+        let store = must(Redis::connect(&url).await);
         Subject::real(store, LeastPrivilege(server))
     }
 
-    conformance!(make());
+    mod native {
+        use super::*;
+
+        conformance!(make(Redis::HOLDER_RIGHTS, ""));
+    }
+
+    mod plain {
+        use super::*;
+
+        conformance!(make(Redis::PLAIN_RIGHTS, "layout=plain"));
+    }
 }

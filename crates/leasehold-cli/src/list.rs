@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::args::List;
 use crate::report::{Failure, Outcome, Voice, print, print_json};
 use crate::session::connect;
-use crate::show::StatusView;
+use crate::show::{StatusView, foreign_row};
 use crate::table::table;
 use crate::{runtime, store_choice};
 
@@ -38,7 +38,7 @@ pub(crate) fn list(args: &List) -> Outcome {
         voice.say(format_args!("only the first {LIMIT} names were found: give a prefix"));
     }
     // What was let go between the two requests is idle by now.
-    locks.retain(|(_, status)| args.all || !status.holders.is_empty() || status.waiting > 0);
+    locks.retain(|(_, status)| args.all || !status.is_free() || status.waiting > 0);
     locks.sort_by(|(one, _), (other, _)| one.cmp(other));
     if args.output.json {
         let views = locks.iter().map(|(name, status)| StatusView::new(name, status));
@@ -55,6 +55,10 @@ pub(crate) fn list(args: &List) -> Outcome {
 
 fn row(name: &LockName, status: &Status) -> [String; 7] {
     let waiting = status.waiting.to_string();
+    if let Some(foreign) = &status.foreign {
+        let [holder, _, _, held, left, token, label] = foreign_row(foreign);
+        return [name.to_string(), holder, held, left, token, waiting, label];
+    }
     let Some(first) = status.holders.first() else {
         let token = status.last_token.map(|token| format!("({token})")).unwrap_or_default();
         let free = "-".to_owned();

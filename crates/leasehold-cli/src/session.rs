@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::{
-    Client, Error, Event, Guard, Holder, LeaseOptions, Lock, LockName, Mode, show_duration,
+    Client, Error, Event, Guard, LeaseOptions, Lock, LockName, Mode, Status, show_duration,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Notify;
@@ -204,7 +204,7 @@ async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
     // It may be free again by now, or the store may not say: that it was busy is what counts.
     for name in names {
         let status = client.admin().inspect(name).await.unwrap_or_default();
-        if let Some(by) = holders(&status.holders) {
+        if let Some(by) = holders(&status) {
             return Failure::new(args.busy_exit, format!("{name} is busy: held by {by}"));
         }
     }
@@ -212,8 +212,11 @@ async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
 }
 
 /// Says who holds a lock, and for how long the first of them.
-pub(crate) fn holders(holders: &[Holder]) -> Option<String> {
-    let (first, others) = holders.split_first()?;
+pub(crate) fn holders(status: &Status) -> Option<String> {
+    if status.foreign.is_some() {
+        return Some("a program other than leasehold".to_owned());
+    }
+    let (first, others) = status.holders.split_first()?;
     let label = first.facts.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
     let others = match others.len() {
         0 => String::new(),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use leasehold::{
-    FencingToken, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter, show_duration,
+    FencingToken, Foreign, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter,
+    show_duration,
 };
 use serde::Serialize;
 use tokio::sync::Notify;
@@ -24,7 +25,7 @@ pub(crate) fn show(args: &Show) -> Outcome {
         client.close().await?;
         Ok::<_, Failure>(status)
     })?;
-    let is_free = status.holders.is_empty();
+    let is_free = status.is_free();
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status))?;
     } else {
@@ -34,12 +35,13 @@ pub(crate) fn show(args: &Show) -> Outcome {
 }
 
 fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
-    if status.holders.is_empty() {
+    if status.is_free() {
         let last = status.last_token.map(|token| format!("; its last token was {token}"));
         let name = crate::report::escaped(name.as_str());
         print(format_args!("{name} is free{}", last.unwrap_or_default()))?;
     } else {
-        let rows: Vec<_> = status.holders.iter().map(holder_row).collect();
+        let foreign = status.foreign.iter().map(foreign_row);
+        let rows: Vec<_> = status.holders.iter().map(holder_row).chain(foreign).collect();
         print(table(["HOLDER", "MODE", "STATE", "HELD", "LEFT", "TOKEN", "LABEL"], &rows))?;
     }
     if status.waiting > 0 {
@@ -62,6 +64,23 @@ fn holder_row(holder: &Holder) -> [String; 7] {
         show_duration(holder.ttl_left),
         holder.token.to_string(),
         holder.facts.label.clone().unwrap_or_default(),
+    ]
+}
+
+/// A holder of which only the value is known, and whether anything ends its hold.
+pub(crate) fn foreign_row(foreign: &Foreign) -> [String; 7] {
+    let unknown = || "-".to_owned();
+    let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
+    let label = format!("value {:?}", foreign.value);
+    let holder = "another program".to_owned();
+    [
+        holder,
+        mode(Mode::Exclusive),
+        state(HoldState::Claimed).to_owned(),
+        unknown(),
+        left,
+        unknown(),
+        label,
     ]
 }
 
@@ -96,10 +115,17 @@ fn state(state: HoldState) -> &'static str {
 #[derive(Serialize)]
 pub(crate) struct StatusView<'a> {
     name: &'a LockName,
+    foreign: Option<ForeignView<'a>>,
     holders: Vec<HolderView<'a>>,
     waiters: Vec<WaiterView<'a>>,
     waiting: u32,
     last_token: Option<FencingToken>,
+}
+
+#[derive(Serialize)]
+struct ForeignView<'a> {
+    value: &'a str,
+    left_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -131,11 +157,19 @@ impl<'a> StatusView<'a> {
     pub(crate) fn new(name: &'a LockName, status: &'a Status) -> Self {
         Self {
             name,
+            foreign: status.foreign.as_ref().map(ForeignView::new),
             holders: status.holders.iter().map(HolderView::new).collect(),
             waiters: status.waiters.iter().map(WaiterView::new).collect(),
             waiting: status.waiting,
             last_token: status.last_token,
         }
+    }
+}
+
+impl<'a> ForeignView<'a> {
+    fn new(foreign: &'a Foreign) -> Self {
+        let left_seconds = foreign.ttl_left.map(|left| left.as_secs_f64());
+        Self { value: &foreign.value, left_seconds }
     }
 }
 

@@ -44,12 +44,15 @@ pub(crate) async fn show(admin: Admin, names: &[LockName], voice: Voice) -> Infa
 }
 
 fn sentence(name: &LockName, status: &Status) -> String {
-    let by = holders(&status.holders).map(|by| format!(", held by {by}")).unwrap_or_default();
-    let ahead = own_place(status).map_or(status.waiting, |place| place.saturating_sub(1));
-    match ahead {
-        0 => format!("waiting for {name}{by}; next in line"),
-        ahead => format!("waiting for {name}{by}; {ahead} ahead"),
-    }
+    let by = holders(status).map(|by| format!(", held by {by}")).unwrap_or_default();
+    let place = match own_place(status) {
+        Some(1) => "; next in line".to_owned(),
+        Some(place) => format!("; {} ahead", place.saturating_sub(1)),
+        // Far behind, or where there is no queue.
+        None if status.waiting > 0 => format!("; {} ahead", status.waiting),
+        None => String::new(),
+    };
+    format!("waiting for {name}{by}{place}")
 }
 
 /// Where in the queue this process is.

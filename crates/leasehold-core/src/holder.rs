@@ -242,9 +242,21 @@ pub struct Waiter {
     pub position: u32,
 }
 
+/// A holder that is no client of leasehold: a program in another language that shares the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// How what it has written begins.
+    pub value: String,
+    /// Time until the store ends its hold, unless it is renewed; `None` if nothing but its holder
+    /// ever ends it.
+    pub ttl_left: Option<Duration>,
+}
+
 /// Who holds and who waits for one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
+    /// Who holds it that is no client of leasehold; then there are no other holders.
+    pub foreign: Option<Foreign>,
     /// The holders, in no particular order.
     pub holders: Vec<Holder>,
     /// The first waiters, in the order in which they will be served.
@@ -253,6 +265,13 @@ pub struct Status {
     pub waiting: u32,
     /// The highest token ever granted for the name, as far as the store remembers.
     pub last_token: Option<FencingToken>,
+}
+
+impl Status {
+    /// Whether nobody holds the name.
+    pub fn is_free(&self) -> bool {
+        self.holders.is_empty() && self.foreign.is_none()
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ pub mod token;
 
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::holder::{
-    ClientId, Facts, HoldState, Holder, HolderId, LOCK_CAPACITY, Mode, Status, Waiter,
+    ClientId, Facts, Foreign, HoldState, Holder, HolderId, LOCK_CAPACITY, MAX_FACTS_BYTES, Mode,
+    Status, Waiter,
 };
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{Invalid, LockName};

@@ -39,7 +39,7 @@ pub use self::once::Once;
 pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
 pub use leasehold_core::{
-    ClientId, Clock, Error, Facts, FakeClock, FencingToken, HoldState, Holder, HolderId, Instant,
-    Invalid, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal, Result, Status, StoreError,
-    StoreErrorKind, Waiter, parse_duration, show_duration,
+    ClientId, Clock, Error, Facts, FakeClock, FencingToken, Foreign, HoldState, Holder, HolderId,
+    Instant, Invalid, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal, Result, Status,
+    StoreError, StoreErrorKind, Waiter, parse_duration, show_duration,
 };

@@ -296,7 +296,8 @@ fn a_full_server_refuses_an_acquire_and_nothing_else() {
 
 #[test]
 fn scripts_call_no_command_but_those_that_the_rights_name() {
-    const WORDS: [&str; 5] = ["BYSCORE", "CORRUPT", "COUNT", "LIMIT", "WRONGTYPE"];
+    const WORDS: [&str; 7] =
+        ["BYSCORE", "CORRUPT", "COUNT", "KEEPTTL", "LIMIT", "PXAT", "WRONGTYPE"];
     for script in Script::ALL {
         let code = script.source().lines().map(|line| line.split("--").next().unwrap());
         for word in code.flat_map(|code| code.split('\'').skip(1).step_by(2)) {
@@ -328,5 +329,11 @@ fn rights(script: Script) -> &'static str {
         | Script::QueuePush
         | Script::StockSettle
         | Script::StockTake => Redis::DATA_RIGHTS,
+        Script::PlainAcquire
+        | Script::PlainDescribe
+        | Script::PlainInspect
+        | Script::PlainRelease
+        | Script::PlainRenew
+        | Script::PlainRevoke => Redis::PLAIN_RIGHTS,
     }
 }

@@ -31,9 +31,14 @@ impl Place {
     }
 
     pub(crate) fn on_redis() -> Self {
+        Self::on_redis_with("")
+    }
+
+    /// With these options in the store URL.
+    pub(crate) fn on_redis_with(options: &str) -> Self {
         let server = RedisServer::start().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        Self { directory, url: server.patient_url(), server: Some(server) }
+        Self { directory, url: format!("{}&{options}", server.patient_url()), server: Some(server) }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -152,3 +152,30 @@ fn help_completions_and_manual_come_from_the_command_itself() {
     assert!(place.end(&["man", "run"]).stdout.contains("kill\\-after"));
     place.end(&["man", "nothing"]).assert_failed(2, "nothing");
 }
+
+#[test]
+fn a_lock_that_another_program_holds_is_shown_as_such() {
+    let place = Place::on_redis_with("layout=plain&prefix=jobs:");
+    let server = place.server.as_ref().unwrap();
+    server.command::<()>("SET jobs:a 3f2c-uuid NX PX 60000").unwrap();
+    server.command::<()>("SET jobs:b no-end NX").unwrap();
+    let table = place.end(&["show", "a"]);
+    assert_eq!(table.code, Some(0), "{table:?}");
+    for words in ["another program", "exclusive", "held", "\"3f2c-uuid\""] {
+        assert!(table.stdout.contains(words), "{words:?}: {table:?}");
+    }
+    let table = place.end(&["ls"]).stdout;
+    let rows: Vec<&str> = table.lines().collect();
+    assert!(rows[1].starts_with("a ") && rows[2].starts_with("b "), "{table}");
+    assert!(!rows[1].contains("no end") && rows[2].contains("no end"), "{table}");
+    assert!(place.show("a")["foreign"]["left_seconds"].as_f64().unwrap() > 0.0);
+    let status = place.show("b");
+    assert_eq!(status["holders"], json("[]"));
+    assert_eq!(status["foreign"]["value"], "no-end");
+    assert!(status["foreign"]["left_seconds"].is_null(), "{status}");
+    place.end(&["run", "a", "--no-wait", "--", "true"]).assert_failed(75, "a program other than");
+    place.end(&["run", "a", "--wait", "3s", "--", "true"]).assert_failed(75, "still busy");
+    server.command::<()>("DEL jobs:a").unwrap();
+    place.end(&["run", "a", "--no-wait", "--", "true"]).assert_silent(0);
+    assert_eq!(place.end(&["show", "a"]).code, Some(1));
+}

@@ -43,6 +43,6 @@ impl Step<'_> {
             .collect();
         let waiting = self.record.queue.len() as u32;
         let last_token = self.newest();
-        Reply::Status(Box::new(Status { holders, waiters, waiting, last_token }))
+        Reply::Status(Box::new(Status { foreign: None, holders, waiters, waiting, last_token }))
     }
 }

@@ -20,8 +20,13 @@ pub fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
 
 /// The pattern for `SCAN … MATCH` that fits the keys of all locks whose name begins so.
 pub fn pattern(prefix: &str, begin: &str) -> Vec<u8> {
-    let mut pattern = Vec::with_capacity(prefix.len() + begin.len() + 1);
-    for byte in prefix.bytes().chain(escape(begin).bytes()) {
+    beginning_with(&format!("{prefix}{}", escape(begin)))
+}
+
+/// The pattern for `SCAN … MATCH` that fits all keys that begin so.
+pub(super) fn beginning_with(begin: &str) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(begin.len() + 1);
+    for byte in begin.bytes() {
         if matches!(byte, b'*' | b'?' | b'[' | b']' | b'^' | b'\\') {
             pattern.push(b'\\');
         }

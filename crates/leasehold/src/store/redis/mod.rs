@@ -12,6 +12,7 @@ mod list;
 mod look;
 #[doc(hidden)]
 pub mod packed;
+mod plain;
 #[doc(hidden)]
 pub mod reply;
 mod route;
@@ -27,11 +28,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::try_join_all;
-use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError};
+use leasehold_core::{
+    Action, Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError,
+};
 
 use self::assure::Assurance;
+use self::list::{Listing, list};
 use self::route::Route;
-use self::url::{Place, Settings};
+use self::url::{Format, Place, Settings};
 use self::wire::{Call, Layout};
 use super::{Capabilities, Inbox, News, Store};
 
@@ -149,6 +153,7 @@ use super::{Capabilities, Inbox, News, Store};
 /// The clocks of the nodes should be within seconds of each other.
 pub struct Redis {
     place: Place,
+    format: Format,
     layout: Layout,
     route: Arc<Route>,
     notes: Arc<Notes>,
@@ -181,6 +186,12 @@ impl Redis {
     /// The rights that both need on top in a cluster.
     pub const CLUSTER_RIGHTS: &'static str = "+asking +cluster|info +cluster|slots";
 
+    /// The rights that a program needs to hold locks with `layout=plain`: as
+    /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands.
+    pub const PLAIN_RIGHTS: &'static str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
+        +evalsha +script|load +time +getrange +set +del +pexpireat +pexpiretime +publish \
+        +subscribe +ping +info";
+
     /// The rights that an operator needs on top, to list what is held.
     pub const OPERATOR_RIGHTS: &'static str = "+scan";
 
@@ -206,8 +217,12 @@ impl Redis {
     async fn open(settings: Settings) -> leasehold_core::Result<Self> {
         settings.check_available()?;
         let route = Arc::new(Route::new(&settings)?);
-        let Settings { place, prefix, retention, connect_timeout, .. } = settings;
         let notes = Arc::new(Notes::default());
+        if settings.format == Format::Plain && settings.prefix.is_none() {
+            notes.add(plain::keys_note(settings.prefix()));
+        }
+        let layout = Layout { prefix: settings.prefix().to_owned(), retention: settings.retention };
+        let Settings { place, format, connect_timeout, .. } = settings;
         let in_cluster = matches!(place, Place::Cluster(_));
         let primaries = route.primaries().await?.into_iter();
         let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
@@ -223,7 +238,7 @@ impl Redis {
             }
             words.into_iter().for_each(|note| notes.add(note));
         }
-        Ok(Self { place, layout: Layout { prefix, retention }, route, notes, assurance })
+        Ok(Self { place, format, layout, route, notes, assurance })
     }
 
     /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
@@ -236,20 +251,35 @@ impl Redis {
             assurance.check(&operation)?;
         }
         match operation {
-            Operation::List { prefix, limit, idle } => {
+            Operation::List { prefix: begin, limit, idle } => {
                 let primaries = self.route.primaries().await?;
                 let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
-                list::list(&primaries, &self.layout, &prefix, limit, idle).await
+                let (format, prefix) = (self.format, self.layout.prefix.as_str());
+                let limit = limit as usize;
+                list(&primaries, Listing { format, prefix, begin: &begin, limit, idle }).await
             }
-            Operation::On { name, action } => {
-                self.call(Call::on(&self.layout, &name, &action)).await
-            }
+            Operation::On { name, action } => self.act(&name, &action).await,
             Operation::Renew(leases) => self.renew(&leases).await,
         }
     }
 
+    async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
+        match self.format {
+            Format::Native => self.call(Call::on(&self.layout, name, action)).await,
+            Format::Plain => {
+                let answer = self.call(plain::on(&self.layout.prefix, name, action)?).await?;
+                Ok(Answer { reply: plain::reply(action, answer.reply), ..answer })
+            }
+        }
+    }
+
     async fn renew(&self, leases: &[RenewLease]) -> Result<Answer, StoreError> {
-        let together = |leases| self.call(Call::renew(&self.layout, leases));
+        let together = |leases| {
+            self.call(match self.format {
+                Format::Native => Call::renew(&self.layout, leases),
+                Format::Plain => plain::renew(&self.layout.prefix, leases),
+            })
+        };
         match &*self.route {
             Route::One(_) | Route::Sentinel(_) => together(leases).await,
             // A script may only touch keys of one slot there, and keys of one slot are apart while
@@ -269,13 +299,17 @@ impl Redis {
 
 impl Store for Redis {
     fn capabilities(&self) -> Capabilities {
+        let keeps_a_record = match self.format {
+            Format::Native => true,
+            Format::Plain => false,
+        };
         Capabilities {
             claims_first: self.assurance.is_some(),
             durable: true,
-            permits: true,
-            queued: true,
-            recorded_tokens: true,
-            shared: true,
+            permits: keeps_a_record,
+            queued: keeps_a_record,
+            recorded_tokens: keeps_a_record,
+            shared: keeps_a_record,
             wakes: true,
         }
     }

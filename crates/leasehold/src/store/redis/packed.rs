@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_core::{ClientId, Facts, FencingToken, HoldState, HolderId};
 
 /// The largest number that a script takes: 2⁵³ − 1.
-const MAX_EXACT: u64 = (1 << 53) - 1;
+pub(super) const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// What is written to a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use leasehold_core::{
 use redis::Value;
 
 use super::packed::Reader;
+use super::plain;
 
 /// The answer that a reply stands for; `is_batch` if it belongs to a renewal of many.
 pub(super) fn answer(reply: &Value, is_batch: bool) -> Result<Answer, StoreError> {
@@ -68,6 +69,7 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
         b'L' => Reply::Late,
         b'N' => Reply::NotHeld { newest: newest(packed)? },
         b'O' => Reply::Gone,
+        b'P' => Reply::Status(Box::new(plain::status(packed, now_us)?)),
         b'Q' => Reply::Queued(Place {
             sequence: packed.number()?,
             ahead: packed.word()?,
@@ -123,7 +125,7 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
             })
         })
         .collect::<Option<_>>()?;
-    Some(Status { holders, waiters, waiting, last_token })
+    Some(Status { foreign: None, holders, waiters, waiting, last_token })
 }
 
 /// The message that a payload of an inbox stands for, or `None` if it is none of our scripts'.

@@ -11,6 +11,8 @@ use std::time::Duration;
 use leasehold_core::{LOCK_CAPACITY, model, token};
 use sha1_smol::Sha1;
 
+use super::plain;
+
 /// The line of Lua that reads the server's clock.
 pub const CLOCK: &str = include_str!("lua/clock.lua");
 
@@ -18,7 +20,7 @@ const INCLUDE: &str = "--@include ";
 
 /// The shared files, each under the name it is included by. The clock is not among them, so that
 /// a test can bring its own.
-const SHARED: [(&str, &str); 12] = [
+const SHARED: [(&str, &str); 13] = [
     ("arguments", include_str!("lua/arguments.lua")),
     ("basics", include_str!("lua/basics.lua")),
     ("confirm", include_str!("lua/confirm.lua")),
@@ -28,6 +30,7 @@ const SHARED: [(&str, &str); 12] = [
     ("hand_on", include_str!("lua/hand_on.lua")),
     ("hold", include_str!("lua/hold.lua")),
     ("join", include_str!("lua/join.lua")),
+    ("plain", include_str!("lua/plain.lua")),
     ("queue", include_str!("lua/queue.lua")),
     ("record", include_str!("lua/record.lua")),
     ("stock", include_str!("lua/stock.lua")),
@@ -51,6 +54,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("LOCK_CAPACITY", LOCK_CAPACITY.into()),
         number("MAX_TOMBSTONES", model::MAX_TOMBSTONES as u64),
         number("MAX_WAITING", model::MAX_WAITING as u64),
+        number("PLAIN_BYTES", plain::MAX_VALUE_BYTES as u64),
         number("NEVER", (1 << 53) - 1), // the last time that a double holds exactly
         number("REAP_BOUND", model::REAP_BOUND.into()),
         number("SKIP_BOUND", model::SKIP_BOUND.into()),
@@ -102,6 +106,18 @@ pub enum Script {
     Inspect,
     /// Gives out order numbers.
     Numbers,
+    /// Takes a plain lock.
+    PlainAcquire,
+    /// The holder of a plain lock changes what it says of itself.
+    PlainDescribe,
+    /// What stands under the key of a plain lock.
+    PlainInspect,
+    /// Ends the hold of a plain lock.
+    PlainRelease,
+    /// Moves the ends of plain locks on.
+    PlainRenew,
+    /// An operator ends the hold of a plain lock.
+    PlainRevoke,
     /// Confirms a grant, or keeps a place.
     Poll,
     /// Shows, finishes or tells of entries of a shared queue.
@@ -137,7 +153,7 @@ static ASSEMBLED: LazyLock<[Assembled; Script::ALL.len()]> = LazyLock::new(|| {
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::Acquire,
         Self::Cancel,
         Self::Cell,
@@ -147,6 +163,12 @@ impl Script {
         Self::Guard,
         Self::Inspect,
         Self::Numbers,
+        Self::PlainAcquire,
+        Self::PlainDescribe,
+        Self::PlainInspect,
+        Self::PlainRelease,
+        Self::PlainRenew,
+        Self::PlainRevoke,
         Self::Poll,
         Self::QueueDrain,
         Self::QueuePush,
@@ -200,6 +222,12 @@ impl Script {
             Self::Guard => include_str!("lua/guard.lua"),
             Self::Inspect => include_str!("lua/inspect.lua"),
             Self::Numbers => include_str!("lua/numbers.lua"),
+            Self::PlainAcquire => include_str!("lua/plain_acquire.lua"),
+            Self::PlainDescribe => include_str!("lua/plain_describe.lua"),
+            Self::PlainInspect => include_str!("lua/plain_inspect.lua"),
+            Self::PlainRelease => include_str!("lua/plain_release.lua"),
+            Self::PlainRenew => include_str!("lua/plain_renew.lua"),
+            Self::PlainRevoke => include_str!("lua/plain_revoke.lua"),
             Self::Poll => include_str!("lua/poll.lua"),
             Self::QueueDrain => include_str!("lua/queue_drain.lua"),
             Self::QueuePush => include_str!("lua/queue_push.lua"),
@@ -276,20 +304,28 @@ mod tests {
     fn a_full_server_blocks_no_unlock() {
         for script in Script::ALL {
             let flags = script.source().lines().next().unwrap();
-            assert_eq!(script.is_read_only(), script == Script::Inspect);
+            let looks = matches!(script, Script::Inspect | Script::PlainInspect);
+            assert_eq!(script.is_read_only(), looks);
             match script {
                 Script::Acquire
                 | Script::Cell
                 | Script::Describe
                 | Script::Numbers
+                | Script::PlainAcquire
+                | Script::PlainDescribe
                 | Script::QueuePush
                 | Script::Reclaim
                 | Script::StockTake => assert_eq!(flags, "#!lua"),
-                Script::Inspect => assert_eq!(flags, "#!lua flags=no-writes"),
+                Script::Inspect | Script::PlainInspect => {
+                    assert_eq!(flags, "#!lua flags=no-writes");
+                }
                 Script::Cancel
                 | Script::ChangeMode
                 | Script::Commit
                 | Script::Guard
+                | Script::PlainRelease
+                | Script::PlainRenew
+                | Script::PlainRevoke
                 | Script::Poll
                 | Script::QueueDrain
                 | Script::Release

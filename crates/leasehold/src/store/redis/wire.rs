@@ -9,6 +9,7 @@ use redis::{Cmd, Value};
 
 use super::key;
 use super::packed::Writer;
+use super::plain;
 use super::reply;
 use super::script::Script;
 
@@ -91,6 +92,9 @@ impl Call {
 
     /// The call that releases what an acquire or a poll was granted.
     pub(super) fn release(&self) -> Self {
+        if self.script == Script::PlainAcquire {
+            return plain::release_of(self);
+        }
         let [inbox_prefix, packed, ..] = &self.args[..] else { return self.clone() };
         // Both begin with the retention and the attempt.
         let begin = packed.get(..RETENTION_AND_ATTEMPT_BYTES).unwrap_or_default();
@@ -102,6 +106,11 @@ impl Call {
     /// A call with these keys and arguments and nothing else.
     pub(super) fn bare(script: Script, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>>) -> Self {
         Self { script, keys, args, is_batch: false }
+    }
+
+    /// The same for many keys, with a reply for each.
+    pub(super) fn batch(script: Script, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>>) -> Self {
+        Self { script, keys, args, is_batch: true }
     }
 
     /// The answer that a reply to this call stands for.

@@ -56,16 +56,22 @@ impl Stake {
     /// Nothing hangs on a script that only ends, shows or tells.
     fn of(script: Script) -> Option<Self> {
         match script {
-            Script::Acquire => Some(Self::Grant),
+            Script::Acquire | Script::PlainAcquire => Some(Self::Grant),
             Script::ChangeMode => Some(Self::Mode),
             Script::Poll => Some(Self::HandOver),
-            Script::Commit | Script::Reclaim | Script::Renew => Some(Self::Renewal),
+            Script::Commit | Script::PlainRenew | Script::Reclaim | Script::Renew => {
+                Some(Self::Renewal)
+            }
             Script::Cancel
             | Script::Cell
             | Script::Describe
             | Script::Guard
             | Script::Inspect
             | Script::Numbers
+            | Script::PlainDescribe
+            | Script::PlainInspect
+            | Script::PlainRelease
+            | Script::PlainRevoke
             | Script::QueueDrain
             | Script::QueuePush
             | Script::Release
@@ -93,7 +99,7 @@ struct Verdict {
 impl Assurance {
     /// What a URL asks for; `None` if it asks for nothing.
     pub(super) fn new(settings: &Settings) -> Option<Arc<Self>> {
-        let quarantine = settings.quarantine.map(|span| Quarantine::new(&settings.prefix, span));
+        let quarantine = settings.quarantine.map(|span| Quarantine::new(settings.prefix(), span));
         let replication = Replication::new(settings);
         (quarantine.is_some() || replication.is_some())
             .then(|| Arc::new(Self { quarantine, replication }))

@@ -34,7 +34,7 @@ pub(super) struct Settings {
     pub(super) sentinel_login: Login,
     pub(super) database: u32,
     pub(super) format: Format,
-    pub(super) prefix: String,
+    pub(super) prefix: Option<String>,
     pub(super) retention: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) timeout: Duration,
@@ -78,7 +78,12 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Refuses what no part of the store does yet.
+    /// What all keys and channels begin with.
+    pub(super) fn prefix(&self) -> &str {
+        self.prefix.as_deref().unwrap_or(DEFAULT_PREFIX)
+    }
+
+    /// Refuses what no part of the store does yet, and what makes no sense together.
     pub(super) fn check_available(&self) -> Result<(), Invalid> {
         if self.quarantine.is_some() && matches!(self.place, Place::Cluster(_)) {
             // A boot record says nothing of other slots, and a slot that moves takes it along.
@@ -87,13 +92,13 @@ impl Settings {
                  leave it out",
             ));
         }
-        let missing = [(self.format == Format::Plain, "layout=plain")];
-        match missing.into_iter().find(|(is_asked, _)| *is_asked) {
-            Some((_, option)) => Err(invalid(format!(
-                "`{option}` in the store URL is not available in this release: leave it out"
-            ))),
-            None => Ok(()),
+        if self.quarantine.is_some() && self.format == Format::Plain {
+            return Err(invalid(
+                "`quarantine` in the store URL does not go with layout=plain: programs in other \
+                 languages do not keep it",
+            ));
         }
+        Ok(())
     }
 
     fn at(place: Place, tls: Option<TlsFiles>, login: Login) -> Self {
@@ -104,7 +109,7 @@ impl Settings {
             sentinel_login: Login::default(),
             database: 0,
             format: Format::default(),
-            prefix: DEFAULT_PREFIX.to_owned(),
+            prefix: None,
             retention: DEFAULT_RETENTION,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             timeout: DEFAULT_TIMEOUT,
@@ -231,13 +236,13 @@ mod tests {
         assert_eq!(tls.authority, Some("/a.pem".into()));
         assert_eq!((tls.certificate, tls.key), (Some("/b.pem".into()), Some("/c.pem".into())));
         assert!(!tls.insecure);
-        assert_eq!(settings.prefix, "app:");
+        assert_eq!(settings.prefix.as_deref(), Some("app:"));
         assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.connect_timeout, Duration::from_secs(1));
         assert_eq!(settings.timeout, Duration::from_millis(100));
         assert_eq!((settings.format, settings.replicas), (Format::Plain, Replicas::AtLeast(2)));
         assert_eq!((settings.waitaof, settings.quarantine), (true, Some(Duration::from_mins(1))));
-        assert_eq!(parse("redis://h?quarantine=5s&prefix=").unwrap().prefix, "");
+        assert_eq!(parse("redis://h?quarantine=5s&prefix=").unwrap().prefix.as_deref(), Some(""));
     }
 
     #[test]

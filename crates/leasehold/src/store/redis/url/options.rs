@@ -96,7 +96,7 @@ impl Settings {
             "insecure" => self.tls(name)?.insecure = switch(name, &value)?,
             "key" => self.tls(name)?.key = Some(value.into()),
             "layout" => self.format = format(&value)?,
-            "prefix" => self.prefix = prefix(value)?,
+            "prefix" => self.prefix = Some(prefix(value)?),
             "quarantine" => self.quarantine = quarantine(name, &value)?,
             "replicas" => self.replicas = replicas(&value)?,
             "retention" => self.retention = span(name, &value, RETENTIONS)?,

@@ -1,0 +1,33 @@
+#!lua
+-- Takes a plain lock, or takes it back, or says that it is busy.
+--
+-- KEYS  1 the lock's key
+-- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `
+--       2 what follows the token in them: ` held FACTS`
+--       3 ttl (µs)   4 not after (µs)   5, 6 the lowest and the highest token (µs)
+-- reply packed as that of acquire.lua: 'G' granted, 'B' busy, 'L' late, 'R' refused: 'B' ballot, or
+--       'S' stale
+--@include clock
+--@include arguments
+--@include plain
+
+local mine, rest, ttl, not_after = ARGV[1], ARGV[2], number(3, SPAN_MAX), number(4, TIME_MAX)
+local lowest, highest = number(5, TIME_MAX), number(6, TIME_MAX)
+if now > not_after then return answer('L') end
+if lowest > now + BALLOT_LEAD then return answer('RB') end
+local value = value_of(KEYS[1], redis.call)
+local token, state = parts_of(value, mine)
+-- A copy of an acquire that was granted: the same grant again. A bare SET NX would call it busy.
+if token then return answer(state == 'held' and extend(KEYS[1], token, ttl) or 'S') end
+if value == '' then
+  token = math.min(math.max(now, lowest), highest)
+  value = mine .. string.format('%.0f', token) .. rest
+  local at = end_of(ttl)
+  if redis.call('SET', KEYS[1], value, 'NX', 'PXAT', string.format('%.0f', at)) then
+    return answer(granted(token, at))
+  end
+end
+-- A key ends when its last millisecond is over. One without an end is looked at now and then.
+local until_ms = redis.call('PEXPIRETIME', KEYS[1])
+local left = until_ms < 0 and POLL_INTERVAL or (until_ms + 1) * 1000 - now
+return answer(struct.pack('<c1d', 'B', math.max(0, left)))

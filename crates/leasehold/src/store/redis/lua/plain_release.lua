@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+-- Ends a hold of a plain lock: compare and delete.
+--
+-- KEYS  1 the lock's key
+-- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `
+--       2 how much longer the name stays taken, by nobody (µs, or 0)
+-- reply packed as that of release.lua: 'F' released, or 'N' not held
+--@include clock
+--@include arguments
+--@include plain
+
+local mine, keep = ARGV[1], number(2, SPAN_MAX)
+local value = value_of(KEYS[1], redis.call)
+local token, state, facts = parts_of(value, mine)
+if not token then return answer(not_held(value)) end
+if state == 'kept' then return answer('F') end
+if keep > 0 then
+  redis.call('SET', KEYS[1], mine .. token .. ' kept ' .. facts, 'PXAT',
+    string.format('%.0f', end_of(keep)))
+else
+  redis.call('DEL', KEYS[1])
+end
+return answer('F')

@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+-- An operator ends the hold of a plain lock that he saw, and no other.
+--
+-- KEYS  1 the lock's key
+-- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `
+--       2 the token it was seen with (µs)   3 force: 0 or 1
+--       4 its client's inbox   5 the message for it
+-- reply packed as that of revoke.lua: 'V' revoked: whether that token was held (1)
+--@include clock
+--@include arguments
+--@include plain
+
+local mine, force = ARGV[1], number(3, 1) == 1
+local token, state, facts = parts_of(value_of(KEYS[1], redis.call), mine)
+if token ~= ARGV[2] then return answer('V\0') end
+-- What is kept is held by nobody, so nobody has to be asked.
+if force or state == 'kept' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], mine .. token .. ' revoked ' .. facts, 'KEEPTTL')
+end
+if state ~= 'kept' then redis.pcall('PUBLISH', ARGV[4], ARGV[5]) end
+return answer('V\1')

@@ -1,0 +1,33 @@
+//! What a copy of an acquire does that arrives after its attempt has ended: there is no place for a
+//! tombstone, so it is granted, to nobody.
+
+use std::time::Duration;
+
+use leasehold_core::{Acquire, Action, Reply};
+use leasehold_testkit::must;
+
+use super::{Shared, id, request};
+
+#[tokio::test]
+async fn b3_a_late_copy_of_an_ended_acquire_takes_the_name_for_one_ttl_and_no_longer() {
+    let mut shared = Shared::start().await;
+    let brief = Acquire { ttl: Duration::from_millis(100), ..request(id(1)) };
+    must(shared.act("a", Action::Acquire(brief.clone())).await);
+    shared.release("a", id(1)).await;
+    let late = must(shared.act("a", Action::Acquire(brief)).await);
+    assert!(matches!(late, Reply::Granted(_)), "granted to nobody: {late:?}");
+    assert!(!shared.they_take("a", "theirs", Duration::from_secs(30)));
+    let left_ms: i64 = must(redis::cmd("PTTL").arg("a").query(&mut shared.theirs));
+    assert!(left_ms <= 101, "{left_ms}: nobody renews it, so it ends with its ttl");
+    while !shared.they_take("a", "theirs", Duration::from_secs(30)) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_comes_after_its_time_takes_nothing() {
+    let shared = Shared::start().await;
+    let late = Acquire { not_after_us: 1, ..request(id(1)) };
+    assert_eq!(shared.act("a", Action::Acquire(late)).await.ok(), Some(Reply::Late));
+    assert!(shared.status("a").await.is_free());
+}

@@ -1,0 +1,231 @@
+//! The layout `plain` on a real server, beside programs that know nothing of leasehold: what is
+//! written, what is left alone, and what it cannot do.
+#![cfg(test)]
+
+mod late;
+mod value;
+
+use std::time::Duration;
+
+use leasehold::store::{Redis, Store};
+use leasehold_core::{
+    Acquire, Action, ClientId, Facts, Grant, HolderId, LockName, Mode, Operation, Reply, Status,
+    StoreError,
+};
+use leasehold_testkit::{RedisServer, must};
+use redis::Connection;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// What node-redlock, redsync and the Redis documentation release with.
+const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then \
+    return redis.call('del', KEYS[1]) else return 0 end";
+
+/// A server, a store of ours on it, and a connection of somebody else.
+pub(crate) struct Shared {
+    pub(crate) server: RedisServer,
+    pub(crate) store: Redis,
+    pub(crate) theirs: Connection,
+}
+
+impl Shared {
+    pub(crate) async fn start() -> Self {
+        let server = must(RedisServer::start());
+        let store = must(Redis::connect(&plain(&server)).await);
+        let theirs = must(server.connection());
+        Self { server, store, theirs }
+    }
+
+    pub(crate) async fn act(&self, name: &str, action: Action) -> Result<Reply, StoreError> {
+        let name = must(LockName::new(name));
+        Ok(self.store.execute(Operation::On { name, action }).await?.reply)
+    }
+
+    pub(crate) async fn acquire(&self, name: &str, id: HolderId) -> Reply {
+        must(self.act(name, Action::Acquire(request(id))).await)
+    }
+
+    pub(crate) async fn take(&self, name: &str, id: HolderId) -> Grant {
+        match self.acquire(name, id).await {
+            Reply::Granted(grant) => grant,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn release(&self, name: &str, id: HolderId) -> Reply {
+        must(self.act(name, release(id, Duration::ZERO)).await)
+    }
+
+    pub(crate) async fn status(&self, name: &str) -> Status {
+        match must(self.act(name, Action::Inspect { limit: 9 }).await) {
+            Reply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What another program does to take a lock, as in the Redis documentation.
+    pub(crate) fn they_take(&mut self, key: &str, value: &str, ttl: Duration) -> bool {
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg(value).arg("NX").arg("PX").arg(ttl.as_millis() as u64);
+        must(set.query::<Option<String>>(&mut self.theirs)).is_some()
+    }
+
+    /// What another program does to let go.
+    pub(crate) fn they_release(&mut self, key: &str, value: &str) -> bool {
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(value);
+        must(eval.query(&mut self.theirs))
+    }
+
+    pub(crate) fn get(&mut self, key: &str) -> Option<String> {
+        must(redis::cmd("GET").arg(key).query(&mut self.theirs))
+    }
+}
+
+/// The URL of a store whose keys are the names themselves.
+pub(crate) fn plain(server: &RedisServer) -> String {
+    format!("{}&layout=plain&prefix=", server.patient_url())
+}
+
+pub(crate) fn id(client: u128) -> HolderId {
+    HolderId { client: ClientId(client), attempt: 1 }
+}
+
+pub(crate) fn request(id: HolderId) -> Acquire {
+    Acquire {
+        id,
+        mode: Mode::Exclusive,
+        ttl: TTL,
+        wait: false,
+        nonce: 7,
+        not_after_us: (1 << 53) - 1,
+        ballot_us: None,
+        facts: Facts { host: "db-7".to_owned(), pid: 42, label: Some("nightly".to_owned()) },
+    }
+}
+
+pub(crate) fn release(id: HolderId, keep: Duration) -> Action {
+    Action::Release { id, keep, unanswered: false }
+}
+
+#[tokio::test]
+async fn the_key_is_the_name_itself_and_all_of_it_is_one_string_that_ends() {
+    let mut shared = Shared::start().await;
+    let grant = shared.take("jobs/%1 {a}", id(1)).await;
+    let keys: Vec<String> = must(redis::cmd("KEYS").arg("*").query(&mut shared.theirs));
+    assert_eq!(keys, ["jobs/%1 {a}"], "nothing is escaped and nothing else is kept");
+    let value = format!("leasehold-1 {} {} held 42 db-7\tnightly", id(1), grant.token.us());
+    assert_eq!(shared.get("jobs/%1 {a}"), Some(value));
+    let left_ms: i64 = must(redis::cmd("PTTL").arg("jobs/%1 {a}").query(&mut shared.theirs));
+    assert!((1..=30_001).contains(&left_ms), "{left_ms}");
+    assert_eq!(shared.release("jobs/%1 {a}", id(1)).await, Reply::Released);
+    let keys: Vec<String> = must(redis::cmd("KEYS").arg("*").query(&mut shared.theirs));
+    assert_eq!(keys, [""; 0], "and nothing stays");
+}
+
+#[tokio::test]
+async fn each_side_is_kept_out_while_the_other_holds_and_let_in_after_its_release() {
+    let mut shared = Shared::start().await;
+    assert!(shared.they_take("a", "theirs", TTL));
+    assert!(matches!(shared.acquire("a", id(1)).await, Reply::Busy { retry_after } if
+        retry_after <= TTL + Duration::from_millis(2)));
+    assert!(shared.they_release("a", "theirs"));
+    shared.take("a", id(1)).await;
+    assert!(!shared.they_take("a", "theirs", TTL));
+    assert_eq!(shared.release("a", id(1)).await, Reply::Released);
+    assert!(shared.they_take("a", "theirs", TTL));
+}
+
+#[tokio::test]
+async fn no_verb_of_ours_touches_what_somebody_else_holds() {
+    let mut shared = Shared::start().await;
+    let near_miss = format!("leasehold-1 {}0 1 held 1 h", id(1));
+    for value in ["theirs", "", near_miss.as_str()] {
+        assert!(shared.they_take("a", value, TTL));
+        let ends = |theirs: &mut Connection| -> i64 {
+            must(redis::cmd("PEXPIRETIME").arg("a").query(theirs))
+        };
+        let before = ends(&mut shared.theirs);
+        let (id, ttl) = (id(1), TTL * 2);
+        let token = leasehold::FencingToken::at_us(1);
+        for action in [
+            Action::Acquire(request(id)),
+            Action::Cancel { id, unanswered: true },
+            Action::Describe { id, facts: Facts::default() },
+            Action::Poll { id, ttl },
+            release(id, Duration::ZERO),
+            release(id, TTL),
+            Action::Renew { id, ttl },
+            Action::Revoke { id, token, force: true },
+        ] {
+            let reply = must(shared.act("a", action.clone()).await);
+            assert!(!matches!(reply, Reply::Granted(_) | Reply::Released), "{action:?}: {reply:?}");
+            assert_eq!(shared.get("a").as_deref(), Some(value), "{action:?}");
+            assert_eq!(ends(&mut shared.theirs), before, "{action:?}");
+        }
+        assert!(shared.they_release("a", value));
+    }
+}
+
+#[tokio::test]
+async fn others_cannot_release_what_we_hold_with_a_value_of_their_own() {
+    let mut shared = Shared::start().await;
+    shared.take("a", id(1)).await;
+    assert!(!shared.they_release("a", "theirs"));
+    assert!(!shared.they_release("a", &format!("leasehold-1 {} ", id(1))));
+    assert_eq!(shared.status("a").await.holders[0].id, id(1));
+}
+
+#[tokio::test]
+async fn whoever_ended_by_time_lets_the_other_in_and_finds_out() {
+    let mut shared = Shared::start().await;
+    let moment = Duration::from_millis(50);
+    assert!(shared.they_take("a", "theirs", moment));
+    let token = loop {
+        match shared.acquire("a", id(1)).await {
+            Reply::Granted(grant) => break grant.token,
+            Reply::Busy { retry_after } => tokio::time::sleep(retry_after).await,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!shared.they_release("a", "theirs"), "what they let go late is not theirs");
+    assert_eq!(shared.release("a", id(2)).await, Reply::NotHeld { newest: Some(token) });
+    shared.release("a", id(1)).await;
+    let brief = Acquire { ttl: moment, ..request(id(2)) };
+    assert!(matches!(shared.act("a", Action::Acquire(brief)).await, Ok(Reply::Granted(_))));
+    while !shared.they_take("a", "theirs", TTL) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for action in [Action::Renew { id: id(2), ttl: TTL }, release(id(2), Duration::ZERO)] {
+        let reply = must(shared.act("a", action).await);
+        assert_eq!(reply, Reply::NotHeld { newest: None }, "a holder of theirs has no token");
+    }
+    assert_eq!(shared.get("a").as_deref(), Some("theirs"));
+}
+
+#[tokio::test]
+async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
+    let mut shared = Shared::start().await;
+    must(redis::cmd("HSET").arg("a").arg("f").arg("v").exec(&mut shared.theirs));
+    shared.take("b", id(1)).await;
+    for action in [
+        Action::Acquire(request(id(1))),
+        Action::Inspect { limit: 1 },
+        Action::Renew { id: id(1), ttl: TTL },
+        release(id(1), Duration::ZERO),
+    ] {
+        let error = shared.act("a", action).await.unwrap_err();
+        assert_eq!(error.kind(), leasehold::StoreErrorKind::Corrupt, "{error}");
+    }
+    let lease = |name| leasehold_core::RenewLease {
+        name: must(LockName::new(name)),
+        id: id(1),
+        ttl: TTL * 2,
+    };
+    let batch = Operation::Renew(vec![lease("a"), lease("b")]);
+    let Reply::Many(replies) = must(shared.store.execute(batch).await).reply else { panic!() };
+    assert_eq!(replies[0], Reply::NotHeld { newest: None });
+    assert!(matches!(replies[1], Reply::Granted(_)), "one damaged key fails no other renewal");
+    let kept: String = must(redis::cmd("HGET").arg("a").arg("f").query(&mut shared.theirs));
+    assert_eq!(kept, "v");
+}

@@ -1,0 +1,150 @@
+//! What is kept in the value: the grant, its state, and what its holder says.
+
+use std::time::Duration;
+
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, FencingToken, HoldState};
+use leasehold_core::{Acquire, Action, Operation, Reclaim, Refusal, Reply};
+use leasehold_testkit::{RedisServer, must};
+
+use super::{Shared, TTL, id, plain, release, request};
+
+#[tokio::test]
+async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
+    let shared = Shared::start().await;
+    let first = shared.take("a", id(1)).await;
+    let second = shared.take("a", id(1)).await;
+    assert_eq!(second.token, first.token, "a bare SET NX would have called it busy");
+    assert!(second.deadline_us >= first.deadline_us);
+    assert!(matches!(shared.acquire("a", id(2)).await, Reply::Busy { .. }));
+}
+
+#[tokio::test]
+async fn an_end_that_somebody_took_away_comes_back_with_the_next_renewal() {
+    let mut shared = Shared::start().await;
+    shared.take("a", id(1)).await;
+    must(redis::cmd("PERSIST").arg("a").exec(&mut shared.theirs));
+    assert_eq!(shared.status("a").await.holders.len(), 1);
+    let facts = request(id(1)).facts;
+    must(shared.act("a", Action::Describe { id: id(1), facts }).await);
+    let left_ms: i64 = must(redis::cmd("PTTL").arg("a").query(&mut shared.theirs));
+    assert_eq!(left_ms, -1, "what it says of itself changes nothing else");
+    must(shared.act("a", Action::Renew { id: id(1), ttl: TTL }).await);
+    let left_ms: i64 = must(redis::cmd("PTTL").arg("a").query(&mut shared.theirs));
+    assert!((1..=30_001).contains(&left_ms), "{left_ms}");
+}
+
+#[tokio::test]
+async fn a_kept_name_is_kept_from_everybody_and_cannot_be_let_go() {
+    let mut shared = Shared::start().await;
+    shared.take("a", id(1)).await;
+    assert_eq!(shared.act("a", release(id(1), TTL)).await.ok(), Some(Reply::Released));
+    assert!(!shared.they_take("a", "theirs", TTL));
+    assert_eq!(shared.release("a", id(1)).await, Reply::Released, "a copy of the release");
+    assert_eq!(shared.acquire("a", id(1)).await, Reply::Stale, "a copy of the acquire");
+    assert_eq!(shared.status("a").await.holders[0].state, HoldState::Kept);
+}
+
+#[tokio::test]
+async fn a_revoked_hold_is_renewed_no_more_and_keeps_others_out_until_it_is_let_go() {
+    let mut shared = Shared::start().await;
+    let token = shared.take("a", id(1)).await.token;
+    let revoke = Action::Revoke { id: id(1), token, force: false };
+    assert_eq!(shared.act("a", revoke).await.ok(), Some(Reply::Revoked(true)));
+    let renew = Action::Renew { id: id(1), ttl: TTL };
+    assert_eq!(shared.act("a", renew).await.ok(), Some(Reply::Revoked(true)));
+    assert_eq!(shared.status("a").await.holders[0].state, HoldState::Revoked);
+    assert!(!shared.they_take("a", "theirs", TTL));
+    assert_eq!(shared.release("a", id(1)).await, Reply::Released);
+    assert!(shared.they_take("a", "theirs", TTL));
+}
+
+#[tokio::test]
+async fn a_node_of_a_quorum_takes_a_believable_ballot_and_gives_a_hold_back_by_its_token() {
+    let mut shared = Shared::start().await;
+    let now_us = must(shared.store.execute(inspect("a")).await).now.token_us;
+    let ballot =
+        |seconds: u64| Acquire { ballot_us: Some(now_us + seconds * 1_000_000), ..request(id(1)) };
+    let refused = must(shared.act("a", Action::Acquire(ballot(60))).await);
+    assert_eq!(refused, Reply::Refused(Refusal::Ballot));
+    let Reply::Granted(grant) = must(shared.act("a", Action::Acquire(ballot(5))).await) else {
+        panic!("a ballot is only a wish")
+    };
+    assert_eq!(grant.token.us(), now_us + 5_000_000);
+    must(redis::cmd("FLUSHALL").exec(&mut shared.theirs));
+    let claim = |token| {
+        let Acquire { id, mode, ttl, nonce, not_after_us, facts, .. } = request(id(1));
+        Action::Reclaim(Reclaim { id, mode, token, ttl, nonce, not_after_us, facts })
+    };
+    let Reply::Granted(again) = must(shared.act("a", claim(grant.token)).await) else {
+        panic!("nobody holds it")
+    };
+    assert_eq!(again.token, grant.token);
+    must(redis::cmd("FLUSHALL").exec(&mut shared.theirs));
+    assert!(shared.they_take("a", "theirs", TTL));
+    let lost = must(shared.act("a", claim(FencingToken::at_us(now_us))).await);
+    assert_eq!(lost, Reply::NotHeld { newest: None });
+}
+
+fn inspect(name: &str) -> Operation {
+    let name = must(leasehold::LockName::new(name));
+    Operation::On { name, action: Action::Inspect { limit: 0 } }
+}
+
+#[tokio::test]
+async fn without_a_prefix_only_our_own_locks_are_listed_and_with_one_all_that_are_there() {
+    let mut shared = Shared::start().await;
+    shared.take("app:ours", id(1)).await;
+    assert!(shared.they_take("app:theirs", "x", TTL));
+    must(redis::cmd("HSET").arg("app:data").arg("f").arg("v").exec(&mut shared.theirs));
+    let names = async |url: &str| {
+        let client = must(Client::connect(url).await);
+        let mut names = must(client.admin().list("", 9).await);
+        names.sort();
+        names.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&plain(&shared.server)).await, ["app:ours"]);
+    let url = format!("{}&layout=plain&prefix=app:", shared.server.patient_url());
+    assert_eq!(names(&url).await, ["ours", "theirs"]);
+}
+
+#[tokio::test]
+async fn a_url_that_does_not_say_what_keys_begin_with_is_remarked_on() {
+    let server = must(RedisServer::start());
+    let remarks = async |options: &str| {
+        let store = must(Redis::connect(&format!("{}&{options}", server.patient_url())).await);
+        store.warnings().iter().any(|words| words.contains("prefix="))
+    };
+    assert!(remarks("layout=plain").await);
+    for said in ["layout=plain&prefix=", "layout=plain&prefix=lh:", "layout=native", ""] {
+        assert!(!remarks(said).await, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_handed_over_as_text_and_a_waiter_takes_turns_with_others() {
+    let mut shared = Shared::start().await;
+    let (one, two) = (connect(&shared).await, connect(&shared).await);
+    let guard = must(one.mutex("a").acquire().await);
+    let (token, again) = (guard.token(), must(guard.reenter()));
+    must(guard.release().await);
+    let lease = must(again.into_lease()).to_string();
+    let adopted = must(two.adopt(must(lease.parse())).await);
+    assert_eq!(adopted.token(), token);
+    must(adopted.release().await);
+    assert!(shared.they_take("a", "theirs", TTL));
+    let lock = one.mutex("a");
+    let mut waiting = std::pin::pin!(lock.acquire());
+    tokio::select! {
+        guard = &mut waiting => panic!("{guard:?}"),
+        () = tokio::time::sleep(Duration::from_millis(300)) => {}
+    }
+    assert!(shared.they_release("a", "theirs"));
+    let guard = must(waiting.await);
+    assert!(guard.token() > token && guard.is_held());
+    must(guard.release().await);
+}
+
+async fn connect(shared: &Shared) -> Client {
+    must(Client::connect(&plain(&shared.server)).await)
+}
