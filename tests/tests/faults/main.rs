@@ -6,3 +6,4 @@
 
 mod network;
 mod scene;
+mod server;
