@@ -1,6 +1,7 @@
 //! The way to the store: every answer also tells what time it is there.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,10 +12,15 @@ use leasehold_core::{
     StoreErrorKind,
 };
 
+use crate::event::{Event, Observer};
 use crate::store::Store;
 
 /// An acquire whose store's time is not known yet may be executed at any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
+
+/// A store's clock that is off by more than the time a request took, and by this, was set: 1 s, far
+/// above what NTP corrects by slewing.
+const STEP: Duration = Duration::from_secs(1);
 
 /// A store, the client's clock, and what the one said of its time by the other.
 #[derive(Debug)]
@@ -22,8 +28,23 @@ pub(crate) struct Contact {
     pub(crate) store: Box<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) bounds: Bounds,
+    pub(crate) observer: Arc<dyn Observer>,
     /// The newest reply of each shard.
-    newest: Mutex<BTreeMap<u64, Sample>>,
+    newest: Mutex<BTreeMap<u64, Heard>>,
+}
+
+/// A reply, and when it came.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    sample: Sample,
+    received: Instant,
+}
+
+/// A store's clock did not go on as time did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Back(Duration),
+    Forward(Duration),
 }
 
 /// An answer and when its request was sent.
@@ -34,8 +55,13 @@ pub(crate) struct Timed {
 }
 
 impl Contact {
-    pub(crate) fn new(store: Box<dyn Store>, clock: Arc<dyn Clock>, bounds: Bounds) -> Self {
-        Self { store, clock, bounds, newest: Mutex::default() }
+    pub(crate) fn new(
+        store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bounds: Bounds,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self { store, clock, bounds, observer, newest: Mutex::default() }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -52,14 +78,25 @@ impl Contact {
         let answer = self.store.execute(operation).await?;
         if let Some(name) = asked {
             let sample = Sample { sent, server_us: answer.now.lease_us };
-            // The shard that has answered: the name may just have moved there.
-            let mut samples = self.samples();
-            let newest = samples.entry(self.store.shard(&name)).or_insert(sample);
-            if newest.sent <= sent {
-                *newest = sample;
-            }
+            self.heard(&name, Heard { sample, received: self.now() });
         }
         Ok(Timed { answer, sent })
+    }
+
+    /// Keeps a reply if it is the newest, and warns if the store's clock was set since the last.
+    fn heard(&self, name: &LockName, heard: Heard) {
+        let step = {
+            let mut newest = self.heard_last();
+            // The shard that has answered: the name may just have moved there.
+            let newest = newest.entry(self.store.shard(name)).or_insert(heard);
+            if newest.sample.sent > heard.sample.sent {
+                return;
+            }
+            std::mem::replace(newest, heard).step(heard, self.bounds.drift)
+        };
+        if let Some(step) = step {
+            self.observer.observe(&Event::Warning { text: &step.to_string() });
+        }
     }
 
     pub(crate) async fn apply(&self, name: &LockName, action: Action) -> Result<Timed, StoreError> {
@@ -84,26 +121,29 @@ impl Contact {
 
     /// Whether the store has ever answered.
     pub(crate) fn is_made(&self) -> bool {
-        !self.samples().is_empty()
+        !self.heard_last().is_empty()
     }
 
     /// The newest reply of the shard in which a name lives.
     pub(crate) fn newest(&self, name: &LockName) -> Option<Sample> {
-        self.samples().get(&self.store.shard(name)).copied()
+        self.heard_last().get(&self.store.shard(name)).map(|heard| heard.sample)
     }
 
     /// The latest store time at which an acquire that is sent now may be executed. What another
     /// shard said is good enough for that, because tombstones are kept much longer than clocks of
     /// one store differ.
     pub(crate) fn not_after_us(&self, name: &LockName) -> u64 {
-        let any = || self.samples().values().max_by_key(|sample| sample.sent).copied();
+        let any = || {
+            let newest = self.heard_last();
+            newest.values().map(|heard| heard.sample).max_by_key(|sample| sample.sent)
+        };
         self.newest(name).or_else(any).map_or(ANY_TIME_US, |newest| {
             let latest = newest.latest_us(self.now(), self.bounds.drift);
             latest.saturating_add(NOT_AFTER.as_micros() as u64).min(ANY_TIME_US)
         })
     }
 
-    fn samples(&self) -> MutexGuard<'_, BTreeMap<u64, Sample>> {
+    fn heard_last(&self) -> MutexGuard<'_, BTreeMap<u64, Heard>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,5 +151,79 @@ impl Contact {
     pub(crate) fn valid_until(&self, timed: &Timed, grant: Grant, ttl: Duration) -> Instant {
         let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
         self.bounds.valid_until(timed.sent, ttl.min(Duration::from_micros(left_us)))
+    }
+}
+
+impl Heard {
+    /// How the store's clock was set between this reply and a newer one: by how much it differs
+    /// from the least or the most that can have passed.
+    fn step(self, newer: Self, drift: f64) -> Option<Step> {
+        let most = newer.received.saturating_since(self.sample.sent).mul_f64(1.0 + drift);
+        let least = newer.sample.sent.saturating_since(self.received).mul_f64(1.0 - drift);
+        let before = Duration::from_micros(self.sample.server_us);
+        let after = Duration::from_micros(newer.sample.server_us);
+        let forward = after.saturating_sub(before + most);
+        let back = (before + least).saturating_sub(after);
+        match (forward > STEP, back > STEP) {
+            (true, _) => Some(Step::Forward(forward)),
+            (_, true) => Some(Step::Back(back)),
+            (false, false) => None,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = "let NTP slew clocks, not set them";
+        match self {
+            Self::Back(by) => {
+                write!(
+                    f,
+                    "the store's clock was set back by {by:.1?}: leases end as much later: {remedy}"
+                )
+            }
+            Self::Forward(by) => write!(
+                f,
+                "the store's clock was set forward by {by:.1?}: leases ended as much earlier, and \
+                 two may hold one lock for a while: {remedy}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRIFT: f64 = 0.01;
+
+    /// A reply to a request of 100 ms, sent after so many seconds, that shows so many seconds.
+    fn heard(sent_s: u64, server_s: u64) -> Heard {
+        let sent = Instant::from_origin(Duration::from_secs(sent_s));
+        let sample = Sample { sent, server_us: server_s * 1_000_000 };
+        Heard { sample, received: sent + Duration::from_millis(100) }
+    }
+
+    #[test]
+    fn a_clock_that_goes_on_as_time_does_was_not_set() {
+        let first = heard(10, 1_000_000);
+        for (sent_s, server_s) in [(10, 1_000_000), (10, 1_000_001), (20, 1_000_010)] {
+            assert_eq!(first.step(heard(sent_s, server_s), DRIFT), None, "{sent_s}, {server_s}");
+        }
+        // Both clocks may run badly for an hour.
+        for server_s in [1_003_566, 1_003_634] {
+            assert_eq!(first.step(heard(3610, server_s), DRIFT), None, "{server_s}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_told_with_how_far() {
+        let first = heard(10, 1_000_000);
+        let step = |server_s| first.step(heard(20, server_s), 0.0);
+        let ms = Duration::from_millis;
+        assert_eq!(step(1_000_020), Some(Step::Forward(ms(9_900))));
+        assert_eq!(step(1_000_000), Some(Step::Back(ms(9_900))));
+        assert_eq!(step(999_000), Some(Step::Back(ms(1_009_900))));
+        assert!(Step::Forward(ms(9_900)).to_string().starts_with("the store's clock was set"));
     }
 }

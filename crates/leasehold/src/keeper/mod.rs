@@ -29,7 +29,7 @@ pub(crate) use self::jobs::{may_pass, renewal_outcome, unexpected};
 use self::table::Table;
 pub(crate) use self::table::{Cleanup, Turn, Waiter};
 use crate::contact::Contact;
-use crate::event::{Event, Observer};
+use crate::event::Event;
 use crate::lost::Signal;
 
 /// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
@@ -44,7 +44,6 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Keeper {
     pub(crate) contact: Contact,
     pub(crate) client: ClientId,
-    observer: Arc<dyn Observer>,
     table: Mutex<Table>,
     /// How many clients and locks there are that could ask for more.
     handles: AtomicUsize,
@@ -66,16 +65,10 @@ enum InboxState {
 }
 
 impl Keeper {
-    pub(crate) fn new(
-        contact: Contact,
-        client: ClientId,
-        observer: Arc<dyn Observer>,
-        seed: u64,
-    ) -> Arc<Self> {
+    pub(crate) fn new(contact: Contact, client: ClientId, seed: u64) -> Arc<Self> {
         Arc::new(Self {
             contact,
             client,
-            observer,
             table: Mutex::new(Table::new(seed)),
             handles: AtomicUsize::new(0),
             wake: Notify::new(),
@@ -89,7 +82,7 @@ impl Keeper {
     }
 
     pub(crate) fn observe(&self, event: &Event<'_>) {
-        self.observer.observe(event);
+        self.contact.observer.observe(event);
     }
 
     // ---- life
