@@ -4,6 +4,8 @@
 //! test of a fault that never happened proves nothing.
 #![cfg(test)]
 
+mod clocks;
+mod messages;
 mod network;
 mod scene;
 mod server;

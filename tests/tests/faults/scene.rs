@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::script::Script;
-use leasehold::{Client, FencingToken, Guard, LockName, LossReason, Lost, Status};
+use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost, Status};
 use leasehold_testkit::{Proxy, RedisServer};
 use tokio::time::timeout;
 
@@ -86,6 +86,30 @@ impl Scene {
         self.queued(1).await;
         async move { soon(waiting).await.unwrap() }
     }
+}
+
+/// A server forgets a grant, or ends it too early, while its holder is cut off and cannot learn of
+/// it.
+///
+/// Until then two hold the lock: nothing prevents that, and a test in which it does not happen would
+/// prove nothing. What holds is the order of tokens; and the holder is told as soon as it can be,
+/// rather than when its lease would have ended.
+pub(crate) async fn breaks_exclusion_and_not_the_order(
+    mut scene: Scene,
+    forget: impl AsyncFnOnce(&mut Scene),
+) {
+    let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    scene.proxy.swallow(true);
+    forget(&mut scene).await;
+    let next = soon(scene.near.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    assert!(guard.is_held(), "nobody can have told it yet: the fault breaks exclusion");
+    assert!(next.token() > guard.token(), "{} came after {}", next.token(), guard.token());
+    scene.proxy.cut();
+    scene.proxy.swallow(false);
+    assert_eq!(loss(&guard).await, LossReason::Superseded { by: next.token() });
+    assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+    next.renew().await.expect("the late release touches nobody");
+    assert_eq!(scene.tokens(NAME).await, [next.token()]);
 }
 
 /// Waits for something that must happen.

@@ -1,37 +1,15 @@
 //! C: what befalls the one server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leasehold::store::{Redis, Store};
-use leasehold::{Error, LockName, LossReason, StoreErrorKind};
+use leasehold::{LockName, LossReason, StoreErrorKind};
 use leasehold_core::{Action, Operation};
 use leasehold_testkit::{Data, RedisServer, Tail};
 
-use crate::scene::{LONG, NAME, PATIENCE, SHORT, Scene, loss, soon};
-
-/// What lets a server forget: it is cut off from the holder meanwhile, who therefore learns of it
-/// only afterwards.
-///
-/// Until then two hold the lock: without persistence nothing prevents that, and a test in which it
-/// does not happen would prove nothing. What holds is the order of tokens, and that the holder is
-/// told as soon as it can be asked rather than when its lease would have ended.
-async fn breaks_exclusion_and_not_the_order(
-    mut scene: Scene,
-    forget: impl AsyncFnOnce(&mut Scene),
-) {
-    let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
-    scene.proxy.swallow(true);
-    forget(&mut scene).await;
-    let next = soon(scene.near.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
-    assert!(guard.is_held(), "nobody can have told it yet: the fault breaks exclusion");
-    assert!(next.token() > guard.token(), "{} came after {}", next.token(), guard.token());
-    scene.proxy.cut();
-    scene.proxy.swallow(false);
-    assert_eq!(loss(&guard).await, LossReason::Superseded { by: next.token() });
-    assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
-    next.renew().await.expect("the late release touches nobody");
-    assert_eq!(scene.tokens(NAME).await, [next.token()]);
-}
+use crate::scene::{
+    LONG, NAME, PATIENCE, SHORT, Scene, breaks_exclusion_and_not_the_order, loss, soon,
+};
 
 /// C1: killed without persistence, and at once there again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,6 +81,7 @@ async fn c4_a_server_that_loads_its_data_costs_no_lease_and_grants_nothing() {
             {
                 return error;
             }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let error = soon(refused).await;

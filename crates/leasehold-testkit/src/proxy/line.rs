@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -13,7 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Fault, Shared, Side, Strike, locked};
+use super::{Fault, Link, Shared, Side, Strike, locked};
 use crate::resp::{self, Frames};
 
 /// What comes instead of a reply that is garbled: no frame, in any version of the protocol.
@@ -49,11 +50,12 @@ pub(super) struct Line<'a> {
     shared: &'a Shared,
     /// One for each request that was sent and has had no reply.
     expected: Mutex<VecDeque<Expectation>>,
+    has_subscribed: AtomicBool,
 }
 
 impl<'a> Line<'a> {
     pub(super) fn new(shared: &'a Shared) -> Self {
-        Self { shared, expected: Mutex::default() }
+        Self { shared, expected: Mutex::default(), has_subscribed: AtomicBool::new(false) }
     }
 
     /// Carries what both sides say until both have ended. Like the network, it delivers what was
@@ -80,8 +82,9 @@ impl<'a> Line<'a> {
         // A client that is gone has said all it wanted to; what it said is still carried.
         while let Ok(Some(request)) = frames.next().await {
             let Some(strike) = self.shared.strike_for(&request) else {
-                if resp::has_reply(&request) {
-                    self.expect(Expectation::Whole);
+                match resp::has_reply(&request) {
+                    true => self.expect(Expectation::Whole),
+                    false => self.has_subscribed.store(true, Ordering::Relaxed),
                 }
                 self.send(&out, request);
                 continue;
@@ -110,7 +113,14 @@ impl<'a> Line<'a> {
 
     async fn read_replies(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut frames = Frames::new(from);
-        while let Ok(Some(frame)) = frames.next().await {
+        let mut link = self.shared.link.subscribe();
+        loop {
+            let holds =
+                |link: &Link| link.holds_messages && self.has_subscribed.load(Ordering::Relaxed);
+            if link.wait_for(|link| !holds(link)).await.is_err() {
+                return Ok(());
+            }
+            let Ok(Some(frame)) = frames.next().await else { return Ok(()) };
             if resp::is_push(&frame) {
                 if !(resp::is_message(&frame) && self.shared.link().loses_messages) {
                     self.send(&out, frame);
@@ -125,7 +135,6 @@ impl<'a> Line<'a> {
                 Expectation::Whole => self.send(&out, frame),
             }
         }
-        Ok(())
     }
 
     /// Lets a reply suffer what its call was struck with.

@@ -66,6 +66,7 @@ struct Shared {
 struct Link {
     is_deaf: bool,
     is_mute: bool,
+    holds_messages: bool,
     loses_messages: bool,
     delay: Duration,
     drip: Duration,
@@ -155,6 +156,12 @@ impl Proxy {
     /// at once again.
     pub fn drip(&self, pause: Duration) {
         self.shared.link.send_modify(|link| link.drip = pause);
+    }
+
+    /// Holds back all that the server says on connections that have subscribed, or no longer. It
+    /// is not even taken off the server, whose buffers therefore fill.
+    pub fn hold_messages(&self, hold: bool) {
+        self.shared.link.send_modify(|link| link.holds_messages = hold);
     }
 
     /// Loses all that is published, or no longer.

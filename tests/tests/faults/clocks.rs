@@ -1,0 +1,119 @@
+//! I: the wall clock of the server, which is the one that leases end by and tokens come from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use leasehold::{Client, Event, FencingToken};
+use leasehold_testkit::RedisServer;
+
+use crate::scene::{
+    LONG, NAME, SHORT, Scene, breaks_exclusion_and_not_the_order, has_ended, loss, soon,
+};
+
+/// Longer than any lease here, and any lease there may be: two hours, ten years.
+const HOURS_S: f64 = 2.0 * 3600.0;
+const YEARS_S: f64 = 10.0 * 365.0 * 24.0 * 3600.0;
+
+async fn scene() -> Scene {
+    Scene::of(RedisServer::options().own_clock().start().unwrap()).await
+}
+
+/// Counts the warnings that a clock was set.
+async fn alarmed(scene: &Scene) -> (Client, Arc<AtomicU32>) {
+    let warnings = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&warnings);
+    let observer = move |event: &Event<'_>| {
+        if let Event::Warning { text } = event
+            && text.contains("the store's clock was set")
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let client = Client::builder().url(scene.server.url()).observer(observer).build();
+    (client.await.unwrap(), warnings)
+}
+
+async fn take_and_release(client: &Client) -> FencingToken {
+    let guard = soon(client.mutex(NAME).acquire()).await.unwrap();
+    let token = guard.token();
+    soon(guard.release()).await.unwrap();
+    token
+}
+
+/// I1: set forward by more than a lease is long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i1_a_clock_set_forward_lets_another_in_with_a_greater_token() {
+    breaks_exclusion_and_not_the_order(scene().await, async |scene: &mut Scene| {
+        scene.server.set_clock(HOURS_S, 1.0).unwrap();
+    })
+    .await;
+}
+
+/// I1 and I2: whoever uses the store next is warned, once for each time that the clock is set.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i1_a_clock_that_was_set_is_warned_of_at_the_next_renewal() {
+    let scene = scene().await;
+    let (client, warnings) = alarmed(&scene).await;
+    let guard = soon(client.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    soon(guard.renew()).await.unwrap();
+    assert_eq!(warnings.load(Ordering::Relaxed), 0, "it goes on as time does");
+    scene.server.set_clock(10.0, 1.0).unwrap();
+    soon(guard.renew()).await.expect("ten seconds of an hour");
+    assert_eq!(warnings.load(Ordering::Relaxed), 1);
+    soon(guard.renew()).await.unwrap();
+    assert_eq!(warnings.load(Ordering::Relaxed), 1, "once");
+    scene.server.set_clock(0.0, 1.0).unwrap();
+    soon(guard.renew()).await.unwrap();
+    assert_eq!(warnings.load(Ordering::Relaxed), 2);
+}
+
+/// I2: set back. Tokens go on growing, and a lease that nobody renews any more does not last for
+/// as long as the clock was set back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i2_a_clock_set_back_only_delays_the_next_and_tokens_go_on_growing() {
+    let scene = scene().await;
+    let before = take_and_release(&scene.near).await;
+    let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
+    scene.proxy.swallow(true);
+    scene.server.set_clock(-HOURS_S, 1.0).unwrap();
+    let next = soon(scene.near.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    assert!(has_ended(guard.lost()), "two are in it at once");
+    loss(&guard).await;
+    assert!(before < guard.token() && guard.token() < next.token());
+}
+
+/// I2: a holder that is not cut off keeps its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i2_a_holder_keeps_its_lease_when_the_clock_is_set_back() {
+    let scene = scene().await;
+    let guard = scene.take().await;
+    let waiting = scene.wait().await;
+    for ahead_s in [-HOURS_S, -2.0 * HOURS_S] {
+        scene.server.set_clock(ahead_s, 1.0).unwrap();
+        guard.renew().await.unwrap();
+        assert_eq!(scene.tokens(NAME).await, [guard.token()]);
+    }
+    let token = guard.token();
+    guard.release().await.unwrap();
+    assert!(waiting.await.token() > token);
+}
+
+/// I3: ten years ahead for a moment. As long as the record is there, tokens go on growing; once it
+/// is lost they begin anew with the clock, below those of the future. That is the limit of tokens
+/// that come from a clock; the jump has been warned of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i3_tokens_from_the_future_break_the_order_once_the_record_is_lost() {
+    let scene = scene().await;
+    let (client, warnings) = alarmed(&scene).await;
+    let first = take_and_release(&client).await;
+    scene.server.set_clock(YEARS_S, 1.0).unwrap();
+    let future = take_and_release(&client).await;
+    assert_eq!(warnings.load(Ordering::Relaxed), 1, "the jump is warned of when it happens");
+    assert!(first < future && future.us() < 1 << 53, "{future} would not be exact in Lua");
+    scene.server.set_clock(0.0, 1.0).unwrap();
+    let back = take_and_release(&client).await;
+    assert!(back > future, "the record remembers");
+    scene.server.command::<()>("FLUSHALL").unwrap();
+    let after = take_and_release(&client).await;
+    assert!(first < after && after < future, "nothing else was to be expected");
+}
