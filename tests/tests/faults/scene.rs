@@ -46,8 +46,7 @@ impl Scene {
         }
         let proxy = Proxy::start(server.port()).unwrap();
         let far = Client::connect(proxy.url()).await.unwrap();
-        let patient = format!("{}?timeout=60s&connect_timeout=60s", server.url());
-        let near = Client::connect(patient).await.unwrap();
+        let near = Client::connect(server.patient_url()).await.unwrap();
         Self { server, proxy, far, near }
     }
 
@@ -91,9 +90,9 @@ impl Scene {
 /// A server forgets a grant, or ends it too early, while its holder is cut off and cannot learn of
 /// it.
 ///
-/// Until then two hold the lock: nothing prevents that, and a test in which it does not happen would
-/// prove nothing. What holds is the order of tokens; and the holder is told as soon as it can be,
-/// rather than when its lease would have ended.
+/// Until then two hold the lock: nothing prevents that, and a test in which it does not happen
+/// would prove nothing. What holds is the order of tokens; and the holder is told as soon as it
+/// can be, rather than when its lease would have ended.
 pub(crate) async fn breaks_exclusion_and_not_the_order(
     mut scene: Scene,
     forget: impl AsyncFnOnce(&mut Scene),
