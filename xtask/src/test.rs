@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::command::{Counts, Run};
-use crate::{Outcome, layers, needs, servers, tidy};
+use crate::{Outcome, layers, mixed, needs, servers, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 3] = [
@@ -36,6 +36,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     step("needs", || needs::components(root))?;
     step("needs", needs::redis_server)?;
     step("needs", needs::faketime)?;
+    let left_out = step("needs", || mixed::install(root))?;
     step("tidy", || tidy::run(root))?;
     step("layers", || layers::run(root))?;
     step("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;
@@ -49,6 +50,9 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     let (counts, seconds) = (doctests + tests, begin.elapsed().as_secs());
     if counts.passed == 0 {
         return Err("tests: not one was run".to_owned());
+    }
+    for what in left_out {
+        println!("left out: {what}");
     }
     println!("test result: ok. {counts}; {} of them doctests; in {seconds} s", doctests.passed);
     Ok(())

@@ -47,15 +47,21 @@ impl Worker {
     ///
     /// When it cannot be started.
     pub fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
-        let mut process = must(
-            Command::new(must(env::current_exe()))
-                .envs(environment.iter().copied())
-                .args(["--exact", "job", "--ignored", "--nocapture", "--test-threads=1"])
-                .env(ARGUMENTS, arguments.join("\n"))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn(),
-        );
+        let mut command = Command::new(must(env::current_exe()));
+        command
+            .envs(environment.iter().copied())
+            .args(["--exact", "job", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(ARGUMENTS, arguments.join("\n"));
+        Self::of(command)
+    }
+
+    /// Starts another program, which says things as [`say`] does and must end with its stdin.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn of(mut command: Command) -> Self {
+        let mut process = must(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn());
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             panic!("a worker without pipes")
         };

@@ -1,0 +1,162 @@
+//! Processes that want one lock, each through another library.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use leasehold::{Client, Guard};
+use leasehold_testkit::{Worker, must, worker};
+use redis::Connection;
+use rslock::LockManager;
+
+/// Where `cargo xtask test` installs what is not Rust.
+const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed");
+
+/// Where the programs are.
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mixed");
+
+/// A lock that is held for as long as a busy machine may take for a few requests.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    NodeRedlock,
+    Ours,
+    RedisPy,
+    Rslock,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 4] = [Self::NodeRedlock, Self::Ours, Self::RedisPy, Self::Rslock];
+    pub(crate) const FOREIGN: [Self; 3] = [Self::NodeRedlock, Self::RedisPy, Self::Rslock];
+
+    /// A process of this kind; `None`, with a word on it, where it is not installed.
+    pub(crate) fn start(self, ports: &[u16], name: &str) -> Option<Worker> {
+        let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+        let arguments = [&ports.join(","), name];
+        let (runtime, program) = match self {
+            Self::Ours => return Some(Worker::start(&["ours", arguments[0], name])),
+            Self::Rslock => return Some(Worker::start(&["rslock", arguments[0], name])),
+            Self::NodeRedlock => ("node", "redlock.cjs"),
+            Self::RedisPy => ("python/bin/python", "redis_py.py"),
+        };
+        // The last thing that is installed: what is there without it is of no use.
+        let installed = Path::new(INSTALLED).join(runtime.split('/').next()?).join("installed");
+        if !installed.exists() {
+            println!("skipped: {self:?} is not installed: `cargo xtask test` does that");
+            return None;
+        }
+        let mut command = match self {
+            Self::RedisPy => Command::new(Path::new(INSTALLED).join(runtime)),
+            Self::NodeRedlock | Self::Ours | Self::Rslock => Command::new(runtime),
+        };
+        command.env("NODE_PATH", Path::new(INSTALLED).join("node/node_modules"));
+        command.arg(Path::new(PROGRAMS).join(program)).args(arguments);
+        Some(Worker::of(command))
+    }
+
+    /// What it says of a release that was not its own to make. rslock does not tell.
+    pub(crate) fn says_when_refused(self) -> &'static str {
+        match self {
+            Self::NodeRedlock | Self::Ours | Self::RedisPy => "refused",
+            Self::Rslock => "released",
+        }
+    }
+}
+
+/// Our store on these servers, where the keys are the names themselves.
+pub(crate) fn url(ports: &[u16]) -> String {
+    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let scheme = if hosts.len() > 1 { "redis+quorum" } else { "redis" };
+    format!("{scheme}://{}?layout=plain&prefix=&timeout=10s", hosts.join(","))
+}
+
+/// In a worker: does what each line says, as the programs in `tests/mixed` do.
+pub(crate) fn work(arguments: &[String]) {
+    let [library, ports, name] = arguments else { panic!("{arguments:?}") };
+    let ports: Vec<u16> = ports.split(',').map(|port| must(port.parse())).collect();
+    let runtime = must(tokio::runtime::Builder::new_multi_thread().enable_all().build());
+    runtime.block_on(async {
+        let locks = Locks::open(library, &ports).await;
+        let server = must(redis::Client::open(format!("redis://127.0.0.1:{}/", ports[0])));
+        let mut data = must(server.get_connection());
+        let mut held = None;
+        loop {
+            let line = worker::listen();
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["acquire", ttl] => {
+                    let ttl = Duration::from_millis(must(ttl.parse()));
+                    held = Some(locks.acquire(name, ttl).await);
+                    worker::say("acquired");
+                }
+                ["release"] => {
+                    let let_go = match held.take() {
+                        Some(held) => held.release().await,
+                        None => false,
+                    };
+                    worker::say(if let_go { "released" } else { "refused" });
+                }
+                ["add", counter, rounds] => {
+                    for _ in 0..must(rounds.parse::<usize>()) {
+                        let held = locks.acquire(name, LONG).await;
+                        add(&mut data, counter);
+                        assert!(held.release().await, "nobody else releases it");
+                    }
+                    worker::say("added");
+                }
+                _ => panic!("{line:?}"),
+            }
+        }
+    });
+}
+
+/// Reads and writes without any other protection than the lock.
+fn add(data: &mut Connection, counter: &str) {
+    let inside = format!("{counter}:inside");
+    let count: u64 = must(redis::cmd("INCR").arg(&inside).query(data));
+    assert_eq!(count, 1, "so many hold the lock");
+    let value: Option<u64> = must(redis::cmd("GET").arg(counter).query(data));
+    must(redis::cmd("SET").arg(counter).arg(value.unwrap_or(0) + 1).exec(data));
+    must(redis::cmd("DECR").arg(&inside).exec(data));
+}
+
+enum Locks {
+    Ours(Client),
+    Rslock(LockManager),
+}
+
+enum Held {
+    Ours(Guard),
+    Rslock(rslock::LockGuard),
+}
+
+impl Locks {
+    async fn open(library: &str, ports: &[u16]) -> Self {
+        let urls = ports.iter().map(|port| format!("redis://127.0.0.1:{port}/"));
+        match library {
+            "ours" => Self::Ours(must(Client::connect(&url(ports)).await)),
+            _ => Self::Rslock(LockManager::new(urls.collect())),
+        }
+    }
+
+    async fn acquire(&self, name: &str, ttl: Duration) -> Held {
+        match self {
+            Self::Ours(client) => Held::Ours(must(client.mutex(name).ttl(ttl).acquire().await)),
+            Self::Rslock(locks) => Held::Rslock(must(locks.acquire(name, ttl).await)),
+        }
+    }
+}
+
+impl Held {
+    /// Lets go; false if it was lost before.
+    async fn release(self) -> bool {
+        match self {
+            Self::Ours(guard) => guard.release().await.is_ok(),
+            Self::Rslock(guard) => {
+                guard.release().await;
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Fleets of several languages on one lock, with the layout `plain`: our own processes beside
+//! redis-py's `Lock`, node-redlock and rslock.
+//!
+//! The programs in Python and JavaScript are in `tests/mixed`; `cargo xtask test` installs what
+//! they need and says so where it cannot. Each test then goes on without them, and says that too.
+#![cfg(test)]
+
+mod contender;
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, LockName, Renewal};
+use leasehold_testkit::{RedisServer, Worker, must, worker};
+
+use self::contender::Kind;
+
+/// Processes of each kind.
+const PROCESSES: usize = 8;
+
+/// How often each process adds.
+const ROUNDS: usize = 10;
+
+/// A lease that is to end: so long is waited for it.
+const BRIEF: Duration = Duration::from_millis(300);
+
+const NAME: &str = "jobs/{nightly}";
+const COUNTER: &str = "counter";
+
+/// What a process of our own does.
+#[test]
+#[ignore = "a job of the tests above, for a process of its own"]
+fn job() {
+    contender::work(&worker::arguments());
+}
+
+/// A server on which the lock's key is the name itself.
+struct Fleet {
+    server: RedisServer,
+    client: Client,
+}
+
+impl Fleet {
+    async fn start() -> Self {
+        let server = must(RedisServer::start());
+        let client = must(Client::connect(&contender::url(&[server.port()])).await);
+        Self { server, client }
+    }
+
+    /// A process of this kind, if it can be had here.
+    fn contender(&self, kind: Kind) -> Option<Worker> {
+        kind.start(&[self.server.port()], NAME)
+    }
+
+    /// Who holds the lock, as far as it is not ours.
+    async fn foreign_value(&self) -> Option<String> {
+        let status = must(self.client.admin().inspect(&must(LockName::new(NAME))).await);
+        status.foreign.map(|foreign| foreign.value)
+    }
+
+    fn value(&self) -> Option<Vec<u8>> {
+        must(redis::cmd("GET").arg(NAME).query(&mut must(self.server.connection())))
+    }
+}
+
+#[tokio::test]
+async fn no_update_is_lost_with_eight_processes_of_each_kind() {
+    let fleet = Fleet::start().await;
+    let kinds = Kind::ALL.iter().flat_map(|kind| [*kind; PROCESSES]);
+    let mut workers: Vec<Worker> = kinds.filter_map(|kind| fleet.contender(kind)).collect();
+    for worker in &mut workers {
+        worker.tell(&format!("add {COUNTER} {ROUNDS}"));
+    }
+    for worker in &mut workers {
+        worker.expect("added");
+    }
+    let added: usize = must(fleet.server.command(&format!("GET {COUNTER}")));
+    assert_eq!(added, workers.len() * ROUNDS);
+    assert_eq!(fleet.value(), None, "everybody has let go");
+}
+
+#[tokio::test]
+async fn nobody_can_release_what_another_holds() {
+    for kind in Kind::FOREIGN {
+        let fleet = Fleet::start().await;
+        let Some(mut theirs) = fleet.contender(kind) else { continue };
+        // Theirs has run out and ours is taken: they cannot delete it.
+        theirs.tell(&format!("acquire {}", BRIEF.as_millis()));
+        theirs.expect("acquired");
+        assert!(fleet.foreign_value().await.is_some(), "{kind:?}");
+        let lock = fleet.client.mutex(NAME).ttl(BRIEF).renewal(Renewal::Off);
+        let guard = must(fleet.client.mutex(NAME).acquire().await);
+        let ours = fleet.value();
+        theirs.tell("release");
+        theirs.expect(kind.says_when_refused());
+        assert_eq!(fleet.value(), ours, "{kind:?}");
+        must(guard.ensure_held());
+        must(guard.release().await);
+        // Ours has run out and theirs is taken: we cannot delete it.
+        let guard = must(lock.acquire().await);
+        theirs.tell("acquire 60000");
+        theirs.expect("acquired");
+        let value = fleet.value();
+        assert!(matches!(guard.release().await, Err(Error::Lost { .. })), "{kind:?}");
+        drop(must(fleet.client.mutex(NAME).try_acquire().await));
+        assert_eq!(fleet.value(), value, "{kind:?}");
+        theirs.tell("release");
+        theirs.expect("released");
+        assert_eq!(fleet.value(), None, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_is_killed_costs_its_lease_and_then_the_other_kind_is_let_in() {
+    for kind in Kind::FOREIGN {
+        let fleet = Fleet::start().await;
+        let Some(mut theirs) = fleet.contender(kind) else { continue };
+        theirs.tell(&format!("acquire {}", BRIEF.as_millis()));
+        theirs.expect("acquired");
+        theirs.kill9();
+        must(must(fleet.client.mutex(NAME).acquire().await).release().await);
+        let Some(mut ours) = fleet.contender(Kind::Ours) else { panic!("it is ours") };
+        ours.tell("acquire 1000");
+        ours.expect("acquired");
+        let Some(mut theirs) = fleet.contender(kind) else { panic!("it was there") };
+        theirs.tell("acquire 60000");
+        ours.kill9();
+        theirs.expect("acquired");
+        assert!(fleet.foreign_value().await.is_some(), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn programs_with_another_idea_of_the_key_exclude_nobody() {
+    for kind in Kind::FOREIGN {
+        let fleet = Fleet::start().await;
+        let Some(mut theirs) = fleet.contender(kind) else { continue };
+        theirs.tell("acquire 60000");
+        theirs.expect("acquired");
+        assert!(must(fleet.client.mutex(NAME).try_acquire().await).is_none(), "{kind:?}");
+        let prefixed = format!("{}&layout=plain&prefix=lh:", fleet.server.patient_url());
+        let prefixed = must(Client::connect(&prefixed).await);
+        assert!(must(prefixed.mutex(NAME).try_acquire().await).is_some(), "{kind:?}");
+    }
+}
