@@ -335,8 +335,8 @@ impl ClientBuilder {
         let (keeper_seed, secret) = (seeds as u64, (seeds >> 64) as u64);
         let bounds = Bounds { drift: self.drift, ..Bounds::default() };
         let contact = Contact::new(store, self.clock, bounds, self.observer);
-        let keeper = Keeper::new(contact, ClientId(client), keeper_seed);
-        let engine = Engine::new(keeper, self.defaults, host(), secret);
+        let keeper = Keeper::new(contact, ClientId(client), host(), keeper_seed);
+        let engine = Engine::new(keeper, self.defaults, secret);
         Client { engine: Handle::new(Arc::new(engine)) }
     }
 }

@@ -13,19 +13,13 @@ use crate::keeper::Keeper;
 pub(crate) struct Engine {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) defaults: LeaseOptions,
-    host: String,
     attempts: AtomicU64,
     secret: u64,
 }
 
 impl Engine {
-    pub(crate) fn new(
-        keeper: Arc<Keeper>,
-        defaults: LeaseOptions,
-        host: String,
-        secret: u64,
-    ) -> Self {
-        Self { keeper, defaults, host, attempts: AtomicU64::new(0), secret }
+    pub(crate) fn new(keeper: Arc<Keeper>, defaults: LeaseOptions, secret: u64) -> Self {
+        Self { keeper, defaults, attempts: AtomicU64::new(0), secret }
     }
 
     /// The identity of a new attempt, and the number only it knows.
@@ -36,7 +30,7 @@ impl Engine {
     }
 
     pub(crate) fn facts(&self, label: Option<String>) -> Facts {
-        Facts { host: self.host.clone(), pid: std::process::id(), label }
+        self.keeper.facts(label)
     }
 }
 

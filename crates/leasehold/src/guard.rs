@@ -161,7 +161,7 @@ impl Guard {
         }
         let renewed = self.held.iter().zip(replies);
         // Each is told, also those after one that is lost.
-        let renewed: Vec<_> = renewed.map(|(held, reply)| held.renewed(&timed, reply)).collect();
+        let renewed = join_all(renewed.map(|(held, reply)| held.renewed(&timed, reply))).await;
         renewed.into_iter().collect::<Result<()>>()?;
         self.ensure_held()?;
         Ok(self.validity())
@@ -245,10 +245,14 @@ impl Guard {
     /// Changes what the store tells others of this holder.
     pub(crate) async fn describe(&self, facts: Facts) -> Result<()> {
         self.ensure_held()?;
+        let label = facts.label.clone();
         let action = Action::Describe { id: self.holder(), facts };
         let timed = self.keeper().contact.apply(self.name(), action).await?;
         match &timed.answer.reply {
-            Reply::Granted(_) => Ok(()),
+            Reply::Granted(_) => {
+                self.state().described(label);
+                Ok(())
+            }
             reply => Err(self.not_changed(reply)),
         }
     }

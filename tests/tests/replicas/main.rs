@@ -2,7 +2,10 @@
 #![cfg(test)]
 
 mod claim;
+mod conformance;
+mod failover;
 mod policy;
+mod quarantine;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -15,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a test looks whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Long enough that no lease ends by itself during a test.
+const TTL: Duration = Duration::from_secs(30);
 
 async fn connect(url: &str) -> Client {
     must(Client::connect(url).await)

@@ -7,10 +7,7 @@ use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
 use leasehold_testkit::{RedisServer, Replicated, must};
 
-use super::{PATIENCE, connect, eventually, is_not_replicated, kind};
-
-/// Long enough that no lease ends by itself during a test.
-const TTL: Duration = Duration::from_secs(30);
+use super::{PATIENCE, TTL, connect, eventually, is_not_replicated, kind};
 
 /// Acquires what is free. A busy machine may keep a healthy replica from answering in time, so it
 /// is tried again.

@@ -28,8 +28,10 @@ pub(crate) struct LeaseState {
     delivered_at: OnceLock<Instant>,
     /// Rung when the store says that this reader has become the writer.
     pub(crate) upgraded: Notify,
-    /// Some copy of the acquire was never answered and may still arrive.
-    unanswered: bool,
+    /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
+    unanswered: AtomicBool,
+    /// What it says of itself to others.
+    label: Mutex<Option<String>>,
     /// Somebody has taken on its release, or it was handed out.
     finished: AtomicBool,
     token: AtomicU64,
@@ -57,12 +59,13 @@ impl LeaseState {
         Self {
             name: granted.name,
             id: granted.id,
+            label: Mutex::new(granted.options.label.clone()),
             options: granted.options,
             granted_at: now,
             signal,
             delivered_at: OnceLock::new(),
             upgraded: Notify::new(),
-            unanswered: granted.unanswered,
+            unanswered: AtomicBool::new(granted.unanswered),
             finished: AtomicBool::new(false),
             token: AtomicU64::new(granted.token.get()),
             mode: Mutex::new(granted.mode),
@@ -81,6 +84,19 @@ impl LeaseState {
     pub(crate) fn changed(&self, mode: Mode, token: FencingToken) {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
         self.token.store(token.get(), Ordering::Release);
+    }
+
+    pub(super) fn label(&self) -> Option<String> {
+        self.label.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn described(&self, label: Option<String>) {
+        *self.label.lock().unwrap_or_else(PoisonError::into_inner) = label;
+    }
+
+    /// A copy of something that grants may arrive late: the release leaves a tombstone.
+    pub(super) fn expect_late_copies(&self) {
+        self.unanswered.store(true, Ordering::Release);
     }
 
     pub(crate) fn lost(&self, reason: LossReason) -> Error {
@@ -103,7 +119,8 @@ impl LeaseState {
             }
             (Some(_), None) | (None, _) => Duration::ZERO,
         };
-        Action::Release { id: self.id, keep, unanswered: self.unanswered }
+        let unanswered = self.unanswered.load(Ordering::Acquire);
+        Action::Release { id: self.id, keep, unanswered }
     }
 }
 
@@ -124,14 +141,22 @@ impl Held {
         self.state.signal.check().map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
-    /// Takes note of the answer to a renewal.
-    pub(crate) fn renewed(&self, timed: &Timed, reply: &Reply) -> Result<()> {
+    /// Takes note of the answer to a renewal. What the store has forgotten is taken back if it may
+    /// be.
+    pub(crate) async fn renewed(&self, timed: &Timed, reply: &Reply) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
         match renewal_outcome(reply, state.token()) {
             Some(Ok(grant)) => {
                 let until = keeper.contact.valid_until(timed, grant, state.options.ttl);
                 keeper.extend(state, until);
                 Ok(())
+            }
+            Some(Err(reason)) if keeper.may_reclaim(state, reason) => {
+                let result = keeper.reclaim(state).await;
+                let failure = result.as_ref().err().cloned();
+                keeper.reclaimed(state, reason, result);
+                self.ensure_held()?;
+                failure.map_or(Ok(()), |error| Err(error.into()))
             }
             Some(Err(reason)) => {
                 keeper.lose(state, reason);

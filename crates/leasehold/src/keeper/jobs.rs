@@ -23,6 +23,7 @@ pub(super) enum Done {
     Cleaned(Result<(), StoreError>),
     Opened(Result<Box<dyn Inbox>, StoreError>),
     Polled { name: LockName, id: HolderId, result: Result<Timed, StoreError> },
+    Reclaimed { state: Arc<LeaseState>, reason: LossReason, result: Result<Timed, StoreError> },
     Renewed { states: Vec<Arc<LeaseState>>, result: Result<Timed, StoreError> },
 }
 
@@ -104,31 +105,45 @@ impl Keeper {
         self.cleaned.notify_waiters();
     }
 
+    /// Takes note of the answers to renewals, and gives the reclaims that follow from them.
     pub(super) fn renewed(
         self: &Arc<Self>,
         states: &[Arc<LeaseState>],
         result: Result<Timed, StoreError>,
-    ) {
-        let timed = match result {
-            Ok(timed) => timed,
-            Err(_) => return states.iter().for_each(|state| self.renewal_failed(state)),
+    ) -> Vec<BoxFuture<'static, Done>> {
+        let answered = result.as_ref().ok().and_then(|timed| match &timed.answer.reply {
+            Reply::Many(replies) => Some((timed, replies)),
+            _ => None,
+        });
+        let Some((timed, replies)) = answered else {
+            states.iter().for_each(|state| self.renewal_failed(state));
+            return Vec::new();
         };
-        let Reply::Many(replies) = &timed.answer.reply else {
-            return states.iter().for_each(|state| self.renewal_failed(state));
-        };
-        for (state, reply) in states.iter().zip(replies) {
-            self.renewal_answered(state, &timed, reply);
-        }
+        let answered = states.iter().zip(replies);
+        answered.filter_map(|(state, reply)| self.renewal_answered(state, timed, reply)).collect()
     }
 
-    fn renewal_answered(&self, state: &LeaseState, timed: &Timed, reply: &Reply) {
+    fn renewal_answered(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+        timed: &Timed,
+        reply: &Reply,
+    ) -> Option<BoxFuture<'static, Done>> {
         match renewal_outcome(reply, state.token()) {
             Some(Ok(grant)) => {
                 self.extend(state, self.contact.valid_until(timed, grant, state.options.ttl));
             }
+            Some(Err(reason)) if self.may_reclaim(state, reason) => {
+                let (keeper, state) = (Arc::clone(self), Arc::clone(state));
+                return Some(Box::pin(async move {
+                    let result = keeper.reclaim(&state).await;
+                    Done::Reclaimed { state, reason, result }
+                }));
+            }
             Some(Err(reason)) => self.lose(state, reason),
             None => self.renewal_failed(state),
         }
+        None
     }
 
     /// A renewal was answered "yours".
@@ -148,7 +163,7 @@ impl Keeper {
         }
     }
 
-    fn renewal_failed(&self, state: &LeaseState) {
+    pub(super) fn renewal_failed(&self, state: &LeaseState) {
         let now = self.contact.now();
         let overdue = self.table().renewed(state.id, |renewing| renewing.failed(now));
         if overdue == Some(true) {

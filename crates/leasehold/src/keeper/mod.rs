@@ -7,6 +7,7 @@
 
 mod held;
 mod jobs;
+mod reclaim;
 mod run;
 mod table;
 mod thread;
@@ -20,7 +21,7 @@ use futures_util::future::{Either, select};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
-    Action, ClientId, HolderId, LockName, LossReason, Place, StoreError, StoreErrorKind,
+    Action, ClientId, Facts, HolderId, LockName, LossReason, Place, StoreError, StoreErrorKind,
 };
 use tokio::sync::{Notify, watch};
 
@@ -44,6 +45,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Keeper {
     pub(crate) contact: Contact,
     pub(crate) client: ClientId,
+    host: String,
     table: Mutex<Table>,
     /// How many clients and locks there are that could ask for more.
     handles: AtomicUsize,
@@ -65,10 +67,11 @@ enum InboxState {
 }
 
 impl Keeper {
-    pub(crate) fn new(contact: Contact, client: ClientId, seed: u64) -> Arc<Self> {
+    pub(crate) fn new(contact: Contact, client: ClientId, host: String, seed: u64) -> Arc<Self> {
         Arc::new(Self {
             contact,
             client,
+            host,
             table: Mutex::new(Table::new(seed)),
             handles: AtomicUsize::new(0),
             wake: Notify::new(),
@@ -79,6 +82,11 @@ impl Keeper {
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this client tells of itself.
+    pub(crate) fn facts(&self, label: Option<String>) -> Facts {
+        Facts { host: self.host.clone(), pid: std::process::id(), label }
     }
 
     pub(crate) fn observe(&self, event: &Event<'_>) {

@@ -159,7 +159,12 @@ impl Running {
             }
             Done::Opened(Err(error)) => self.inbox_failed(&error),
             Done::Polled { name, id, result } => self.keeper.polled(&name, id, result),
-            Done::Renewed { states, result } => self.keeper.renewed(&states, result),
+            Done::Reclaimed { state, reason, result } => {
+                self.keeper.reclaimed(&state, reason, result);
+            }
+            Done::Renewed { states, result } => {
+                self.jobs.extend(self.keeper.renewed(&states, result));
+            }
         }
     }
 

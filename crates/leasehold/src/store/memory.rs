@@ -155,6 +155,7 @@ impl Store for Memory {
             durable: false,
             permits: true,
             queued: true,
+            reclaims: false,
             recorded_tokens: true,
             shared: true,
             wakes: true,

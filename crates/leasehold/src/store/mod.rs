@@ -41,6 +41,9 @@ pub struct Capabilities {
     pub permits: bool,
     /// Waiters queue, and a release hands over to the first; without, they ask again and again.
     pub queued: bool,
+    /// A holder whose hold was forgotten may take it back by its token before it counts as lost:
+    /// nobody else is granted what may still be held.
+    pub reclaims: bool,
     /// The record of a name outlives its hold, with the last token and with the attempts that have
     /// ended: later tokens are higher whatever the clock does, and late copies are refused.
     pub recorded_tokens: bool,

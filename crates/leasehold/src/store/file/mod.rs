@@ -141,6 +141,7 @@ impl Store for File {
             durable: true,
             permits: true,
             queued: true,
+            reclaims: false,
             recorded_tokens: true,
             shared: true,
             wakes: self.desk.presence().has_pipes(),

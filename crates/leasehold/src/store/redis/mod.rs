@@ -199,6 +199,10 @@ impl Redis {
     pub const SENTINEL_RIGHTS: &'static str = "resetkeys resetchannels -@all \
         +sentinel|get-master-addr-by-name +sentinel|master";
 
+    /// The rights that a holder needs on top with `replicas=`; with `waitaof=on` also `+waitaof`,
+    /// which servers before Redis 7.2 do not know.
+    pub const REPLICAS_RIGHTS: &'static str = "+wait +role";
+
     /// Connects to the server that a URL names, and looks at what it is.
     ///
     /// # Errors
@@ -308,6 +312,7 @@ impl Store for Redis {
             durable: true,
             permits: keeps_a_record,
             queued: keeps_a_record,
+            reclaims: self.assurance.as_ref().is_some_and(|assurance| assurance.reclaims()),
             recorded_tokens: keeps_a_record,
             shared: keeps_a_record,
             wakes: true,

@@ -47,8 +47,9 @@ enum Stake {
     HandOver,
     /// It may make a reader the writer.
     Mode,
-    /// It may prolong what its holder has: a renewal, a commit, the taking back of what was
-    /// forgotten.
+    /// It may give back what its holder had and the server has forgotten.
+    Reclaim,
+    /// It may prolong what its holder has: a renewal, a commit.
     Renewal,
 }
 
@@ -59,9 +60,8 @@ impl Stake {
             Script::Acquire | Script::PlainAcquire => Some(Self::Grant),
             Script::ChangeMode => Some(Self::Mode),
             Script::Poll => Some(Self::HandOver),
-            Script::Commit | Script::PlainRenew | Script::Reclaim | Script::Renew => {
-                Some(Self::Renewal)
-            }
+            Script::Commit | Script::PlainRenew | Script::Renew => Some(Self::Renewal),
+            Script::Reclaim => Some(Self::Reclaim),
             Script::Cancel
             | Script::Cell
             | Script::Describe
@@ -83,7 +83,16 @@ impl Stake {
 
     /// Whether it gives somebody what that one did not have.
     fn is_new(self) -> bool {
-        matches!(self, Self::Grant | Self::HandOver | Self::Mode)
+        match self {
+            Self::Grant | Self::HandOver | Self::Mode => true,
+            Self::Reclaim | Self::Renewal => false,
+        }
+    }
+
+    /// Whether the guard is asked behind it. A holder that finds itself forgotten is often the
+    /// first to learn of a flush, and its client must not ask for new locks then.
+    fn is_guarded(self) -> bool {
+        self != Self::Renewal
     }
 }
 
@@ -103,6 +112,11 @@ impl Assurance {
         let replication = Replication::new(settings);
         (quarantine.is_some() || replication.is_some())
             .then(|| Arc::new(Self { quarantine, replication }))
+    }
+
+    /// Whether holders take back what the server has forgotten.
+    pub(super) fn reclaims(&self) -> bool {
+        self.quarantine.is_some()
     }
 
     /// Refuses what cannot be assured.
@@ -239,7 +253,7 @@ impl Assured {
         command: Cmd,
         stake: Stake,
     ) -> Result<(Value, Result<Verdict, StoreError>), StoreError> {
-        let quarantine = self.assurance.quarantine.as_ref().filter(|_| stake.is_new());
+        let quarantine = self.assurance.quarantine.as_ref().filter(|_| stake.is_guarded());
         let Some(quarantine) = quarantine else {
             return Ok((link.send(&command).await?, Ok(Verdict::default())));
         };
@@ -269,7 +283,7 @@ impl Assured {
         match stake {
             Stake::Grant => self.take_back(link, call, error).await,
             Stake::HandOver => error,
-            Stake::Mode | Stake::Renewal => error.maybe_executed(),
+            Stake::Mode | Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
         }
     }
 
@@ -285,7 +299,7 @@ impl Assured {
         let error = replication::refusal(link.server(), why);
         match stake {
             Stake::Grant | Stake::HandOver => self.take_back(link, call, error).await,
-            Stake::Mode | Stake::Renewal => error.maybe_executed(),
+            Stake::Mode | Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
         }
     }
 

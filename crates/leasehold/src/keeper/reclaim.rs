@@ -1,0 +1,59 @@
+//! What a store has forgotten, its holder takes back before it counts as lost.
+
+use leasehold_core::{Action, LossReason, Operation, Reclaim, Reply, StoreError};
+
+use super::{Keeper, LeaseState, may_pass, renewal_outcome};
+use crate::contact::Timed;
+
+impl Keeper {
+    /// Whether a lease that the store does not know (any more) may be taken back: while its holder
+    /// still relies on it, and nobody is known to have come after. Later the store may grant it
+    /// anew, and forget that too.
+    pub(super) fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
+        self.contact.store.capabilities().reclaims
+            && matches!(reason, LossReason::Expired | LossReason::Vanished)
+            && state.signal.check().is_none()
+    }
+
+    /// Asks for a lease by its token.
+    pub(super) async fn reclaim(&self, state: &LeaseState) -> Result<Timed, StoreError> {
+        // If the guard is dropped meanwhile, its release must win also where it comes first.
+        state.expect_late_copies();
+        let ttl = state.options.ttl;
+        let deadline = (self.contact.now() + ttl / 6).min(state.signal.valid_until());
+        let nonce = self.table().seed();
+        let request = Reclaim {
+            id: state.id,
+            mode: state.mode(),
+            token: state.token(),
+            ttl,
+            nonce,
+            not_after_us: self.contact.not_after_us(&state.name),
+            facts: self.facts(state.label()),
+        };
+        let action = Action::Reclaim(request);
+        let operation = Operation::On { name: state.name.clone(), action };
+        self.contact.execute_until(operation, deadline).await
+    }
+
+    /// What came of it. Without an answer the next renewal finds out.
+    pub(super) fn reclaimed(
+        &self,
+        state: &LeaseState,
+        reason: LossReason,
+        result: Result<Timed, StoreError>,
+    ) {
+        let timed = match result {
+            Ok(timed) if timed.answer.reply != Reply::Late => timed,
+            Err(error) if !may_pass(&error) => return self.lose(state, reason),
+            Ok(_) | Err(_) => return self.renewal_failed(state),
+        };
+        match renewal_outcome(&timed.answer.reply, state.token()) {
+            Some(Ok(grant)) => {
+                self.extend(state, self.contact.valid_until(&timed, grant, state.options.ttl));
+            }
+            Some(Err(found)) => self.lose(state, found),
+            None => self.lose(state, reason),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Every store does what every store must do, also where more must be so before a grant counts.
+
+use leasehold::store::{Redis, Store};
+use leasehold_testkit::{RedisServer, Replicated, Subject, conformance, must};
+
+/// So long that a busy machine keeps no healthy replica from answering in time.
+const PATIENT: &str = "timeout=20s";
+
+mod replicated {
+    use super::*;
+
+    async fn make() -> Subject {
+        let rights = [Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS, Redis::REPLICAS_RIGHTS];
+        let options = RedisServer::options().user(&format!("both on >secret {}", rights.join(" ")));
+        let servers = must(Replicated::start_with(options, &[100]));
+        let url = format!("{}?replicas=1&{PATIENT}", servers[0].url_as("both", "secret"));
+        Subject::real(must(Redis::connect(&url).await), LeastPrivilege(servers))
+    }
+
+    /// When a test has ended, nothing must have been tried that the rights do not cover.
+    struct LeastPrivilege(Replicated);
+
+    impl Drop for LeastPrivilege {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                assert_eq!(must(self.0[0].acl_log()), [], "something was denied");
+            }
+        }
+    }
+
+    conformance!(make());
+}
+
+mod quarantined {
+    use super::*;
+
+    async fn make() -> Subject {
+        let server = must(RedisServer::options().holder().start());
+        let url = format!("{}?quarantine=on&{PATIENT}", server.url());
+        let store = must(Redis::connect(&url).await);
+        must(store.end_quarantine().await);
+        Subject::real(store, server)
+    }
+
+    conformance!(make());
+}

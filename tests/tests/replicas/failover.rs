@@ -1,0 +1,166 @@
+//! Failovers that forget, and primaries that were left behind: what each `replicas=` prevents, and
+//! what it does not.
+//!
+//! Whoever speaks to the old primary and whoever speaks to the new one are two clients with two
+//! URLs, as if each had been told so.
+
+use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
+use leasehold_testkit::{Data, RedisServer, Replicated, must};
+
+use super::{PATIENCE, TTL, connect, eventually, is_not_replicated, kind};
+
+/// Takes what is free, without renewing: a test says when.
+async fn take(client: &Client) -> Guard {
+    let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
+    must(lock.acquire_within(PATIENCE).await)
+}
+
+async fn try_to_take(client: &Client) -> Result<Option<Guard>, Error> {
+    client.mutex("a").ttl(TTL).try_acquire().await
+}
+
+/// A client of one of the servers.
+async fn of(servers: &Replicated, at: usize, options: &str) -> Client {
+    connect(&format!("{}{options}", servers[at].url())).await
+}
+
+#[tokio::test]
+async fn d1_a_failover_that_forgets_a_grant_makes_it_twice_and_the_second_token_is_higher() {
+    let mut servers = must(Replicated::start(1));
+    let before = of(&servers, 0, "").await;
+    must(servers.cut_off(1));
+    let forgotten = take(&before).await;
+    must(servers[0].kill9());
+    must(servers[1].cont());
+    must(servers.promote(1));
+    let after = of(&servers, 1, "").await;
+    let second = take(&after).await;
+    assert!(forgotten.is_held() && second.is_held(), "exclusion is broken, as was expected");
+    assert!(second.token() > forgotten.token(), "but not the order of tokens");
+}
+
+#[tokio::test]
+async fn d2_with_all_replicas_a_grant_that_a_failover_would_forget_is_not_made() {
+    let mut servers = must(Replicated::start(1));
+    let before = of(&servers, 0, "?replicas=all").await;
+    must(servers.cut_off(1));
+    let error = try_to_take(&before).await.unwrap_err();
+    assert!(is_not_replicated(&error), "{error}");
+    must(servers[0].kill9());
+    must(servers[1].cont());
+    must(servers.promote(1));
+    drop(take(&of(&servers, 1, "").await).await);
+}
+
+#[tokio::test]
+async fn d2_with_all_replicas_a_grant_survives_the_failover() {
+    let mut servers = must(Replicated::start(2));
+    let before = of(&servers, 0, "?replicas=all").await;
+    let held = take(&before).await;
+    must(servers[0].kill9());
+    for heir in [1, 2] {
+        must(servers.promote(heir));
+        let after = of(&servers, heir, "").await;
+        let seen = must(after.admin().inspect(held.name()).await);
+        assert_eq!(seen.holders.first().map(|holder| holder.token), Some(held.token()));
+        assert!(must(try_to_take(&after).await).is_none(), "it is held there too");
+    }
+}
+
+#[tokio::test]
+async fn d3_with_fewer_than_all_replicas_the_one_that_is_promoted_may_have_missed_the_grant() {
+    let mut servers = must(Replicated::start(2));
+    let before = of(&servers, 0, "?replicas=1").await;
+    must(servers.cut_off(2));
+    let forgotten = take(&before).await;
+    must(servers[0].kill9());
+    must(servers[2].cont());
+    must(servers.promote(2));
+    let second = take(&of(&servers, 2, "").await).await;
+    assert!(forgotten.is_held() && second.is_held(), "exclusion is broken, as was expected");
+    assert!(second.token() > forgotten.token(), "but not the order of tokens");
+}
+
+/// A primary that was stopped goes on after its replica has taken over. Gives what a client that
+/// still speaks to it is granted, while somebody holds the lock at the new one.
+async fn ask_a_zombie(options: &str) -> (Guard, Result<Option<Guard>, Error>) {
+    let servers = must(Replicated::start(1));
+    let late = of(&servers, 0, options).await;
+    must(servers[0].stop());
+    must(servers.promote(1));
+    let held = take(&of(&servers, 1, "").await).await;
+    must(servers[0].cont());
+    eventually("the old primary answers", || servers[0].role().is_some()).await;
+    assert_eq!(servers[0].role().as_deref(), Some("master"), "nobody has told it");
+    let outcome = try_to_take(&late).await;
+    (held, outcome)
+}
+
+#[tokio::test]
+async fn d5_a_primary_that_was_left_behind_grants_what_is_held_elsewhere() {
+    let (held, outcome) = ask_a_zombie("").await;
+    let second = must(outcome).unwrap();
+    assert!(held.is_held() && second.is_held(), "exclusion is broken, as was expected");
+}
+
+#[tokio::test]
+async fn d5_with_all_replicas_a_primary_that_was_left_behind_grants_nothing() {
+    let (_held, outcome) = ask_a_zombie("?replicas=all").await;
+    assert!(outcome.as_ref().is_err_and(is_not_replicated), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn d5_with_fewer_than_all_a_replica_that_was_not_told_goes_on_acknowledging() {
+    let servers = must(Replicated::start(2));
+    let late = of(&servers, 0, "?replicas=1").await;
+    // As a sentinel does it, but it has not come to the other replica yet.
+    must(servers[1].command::<()>("REPLICAOF NO ONE"));
+    let held = take(&of(&servers, 1, "").await).await;
+    let second = take(&late).await;
+    assert!(held.is_held() && second.is_held(), "exclusion is broken, as was expected");
+}
+
+/// A primary whose replica is on the other side of a partition and was promoted there. Gives what
+/// its clients are granted, while somebody holds the lock on the other side.
+async fn ask_across_a_partition(min_replicas: u32) -> Result<Option<Guard>, Error> {
+    let options = RedisServer::options().line("min-replicas-max-lag 1");
+    let servers = must(Replicated::start_with(options, &[100]));
+    let setting = format!("CONFIG SET min-replicas-to-write {min_replicas}");
+    must(servers[0].command::<()>(&setting));
+    let cut_off = of(&servers, 0, "").await;
+    must(servers[1].command::<()>("REPLICAOF NO ONE"));
+    eventually("the primary has noticed", || {
+        servers[0].info("replication").is_ok_and(|info| info.contains("connected_slaves:0"))
+    })
+    .await;
+    let held = take(&of(&servers, 1, "").await).await;
+    let outcome = try_to_take(&cut_off).await;
+    assert!(held.is_held());
+    outcome
+}
+
+#[tokio::test]
+async fn d6_both_sides_of_a_partition_grant_the_same_lock() {
+    let outcome = ask_across_a_partition(0).await;
+    assert!(must(outcome).is_some(), "exclusion is broken, as was expected");
+}
+
+#[tokio::test]
+async fn d6_with_min_replicas_the_side_without_a_replica_refuses() {
+    let error = ask_across_a_partition(1).await.unwrap_err();
+    assert_eq!(kind(&error), Some(StoreErrorKind::NotReplicated), "{error}");
+    assert!(error.to_string().contains("min-replicas-to-write"), "{error}");
+}
+
+#[tokio::test]
+async fn d10_a_primary_that_comes_back_empty_empties_its_replicas_whatever_they_acknowledged() {
+    let mut servers = must(Replicated::start(1));
+    let before = of(&servers, 0, "?replicas=all").await;
+    let forgotten = take(&before).await;
+    must(servers[0].restart(Data::Dropped));
+    must(servers.wait_in_sync());
+    assert_eq!(must(servers[1].command::<u64>("DBSIZE")), 0, "the replica is empty too");
+    let second = take(&of(&servers, 0, "?replicas=all").await).await;
+    assert!(forgotten.is_held() && second.is_held(), "exclusion is broken, as was expected");
+    assert!(second.token() > forgotten.token(), "but not the order of tokens");
+}

@@ -1,0 +1,303 @@
+//! `quarantine=`: a server that has forgotten who holds what grants nothing new until that is over,
+//! and holders take back what was theirs.
+
+use std::time::{Duration, Instant};
+
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
+use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must};
+use tokio::time::timeout;
+
+use super::{LOOK_EVERY, PATIENCE, TTL, connect, eventually, kind};
+
+/// What ends a quarantine in these tests is an operator, unless they are about its end.
+const ON: &str = "?quarantine=1m";
+
+/// A quarantine that a test waits for.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// Acquires on behalf of a holder that renews when the test says so.
+async fn take(client: &Client) -> Guard {
+    let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
+    must(lock.acquire_within(PATIENCE).await)
+}
+
+/// What a newcomer is told.
+async fn ask(client: &Client) -> Result<Option<Guard>, Error> {
+    client.mutex("a").ttl(TTL).try_acquire().await
+}
+
+#[track_caller]
+fn assert_quarantined(outcome: &Result<Option<Guard>, Error>) {
+    let kind = outcome.as_ref().err().and_then(kind);
+    assert_eq!(kind, Some(StoreErrorKind::Quarantined), "{outcome:?}");
+}
+
+/// Renews as soon as the server can be asked.
+async fn renew(guard: &Guard) -> Result<Duration, Error> {
+    let since = Instant::now();
+    loop {
+        match guard.renew().await {
+            Err(error) if error.is_transient() && since.elapsed() < PATIENCE => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Two clients of a server that is new and known to be so.
+async fn two(url: &str) -> (Client, Client) {
+    let clients = (connect(url).await, connect(url).await);
+    must(clients.0.admin().end_quarantine().await);
+    clients
+}
+
+/// The token with which somebody is known to hold.
+async fn held_with(client: &Client, guard: &Guard) -> Option<leasehold::FencingToken> {
+    let status = must(client.admin().inspect(guard.name()).await);
+    status.holders.first().map(|holder| holder.token)
+}
+
+#[tokio::test]
+async fn a_new_server_grants_nothing_before_the_end_of_its_quarantine() {
+    let server = must(RedisServer::start());
+    let url = format!("{}?quarantine={}s", server.url(), SHORT.as_secs());
+    let store = must(Redis::connect(&url).await);
+    let warnings = store.warnings();
+    assert!(warnings.iter().any(|words| words.contains("nothing new is granted")), "{warnings:?}");
+    let client = must(Client::builder().store(store).build().await);
+    let lock = client.mutex("a").ttl(SHORT);
+    let guard = must(lock.acquire_within(PATIENCE).await);
+    let since: u64 = must(server.command("HGET lh:%boot since"));
+    assert!(guard.token().us() >= since + SHORT.as_micros() as u64, "it came too early");
+}
+
+#[tokio::test]
+async fn an_operator_ends_the_quarantine_of_a_new_server_for_everybody() {
+    let server = must(RedisServer::start());
+    let url = format!("{}{ON}", server.url());
+    let (operator, other) = (connect(&url).await, connect(&url).await);
+    assert_quarantined(&ask(&operator).await);
+    assert_quarantined(&ask(&other).await);
+    must(operator.admin().end_quarantine().await);
+    let guard = must(ask(&operator).await).unwrap();
+    must(guard.release().await);
+    drop(take(&other).await);
+}
+
+#[tokio::test]
+async fn who_notices_later_does_not_begin_the_quarantine_anew() {
+    let server = must(RedisServer::start());
+    let url = format!("{}{ON}", server.url());
+    let first = connect(&url).await;
+    let since: u64 = must(server.command("HGET lh:%boot since"));
+    assert_quarantined(&ask(&first).await);
+    assert_quarantined(&ask(&connect(&url).await).await);
+    assert_eq!(must(server.command::<u64>("HGET lh:%boot since")), since);
+}
+
+#[tokio::test]
+async fn a_lease_that_could_outlive_the_quarantine_is_refused_before_anything_is_sent() {
+    let server = must(RedisServer::start());
+    let (client, _) = two(&format!("{}?quarantine=10s", server.url())).await;
+    let error = client.mutex("a").ttl(TTL).try_acquire().await.unwrap_err();
+    assert_eq!(kind(&error), Some(StoreErrorKind::Unsupported), "{error}");
+    assert!(error.to_string().contains("quarantine"), "{error}");
+    assert_eq!(must(server.command::<u64>("EXISTS lh:a")), 0);
+}
+
+#[tokio::test]
+async fn c1_after_a_restart_without_data_the_holder_goes_on_and_nobody_else_is_let_in() {
+    let mut server = must(RedisServer::start());
+    let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+    let held = take(&holder).await;
+    must(server.restart(Data::Dropped));
+    eventually_quarantined(&other).await;
+    let validity = must(renew(&held).await);
+    assert!(held.is_held() && validity > TTL / 2, "{validity:?}");
+    assert_eq!(held_with(&other, &held).await, Some(held.token()), "with its old token");
+    assert_quarantined(&ask(&other).await);
+    let token = held.token();
+    must(held.release().await);
+    must(other.admin().end_quarantine().await);
+    assert!(take(&other).await.token() > token);
+}
+
+/// A newcomer may find its connection dead before it learns why.
+async fn eventually_quarantined(client: &Client) {
+    let since = Instant::now();
+    loop {
+        match ask(client).await {
+            Err(error) if kind(&error) == Some(StoreErrorKind::Quarantined) => return,
+            Err(error) if error.is_transient() => assert!(since.elapsed() < PATIENCE, "{error}"),
+            outcome => panic!("{outcome:?}"),
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+#[tokio::test]
+async fn c1_without_the_guard_a_restart_without_data_makes_a_grant_twice() {
+    let mut server = must(RedisServer::start());
+    let (holder, other) = (connect(&server.url()).await, connect(&server.url()).await);
+    let held = take(&holder).await;
+    must(server.restart(Data::Dropped));
+    let second = take(&other).await;
+    assert!(held.is_held() && second.is_held(), "exclusion is broken, as was expected");
+    assert!(second.token() > held.token(), "but not the order of tokens");
+    let error = renew(&held).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LossReason::Superseded { .. }, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn c2_after_a_restart_that_forgot_nothing_there_is_a_quarantine_all_the_same() {
+    let mut server = must(RedisServer::options().append_only("always").start());
+    let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+    let held = take(&holder).await;
+    must(server.restart(Data::Kept));
+    eventually_quarantined(&other).await;
+    must(renew(&held).await);
+    assert!(held.is_held());
+}
+
+#[tokio::test]
+async fn c3_after_a_power_loss_that_took_the_grant_the_holder_takes_it_back() {
+    let mut server = must(RedisServer::options().append_only("always").start());
+    let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+    let held = take(&holder).await;
+    must(server.lose_power(Tail::Transactions(1)));
+    assert_eq!(must(server.command::<u64>("EXISTS lh:a")), 0, "the grant is lost");
+    assert_eq!(must(server.command::<u64>("EXISTS lh:%boot")), 1, "the boot record is not");
+    eventually_quarantined(&other).await;
+    must(renew(&held).await);
+    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+}
+
+#[tokio::test]
+async fn c11_after_a_flush_the_holder_goes_on_and_nobody_else_is_let_in() {
+    for flush in ["FLUSHALL", "FLUSHDB ASYNC", "SWAPDB 0 1"] {
+        let server = must(RedisServer::start());
+        let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+        let held = take(&holder).await;
+        must(server.command::<()>(flush));
+        must(renew(&held).await);
+        assert_eq!(held_with(&other, &held).await, Some(held.token()), "{flush}");
+        assert_quarantined(&ask(&other).await);
+        must(held.release().await);
+        assert_quarantined(&ask(&other).await);
+        must(holder.admin().end_quarantine().await);
+        drop(take(&other).await);
+    }
+}
+
+#[tokio::test]
+async fn c11_the_keeper_takes_back_what_a_flush_has_forgotten() {
+    let server = must(RedisServer::start());
+    let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+    let lock = holder.mutex("a").ttl(Duration::from_secs(6)).label("nightly");
+    let held = must(lock.acquire_within(PATIENCE).await);
+    must(server.command::<()>("FLUSHALL"));
+    eventually("it holds again", || must(server.command::<u64>("EXISTS lh:a")) == 1).await;
+    let status = must(other.admin().inspect(held.name()).await);
+    let label = status.holders.first().and_then(|holder| holder.facts.label.as_deref());
+    assert_eq!(label, Some("nightly"));
+    must(held.release().await);
+}
+
+#[tokio::test]
+async fn c11_a_waiter_is_not_let_in_by_a_flush_and_waits_on() {
+    let server = must(RedisServer::start());
+    let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+    let held = take(&holder).await;
+    let waiting = tokio::spawn({
+        let other = other.clone();
+        async move { other.mutex("a").ttl(TTL).acquire().await }
+    });
+    let joined = || must(server.command::<u64>("HLEN lh:a")) > 1;
+    eventually("it waits", joined).await;
+    must(server.command::<()>("FLUSHALL"));
+    // The waiter asks at least once a second, and finds the quarantine.
+    eventually("somebody has noticed", || must(server.command::<u64>("EXISTS lh:%boot")) == 1)
+        .await;
+    must(renew(&held).await);
+    assert!(!waiting.is_finished());
+    must(holder.admin().end_quarantine().await);
+    eventually("it waits again", joined).await;
+    let token = held.token();
+    must(held.release().await);
+    let second = must(must(timeout(PATIENCE, waiting).await).unwrap());
+    assert!(second.token() > token);
+}
+
+#[tokio::test]
+async fn c11_a_newcomer_in_the_moment_of_a_flush_is_refused_and_costs_the_holder_its_lease() {
+    let server = must(RedisServer::start());
+    let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+    let held = take(&holder).await;
+    // The other client has seen that the quarantine is over, and asks for locks without much ado.
+    must(must(other.mutex("b").ttl(TTL).acquire_within(PATIENCE).await).release().await);
+    must(server.command::<()>("FLUSHALL"));
+    assert_quarantined(&ask(&other).await);
+    let error = renew(&held).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LossReason::Superseded { .. }, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn without_the_guard_a_flush_costs_the_lease() {
+    let server = must(RedisServer::start());
+    let client = connect(&server.url()).await;
+    let held = take(&client).await;
+    must(server.command::<()>("FLUSHALL"));
+    let error = renew(&held).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LossReason::Vanished, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_reader_does_not_become_the_writer_while_another_has_not_come_back() {
+    let server = must(RedisServer::start());
+    let (one, two) = two(&format!("{}{ON}", server.url())).await;
+    let read = |client: &Client| client.rwlock("a").read().ttl(TTL).renewal(Renewal::Off);
+    let mut first = must(read(&one).acquire_within(PATIENCE).await);
+    let second = must(read(&two).acquire_within(PATIENCE).await);
+    must(server.command::<()>("FLUSHALL"));
+    must(renew(&first).await);
+    assert!(timeout(Duration::from_millis(500), first.upgrade()).await.is_err());
+    // Had it become the writer, there would be no coming back.
+    must(renew(&second).await);
+    assert!(first.is_held() && second.is_held());
+    must(one.admin().end_quarantine().await);
+    must(second.release().await);
+    must(must(timeout(PATIENCE, first.upgrade()).await));
+}
+
+#[tokio::test]
+async fn d4_after_a_failover_that_forgot_the_grant_the_holder_takes_it_back() {
+    let mut fleet = must(SentinelFleet::start());
+    let (holder, other) = two(&format!("{}{ON}", fleet.url())).await;
+    must(fleet.servers().wait_in_sync());
+    must(fleet.servers().cut_off(1));
+    let held = take(&holder).await;
+    must(fleet.servers_mut()[0].kill9());
+    must(fleet.servers()[1].cont());
+    assert_eq!(must(fleet.wait_for_another_primary(0)), 1);
+    assert_eq!(must(fleet.servers()[1].command::<u64>("EXISTS lh:a")), 0, "it was forgotten");
+    eventually_quarantined(&other).await;
+    must(renew(&held).await);
+    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    assert_quarantined(&ask(&other).await);
+}
+
+#[tokio::test]
+async fn d10_after_a_primary_came_back_empty_the_holder_takes_back_what_all_replicas_lost() {
+    let mut servers = must(Replicated::start(1));
+    let url = format!("{}{ON}&replicas=all&timeout=20s", servers[0].url());
+    let (holder, other) = two(&url).await;
+    let held = take(&holder).await;
+    must(servers[0].restart(Data::Dropped));
+    must(servers.wait_in_sync());
+    assert_eq!(must(servers[1].command::<u64>("EXISTS lh:a")), 0, "the replica is empty too");
+    eventually_quarantined(&other).await;
+    must(renew(&held).await);
+    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+}
