@@ -118,6 +118,11 @@ impl Cluster {
         self.nodes.len()
     }
 
+    /// Whether a node is neither killed nor stopped.
+    pub fn answers(&self, index: usize) -> bool {
+        self.nodes[index].answers
+    }
+
     /// A node's server.
     pub fn node(&self, index: usize) -> &RedisServer {
         &self.nodes[index].server
@@ -189,6 +194,30 @@ impl Cluster {
     /// When that takes too long.
     pub fn until_up(&self) -> RedisResult<()> {
         self.until_all("the cluster is up", Node::is_ok)
+    }
+
+    /// Waits until a primary has a replica that follows it.
+    ///
+    /// # Errors
+    ///
+    /// When that takes too long.
+    pub fn until_replicated(&self, primary: usize) -> RedisResult<()> {
+        let server = &self.nodes[primary].server;
+        until("a replica follows", || Ok(server.info("replication")?.contains("state=online")))
+    }
+
+    /// Takes a replica out of the cluster; it goes on running, as a node without a cluster.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn remove_replica(&self, index: usize) -> RedisResult<()> {
+        let removed = &self.nodes[index];
+        let forget = format!("CLUSTER FORGET {}", removed.id);
+        for node in self.nodes.iter().filter(|node| node.answers && node.id != removed.id) {
+            node.server.command::<()>(&forget)?;
+        }
+        removed.server.command("CLUSTER RESET HARD")
     }
 
     /// Ends a node as a crash does.

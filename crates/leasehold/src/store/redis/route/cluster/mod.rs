@@ -88,13 +88,20 @@ impl Cluster {
     pub(super) async fn evaluate(&self, call: &Call) -> Result<Value, StoreError> {
         let slot = call.keys.first().map_or(0, |key| map::slot(key));
         let mut hop = Hop { node: self.primary(slot).await?, asking: false };
-        let outcome = self.follow(call, slot, &mut hop).await;
-        if let Err(error) = &outcome
-            && matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
-        {
-            self.ask_others(&hop.node).await;
+        let error = match self.follow(call, slot, &mut hop).await {
+            Err(error) if is_outage(&error) => error,
+            outcome => return outcome,
+        };
+        self.ask_others(&hop.node).await;
+        if error.may_have_executed() {
+            return Err(error);
         }
-        outcome
+        let node = self.primary(slot).await?;
+        if node == hop.node {
+            return Err(error);
+        }
+        // Somebody has taken over, and nothing was done yet.
+        self.follow(call, slot, &mut Hop { node, asking: false }).await
     }
 
     /// Sends a request to one node after the other, until one has executed it or refuses it.
@@ -276,6 +283,11 @@ impl Cluster {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether it may be the node alone that fails, and another serve the slot.
+fn is_outage(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
 }
 
 /// Runs a script at a node that may answer although the slot is not its own yet. What says so

@@ -1,0 +1,189 @@
+//! Slots that move to another node while their names are held and awaited.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use leasehold::{Data, Error, LockName, StoreErrorKind};
+use leasehold_testkit::{Cluster, must};
+
+use super::section::Section;
+use super::{LONG, PATIENCE, check_rights, client, end_of, queued, refusals, three_alone};
+
+/// How often the slot moves while many contend for a name in it.
+const MOVES: usize = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e1_renew_release_and_acquire_follow_a_slot_that_was_moved() {
+    let cluster = three_alone();
+    let (name, slot) = cluster.fresh_name(0);
+    let (one, two) = (client(&cluster).await, client(&cluster).await);
+    let guard = one.mutex(&name).ttl(LONG).acquire().await.unwrap();
+    let token = guard.token();
+
+    cluster.move_slot(slot, 1).unwrap();
+    guard.renew().await.unwrap();
+    assert_eq!(refusals(&cluster, 0, "MOVED"), 1, "the renewal was sent to the old node");
+    assert!(guard.is_held() && guard.token() == token);
+
+    cluster.move_slot(slot, 2).unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(refusals(&cluster, 1, "MOVED"), 1, "the release was sent to the old node");
+
+    let next = two.mutex(&name).try_acquire().await.unwrap().expect("it was released");
+    assert_eq!(refusals(&cluster, 0, "MOVED"), 2, "the other client had its first map");
+    assert!(next.token() > token);
+    check_rights(&cluster);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e1_waiters_keep_their_places_while_the_slot_moves() {
+    let cluster = three_alone();
+    let (name, slot) = cluster.fresh_name(0);
+    let holder = client(&cluster).await;
+    let guard = holder.mutex(&name).ttl(LONG).acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for place in 1..=3 {
+        let waiter = client(&cluster).await;
+        let name = name.clone();
+        waiting.push(tokio::spawn(async move {
+            let guard = waiter.mutex(&name).ttl(LONG).acquire().await.unwrap();
+            let token = guard.token();
+            guard.release().await.unwrap();
+            token
+        }));
+        queued(&holder, guard.name(), place).await;
+    }
+    cluster.move_slot(slot, 1).unwrap();
+    let mut before = guard.token();
+    guard.release().await.unwrap();
+    for waiter in waiting {
+        let token = end_of(waiter).await.unwrap();
+        assert!(token > before, "they are served in the order in which they came");
+        before = token;
+    }
+    assert_eq!(holder.admin().inspect(&name).await.unwrap().waiting, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e1_nobody_is_left_behind_while_a_contended_slot_goes_round() {
+    let cluster = three_alone();
+    let (name, slot) = cluster.fresh_name(0);
+    let (section, moving) = (Arc::new(Section::default()), Arc::new(AtomicBool::new(true)));
+    let mut contending = Vec::new();
+    for _ in 0..4 {
+        let client = client(&cluster).await;
+        for _ in 0..2 {
+            let lock = client.mutex(&name).ttl(PATIENCE);
+            let (section, moving) = (Arc::clone(&section), Arc::clone(&moving));
+            contending.push(tokio::spawn(async move {
+                while moving.load(Ordering::Relaxed) {
+                    let guard = lock.acquire().await.unwrap();
+                    section.enter(&guard);
+                    tokio::task::yield_now().await;
+                    section.leave(&guard);
+                    match guard.release().await {
+                        Ok(()) | Err(Error::Indeterminate { .. } | Error::Lost { .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            }));
+        }
+    }
+    let cluster = tokio::task::spawn_blocking(move || {
+        for turn in 1..=MOVES {
+            cluster.move_slot(slot, turn % 3).unwrap();
+        }
+        moving.store(false, Ordering::Relaxed);
+        cluster
+    });
+    let cluster = end_of(cluster).await.unwrap();
+    for task in contending {
+        end_of(task).await.unwrap();
+    }
+    check_rights(&cluster);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_while_a_slot_moves_its_locks_are_found_where_they_are() {
+    let cluster = three_alone();
+    let (tag, slot) = cluster.fresh_name(0);
+    let name = |what: &str| LockName::new(format!("{{lh:{tag}}}/{what}")).unwrap();
+    let (one, two) = (client(&cluster).await, client(&cluster).await);
+    let old = one.mutex(name("old")).ttl(LONG).acquire().await.unwrap();
+
+    let moving = cluster.begin_move(slot, 1).unwrap();
+    old.renew().await.unwrap();
+    assert!(two.mutex(name("old")).try_acquire().await.unwrap().is_none(), "it is still there");
+    assert_eq!(refusals(&cluster, 0, "ASK"), 0);
+    let new = one.mutex(name("new")).ttl(LONG).acquire().await.unwrap();
+    assert!(refusals(&cluster, 0, "ASK") > 0, "what is not there is asked for at the other node");
+    assert_eq!(keys_in(&cluster, 0, slot), 1);
+    assert_eq!(keys_in(&cluster, 1, slot), 1);
+    assert!(two.mutex(name("new")).try_acquire().await.unwrap().is_none());
+
+    let waiter = two.clone();
+    let waiting = tokio::spawn({
+        let name = name("old");
+        async move { waiter.mutex(name).ttl(LONG).acquire().await }
+    });
+    queued(&one, &name("old"), 1).await;
+    moving.move_keys().unwrap();
+    assert_eq!((keys_in(&cluster, 0, slot), keys_in(&cluster, 1, slot)), (0, 2));
+    old.renew().await.unwrap();
+    let token = old.token();
+    old.release().await.unwrap();
+    let next = end_of(waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+
+    moving.finish().unwrap();
+    new.renew().await.unwrap();
+    for guard in [new, next] {
+        guard.release().await.unwrap();
+    }
+    check_rights(&cluster);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e3_a_stock_that_is_half_moved_refuses_in_words_and_loses_nothing() {
+    let cluster = must(Cluster::start(0));
+    let slot = cluster.slot_of("{shop}").unwrap();
+    let from = cluster.owner(slot).unwrap();
+    let to = (from + 1) % 3;
+    let data = Data::connect(cluster.url()).await.unwrap();
+    let stock = data.stock("shop");
+    stock.restock("delivery", [("lamp", 5)]).await.unwrap();
+    assert!(keys_in(&cluster, from, slot) > 1, "or nothing can be half-way");
+
+    let moving = cluster.begin_move(slot, to).unwrap();
+    let port = cluster.node(to).port();
+    let half = format!("MIGRATE 127.0.0.1 {port} lh:%stock:{{shop}} 0 5000");
+    cluster.node(from).command::<()>(&half).unwrap();
+    match stock.deduct("order", [("lamp", 1)]).await {
+        Err(Error::Store(error)) => {
+            assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+            assert!(!error.may_have_executed(), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(refusals(&cluster, from, "TRYAGAIN") > 1, "it was tried again before that");
+    // What waits is served once the rest has come.
+    let waiting = tokio::spawn({
+        let stock = stock.clone();
+        async move {
+            loop {
+                match stock.deduct("order", [("lamp", 1)]).await {
+                    Err(Error::Store(error)) if !error.may_have_executed() => {}
+                    outcome => return outcome.map(|outcome| outcome.is_taken()),
+                }
+            }
+        }
+    });
+    moving.move_keys().unwrap();
+    moving.finish().unwrap();
+    assert!(end_of(waiting).await.unwrap().unwrap());
+    assert_eq!(stock.level("lamp").await.unwrap(), 4, "it was taken once");
+}
+
+fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {
+    must(cluster.node(node).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}")))
+}

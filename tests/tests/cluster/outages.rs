@@ -1,0 +1,215 @@
+//! Nodes that fail: too many of them, one that a replica replaces, one that comes back and does not
+//! know yet, and one that hangs.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
+use leasehold_testkit::{Cluster, Data, must};
+use tokio::time::sleep;
+
+use super::{
+    LONG, TTL, check_rights, client, end_of, loss, queued, three_alone, url, with_least_rights,
+};
+
+/// How often a split is tried that both sides are to see: about one in ten is not.
+const SPLITS: usize = 8;
+
+/// Long enough for a busy machine to renew those that can be renewed.
+const HANGING_TTL: Duration = Duration::from_secs(5);
+
+/// How many leases each node has, of which those of one hang.
+const LEASES: usize = 30;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e4_a_minority_refuses_in_words_and_leases_end_by_their_holders_clock() {
+    let mut cluster = must(Cluster::start_with(&with_least_rights(), 0));
+    let (name, _) = cluster.fresh_name(0);
+    let (other, _) = cluster.fresh_name(0);
+    let client = client(&cluster).await;
+    let guard = client.mutex(&name).ttl(TTL).acquire().await.unwrap();
+    let token = guard.token();
+    cluster.kill(1).unwrap();
+    cluster.kill(2).unwrap();
+    cluster.until_down().unwrap();
+    match client.mutex(&other).try_acquire().await {
+        Err(Error::Store(error)) => {
+            assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+            assert!(!error.may_have_executed(), "{error}");
+            assert!(error.to_string().contains("the cluster does not serve"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(loss(&guard).await, LossReason::Expired);
+
+    let waiting = tokio::spawn(async move { client.mutex(&name).ttl(TTL).acquire().await });
+    for node in [1, 2] {
+        cluster.restart(node, Data::Kept).unwrap();
+    }
+    cluster.until_up().unwrap();
+    let next = end_of(waiting).await.unwrap().expect("waiting rides out the outage");
+    assert!(next.token() > token);
+}
+
+/// Waits until a node's replica has everything that the node has been told by now.
+fn replicate(cluster: &Cluster, node: usize) {
+    let mut connection = must(cluster.node(node).connection());
+    // WAIT counts who has the last write of its own connection.
+    let (name, _) = cluster.fresh_name(node);
+    must(redis::cmd("SET").arg(format!("lh:{name}")).arg(1).exec(&mut connection));
+    let has_it: u32 = must(redis::cmd("WAIT").arg(1).arg(0).query(&mut connection));
+    assert_eq!(has_it, 1);
+}
+
+/// Renews until the store answers again.
+async fn renew(guard: &Guard) -> leasehold::Result<()> {
+    let renewing = async {
+        loop {
+            match guard.renew().await {
+                Err(Error::Store(_) | Error::Indeterminate { .. }) => {
+                    sleep(Duration::from_millis(50)).await;
+                }
+                outcome => return outcome.map(drop),
+            }
+        }
+    };
+    end_of(renewing).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e5_a_replica_that_takes_over_keeps_the_lease_and_the_queue() {
+    let mut cluster = must(Cluster::start_with(&with_least_rights(), 1));
+    let (name, slot) = cluster.fresh_name(0);
+    let holder = client(&cluster).await;
+    let guard = holder.mutex(&name).ttl(LONG).acquire().await.unwrap();
+    let token = guard.token();
+    let waiter = client(&cluster).await;
+    let waiting = tokio::spawn({
+        let name = name.clone();
+        async move { waiter.mutex(&name).ttl(LONG).acquire().await }
+    });
+    queued(&holder, &name, 1).await;
+    replicate(&cluster, 0);
+    cluster.kill(0).unwrap();
+    assert_eq!(cluster.until_taken_over(slot, 0).unwrap(), 3);
+    renew(&guard).await.expect("the new primary knows the lease");
+    assert!(!waiting.is_finished() && guard.token() == token);
+    guard.release().await.unwrap();
+    let next = end_of(waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    check_rights(&cluster);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e5_a_primary_that_is_killed_again_and_again_costs_no_waiter() {
+    let mut cluster = must(Cluster::start_with(&with_least_rights(), 1));
+    let (name, slot) = cluster.fresh_name(0);
+    let failing = Arc::new(AtomicBool::new(true));
+    let tokens = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut contending = Vec::new();
+    for _ in 0..3 {
+        let lock = client(&cluster).await.mutex(&name).ttl(TTL);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let (failing, tokens) = (Arc::clone(&failing), Arc::clone(&tokens));
+        contending.push(tokio::spawn(async move {
+            while failing.load(Ordering::Relaxed) {
+                let guard = lock.acquire().await.unwrap();
+                let token = guard.token();
+                assert!(tokens.lock().unwrap().insert(token), "{token} was granted twice");
+                // Not being answered, or having lost the lease, is what the fault is for.
+                match guard.release().await {
+                    Err(Error::Indeterminate { .. } | Error::Lost { .. } | Error::Store(_)) => {}
+                    outcome => outcome.unwrap(),
+                }
+            }
+        }));
+    }
+    let mut primary = 0;
+    for _ in 0..2 {
+        cluster.kill(primary).unwrap();
+        let next = cluster.until_taken_over(slot, primary).unwrap();
+        cluster.restart(primary, Data::Dropped).unwrap();
+        cluster.until_replicated(next).unwrap();
+        primary = next;
+    }
+    failing.store(false, Ordering::Relaxed);
+    for task in contending {
+        end_of(task).await.unwrap();
+    }
+}
+
+/// Stops a primary, has somebody granted the lock by the replica that takes over, and lets the
+/// primary go on, with a request in its socket that was sent while it stood still. It grants that
+/// before it hears of its successor, unless it was stopped just before it would have looked at its
+/// clock: then there is nothing to see. Gives who was granted at the old one, and at the new one.
+async fn split(cluster: &mut Cluster, primary: usize) -> Option<(Guard, Guard)> {
+    let (name, slot) = cluster.fresh_name(primary);
+    let patient = must(Client::connect(format!("{}?timeout=30s", url(cluster))).await);
+    let other = client(cluster).await;
+    // Both have connections to the primary.
+    for client in [&patient, &other] {
+        must(must(client.mutex(&name).acquire().await).release().await);
+    }
+    must(cluster.stop(primary));
+    let asking = tokio::spawn({
+        let lock = patient.mutex(&name).ttl(LONG).renewal(Renewal::Off);
+        async move { must(lock.acquire_within(LONG).await) }
+    });
+    let next = must(cluster.until_taken_over(slot, primary));
+    let winner = must(other.mutex(&name).ttl(LONG).acquire_within(LONG).await);
+    must(cluster.cont(primary));
+    must(cluster.until_replicated(next));
+    if asking.is_finished() {
+        return Some((must(asking.await), winner));
+    }
+    must(winner.release().await);
+    drop(must(end_of(asking).await));
+    None
+}
+
+/// Exclusion breaks here, as it does wherever replication is not waited for. What is promised is
+/// that the loser is told at its next renewal, and does not touch the winner's lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e6_when_both_sides_have_granted_the_loser_is_told_when_they_meet() {
+    let mut cluster = must(Cluster::start_with(&with_least_rights(), 1));
+    let mut primaries = [0, 3].into_iter().cycle().take(SPLITS);
+    let (loser, winner) = loop {
+        let primary = primaries.next().expect("one of many splits is seen by both sides");
+        if let Some(both) = split(&mut cluster, primary).await {
+            break both;
+        }
+    };
+    assert!(loser.is_held() && winner.is_held(), "both believe in it");
+    assert!(matches!(renew(&loser).await, Err(Error::Lost { .. })));
+    assert!(matches!(loser.release().await, Err(Error::Lost { .. })));
+    renew(&winner).await.unwrap();
+    winner.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_hangs_costs_its_own_leases_and_no_others() {
+    let mut cluster = three_alone();
+    let client = client(&cluster).await;
+    // So many that leases of all nodes are due for renewal together.
+    let mut guards = [const { Vec::new() }; 3];
+    for (node, guards) in guards.iter_mut().enumerate() {
+        for _ in 0..LEASES {
+            let (name, _) = cluster.fresh_name(node);
+            guards.push(client.mutex(&name).ttl(HANGING_TTL).acquire().await.unwrap());
+        }
+    }
+    cluster.stop(1).unwrap();
+    let [first, hanging, third] = guards;
+    for guard in &hanging {
+        assert_eq!(loss(guard).await, LossReason::Expired);
+    }
+    for guard in first.iter().chain(&third) {
+        assert!(guard.is_held(), "{:?}", guard.lost().await);
+        guard.renew().await.unwrap();
+    }
+    cluster.cont(1).unwrap();
+    let lock = client.mutex(hanging[0].name()).ttl(HANGING_TTL);
+    assert!(end_of(lock.acquire()).await.unwrap().token() > hanging[0].token());
+}

@@ -1,0 +1,113 @@
+//! Which node is asked, and what is refused.
+
+use leasehold::{Client, Data, Error, LockName, StoreErrorKind};
+use leasehold_testkit::{Cluster, RedisServer, must};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use super::{LONG, client, refusals, three_alone, url, with_least_rights};
+
+/// How many random names are asked for.
+const NAMES: usize = 300;
+
+/// Names of characters that could lead a reader of hash tags astray.
+fn odd_names() -> Vec<String> {
+    let mut runner = TestRunner::deterministic();
+    let odd = "[{}%a:/é語]{1,8}";
+    (0..NAMES).map(|_| must(odd.new_tree(&mut runner)).current()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e10_every_legal_name_is_asked_for_at_the_node_that_serves_it() {
+    let cluster = three_alone();
+    let client = client(&cluster).await;
+    let data = Data::connect(cluster.url()).await.unwrap();
+    for name in odd_names() {
+        let guard = client.mutex(&name).ttl(LONG).try_acquire().await.unwrap();
+        guard.expect("nobody else asks").release().await.unwrap();
+        let stock = data.stock(&name);
+        stock.restock("delivery", [("lamp", 1)]).await.unwrap();
+        assert!(stock.deduct("order", [("lamp", 1)]).await.unwrap().is_taken(), "{name}");
+        data.queue(&name).push("entry", name.as_bytes()).await.unwrap();
+    }
+    for node in 0..3 {
+        for code in ["ASK", "CROSSSLOT", "MOVED", "TRYAGAIN"] {
+            assert_eq!(refusals(&cluster, node, code), 0, "node {node} said {code}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e10_a_hash_tag_puts_locks_beside_the_data_they_protect() {
+    let cluster = three_alone();
+    let client = client(&cluster).await;
+    let slot = cluster.slot_of("{user:7}").unwrap();
+    let owner = cluster.owner(slot).unwrap();
+    for name in ["{user:7}", "{user:7}/cart", "orders/{user:7}/1"] {
+        client.mutex(name).ttl(LONG).acquire().await.unwrap().release().await.unwrap();
+    }
+    let there: u32 = must(cluster.node(owner).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}")));
+    assert_eq!(there, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_a_replica_leads_to_the_primaries_and_runs_no_script_itself() {
+    let cluster = must(Cluster::start_with(&with_least_rights(), 1));
+    let ports = [3, 4].map(|node| format!("127.0.0.1:{}", cluster.node(node).port()));
+    let seeds = format!("redis+cluster://both:secret@{}", ports.join(","));
+    let client = Client::connect(seeds).await.unwrap();
+    for node in 0..3 {
+        let (name, _) = cluster.fresh_name(node);
+        let guard = client.mutex(&name).ttl(LONG).acquire().await.unwrap();
+        guard.renew().await.unwrap();
+        assert_eq!(client.admin().inspect(&name).await.unwrap().holders.len(), 1);
+        guard.release().await.unwrap();
+        assert!(must(cluster.node(node).command_stats("evalsha")).0 > 0);
+    }
+    for node in 3..6 {
+        assert_eq!(must(cluster.node(node).command_stats("evalsha")).0, 0, "node {node}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_are_listed_wherever_they_are() {
+    let cluster = three_alone();
+    let client = client(&cluster).await;
+    let mut names: Vec<LockName> = Vec::new();
+    let mut guards = Vec::new();
+    for node in 0..3 {
+        names.push(cluster.fresh_name(node).0);
+        guards.push(client.mutex(&names[node]).ttl(LONG).acquire().await.unwrap());
+    }
+    names.sort();
+    assert_eq!(client.admin().list("", 10).await.unwrap(), names);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_can_be_connected_to_while_one_of_its_nodes_is_down() {
+    let mut cluster = three_alone();
+    cluster.kill(0).unwrap();
+    let client = Client::connect(url(&cluster)).await.unwrap();
+    let (name, _) = cluster.fresh_name(2);
+    client.mutex(&name).acquire().await.unwrap().release().await.unwrap();
+}
+
+async fn refusal(url: &str) -> String {
+    match Client::connect(url).await {
+        Err(Error::Store(error)) => {
+            assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
+            error.to_string()
+        }
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_a_cluster_and_a_server_of_its_own_are_not_mistaken_for_each_other() {
+    let (cluster, single) = (three_alone(), must(RedisServer::start()));
+    let node = cluster.node(0).url();
+    let why = refusal(&node).await;
+    assert!(why.contains("begin the store URL with redis+cluster://"), "{why}");
+    let why = refusal(&single.url().replace("redis://", "redis+cluster://")).await;
+    assert!(why.contains("begin the store URL with redis://"), "{why}");
+}

@@ -1,0 +1,63 @@
+//! Several names of several nodes at once.
+
+use std::sync::Arc;
+
+use leasehold::{Error, LockName};
+use leasehold_testkit::Cluster;
+
+use super::section::Section;
+use super::{LONG, TTL, client, end_of, three_alone};
+
+/// How often two clients with reversed names take turns: each round costs a few milliseconds.
+const ROUNDS: u32 = 1_000;
+
+/// Names that different nodes serve, in sorted order.
+fn names(cluster: &Cluster) -> [LockName; 2] {
+    loop {
+        let names = [cluster.fresh_name(0).0, cluster.fresh_name(1).0];
+        if names.is_sorted() {
+            return names;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e8_when_the_second_node_fails_the_first_name_is_given_back() {
+    let mut cluster = three_alone();
+    let names = names(&cluster);
+    let (one, two) = (client(&cluster).await, client(&cluster).await);
+    let all = one.all(&names).ttl(LONG).acquire().await.unwrap();
+    assert_eq!(all.tokens().len(), 2);
+    all.release().await.unwrap();
+
+    cluster.kill(1).unwrap();
+    let refused = one.all(&names).ttl(LONG).acquire_within(TTL).await;
+    assert!(matches!(refused, Err(Error::Store(_) | Error::Timeout { .. })), "{refused:?}");
+    let refused = one.all(&names).ttl(LONG).try_acquire().await;
+    assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");
+    let free = end_of(two.mutex(&names[0]).acquire()).await.expect("nobody holds the first name");
+    assert!(free.is_held());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e9_clients_with_reversed_names_of_two_nodes_never_wait_for_each_other() {
+    let cluster = three_alone();
+    let names = names(&cluster);
+    let section = Arc::new(Section::default());
+    let mut running = Vec::new();
+    for names in [names.to_vec(), names.iter().rev().cloned().collect()] {
+        let lock = client(&cluster).await.all(&names).ttl(LONG);
+        let section = Arc::clone(&section);
+        running.push(tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let guard = lock.acquire().await.unwrap();
+                section.enter(&guard);
+                section.leave(&guard);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in running {
+        end_of(task).await.unwrap();
+    }
+}
