@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leasehold::{Data, Error, LockName, StoreErrorKind};
+use leasehold::{Client, Data, Error, LockName, StoreErrorKind};
 use leasehold_testkit::{Cluster, must};
 
 use super::section::Section;
@@ -141,6 +141,37 @@ async fn e2_while_a_slot_moves_its_locks_are_found_where_they_are() {
         guard.release().await.unwrap();
     }
     check_rights(&cluster);
+}
+
+/// What a URL may ask for besides changes nothing about where a name is found.
+async fn a_slot_moves_while_its_locks_are_held(options: &str) {
+    let cluster = must(Cluster::start(1));
+    let (tag, slot) = cluster.fresh_name(0);
+    let name = |what: &str| LockName::new(format!("{{lh:{tag}}}/{what}")).unwrap();
+    let client = Client::connect(format!("{}?{options}", cluster.url())).await.unwrap();
+    let old = client.mutex(name("old")).ttl(LONG).acquire().await.unwrap();
+    let moving = cluster.begin_move(slot, 1).unwrap();
+    let new = client.mutex(name("new")).ttl(LONG).acquire().await.unwrap();
+    assert!(refusals(&cluster, 0, "ASK") > 0);
+    old.renew().await.unwrap();
+    moving.move_keys().unwrap();
+    moving.finish().unwrap();
+    for guard in [old, new] {
+        guard.renew().await.unwrap();
+        assert!(client.mutex(guard.name()).try_acquire().await.unwrap().is_none());
+        guard.release().await.unwrap();
+    }
+    assert_eq!(keys_in(&cluster, 0, slot), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_the_same_holds_with_the_plain_layout() {
+    a_slot_moves_while_its_locks_are_held("layout=plain&prefix=lh:").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_the_same_holds_where_replicas_acknowledge() {
+    a_slot_moves_while_its_locks_are_held("replicas=1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -296,6 +296,13 @@ impl Redis {
         }
     }
 
+    fn key(&self, name: &LockName) -> Vec<u8> {
+        match self.format {
+            Format::Native => key::key(&self.layout.prefix, name),
+            Format::Plain => plain::key(&self.layout.prefix, name),
+        }
+    }
+
     async fn call(&self, call: Call) -> Result<Answer, StoreError> {
         call.answer(self.route.evaluate(&call).await?)
     }
@@ -330,13 +337,13 @@ impl Store for Redis {
     }
 
     fn shard(&self, name: &LockName) -> u64 {
-        self.route.shard(|| key::key(&self.layout.prefix, name))
+        self.route.shard(|| self.key(name))
     }
 
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(key::news(&self.layout.prefix, name)).arg(news);
-        let key = key::key(&self.layout.prefix, name);
+        let key = self.key(name);
         // By the same server as before, so that news arrive in the order in which they are told.
         Box::pin(async move { self.route.serving(&key).await?.ask(&publish).await.map(drop) })
     }

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 
 use self::map::Map;
-use super::{LOAD_TRIES, evaluate, is_unknown_script, load};
+use super::{LOAD_TRIES, is_unknown_script, load, run};
 use crate::store::redis::connection::{Link, Links};
 use crate::store::redis::dial::Dialer;
 use crate::store::redis::error;
@@ -108,9 +108,10 @@ impl Cluster {
     async fn follow(&self, call: &Call, slot: u16, hop: &mut Hop) -> Result<Value, StoreError> {
         for _ in 0..MAX_HOPS {
             let Some(link) = self.link(slot, hop).await? else { continue };
-            let outcome = match hop.asking {
-                true => evaluate_asking(&link, call).await,
-                false => evaluate(&link, call).await,
+            let outcome = match link.assured_for(call) {
+                Some(assured) => assured.evaluate(&link, call, hop.asking).await,
+                None if hop.asking => run_asking(&link, call).await,
+                None => run(&link, call).await,
             };
             let Err(error) = outcome else { return outcome };
             let Some(refusal) = error::refusal(&error) else { return Err(error) };
@@ -292,7 +293,7 @@ fn is_outage(error: &StoreError) -> bool {
 
 /// Runs a script at a node that may answer although the slot is not its own yet. What says so
 /// holds for the one command that follows it.
-async fn evaluate_asking(link: &Link, call: &Call) -> Result<Value, StoreError> {
+async fn run_asking(link: &Link, call: &Call) -> Result<Value, StoreError> {
     if let Some(assured) = link.assured_for(call) {
         return assured.evaluate(link, call, true).await;
     }
