@@ -44,6 +44,8 @@ mod redis {
         let rights = format!("{rights} {}", Redis::OPERATOR_RIGHTS);
         let server =
             must(RedisServer::options().user(&format!("both on >secret {rights}")).start());
+        // Older servers do not know the command, nor a right to it.
+        let _unknown = server.command::<()>("ACL SETUSER both +delifeq");
         let url = format!("{}&{options}", server.patient_url_as("both", "secret"));
         let store = must(Redis::connect(&url).await);
         Subject::real(store, LeastPrivilege(server))

@@ -148,3 +148,47 @@ async fn a_lease_is_handed_over_as_text_and_a_waiter_takes_turns_with_others() {
 async fn connect(shared: &Shared) -> Client {
     must(Client::connect(&plain(&shared.server)).await)
 }
+
+#[tokio::test]
+async fn a_release_is_one_command_where_the_server_has_it_and_a_script_elsewhere() {
+    let mut shared = Shared::start().await;
+    let known: Vec<redis::Value> =
+        must(redis::cmd("COMMAND").arg("INFO").arg("DELIFEQ").query(&mut shared.theirs));
+    let has_it = known != [redis::Value::Nil];
+    shared.take("a", id(1)).await;
+    assert_eq!(
+        shared.release("a", id(1)).await,
+        Reply::Released,
+        "also the first, which finds out"
+    );
+    must(redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut shared.theirs));
+    for _ in 0..10 {
+        shared.take("a", id(1)).await;
+        assert_eq!(shared.release("a", id(1)).await, Reply::Released);
+        assert_eq!(shared.get("a"), None);
+    }
+    let calls = |command| must(shared.server.command_stats(command)).0;
+    let expected = if has_it { (10, 10) } else { (20, 0) };
+    assert_eq!((calls("evalsha"), calls("delifeq")), expected);
+}
+
+#[tokio::test]
+async fn what_was_changed_after_the_grant_is_let_go_all_the_same_and_what_is_not_ours_stays() {
+    let mut shared = Shared::start().await;
+    let facts = leasehold_core::Facts { label: Some("later".to_owned()), ..request(id(1)).facts };
+    shared.take("a", id(1)).await;
+    must(shared.act("a", Action::Describe { id: id(1), facts }).await);
+    assert_eq!(shared.release("a", id(1)).await, Reply::Released);
+    let token = shared.take("a", id(1)).await.token;
+    let other = must(Redis::connect(&plain(&shared.server)).await);
+    let name = must(leasehold::LockName::new("a"));
+    let action = Action::Revoke { id: id(1), token, force: false };
+    must(other.execute(Operation::On { name, action }).await);
+    assert_eq!(shared.release("a", id(1)).await, Reply::Released, "the value has changed");
+    shared.take("a", id(1)).await;
+    must(redis::cmd("SET").arg("a").arg("theirs").exec(&mut shared.theirs));
+    assert_eq!(shared.release("a", id(1)).await, Reply::NotHeld { newest: None });
+    assert_eq!(shared.get("a").as_deref(), Some("theirs"));
+    let cancelled = shared.act("a", Action::Cancel { id: id(1), unanswered: false }).await;
+    assert_eq!(cancelled.ok(), Some(Reply::Cancelled(leasehold_core::Cancelled::Unknown)));
+}

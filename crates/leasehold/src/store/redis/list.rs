@@ -10,6 +10,7 @@ use super::connection::Link;
 use super::error;
 use super::key;
 use super::plain::{self, MARK};
+use super::reply;
 use super::url::Format;
 use super::wire::{STATE_FIELD, is_idle};
 
@@ -107,9 +108,8 @@ impl Listing<'_> {
 }
 
 async fn time(link: &Link) -> Result<Now, StoreError> {
-    let (seconds, micros): (u64, u64) = read(link, "TIME", link.ask(&redis::cmd("TIME")).await?)?;
-    let now_us = seconds * 1_000_000 + micros;
-    Ok(Now { lease_us: now_us, token_us: now_us })
+    let time = link.ask(&redis::cmd("TIME")).await?;
+    reply::time(time).ok_or_else(|| error::nonsense(link.server(), "TIME"))
 }
 
 fn read<T: FromRedisValue>(link: &Link, command: &str, value: Value) -> Result<T, StoreError> {

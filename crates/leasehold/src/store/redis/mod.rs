@@ -154,6 +154,8 @@ use super::{Capabilities, Inbox, News, Store};
 pub struct Redis {
     place: Place,
     format: Format,
+    /// Of plain locks only.
+    values: plain::Values,
     layout: Layout,
     route: Arc<Route>,
     notes: Arc<Notes>,
@@ -187,7 +189,8 @@ impl Redis {
     pub const CLUSTER_RIGHTS: &'static str = "+asking +cluster|info +cluster|slots";
 
     /// The rights that a program needs to hold locks with `layout=plain`: as
-    /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands.
+    /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands. From Valkey 9 on, `+delifeq` on
+    /// top makes a release cheaper.
     pub const PLAIN_RIGHTS: &'static str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
         +evalsha +script|load +time +getrange +set +del +pexpireat +pexpiretime +publish \
         +subscribe +ping +info";
@@ -242,7 +245,8 @@ impl Redis {
             }
             words.into_iter().for_each(|note| notes.add(note));
         }
-        Ok(Self { place, format, layout, route, notes, assurance })
+        let values = plain::Values::default();
+        Ok(Self { place, format, values, layout, route, notes, assurance })
     }
 
     /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
@@ -270,10 +274,7 @@ impl Redis {
     async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
         match self.format {
             Format::Native => self.call(Call::on(&self.layout, name, action)).await,
-            Format::Plain => {
-                let answer = self.call(plain::on(&self.layout.prefix, name, action)?).await?;
-                Ok(Answer { reply: plain::reply(action, answer.reply), ..answer })
-            }
+            Format::Plain => self.act_plainly(name, action).await,
         }
     }
 

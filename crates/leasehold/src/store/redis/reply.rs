@@ -6,7 +6,7 @@ use leasehold_core::{
     Answer, Cancelled, FencingToken, Grant, Holder, Message, Mode, Now, Place, Refusal, Reply,
     Status, StoreError, StoreErrorKind, Waiter,
 };
-use redis::Value;
+use redis::{FromRedisValue, Value};
 
 use super::packed::Reader;
 use super::plain;
@@ -27,6 +27,13 @@ pub(super) fn answer(reply: &Value, is_batch: bool) -> Result<Answer, StoreError
         })?
     };
     Ok(Answer { now, more, reply })
+}
+
+/// What time it is, by the reply to TIME.
+pub(super) fn time(reply: Value) -> Option<Now> {
+    let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).ok()?;
+    let now_us = seconds * 1_000_000 + micros;
+    Some(Now { lease_us: now_us, token_us: now_us })
 }
 
 fn foreign() -> StoreError {

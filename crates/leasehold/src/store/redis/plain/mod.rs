@@ -6,20 +6,41 @@
 //! that arrives after its attempt has ended is therefore granted, to nobody: the name then stays
 //! taken for one ttl. Its `not_after` bounds how late that can happen.
 
+mod delete;
 mod value;
 
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, Cancelled, Facts, HolderId, LockName, Mode, RenewLease, Reply, StoreError,
+    Action, Answer, Cancelled, Facts, HolderId, LockName, Mode, RenewLease, Reply, StoreError,
     StoreErrorKind,
 };
 
+pub(super) use self::delete::Values;
 pub(super) use self::value::{MARK, MAX_VALUE_BYTES, status};
+use super::Redis;
 use super::key;
 use super::packed::{MAX_EXACT, Writer};
 use super::script::Script;
 use super::wire::Call;
+
+impl Redis {
+    /// Does one action to the lock of one name.
+    pub(super) async fn act_plainly(
+        &self,
+        name: &LockName,
+        action: &Action,
+    ) -> Result<Answer, StoreError> {
+        let prefix = &self.layout.prefix;
+        if let Some(answer) = self.values.release(&self.route, prefix, name, action).await? {
+            return Ok(answer);
+        }
+        let answer = self.call(on(prefix, name, action)?).await?;
+        let reply = reply(action, answer.reply);
+        self.values.note(action, &reply);
+        Ok(Answer { reply, ..answer })
+    }
+}
 
 /// The key of a lock: nothing is escaped, because other programs escape nothing.
 pub(super) fn key(prefix: &str, name: &LockName) -> Vec<u8> {
@@ -41,7 +62,7 @@ pub(super) fn pattern(prefix: &str, begin: &str) -> Vec<u8> {
 /// # Errors
 ///
 /// [`Unsupported`](StoreErrorKind::Unsupported) for what is more than one holder.
-pub(super) fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call, StoreError> {
+fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call, StoreError> {
     let (script, args) = match action {
         Action::Acquire(request) => {
             check(name, request.mode)?;
@@ -97,7 +118,7 @@ pub(super) fn release_of(acquire: &Call) -> Call {
 }
 
 /// What a script's reply means for what was asked: some actions share a script.
-pub(super) fn reply(action: &Action, reply: Reply) -> Reply {
+fn reply(action: &Action, reply: Reply) -> Reply {
     match (action, reply) {
         (Action::Cancel { .. }, Reply::Released) => Reply::Cancelled(Cancelled::Released),
         (Action::Cancel { .. }, Reply::NotHeld { .. }) => Reply::Cancelled(Cancelled::Unknown),
