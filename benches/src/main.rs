@@ -13,6 +13,7 @@ mod measure;
 mod names;
 mod process;
 mod scale;
+mod sentinel;
 mod server;
 mod table;
 mod together;
@@ -28,11 +29,11 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const ONE: &str = "one";
 
 const USAGE: &str =
-    "usage: leasehold-benches [alone|contended|data|file|held|names|together|waiters]…";
+    "usage: leasehold-benches [alone|contended|data|file|held|names|sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 8] =
-    ["alone", "contended", "together", "file", "data", "held", "waiters", "names"];
+const ALL: [&str; 9] =
+    ["alone", "contended", "together", "file", "data", "sentinel", "held", "waiters", "names"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -75,6 +76,7 @@ async fn one(name: &str) -> Outcome {
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "names" => names::run().await,
+        "sentinel" => sentinel::run().await,
         "together" => together::run().await,
         "waiters" => scale::run_waiters().await,
         _ => Err(USAGE.into()),
