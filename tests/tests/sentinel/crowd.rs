@@ -21,8 +21,8 @@ use crate::{PATIENCE, SHORT, connect, within};
 const LONGEST_GAP: Duration = Duration::from_secs(45);
 
 /// Clients, and tasks of each.
-const CLIENTS: u32 = 3;
-const TASKS: u32 = 4;
+const CLIENTS: u32 = 2;
+const TASKS: u32 = 3;
 
 /// Tasks that go on taking turns until they are stopped.
 pub(crate) struct Crowd {
@@ -37,7 +37,7 @@ struct Shared {
 }
 
 impl Crowd {
-    /// Lets four tasks of each of three clients begin.
+    /// Lets three tasks of each of two clients begin.
     pub(crate) async fn start(url: &str) -> Self {
         let shared = Arc::new(Shared {
             began: Instant::now(),

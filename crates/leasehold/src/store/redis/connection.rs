@@ -13,7 +13,7 @@ use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::runtime::{Handle, Id};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::assure::{self, Assured};
 use super::dial::Dialer;
@@ -172,6 +172,11 @@ impl Link {
                 Err(error::unanswered(&self.server, limit, failure))
             }
         }
+    }
+
+    /// What closes it at once, from anywhere.
+    pub(super) fn closer(&self) -> AbortHandle {
+        self.driver.abort_handle()
     }
 
     /// Gives it up: the next call opens another.

@@ -198,9 +198,11 @@ impl Redis {
     /// The rights that an operator needs on top, to list what is held.
     pub const OPERATOR_RIGHTS: &'static str = "+scan";
 
-    /// The rights that `sentinel_user` needs on sentinels.
-    pub const SENTINEL_RIGHTS: &'static str = "resetkeys resetchannels -@all \
-        +sentinel|get-master-addr-by-name +sentinel|master";
+    /// The rights that `sentinel_user` needs on sentinels. Without the channel and `+subscribe`, a
+    /// client that keeps its connection to a primary that was replaced leaves it some seconds
+    /// later.
+    pub const SENTINEL_RIGHTS: &'static str = "resetkeys resetchannels &+switch-master -@all \
+        +sentinel|get-master-addr-by-name +sentinel|master +subscribe";
 
     /// The rights that a holder needs on top with `replicas=`; with `waitaof=on` also `+waitaof`,
     /// which servers before Redis 7.2 do not know.

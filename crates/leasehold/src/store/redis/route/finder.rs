@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::role::{expect_primary, field, text};
+use super::switches::Switches;
 use crate::store::redis::connection::{Link, Open};
 use crate::store::redis::dial::Dialer;
 use crate::store::redis::error;
@@ -37,8 +38,9 @@ const SHARE: u32 = 3;
 pub(super) struct Finder {
     service: String,
     sentinels: Vec<Address>,
-    to_sentinels: Dialer,
+    to_sentinels: Arc<Dialer>,
     to_servers: Dialer,
+    switches: Arc<Switches>,
     jitter: Mutex<Jitter>,
 }
 
@@ -56,10 +58,12 @@ impl Finder {
         sentinels: &[Address],
         service: &str,
     ) -> Result<Self, Invalid> {
+        let to_sentinels = Arc::new(Dialer::to_sentinels(settings)?);
         Ok(Self {
             service: service.to_owned(),
             sentinels: sentinels.to_vec(),
-            to_sentinels: Dialer::to_sentinels(settings)?,
+            switches: Switches::new(service, sentinels, Arc::clone(&to_sentinels)),
+            to_sentinels,
             to_servers: Dialer::new(settings)?,
             jitter: Mutex::new(Jitter::new(RandomState::new().hash_one(service))),
         })
@@ -75,6 +79,7 @@ impl Finder {
         let opening = async {
             let link = self.to_servers.dial(address, pushes).await?;
             expect_primary(&link).await?;
+            self.switches.watch(&link);
             Ok(link)
         };
         let outcome = timeout(limit, opening).await.unwrap_or_else(|_| {

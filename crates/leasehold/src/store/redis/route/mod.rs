@@ -5,6 +5,7 @@ mod finder;
 mod one;
 mod role;
 mod sentinel;
+mod switches;
 
 use std::sync::Arc;
 

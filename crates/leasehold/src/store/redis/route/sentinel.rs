@@ -1,7 +1,7 @@
 //! Whoever is the primary of a service now, as its sentinels say.
 //!
-//! A connection is used for as long as it lives and its server takes writes, whatever becomes of
-//! the sentinels meanwhile. Only for a new one are they asked.
+//! A connection is used for as long as it lives and its server takes writes, whether or not any
+//! sentinel can be reached meanwhile. They are asked for a new one only.
 
 use std::sync::Arc;
 
