@@ -61,7 +61,7 @@ use super::{Capabilities, Inbox, News, Store};
 /// | `ca` | a file with the authorities to trust, PEM | the system's |
 /// | `cert`, `key` | files with the client's certificate and key, PEM | none |
 /// | `insecure` | `on`: any server is believed | `off` |
-/// | `layout` | `native` | `native` |
+/// | `layout` | `plain`: the lock of the Redis documentation, shared with others | `native` |
 /// | `replicas` | how many must have a grant before it counts: `none`, a number, `all` | `none` |
 /// | `waitaof` | `on`: disks must have it too, that of the server and of those replicas | `off` |
 /// | `quarantine` | how long nothing new is granted after memory was lost; `on` is `1m` | `off` |
@@ -133,6 +133,16 @@ use super::{Capabilities, Inbox, News, Store};
 ///
 /// Needs the right `+info`. Costs a small script behind each acquire and claim, in the same round
 /// trip, and two more on each new connection.
+///
+/// # Layouts
+///
+/// With `layout=plain` a lock is the string of the Redis documentation (`SET key value NX PX`), and
+/// its key is `prefix=` and the name, with nothing escaped. It excludes, and is excluded by, all
+/// programs that do the same: redis-py's `Lock`, node-redlock, rslock and many more. It ends with
+/// its hold, so there is no queue (whoever waits asks every 20 to 200 ms), nothing is shared, and
+/// tokens are the server's clock at the grant, which grow as long as it is not set back. A copy of
+/// an acquire that comes after its attempt has ended is granted to nobody, for one ttl; more than
+/// 10 s late it is refused. Needs other rights: [`Redis::PLAIN_RIGHTS`].
 ///
 /// # Connections
 ///
