@@ -49,8 +49,9 @@ impl RedisServer {
 fn newest(directory: &Path) -> io::Result<PathBuf> {
     let folder = directory.join(DIRECTORY);
     let manifest = fs::read_to_string(folder.join(MANIFEST))?;
-    // One line for each file, the oldest first: `file NAME seq NUMBER type i`, i for increments.
-    let increments = manifest.lines().filter(|line| line.ends_with("type i"));
+    // One line for each file, the oldest first: `file NAME seq NUMBER type i`, i for increments,
+    // and more from Redis 8.0 on.
+    let increments = manifest.lines().filter(|line| line.contains(" type i"));
     let name = increments.filter_map(|line| line.split(' ').nth(1)).next_back();
     name.map(|name| folder.join(name)).ok_or_else(|| Error::other("no append-only file"))
 }
