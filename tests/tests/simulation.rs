@@ -7,9 +7,11 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
-use leasehold::store::Memory;
+use leasehold::store::{Memory, Store};
 use leasehold::{Client, ClientId, Clock, FakeClock, HolderId, Lock, LockName, Mode};
 use leasehold_core::backoff::Jitter;
+use leasehold_core::model::DEFAULT_RETENTION;
+use leasehold_core::{Operation, Reply};
 use leasehold_testkit::history::{Call, History, Hold, Outcome};
 use leasehold_testkit::{Faults, Faulty, Subject, must};
 
@@ -123,7 +125,10 @@ impl Simulation {
             self.history.borrow_mut().calls.push(Call { id: guard.holder(), mode, asked, outcome });
             match random.next_u64() % 2 {
                 0 => drop(guard),
-                _ => drop(guard.release().await),
+                _ => {
+                    let told = guard.release().await.err();
+                    self.history.borrow_mut().errors.extend(told);
+                }
             }
             self.sleep(random.between(Duration::ZERO, Duration::from_millis(300))).await;
         }
@@ -144,6 +149,16 @@ impl Simulation {
             }
             assert!(self.clock.now() < end, "something was left behind: {status:?}");
             self.subject.pass(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// What the store still knows when everything has been over for longer than it must remember.
+    async fn remains(&self) -> Vec<String> {
+        self.subject.pass(2 * DEFAULT_RETENTION).await;
+        let everything = Operation::List { prefix: String::new(), limit: 10, idle: true };
+        match must(self.subject.store().execute(everything).await).reply {
+            Reply::Names(names) => names.iter().map(ToString::to_string).collect(),
+            other => panic!("{other:?}"),
         }
     }
 }
@@ -167,7 +182,8 @@ async fn play(seed: u64, mode: Mode, faults: Faults) {
     simulation.comes_to_rest(&clients[0]).await;
     simulation.everybody_works(&clients, seed + 1).await;
     simulation.comes_to_rest(&clients[0]).await;
-    simulation.history.take().check(CALM_PATIENCE);
+    let remains = simulation.remains().await;
+    History { remains, ..simulation.history.take() }.check(CALM_PATIENCE);
 }
 
 async fn play_all(mode: Mode) {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::{FencingToken, HolderId, Mode};
+use leasehold::{Error, FencingToken, HolderId, Mode};
 
 /// One call of an acquire and what came of it.
 #[derive(Clone, Debug)]
@@ -62,8 +62,10 @@ pub enum Violation {
     TokenOrder,
     /// I3: the resource accepted a lower token after a higher one.
     WriteOrder,
-    /// I4, I9: more was held at once than there is.
+    /// I4: two held at once what only one can hold.
     Overlap,
+    /// I9: more permits were held at once than there are, or a reader and a writer.
+    Excess,
     /// I5: work went on after its validity, and nobody had told it.
     UntoldLoss,
     /// I6: a waiter was served before one that had joined earlier and waited throughout.
@@ -74,6 +76,11 @@ pub enum Violation {
     LostWakeUp,
     /// I10: one attempt has two tokens.
     AttemptTwice,
+    /// I11: something was left in the store when nobody could want it any more.
+    Remains,
+    /// I12: a caller was told of something that passes or of a lost lease as if it were another
+    /// thing.
+    WrongError,
 }
 
 /// Everything that happened to one name.
@@ -85,6 +92,10 @@ pub struct History {
     pub accepted: Vec<FencingToken>,
     /// The attempts in the order in which they joined the queue, where that is known.
     pub joined: Vec<HolderId>,
+    /// What callers were told that is no outcome, by faults that pass.
+    pub errors: Vec<Error>,
+    /// What the store still had after the retention.
+    pub remains: Vec<String>,
 }
 
 impl History {
@@ -96,11 +107,14 @@ impl History {
             (Violation::TokenOrder, self.has_tokens_out_of_order()),
             (Violation::WriteOrder, !self.accepted.is_sorted()),
             (Violation::Overlap, self.has_overlap()),
+            (Violation::Excess, self.has_excess()),
             (Violation::UntoldLoss, self.has_untold_loss()),
             (Violation::OutOfOrder, self.is_out_of_order()),
             (Violation::GivenUpYetHeld, self.has_given_up_yet_held()),
             (Violation::LostWakeUp, self.longest_idle_wait() > patience),
             (Violation::AttemptTwice, self.has_attempt_twice()),
+            (Violation::Remains, !self.remains.is_empty()),
+            (Violation::WrongError, self.errors.iter().any(is_wrong)),
         ];
         checks.into_iter().filter(|(_, is_so)| *is_so).map(|(violation, _)| violation).collect()
     }
@@ -158,22 +172,36 @@ impl History {
         false
     }
 
-    /// Sweeps over the ends of all holds. What ends at a moment ends before what begins then.
+    /// Whether there were two at once of those that only one can be.
     fn has_overlap(&self) -> bool {
+        let is_exclusive = |call: &Call| call.mode == Mode::Exclusive;
+        self.most_at_once(|call| i64::from(is_exclusive(call))) > 1
+    }
+
+    /// Whether more was held at once than there is, of whatever mode.
+    fn has_excess(&self) -> bool {
+        let shares = self.calls.iter().any(|call| call.mode != Mode::Exclusive);
+        let capacity = self.calls.first().map_or(0, |call| i64::from(call.mode.capacity()));
+        shares && self.most_at_once(|call| i64::from(call.mode.weight())) > capacity
+    }
+
+    /// Sweeps over the ends of all holds. What ends at a moment ends before what begins then; and a
+    /// hold ends with its validity, whatever is done under it afterwards.
+    fn most_at_once(&self, weigh: impl Fn(&Call) -> i64) -> i64 {
         let mut ends: Vec<_> = self
             .holds()
             .flat_map(|(call, hold)| {
-                let weight = i64::from(call.mode.weight());
-                [(hold.entered, weight), (hold.left, -weight)]
+                let until = hold.left.min(hold.valid_until).max(hold.entered);
+                [(hold.entered, weigh(call)), (until, -weigh(call))]
             })
             .collect();
         ends.sort_unstable();
-        let capacity = self.calls.first().map_or(0, |call| i64::from(call.mode.capacity()));
         let mut held = 0;
-        ends.into_iter().any(|(_, weight)| {
+        let levels = ends.into_iter().map(|(_, weight)| {
             held += weight;
-            held > capacity
-        })
+            held
+        });
+        levels.max().unwrap_or(0)
     }
 
     fn has_untold_loss(&self) -> bool {
@@ -227,9 +255,15 @@ impl History {
     }
 }
 
+/// Faults that pass, and the loss of a lease, are what a caller can be told of during faults that
+/// pass; a refusal, a wrong record or a wrong name is none of them.
+fn is_wrong(error: &Error) -> bool {
+    !error.is_transient() && !matches!(error, Error::Lost { .. })
+}
+
 #[cfg(test)]
 mod tests {
-    use leasehold::ClientId;
+    use leasehold::{ClientId, StoreError, StoreErrorKind};
 
     use super::*;
 
@@ -270,6 +304,7 @@ mod tests {
             calls: vec![held(1, 0, 100), held(2, 100, 200), held(3, 205, 300)],
             accepted: vec![token(1), token(2), token(2), token(3)],
             joined: vec![id(1), id(2), id(3)],
+            ..History::default()
         }
     }
 
@@ -305,21 +340,61 @@ mod tests {
         assert_eq!(found(|h| h.accepted.push(token(1))), [Violation::WriteOrder]);
     }
 
+    fn overlap(h: &mut History) {
+        hold(&mut h.calls[0]).left = ms(101);
+    }
+
     #[test]
-    fn two_holders_at_once_are_found_and_two_readers_are_none() {
-        let overlap = |h: &mut History| hold(&mut h.calls[0]).left = ms(101);
+    fn two_holders_at_once_are_found_as_far_as_both_could_rely_on_it() {
         assert_eq!(found(overlap), [Violation::Overlap]);
+        let told = |h: &mut History| {
+            overlap(h);
+            let hold = hold(&mut h.calls[0]);
+            (hold.valid_until, hold.was_told) = (ms(100), true);
+        };
+        assert_eq!(found(told), [], "the first had been told");
+    }
+
+    #[test]
+    fn readers_hold_at_once_and_a_writer_among_them_is_found() {
         let readers = |h: &mut History| {
             overlap(h);
             h.calls.iter_mut().for_each(|call| call.mode = Mode::Shared);
         };
         assert_eq!(found(readers), []);
-        let permits = |h: &mut History| {
-            overlap(h);
-            let two_of_three = Mode::Permits { count: 2, capacity: 3 };
-            h.calls.iter_mut().for_each(|call| call.mode = two_of_three);
+        for writer in 0..2 {
+            let writer = |h: &mut History| {
+                readers(h);
+                h.calls[writer].mode = Mode::Exclusive;
+            };
+            assert_eq!(found(writer), [Violation::Excess]);
+        }
+    }
+
+    #[test]
+    fn more_permits_than_there_are_are_found() {
+        let permits = |capacity| {
+            move |h: &mut History| {
+                overlap(h);
+                let two = Mode::Permits { count: 2, capacity };
+                h.calls.iter_mut().for_each(|call| call.mode = two);
+            }
         };
-        assert_eq!(found(permits), [Violation::Overlap]);
+        assert_eq!(found(permits(3)), [Violation::Excess]);
+        assert_eq!(found(permits(4)), []);
+    }
+
+    #[test]
+    fn what_is_left_behind_is_found() {
+        assert_eq!(found(|h| h.remains.push("lh:a".into())), [Violation::Remains]);
+    }
+
+    #[test]
+    fn an_error_that_no_passing_fault_explains_is_found() {
+        let told =
+            |kind| move |h: &mut History| h.errors.push(Error::Store(StoreError::new(kind, "no")));
+        assert_eq!(found(told(StoreErrorKind::Timeout)), []);
+        assert_eq!(found(told(StoreErrorKind::Corrupt)), [Violation::WrongError]);
     }
 
     #[test]
