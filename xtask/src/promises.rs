@@ -20,6 +20,8 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
     let functions: BTreeSet<&str> =
         sources.iter().flat_map(Source::functions).map(|function| function.name).collect();
     let mut wrong = Vec::new();
+    let elsewhere = quoted(&page.text).filter(|word| is_test(word) && !functions.contains(word));
+    wrong.extend(elsewhere.map(|test| format!("{PAGE}: no test `{test}`")));
     let mut number = 0_u32;
     for promise in promises(&page.text) {
         number += 1;
@@ -31,7 +33,7 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
         if tests.is_empty() {
             wrong.push(format!("{PAGE}: G{number} names no test after `{TESTS}`"));
         }
-        let missing = tests.iter().filter(|test| !functions.contains(**test));
+        let missing = tests.iter().filter(|test| !is_test(test) && !functions.contains(**test));
         wrong.extend(missing.map(|test| format!("{PAGE}: G{number}: no test `{test}`")));
     }
     if number == 0 {
@@ -52,8 +54,19 @@ fn promises(page: &str) -> impl Iterator<Item = &str> {
 /// The names in backquotes behind `Tests:`, without the modules before them.
 fn named_tests(promise: &str) -> Vec<&str> {
     let Some((_, tests)) = promise.split_once(TESTS) else { return Vec::new() };
-    let quoted = tests.split('`').skip(1).step_by(2);
-    quoted.map(|name| name.rsplit("::").next().unwrap_or(name)).collect()
+    quoted(tests).collect()
+}
+
+/// What stands in backquotes, without the modules before it.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.map(|name| name.rsplit("::").next().unwrap_or(name))
+}
+
+/// Whether a word is the sentence that a test is named by, wherever on the page it stands.
+fn is_test(word: &str) -> bool {
+    let is_name = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name && word.matches('_').count() > 3
 }
 
 #[cfg(test)]
@@ -78,6 +91,8 @@ mod tests {
         let skipped = "\n### G2. It holds\n\nTests: `it_holds`.\n";
         assert!(wrong(skipped)[0].contains("should be number G1"));
         assert!(wrong("# Promises\n")[0].contains("no promises"));
+        let in_the_text = "Broken by `it_is_broken_by_this`.\n\n### G1. It\n\nTests: `it_holds`.\n";
+        assert_eq!(wrong(in_the_text), ["GUARANTEES.md: no test `it_is_broken_by_this`"]);
         assert!(check(&[])[0].contains("missing"));
     }
 }

@@ -29,7 +29,7 @@ async fn alarmed(scene: &Scene) -> (Client, Arc<AtomicU32>) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     };
-    let client = Client::builder().url(scene.server.url()).observer(observer).build();
+    let client = Client::builder().url(scene.server.patient_url()).observer(observer).build();
     (client.await.unwrap(), warnings)
 }
 

@@ -5,6 +5,8 @@
 #![cfg(test)]
 
 mod clocks;
+mod contend;
+mod data;
 mod messages;
 mod network;
 mod scene;

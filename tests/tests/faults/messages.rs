@@ -1,10 +1,33 @@
 //! F: messages that do not arrive. They are hints: whoever waits for one also asks by itself.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use leasehold::LossReason;
+use leasehold::store::Redis;
 use leasehold_testkit::RedisServer;
 
-use crate::scene::{LONG, NAME, PATIENCE, Scene, soon};
+use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
+use crate::scene::{LONG, NAME, PATIENCE, Scene, loss, soon};
+
+/// F1: subscribers are cut off again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f1_killed_subscribers_lose_no_waiter() {
+    let server = RedisServer::start().unwrap();
+    let clients = connect_all(&server.url(), 4).await;
+    let killing = Hurting::by(&server, Duration::from_millis(100), "CLIENT KILL TYPE pubsub");
+    contend_during(killing, &clients, 40, Memory::Kept).await;
+}
+
+/// F1: what was said meanwhile may concern a holder, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f1_a_holder_whose_messages_may_have_been_lost_asks_whether_it_still_holds() {
+    let scene = Scene::new().await;
+    let guard = scene.take().await;
+    // The next renewal by itself is twenty minutes away.
+    scene.server.command::<()>("FLUSHALL").unwrap();
+    scene.server.command::<()>("CLIENT KILL TYPE pubsub").unwrap();
+    assert_eq!(loss(&guard).await, LossReason::Vanished);
+}
 
 /// F2: a subscriber that takes nothing off the server is cut off by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,4 +71,12 @@ async fn f3_a_waiter_whose_message_is_lost_enters_by_asking() {
     let granted = scene.tokens(NAME).await;
     let next = soon(waiting).await.unwrap().unwrap();
     assert_eq!(granted, [next.token()], "it was granted in the same step as the release");
+}
+
+/// C16: nobody is told anything, because the user may not publish.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_without_the_right_to_publish_waiters_find_out_by_asking() {
+    let rights = Redis::HOLDER_RIGHTS.replace("+publish ", "");
+    let server = RedisServer::options().user(&format!("mute on >pw {rights}")).start().unwrap();
+    contend(&connect_all(&server.url_as("mute", "pw"), 2).await, 1).await;
 }

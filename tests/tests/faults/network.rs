@@ -1,14 +1,16 @@
 //! B: the network between a client and the server.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::script::Script;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, Mode, StoreErrorKind};
+use leasehold::{ClientId, Error, HolderId, LockName, LossReason, Mode, StoreErrorKind};
 use leasehold_core::{Acquire, Action, Facts, Operation};
-use leasehold_testkit::{Fault, Proxy};
+use leasehold_testkit::{Fault, Proxy, RedisServer};
 
-use crate::scene::{LONG, NAME, SHORT, Scene, has_ended, loss, reliable_until, soon};
+use crate::contend::{Hurting, Memory, connect_all, contend_during};
+use crate::scene::{LONG, NAME, SHORT, Scene, connect, has_ended, loss, reliable_until, soon};
 
 /// What a call comes to whose reply does not arrive, or not as a whole.
 const REPLY_LOST: [Fault; 5] = [
@@ -289,13 +291,44 @@ async fn b10_no_reply_is_taken_for_another_after_a_broken_one() {
 async fn b10_a_connection_with_a_broken_reply_is_replaced() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
-        let client = Client::connect(scene.proxy.url()).await.unwrap();
         let lost = scene.proxy.strike(1, Script::Acquire, fault);
-        let guard = soon(client.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+        let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
         soon(lost.happened()).await;
         for _ in 0..20 {
             guard.renew().await.expect("the new connection is whole");
         }
         assert_eq!(scene.tokens(NAME).await, [guard.token()], "{fault:?}");
     }
+}
+
+/// B1 to B10 at random moments: replies are lost, and then their connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b_lost_answers_under_contention_grant_nothing_twice_and_leave_nothing_behind() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Arc::new(Proxy::start(server.port()).unwrap());
+    let clients = connect_all(&proxy.url(), 4).await;
+    let losing = Hurting::every(Duration::from_millis(100), {
+        let proxy = Arc::clone(&proxy);
+        move || {
+            proxy.mute(true);
+            std::thread::sleep(Duration::from_millis(20));
+            proxy.cut();
+            proxy.mute(false);
+        }
+    });
+    contend_during(losing, &clients, 15, Memory::Kept).await;
+    for client in clients {
+        client.close().await.unwrap();
+    }
+    let watcher = connect(&server.patient_url()).await;
+    assert!(watcher.admin().list("", 10).await.unwrap().is_empty(), "something is still held");
+}
+
+/// C15: connections are killed by an operator, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_killed_connections_lose_no_waiter_and_no_lease() {
+    let server = RedisServer::start().unwrap();
+    let clients = connect_all(&server.url(), 4).await;
+    let killing = Hurting::by(&server, Duration::from_millis(100), "CLIENT KILL TYPE normal");
+    contend_during(killing, &clients, 20, Memory::Kept).await;
 }

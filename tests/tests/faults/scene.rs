@@ -45,8 +45,9 @@ impl Scene {
             redis::cmd("SCRIPT").arg("LOAD").arg(script.source()).exec(&mut connection).unwrap();
         }
         let proxy = Proxy::start(server.port()).unwrap();
-        let far = Client::connect(proxy.url()).await.unwrap();
-        let near = Client::connect(server.patient_url()).await.unwrap();
+        // Longer than an answer takes on a busy machine, and short enough for one to be lost.
+        let far = connect(&format!("{}?timeout=2s", proxy.url())).await;
+        let near = connect(&server.patient_url()).await;
         Self { server, proxy, far, near }
     }
 
@@ -84,6 +85,17 @@ impl Scene {
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         self.queued(1).await;
         async move { soon(waiting).await.unwrap() }
+    }
+}
+
+/// A client. On a busy machine a healthy server may be too slow for the timeouts of a test.
+pub(crate) async fn connect(url: &str) -> Client {
+    let since = Instant::now();
+    loop {
+        match Client::connect(url).await {
+            Ok(client) => return client,
+            Err(error) => assert!(error.is_transient() && since.elapsed() < PATIENCE, "{error}"),
+        }
     }
 }
 

@@ -1,15 +1,15 @@
-//! C: what befalls the one server.
+//! C1 to C5: what befalls the process of the one server.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold::store::{Redis, Store};
-use leasehold::{LockName, LossReason, StoreErrorKind};
+use leasehold::{Error, LockName, LossReason, StoreErrorKind};
 use leasehold_core::{Action, Operation};
 use leasehold_testkit::{Data, RedisServer, Tail};
 
-use crate::scene::{
-    LONG, NAME, PATIENCE, SHORT, Scene, breaks_exclusion_and_not_the_order, loss, soon,
-};
+use crate::contend::{Hurting, Memory, connect_all, contend_during};
+use crate::scene::{LONG, NAME, SHORT, Scene, breaks_exclusion_and_not_the_order, loss, soon};
 
 /// C1: killed without persistence, and at once there again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,7 +33,7 @@ async fn c1_a_holder_is_told_at_once_that_the_server_came_back_empty() {
 /// C3: power fails, and the disk never got the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c3_a_grant_that_the_disk_never_got_lets_another_in_with_a_greater_token() {
-    let server = RedisServer::options().append_only("everysec").start().unwrap();
+    let server = RedisServer::options().append_only("no").start().unwrap();
     let scene = Scene::of(server).await;
     breaks_exclusion_and_not_the_order(scene, async |scene: &mut Scene| {
         scene.server.lose_power(Tail::Transactions(1)).unwrap();
@@ -45,7 +45,7 @@ async fn c3_a_grant_that_the_disk_never_got_lets_another_in_with_a_greater_token
 /// one is not before that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c3_a_release_that_the_disk_never_got_only_delays_the_next() {
-    let server = RedisServer::options().append_only("everysec").start().unwrap();
+    let server = RedisServer::options().append_only("no").start().unwrap();
     let mut scene = Scene::of(server).await;
     let since = Instant::now();
     let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
@@ -92,39 +92,78 @@ async fn c4_a_server_that_loads_its_data_costs_no_lease_and_grants_nothing() {
     assert_eq!(scene.tokens(NAME).await, [guard.token()]);
 }
 
-/// C9: an evicting server under memory pressure deletes locks.
+/// C1: the waiter finds out by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c9_an_evicted_lock_lets_another_in_with_a_greater_token() {
-    for policy in ["volatile-ttl", "volatile-lru", "allkeys-random"] {
-        let server = RedisServer::options().line(format!("maxmemory-policy {policy}"));
-        let scene = Scene::of(server.start().unwrap()).await;
-        let warnings = Redis::connect(&scene.server.url()).await.unwrap().warnings();
-        assert!(warnings.iter().any(|text| text.contains(policy)), "{policy}: {warnings:?}");
-        breaks_exclusion_and_not_the_order(scene, async |scene: &mut Scene| {
-            let mut connection = scene.server.connection().unwrap();
-            redis::cmd("CONFIG").arg(&["SET", "maxmemory", "4mb"]).exec(&mut connection).unwrap();
-            let since = Instant::now();
-            let mut number = 0;
-            while redis::cmd("EXISTS").arg("lh:a").query(&mut connection).unwrap() {
-                // With nothing left to evict, it is refused: then the lock was evicted before.
-                let filler = vec![b'x'; 10_000];
-                let _ = redis::cmd("SET").arg(number).arg(filler).exec(&mut connection);
-                number += 1;
-                assert!(since.elapsed() < PATIENCE, "{policy}: it is never evicted");
-            }
-            redis::cmd("CONFIG").arg(&["SET", "maxmemory", "0"]).exec(&mut connection).unwrap();
-        })
-        .await;
-    }
+async fn c1_the_waiter_of_a_server_that_comes_back_empty_gets_in() {
+    let mut scene = Scene::new().await;
+    let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    let next = scene.wait().await;
+    scene.server.restart(Data::Dropped).unwrap();
+    let next = next.await;
+    assert!(next.token() > guard.token());
+    loss(&guard).await;
+    next.renew().await.unwrap();
 }
 
-/// C11: the data are deleted, each way that there is.
+/// C2: killed, with everything on disk that it had acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c11_a_flush_lets_another_in_with_a_greater_token() {
-    for command in ["FLUSHALL", "FLUSHDB ASYNC", "SWAPDB 0 1"] {
-        breaks_exclusion_and_not_the_order(Scene::new().await, async |scene: &mut Scene| {
-            scene.server.command::<()>(command).unwrap();
-        })
-        .await;
-    }
+async fn c2_a_restart_with_an_append_only_file_costs_no_lease() {
+    let server = RedisServer::options().append_only("always").start().unwrap();
+    let mut scene = Scene::of(server).await;
+    let guard = scene.take().await;
+    let waits = scene.far.mutex(NAME).ttl(LONG);
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    scene.queued(1).await;
+    let left = scene.status(NAME).await.holders[0].ttl_left;
+    scene.server.restart(Data::Kept).unwrap();
+    let status = scene.status(NAME).await;
+    assert!(status.holders[0].ttl_left < left, "the deadline is the one that it was");
+    guard.renew().await.expect("the lease is still known");
+    assert!(guard.is_held() && !waiting.is_finished());
+    let token = guard.token();
+    guard.release().await.unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+}
+
+/// C5: stopped for longer than a lease; what had been sent meanwhile is executed when it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c5_a_server_that_hangs_for_two_leases_costs_the_lease_in_time_and_no_waiter() {
+    // Long enough that it does not end before the waiter has joined, on a busy machine.
+    let ttl = 2 * SHORT;
+    let scene = Scene::new().await;
+    let guard = soon(scene.far.mutex(NAME).ttl(ttl).acquire()).await.unwrap();
+    let next = scene.wait().await;
+    let since = Instant::now();
+    scene.server.stop().unwrap();
+    assert_eq!(loss(&guard).await, LossReason::Expired);
+    tokio::time::sleep((ttl * 2).saturating_sub(since.elapsed())).await;
+    scene.server.cont().unwrap();
+    let next = next.await;
+    assert!(next.token() > guard.token());
+    assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+    next.renew().await.expect("what came late touches nobody");
+}
+
+async fn contend_during_restarts(data: Data, memory: Memory) {
+    let server = RedisServer::options().append_only("always").start().unwrap();
+    let clients = connect_all(&server.url(), 4).await;
+    let server = Arc::new(Mutex::new(server));
+    let restarting = Hurting::every(Duration::from_millis(300), {
+        let server = Arc::clone(&server);
+        move || server.lock().unwrap().restart(data).unwrap()
+    });
+    contend_during(restarting, &clients, 20, memory).await;
+}
+
+/// C1: again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c1_restarts_without_data_leave_nobody_behind_under_contention() {
+    contend_during_restarts(Data::Dropped, Memory::Lost).await;
+}
+
+/// C2: again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c2_restarts_with_an_append_only_file_leave_nobody_behind_under_contention() {
+    contend_during_restarts(Data::Kept, Memory::Kept).await;
 }

@@ -1,0 +1,195 @@
+//! Many who want one lock while a server or a network is hurt again and again: what they saw is
+//! written down, and the history of it checked.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, FencingToken, Guard, Lost, Mode};
+use leasehold_testkit::RedisServer;
+use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation};
+
+use crate::scene::{PATIENCE, SHORT, connect, has_ended, soon};
+
+/// How many tasks of one client want the same lock.
+const TASKS: u32 = 4;
+
+/// How often the trouble comes before contention may end: more than once, on any machine.
+const OFTEN: u32 = 3;
+
+/// Whether the server kept what it had acknowledged. If not, two may hold a lock for a while.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Kept,
+    Lost,
+}
+
+impl Memory {
+    /// What may happen, and what must not.
+    fn allows(self, violation: Violation) -> bool {
+        match self {
+            Self::Kept => false,
+            // Two at once write in any order.
+            Self::Lost => matches!(violation, Violation::Overlap | Violation::WriteOrder),
+        }
+    }
+}
+
+/// What a lock protects.
+struct Section {
+    memory: Memory,
+    since: Instant,
+    /// Whoever entered last and has not left.
+    inside: Mutex<Option<(FencingToken, Lost)>>,
+    history: Mutex<History>,
+}
+
+impl Section {
+    fn new(memory: Memory) -> Self {
+        let (inside, history) = (Mutex::default(), Mutex::default());
+        Self { memory, since: Instant::now(), inside, history }
+    }
+
+    /// Whoever was in it before must have left, or must know that its lease has ended.
+    fn enter(&self, guard: &Guard) {
+        let mut inside = self.inside.lock().unwrap();
+        let before = inside.replace((guard.token(), guard.lost()));
+        let is_alone = before.is_none_or(|(_, lost)| has_ended(lost));
+        assert!(is_alone || self.memory == Memory::Lost, "two are in it, one with {guard:?}");
+        self.history.lock().unwrap().accepted.push(guard.token());
+    }
+
+    fn leave(&self, guard: &Guard) {
+        let mut inside = self.inside.lock().unwrap();
+        if inside.as_ref().is_some_and(|(token, _)| *token == guard.token()) {
+            *inside = None;
+        }
+    }
+
+    async fn take_turn(&self, client: &Client) {
+        let asked = self.since.elapsed();
+        let guard = client.mutex("contended").ttl(SHORT).acquire().await.unwrap();
+        let entered = self.since.elapsed();
+        let least = entered + guard.validity();
+        self.enter(&guard);
+        tokio::task::yield_now().await;
+        self.leave(&guard);
+        let left = self.since.elapsed();
+        let (validity, was_told) = (guard.validity(), !guard.is_held());
+        let hold = Hold {
+            token: guard.token(),
+            entered,
+            left,
+            // What it is once it is lost is not known any more.
+            valid_until: if was_told { least } else { left + validity },
+            was_told,
+        };
+        let (id, mode) = (guard.holder(), Mode::Exclusive);
+        // Not being answered, or having lost the lease, is what the faults are for.
+        let told = guard.release().await.err();
+        let mut history = self.history.lock().unwrap();
+        history.calls.push(Call { id, mode, asked, outcome: Outcome::Held(hold) });
+        history.errors.extend(told);
+    }
+}
+
+/// So many clients of one server.
+pub(crate) async fn connect_all(url: &str, clients: u32) -> Vec<Client> {
+    let mut connected = Vec::new();
+    for _ in 0..clients {
+        connected.push(connect(url).await);
+    }
+    connected
+}
+
+/// Four tasks of each client take turns, so often each, whatever befalls the server meanwhile.
+pub(crate) async fn contend(clients: &[Client], rounds: u32) {
+    contend_until(clients, rounds, Memory::Kept, || true).await;
+}
+
+/// The same for as long as the trouble has not come often: how fast a machine is decides how many
+/// turns fit in between, never whether the test has tested anything.
+pub(crate) async fn contend_during(
+    trouble: Hurting,
+    clients: &[Client],
+    rounds: u32,
+    memory: Memory,
+) {
+    let times = Arc::clone(&trouble.times);
+    let has_come_often = move || times.load(Ordering::Relaxed) >= OFTEN;
+    contend_until(clients, rounds, memory, has_come_often).await;
+    trouble.end();
+}
+
+async fn contend_until(
+    clients: &[Client],
+    rounds: u32,
+    memory: Memory,
+    may_end: impl Fn() -> bool + Clone + Send + 'static,
+) {
+    let section = Arc::new(Section::new(memory));
+    let mut running = Vec::new();
+    for client in clients {
+        for _ in 0..TASKS {
+            let (client, section, may_end) =
+                (client.clone(), Arc::clone(&section), may_end.clone());
+            running.push(tokio::spawn(async move {
+                let mut turns = 0;
+                while turns < rounds || !may_end() {
+                    section.take_turn(&client).await;
+                    turns += 1;
+                }
+                turns as usize
+            }));
+        }
+    }
+    let mut visits = 0;
+    for task in running {
+        visits += soon(task).await.expect("a turn is taken");
+    }
+    let history = std::mem::take(&mut *section.history.lock().unwrap());
+    assert_eq!(history.calls.len(), visits);
+    let violations = history.violations(PATIENCE);
+    let forbidden: Vec<_> = violations.iter().filter(|what| !memory.allows(**what)).collect();
+    assert!(forbidden.is_empty(), "{forbidden:?} in {history:#?}");
+}
+
+/// Hurts a server again and again, but ever more rarely: so that turns are taken in between on the
+/// slowest machine, too.
+pub(crate) struct Hurting {
+    stop: Arc<AtomicBool>,
+    times: Arc<AtomicU32>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Hurting {
+    pub(crate) fn every(pause: Duration, mut hurt: impl FnMut() + Send + 'static) -> Self {
+        let (stop, times) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&times));
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                hurt();
+                let times = counted.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(pause * (1 + times / 8));
+            }
+        });
+        Self { stop, times, thread }
+    }
+
+    /// Hurts it by a command.
+    pub(crate) fn by(server: &RedisServer, pause: Duration, command: &'static str) -> Self {
+        let mut connection = server.connection().unwrap();
+        Self::every(pause, move || {
+            let mut words = redis::Cmd::new();
+            command.split(' ').for_each(|word| {
+                words.arg(word);
+            });
+            words.exec(&mut connection).unwrap();
+        })
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the server was hurt as intended");
+    }
+}

@@ -1,0 +1,183 @@
+//! C8 to C16: what befalls the data of the one server, and the right to use them.
+
+use std::time::{Duration, Instant};
+
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, Error, LossReason, StoreErrorKind};
+use leasehold_testkit::RedisServer;
+
+use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
+use crate::scene::{
+    LONG, NAME, PATIENCE, SHORT, Scene, breaks_exclusion_and_not_the_order, connect, loss, soon,
+};
+
+/// What a refusal of the store is called.
+#[track_caller]
+fn kind<T: std::fmt::Debug>(refused: Result<T, Error>) -> StoreErrorKind {
+    match refused {
+        Err(Error::Store(error)) => error.kind(),
+        other => panic!("expected a store error: {other:?}"),
+    }
+}
+
+/// C8: no memory is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c8_a_full_server_refuses_new_locks_and_blocks_no_release_and_no_renewal() {
+    let scene = Scene::new().await;
+    let guard = scene.take().await;
+    scene.server.command::<()>("CONFIG SET maxmemory 1").unwrap();
+    let lock = scene.near.mutex("b");
+    assert_eq!(kind(lock.acquire().await), StoreErrorKind::Full);
+    assert_eq!(kind(lock.acquire_within(PATIENCE).await), StoreErrorKind::Full);
+    guard.renew().await.unwrap();
+    guard.release().await.unwrap();
+    scene.server.command::<()>("CONFIG SET maxmemory 0").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// C9: an evicting server under memory pressure deletes locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c9_an_evicted_lock_lets_another_in_with_a_greater_token() {
+    for policy in ["volatile-ttl", "volatile-lru", "allkeys-random"] {
+        let server = RedisServer::options().line(format!("maxmemory-policy {policy}"));
+        let scene = Scene::of(server.start().unwrap()).await;
+        let warnings = Redis::connect(&scene.server.url()).await.unwrap().warnings();
+        assert!(warnings.iter().any(|text| text.contains(policy)), "{policy}: {warnings:?}");
+        breaks_exclusion_and_not_the_order(scene, async |scene: &mut Scene| {
+            let mut connection = scene.server.connection().unwrap();
+            redis::cmd("CONFIG").arg(&["SET", "maxmemory", "4mb"]).exec(&mut connection).unwrap();
+            let since = Instant::now();
+            let mut number = 0;
+            while redis::cmd("EXISTS").arg("lh:a").query(&mut connection).unwrap() {
+                // With nothing left to evict, it is refused: then the lock was evicted before.
+                let filler = vec![b'x'; 10_000];
+                let _ = redis::cmd("SET").arg(number).arg(filler).exec(&mut connection);
+                number += 1;
+                assert!(since.elapsed() < PATIENCE, "{policy}: it is never evicted");
+            }
+            redis::cmd("CONFIG").arg(&["SET", "maxmemory", "0"]).exec(&mut connection).unwrap();
+        })
+        .await;
+    }
+}
+
+/// C11: the data are deleted, each way that there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c11_a_flush_lets_another_in_with_a_greater_token() {
+    for command in ["FLUSHALL", "FLUSHDB ASYNC", "SWAPDB 0 1"] {
+        breaks_exclusion_and_not_the_order(Scene::new().await, async |scene: &mut Scene| {
+            scene.server.command::<()>(command).unwrap();
+        })
+        .await;
+    }
+}
+
+/// C11, C12: holder and waiter find out by themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c11_a_flush_or_a_deletion_costs_the_lease_and_the_waiter_gets_in() {
+    for command in ["FLUSHALL", "DEL lh:a"] {
+        // A third of it is when the holder asks.
+        let ttl = Duration::from_secs(9);
+        let scene = Scene::new().await;
+        let guard = soon(scene.far.mutex(NAME).ttl(ttl).acquire()).await.unwrap();
+        let next = scene.wait().await;
+        scene.server.command::<()>(command).unwrap();
+        let reason = loss(&guard).await;
+        let vanished = matches!(reason, LossReason::Vanished | LossReason::Superseded { .. });
+        assert!(vanished, "{command}: {reason:?}");
+        assert!(matches!(guard.ensure_held(), Err(Error::Lost { .. })));
+        let next = next.await;
+        assert!(next.token() > guard.token(), "{command}");
+        assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+        next.renew().await.expect("the late release touches nobody");
+    }
+}
+
+/// C11: again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c11_flushes_under_contention_leave_nobody_behind_and_grant_no_token_twice() {
+    let server = RedisServer::start().unwrap();
+    let clients = connect_all(&server.url(), 4).await;
+    let flushing = Hurting::by(&server, Duration::from_millis(50), "FLUSHALL");
+    contend_during(flushing, &clients, 10, Memory::Lost).await;
+}
+
+/// C13: somebody else's value is in the place of the record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c13_a_key_of_another_type_is_a_typed_error_until_it_is_deleted() {
+    let scene = Scene::new().await;
+    let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
+    scene.server.command::<()>("SET lh:a mine").unwrap();
+    loss(&guard).await;
+    let lock = scene.near.mutex(NAME);
+    assert_eq!(kind(lock.try_acquire().await), StoreErrorKind::Corrupt);
+    assert_eq!(kind(lock.acquire().await), StoreErrorKind::Corrupt);
+    assert_eq!(scene.server.command::<String>("GET lh:a").unwrap(), "mine");
+    scene.server.command::<()>("DEL lh:a").unwrap();
+    assert!(scene.take().await.token() > guard.token());
+}
+
+/// C14: the scripts are deleted, between any two calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_flushed_scripts_are_not_noticed() {
+    let server = RedisServer::start().unwrap();
+    let clients = connect_all(&server.url(), 4).await;
+    let flushing = Hurting::by(&server, Duration::from_millis(20), "SCRIPT FLUSH");
+    contend_during(flushing, &clients, 40, Memory::Kept).await;
+}
+
+/// C16: a right is taken away while somebody holds and somebody waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_a_denied_user_ends_waiting_with_a_typed_error() {
+    let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
+    let client = connect(&scene.server.holder_url()).await;
+    let guard = client.mutex(NAME).ttl(2 * SHORT).acquire().await.unwrap();
+    let lock = client.mutex(NAME).ttl(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    scene.queued(1).await;
+    scene.server.command::<()>("ACL SETUSER holder -evalsha").unwrap();
+    assert_eq!(kind(soon(waiting).await.unwrap()), StoreErrorKind::Denied);
+    assert_eq!(loss(&guard).await, LossReason::Expired);
+}
+
+/// C16: a server that cannot be used from the beginning.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_a_server_that_cannot_be_used_is_a_typed_error() {
+    let secured = RedisServer::options().password("secret").start().unwrap();
+    let refused = soon(Client::connect(secured.url_as("default", "wrong"))).await;
+    assert_eq!(kind(refused), StoreErrorKind::Denied);
+    let refused = soon(Client::connect("redis://127.0.0.1:1")).await;
+    assert_eq!(kind(refused), StoreErrorKind::Unreachable);
+    let plain = RedisServer::start().unwrap();
+    let url = plain.url().replace("redis://", "rediss://");
+    assert!(soon(Client::connect(format!("{url}?connect_timeout=1s"))).await.is_err());
+}
+
+/// K5: the documented rights suffice, and nothing is tried that they do not cover.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn k5_the_least_privileged_user_needs_nothing_more_under_contention() {
+    let server = RedisServer::options().holder().start().unwrap();
+    contend(&connect_all(&server.holder_url(), 4).await, 20).await;
+    let client = connect(&server.holder_url()).await;
+    let reader = client.rwlock("r").read().acquire().await.unwrap();
+    let permit = client.semaphore("s", 3).permits(2).acquire().await.unwrap();
+    reader.release().await.unwrap();
+    permit.release().await.unwrap();
+    client.close().await.unwrap();
+    assert_eq!(server.acl_log().unwrap().len(), 0, "{:?}", server.acl_log());
+}
+
+/// I11 of the invariants: a record is kept for its tokens, and not for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_record_is_left_after_the_retention() {
+    let server = RedisServer::start().unwrap();
+    let clients = connect_all(&format!("{}&retention=1s", server.patient_url()), 2).await;
+    contend(&clients, 10).await;
+    assert_eq!(server.command::<Vec<String>>("KEYS *").unwrap(), ["lh:contended"]);
+    let since = Instant::now();
+    while server.command::<u32>("DBSIZE").unwrap() > 0 {
+        let left: Vec<String> = server.command("KEYS *").unwrap();
+        assert!(since.elapsed() < PATIENCE, "{left:?} are left");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
