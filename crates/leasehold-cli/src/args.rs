@@ -132,8 +132,8 @@ impl Command {
 /// Options of everything that talks to a store.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
-    /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH or
-    /// file:PATH; else $LEASEHOLD_STORE, else the configuration
+    /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
+    /// redis+sentinel://HOST,…/SERVICE or file:PATH; else $LEASEHOLD_STORE, else the configuration
     #[arg(short, long, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<String>,
 }

@@ -258,7 +258,8 @@ fn unknown(scheme: &str) -> Invalid {
         "url",
         format!(
             "the store URL begins with {scheme:?}: use `memory:`, `file:PATH`, \
-             `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS) or `redis+unix://PATH`"
+             `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS), `redis+unix://PATH` or \
+             `redis+sentinel://HOST,…/SERVICE`"
         ),
     )
 }

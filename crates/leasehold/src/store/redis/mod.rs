@@ -39,7 +39,7 @@ use self::url::{Format, Place, Settings};
 use self::wire::{Call, Layout};
 use super::{Capabilities, Inbox, News, Store};
 
-/// A Redis or Valkey primary, or a cluster of them.
+/// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
 ///
 /// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
 /// A grant lives in the server's memory: how much of it a crash forgets is up to its append-only
@@ -47,7 +47,8 @@ use super::{Capabilities, Inbox, News, Store};
 ///
 /// # URLs
 ///
-/// `redis://[user[:password]@]host[:port][/db]`, `redis+unix://[user[:password]@]/path`, and
+/// `redis://[user[:password]@]host[:port][/db]`, `redis+unix://[user[:password]@]/path`,
+/// `redis+sentinel://[user[:password]@]sentinel1:26379,sentinel2:26379/SERVICE[/db]`, and
 /// `redis+cluster://[user[:password]@]node1:7000,node2:7000` with some nodes of a cluster;
 /// `rediss` in place of `redis` for TLS, `valkey` in place of `redis`. Options follow a `?` and are
 /// separated by `&`:
@@ -62,6 +63,7 @@ use super::{Capabilities, Inbox, News, Store};
 /// | `cert`, `key` | files with the client's certificate and key, PEM | none |
 /// | `insecure` | `on`: any server is believed | `off` |
 /// | `layout` | `plain`: the lock of the Redis documentation, shared with others | `native` |
+/// | `sentinel_user` | who the client is to sentinels; servers know the one before the `@` | none |
 /// | `replicas` | how many must have a grant before it counts: `none`, a number, `all` | `none` |
 /// | `waitaof` | `on`: disks must have it too, that of the server and of those replicas | `off` |
 /// | `quarantine` | how long nothing new is granted after memory was lost; `on` is `1m` | `off` |
@@ -149,6 +151,33 @@ use super::{Capabilities, Inbox, News, Store};
 /// One per tokio runtime that uses the store, and one more for each open inbox; in a cluster one
 /// per runtime and primary that is used. They are opened when they are needed and replaced when
 /// they are dead. The driver's own retries are off.
+///
+/// # Sentinels
+///
+/// All sentinels of the URL are asked at once, and none is depended on: one that answers is enough,
+/// and those that hang delay nobody. Of the servers they name, that of the latest failover is
+/// taken, once it says itself that it is the primary; until then they are asked again, for up to
+/// `connect_timeout`. A connection is then used for as long as its server lives and takes writes,
+/// even if no sentinel can be reached any more. A call that is refused because the server has
+/// become a replica goes to the new primary at once, and a replica is never asked anything. Inboxes
+/// move too; what was told meanwhile is asked for.
+///
+/// The password for sentinels is taken from `LEASEHOLD_SENTINEL_PASSWORD`, and the servers' is not
+/// shown to them. `rediss+sentinel` speaks TLS with both: the address that sentinels announce must
+/// be in the servers' certificates. A user of one's own needs [`Redis::SENTINEL_RIGHTS`] there.
+///
+/// What a failover forgets, and what becomes of it (`replicas=all` forgets nothing, `quarantine=on`
+/// grants nothing new meanwhile):
+///
+/// - A grant that the new primary had not received: its holder is told, when its inbox moves or its
+///   lease is renewed. The next holder has a higher token, but for a moment there are two.
+/// - A release that it had not received: the name stays taken until the lease would have ended.
+/// - A place in its queue that it had not received: the waiter joins again, at the end.
+///
+/// An old primary that is cut off from its sentinels, but not from its clients, goes on until it
+/// notices: `min-replicas-to-write 1` bounds that. With `SENTINEL FAILOVER` it goes on for seconds
+/// too, but clients leave it at once. With `FAILOVER`, which forgets nothing, sentinels take
+/// `down-after-milliseconds` and 20 s to follow, and until then no new connection is made.
 ///
 /// # Clusters
 ///
