@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod late;
+mod places;
 mod value;
 
 use std::time::Duration;

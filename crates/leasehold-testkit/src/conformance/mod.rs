@@ -9,12 +9,26 @@ pub mod store;
 
 mod bench;
 
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::future::join_all;
+
 /// Makes a test of every case: `conformance!(make())`, where the expression gives a future of a
 /// [`Subject`](crate::Subject), made anew for each test.
+///
+/// `conformance!(together make())` makes one test of all cases, at the same time on one subject:
+/// for what takes long to start and has been tested case by case in another setting.
 #[macro_export]
 macro_rules! conformance {
+    (together $make:expr) => {
+        $crate::conformance! { @list together $make }
+    };
     ($make:expr) => {
-        $crate::conformance! { @cases $make;
+        $crate::conformance! { @list each $make }
+    };
+    (@list $how:ident $make:expr) => {
+        $crate::conformance! { @$how $make;
             store::a_free_lock_is_granted_at_once;
             store::a_copy_of_an_acquire_gets_the_same_grant_again;
             store::without_a_queue_whoever_would_wait_is_told_so;
@@ -70,7 +84,16 @@ macro_rules! conformance {
             compose::a_job_that_ended_at_once_is_skipped_for_a_while;
         }
     };
-    (@cases $make:expr; $($group:ident :: $case:ident;)*) => {
+    (@together $make:expr; $($group:ident :: $case:ident;)*) => {
+        #[tokio::test]
+        async fn it_does_what_every_store_must_do() {
+            let subject: $crate::Subject = $make.await;
+            $crate::conformance::together(vec![
+                $((stringify!($case), Box::pin($crate::conformance::$group::$case(&subject))),)*
+            ]).await;
+        }
+    };
+    (@each $make:expr; $($group:ident :: $case:ident;)*) => {
         $(
             #[tokio::test]
             async fn $case() {
@@ -79,4 +102,32 @@ macro_rules! conformance {
             }
         )*
     };
+}
+
+/// A case that was called.
+type Case<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Runs cases at the same time.
+///
+/// # Panics
+///
+/// When one fails, with its name on stderr.
+pub async fn together(cases: Vec<(&str, Case<'_>)>) {
+    join_all(cases.into_iter().map(async |(name, case)| {
+        let named = Named(name);
+        case.await;
+        drop(named);
+    }))
+    .await;
+}
+
+/// Says which case it was that failed.
+struct Named<'a>(&'a str);
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("under way when it failed: {}", self.0);
+        }
+    }
 }
