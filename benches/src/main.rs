@@ -12,6 +12,7 @@ mod file;
 mod measure;
 mod names;
 mod process;
+mod replicas;
 mod scale;
 mod sentinel;
 mod server;
@@ -28,12 +29,22 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 /// The hidden task that runs one benchmark in this process.
 const ONE: &str = "one";
 
-const USAGE: &str =
-    "usage: leasehold-benches [alone|contended|data|file|held|names|sentinel|together|waiters]…";
+const USAGE: &str = "usage: leasehold-benches \
+    [alone|contended|data|file|held|names|replicas|sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 9] =
-    ["alone", "contended", "together", "file", "data", "sentinel", "held", "waiters", "names"];
+const ALL: [&str; 10] = [
+    "alone",
+    "contended",
+    "together",
+    "file",
+    "data",
+    "sentinel",
+    "replicas",
+    "held",
+    "waiters",
+    "names",
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -76,6 +87,7 @@ async fn one(name: &str) -> Outcome {
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "names" => names::run().await,
+        "replicas" => replicas::run().await,
         "sentinel" => sentinel::run().await,
         "together" => together::run().await,
         "waiters" => scale::run_waiters().await,

@@ -77,7 +77,7 @@ before somebody else could lead. Have a supervisor start it again, to stand for 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Prints a script that completes this command in a shell
-    #[command(display_order = 8)]
+    #[command(display_order = 9)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -85,6 +85,10 @@ pub(crate) enum Command {
     /// Elects one leader among many: runs a command while leading, or tells who leads
     #[command(display_order = 3, after_help = ELECT_EXAMPLES)]
     Elect(Elect),
+    /// Says that the store is new or has forgotten nothing, so that its quarantine need not be
+    /// waited for: only where no lease of before can be out
+    #[command(display_order = 8)]
+    EndQuarantine(EndQuarantine),
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
     /// lets go when stdin ends or a signal comes
     #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
@@ -93,7 +97,7 @@ pub(crate) enum Command {
     #[command(display_order = 4)]
     Ls(List),
     /// Prints a manual page (roff)
-    #[command(display_order = 9)]
+    #[command(display_order = 10)]
     Man {
         /// The page of one command
         command: Option<String>,
@@ -119,6 +123,7 @@ impl Command {
         match self {
             Self::Completions { .. } | Self::Man { .. } => Voice::usual(),
             Self::Elect(args) => args.voice.into(),
+            Self::EndQuarantine(args) => args.voice.into(),
             Self::Hold(args) => args.lock.voice.into(),
             Self::Ls(args) => args.output.voice.into(),
             Self::Revoke(args) => args.voice.into(),
@@ -302,6 +307,15 @@ pub(crate) struct Show {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Arguments of `end-quarantine`.
+#[derive(Args, Debug)]
+pub(crate) struct EndQuarantine {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
 }
 
 /// Arguments of `revoke`.

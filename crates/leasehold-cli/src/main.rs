@@ -4,6 +4,7 @@
 mod args;
 mod documents;
 mod elect;
+mod end_quarantine;
 mod guarded;
 mod guardian;
 mod hold;
@@ -51,6 +52,7 @@ fn execute(command: &Command) -> Outcome {
     match command {
         Command::Completions { shell } => documents::completions(*shell),
         Command::Elect(args) => elect::elect(args),
+        Command::EndQuarantine(args) => end_quarantine::end_quarantine(args),
         Command::Hold(args) => hold::hold(args),
         Command::Ls(args) => list::list(args),
         Command::Man { command } => documents::man(command.as_deref()),

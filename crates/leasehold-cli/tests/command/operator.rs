@@ -179,3 +179,12 @@ fn a_lock_that_another_program_holds_is_shown_as_such() {
     place.end(&["run", "a", "--no-wait", "--", "true"]).assert_silent(0);
     assert_eq!(place.end(&["show", "a"]).code, Some(1));
 }
+
+#[test]
+fn a_quarantine_ends_on_the_word_of_an_operator() {
+    let place = Place::on_redis_with("quarantine=1m");
+    let run = ["run", "a", "--no-wait", "--", "true"];
+    place.end(&run).assert_failed(69, "end-quarantine");
+    place.end(&["end-quarantine"]).assert_silent(0);
+    place.end(&run).assert_silent(0);
+}

@@ -153,8 +153,8 @@ pub(super) async fn run_id(link: &Link) -> Result<String, StoreError> {
 pub(super) fn refusal(server: &str, left: Duration) -> StoreError {
     let why = format!(
         "{server}: it may have forgotten who holds what (a start, a flush or a failover), so \
-         nothing new is granted for another {left:.1?}: wait, or if no lease of before can be out, \
-         end the quarantine"
+         nothing new is granted for another {left:.1?}: wait; or, only if no lease of before can \
+         be out, use `leasehold end-quarantine`"
     );
     StoreError::new(StoreErrorKind::Quarantined, why)
 }

@@ -1,0 +1,108 @@
+//! What it costs that more than one server must have a grant before it counts: acquire and release
+//! by clients of one primary with two replicas, in turns, each task on a name of its own.
+
+use std::time::{Duration, Instant};
+
+use leasehold::Client;
+use leasehold_testkit::{RedisServer, Replicated};
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::measure::{Times, number, span};
+use crate::table::Table;
+
+/// What is compared: the options, and what they are called.
+const POLICIES: [(&str, &str); 6] = [
+    ("replicas=none", ""),
+    ("replicas=1", "replicas=1"),
+    ("replicas=all", "replicas=all"),
+    ("quarantine=on", "quarantine=on"),
+    ("waitaof=on", "waitaof=on"),
+    ("waitaof=on, replicas=all", "waitaof=on&replicas=all"),
+];
+
+/// How many tasks ask at once. They share the connections, and what comes together one WAIT.
+const TASKS: [usize; 2] = [1, 64];
+
+/// How often the policies take turns, so that a slow moment of the machine hits them all.
+const ROUNDS: usize = 5;
+
+/// How long one turn of one policy takes.
+const TURN: Duration = Duration::from_millis(500);
+
+/// The leases are short of nothing, and shorter than a quarantine.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Prints one table per number of tasks.
+pub(crate) async fn run() -> Outcome {
+    // With a file each, synced once a second, so that waiting for disks is one of the choices.
+    let options = RedisServer::options().append_only("everysec");
+    let servers = Replicated::start_with(options, &[100; 2])?;
+    let mut clients = Vec::new();
+    for (name, options) in POLICIES {
+        // So long a time limit that no policy is spared what it waits for.
+        let url = format!("{}?timeout=10s&{options}", servers[0].url());
+        match Client::connect(&url).await {
+            Ok(client) => {
+                client.admin().end_quarantine().await?;
+                clients.push((name, client));
+            }
+            Err(refused) => println!("{name} is left out: {refused}\n"),
+        }
+    }
+    for tasks in TASKS {
+        compare(&clients, tasks).await?;
+    }
+    Ok(())
+}
+
+async fn compare(clients: &[(&str, Client)], tasks: usize) -> Outcome {
+    let mut times: Vec<Vec<Duration>> = clients.iter().map(|_| Vec::new()).collect();
+    // One turn each to warm up, not counted.
+    for turn in 0..=ROUNDS {
+        for ((_, client), times) in clients.iter().zip(&mut times) {
+            let measured = one_turn(client, tasks).await?;
+            if turn > 0 {
+                times.extend(measured);
+            }
+        }
+    }
+    let title = format!("Replicas: acquire + release with two replicas, {tasks} tasks");
+    let mut table = Table::new(&title, &["", "pairs/s", "median", "p99", "median ÷ none"]);
+    let times: Vec<Times> = times.into_iter().map(Times::new).collect();
+    let none = times.first().map_or(Duration::ZERO, Times::median);
+    for ((name, _), times) in clients.iter().zip(times) {
+        let seconds = TURN.as_secs_f64() * ROUNDS as f64;
+        table.row([
+            (*name).to_owned(),
+            number(times.count() as f64 / seconds),
+            span(times.median()),
+            span(times.quantile(0.99)),
+            number(times.median().as_secs_f64() / none.as_secs_f64()),
+        ]);
+    }
+    println!("{table}");
+    Ok(())
+}
+
+async fn one_turn(client: &Client, tasks: usize) -> Outcome<Vec<Duration>> {
+    let begin = Instant::now();
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let lock = client.mutex(format!("replicas/{task}")).ttl(TTL);
+        running.spawn(async move {
+            let mut times = Vec::new();
+            while begin.elapsed() < TURN {
+                let asked = Instant::now();
+                lock.acquire().await?.release().await?;
+                times.push(asked.elapsed());
+            }
+            Outcome::Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(of_task) = running.join_next().await {
+        times.extend(of_task??);
+    }
+    Ok(times)
+}

@@ -1,0 +1,24 @@
+//! `leasehold end-quarantine`: the word of an operator that a store has forgotten nothing.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::args::EndQuarantine;
+use crate::report::{Failure, Outcome, Voice};
+use crate::session::connect;
+use crate::{runtime, store_choice};
+
+/// Ends the quarantine of the store, if there is one.
+pub(crate) fn end_quarantine(args: &EndQuarantine) -> Outcome {
+    let voice = Voice::from(args.voice);
+    let choice = store_choice::choose(args.store.store.as_deref())?;
+    runtime()?.block_on(async {
+        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        client.admin().end_quarantine().await?;
+        client.close().await?;
+        Ok::<_, Failure>(())
+    })?;
+    voice.detail(format_args!("{}: new locks are granted from now on", choice.shown_url()));
+    Ok(0)
+}
