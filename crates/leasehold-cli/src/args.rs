@@ -64,6 +64,17 @@ Examples:
 Exit code: 0 let go as asked; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with
 the store; 2 usage.";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  leasehold doctor                                  the store that `leasehold where` prints
+  leasehold doctor -s redis://db:6379/0 --strict    for a deployment: warnings count, too
+
+Run it where the locks are used, as the user of theirs or one with +info and +config|get on top.
+It takes no lock and changes nothing; a file store that is not there yet is created.
+
+Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
+cannot be reached; 2 usage.";
+
 const ELECT_EXAMPLES: &str = "\
 Examples:
   leasehold elect scheduler --value $(hostname):8080 -- ./scheduler
@@ -82,6 +93,9 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Looks at the store and its servers, and says what would break a promise and what mends it
+    #[command(display_order = 8, after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
     /// Elects one leader among many: runs a command while leading, or tells who leads
     #[command(display_order = 3, after_help = ELECT_EXAMPLES)]
     Elect(Elect),
@@ -122,6 +136,7 @@ impl Command {
     pub(crate) fn voice(&self) -> Voice {
         match self {
             Self::Completions { .. } | Self::Man { .. } => Voice::usual(),
+            Self::Doctor(args) => args.output.voice.into(),
             Self::Elect(args) => args.voice.into(),
             Self::EndQuarantine(args) => args.voice.into(),
             Self::Hold(args) => args.lock.voice.into(),
@@ -334,6 +349,18 @@ pub(crate) struct Revoke {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Ends with exit code 1 for warnings, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Arguments of `where`.

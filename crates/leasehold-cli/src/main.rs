@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod doctor;
 mod documents;
 mod elect;
 mod end_quarantine;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
 fn execute(command: &Command) -> Outcome {
     match command {
         Command::Completions { shell } => documents::completions(*shell),
+        Command::Doctor(args) => doctor::doctor(args),
         Command::Elect(args) => elect::elect(args),
         Command::EndQuarantine(args) => end_quarantine::end_quarantine(args),
         Command::Hold(args) => hold::hold(args),

@@ -14,7 +14,7 @@ use leasehold_core::{
 use tokio::sync::mpsc;
 
 use self::data::Records;
-use super::{Capabilities, Inbox, News, Store};
+use super::{Capabilities, Finding, Inbox, News, Store};
 use crate::clock::SystemClock;
 
 /// A store without a server, for the locks of one process and for tests with a fake clock.
@@ -25,6 +25,17 @@ pub struct Memory {
     clock: Arc<dyn Clock>,
     data: Arc<Mutex<Records>>,
     shared: Arc<Mutex<Shared>>,
+}
+
+/// What a store in memory means for the promises.
+pub(super) fn finding() -> Finding {
+    Finding::warning(
+        "memory:",
+        "store",
+        "its locks are in the memory of one process",
+        "nobody else sees them, and a restart forgets them",
+        "write file:PATH or redis://HOST for more than one process",
+    )
 }
 
 #[derive(Default)]

@@ -10,6 +10,7 @@
 
 #[cfg(feature = "file")]
 mod file;
+mod finding;
 mod memory;
 #[cfg(feature = "redis")]
 #[doc(hidden)]
@@ -20,6 +21,7 @@ use std::os::fd::OwnedFd;
 
 #[cfg(feature = "file")]
 pub use self::file::File;
+pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
 #[cfg(feature = "redis")]
 pub use self::redis::Redis;
@@ -232,6 +234,26 @@ pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
+        _ => Err(unknown(scheme).into()),
+    }
+}
+
+/// Looks at everything a store is made of, and says what would break a promise: one finding for
+/// each thing that was looked at, also where all is well. Changes nothing, and takes no lock.
+///
+/// Cost: some seconds at most, and a connection to each server.
+///
+/// # Errors
+///
+/// As [`connect`], where there is nothing to look at.
+pub async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
+    let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
+    match scheme {
+        #[cfg(feature = "file")]
+        "file" => File::examine(url).await,
+        "memory" => Ok(vec![memory::finding()]),
+        #[cfg(feature = "redis")]
+        _ if Redis::is_named_by(scheme) => Redis::examine(url).await,
         _ => Err(unknown(scheme).into()),
     }
 }

@@ -15,6 +15,7 @@ mod codec;
 mod data;
 mod database;
 mod desk;
+mod examine;
 mod gate;
 mod inbox;
 mod location;
@@ -37,7 +38,7 @@ use leasehold_core::{
 
 use self::desk::Desk;
 use self::inbox::FileInbox;
-use super::{Capabilities, DataStore, Inbox, News, Store};
+use super::{Capabilities, DataStore, Finding, Inbox, News, Store};
 use crate::clock::SystemClock;
 
 /// The kernel draws a new one whenever the machine is started. (random(4))
@@ -89,6 +90,12 @@ impl File {
             let text = format!("{url}: opening it was broken off");
             Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
         })
+    }
+
+    /// What would break a promise of the store that a URL names, which is created if it is not
+    /// there.
+    pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
+        examine::examine(url).await
     }
 
     /// Opens a database on a clock of one's own, in a start of the machine of one's own.

@@ -117,11 +117,20 @@ impl Link {
         limit: Duration,
         command: &Cmd,
     ) -> Result<Value, StoreError> {
+        let value = self.send_within(limit, command).await?;
+        self.check(value)
+    }
+
+    /// Sends such a question; a refusal is a value like others.
+    pub(super) async fn send_within(
+        &self,
+        limit: Duration,
+        command: &Cmd,
+    ) -> Result<Value, StoreError> {
         let mut connection = self.connection.clone();
         connection.set_response_timeout(limit);
         let sent = Instant::now();
-        let value = self.heard(sent, limit, connection.send_packed_command(command).await)?;
-        self.check(value)
+        self.heard(sent, limit, connection.send_packed_command(command).await)
     }
 
     /// Sends one command; a refusal is a value like others.

@@ -6,6 +6,8 @@ mod connection;
 pub mod data;
 mod dial;
 mod error;
+mod examine;
+mod info;
 #[doc(hidden)]
 pub mod key;
 mod list;
@@ -37,7 +39,7 @@ use self::list::{Listing, list};
 use self::route::Route;
 use self::url::{Format, Place, Settings};
 use self::wire::{Call, Layout};
-use super::{Capabilities, Inbox, News, Store};
+use super::{Capabilities, Finding, Inbox, News, Store};
 
 /// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
 ///
@@ -269,9 +271,6 @@ impl Redis {
         if settings.format == Format::Plain && settings.prefix.is_none() {
             notes.add(plain::keys_note(settings.prefix()));
         }
-        let layout = Layout { prefix: settings.prefix().to_owned(), retention: settings.retention };
-        let Settings { place, format, connect_timeout, .. } = settings;
-        let in_cluster = matches!(place, Place::Cluster(_));
         let primaries = route.primaries().await?.into_iter();
         let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
         // Those of a cluster that answer serve their slots, even while others do not.
@@ -279,15 +278,23 @@ impl Redis {
         let mut assurance = None;
         for link in looked_at {
             let link = link?;
-            let mut words = look::look(&link, in_cluster, connect_timeout).await?;
+            let findings = look::look(&link, &settings).await?;
+            let mut words: Vec<_> = findings.iter().map(ToString::to_string).collect();
             if let Some(assured) = link.assured() {
                 words.extend(assured.look(&link).await?);
                 assurance = Some(Arc::clone(assured.assurance()));
             }
             words.into_iter().for_each(|note| notes.add(note));
         }
+        let layout = Layout { prefix: settings.prefix().to_owned(), retention: settings.retention };
+        let Settings { place, format, .. } = settings;
         let values = plain::Values::default();
         Ok(Self { place, format, values, layout, route, notes, assurance })
+    }
+
+    /// What would break a promise: looks at every server that a URL leads to.
+    pub(super) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
+        examine::examine(url).await
     }
 
     /// Whether a URL with this scheme is for a Redis store, even one that is not supported.

@@ -1,0 +1,165 @@
+//! What would break a promise of a file store, or keep it from working.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use leasehold_core::{Error, StoreErrorKind};
+
+use super::location::Location;
+use super::{File, path_of};
+use crate::store::{Finding, Store as _};
+
+/// A disk with less room is full for the purposes of a database: 16 MiB.
+const FULL: u64 = 16 << 20;
+
+/// A disk with less room is nearly full: 256 MiB, a few hours of a busy log file.
+const NEARLY_FULL: u64 = 256 << 20;
+
+/// A log beside the database that is longer has not been shortened for long: 64 MiB. It is done
+/// every few hundred pages.
+const LONG_LOG: u64 = 64 << 20;
+
+/// Those who may not be the owner: group and others.
+const OTHERS: u32 = 0o077;
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Opens the database that a URL names, and looks at it and around it.
+///
+/// # Errors
+///
+/// When it cannot be opened for want of rights or by a wrong path.
+pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
+    let location = match Location::check(Path::new(path_of(url)?)) {
+        Ok(location) => location,
+        Err(error) => return unusable(url, error).map(|finding| vec![finding]),
+    };
+    let place = format!("file:{}", location.database.display());
+    let store = match File::connect(url).await {
+        Ok(store) => store,
+        Err(error) => return unusable(&place, error).map(|finding| vec![finding]),
+    };
+    let mut findings = vec![Finding::ok(
+        &place,
+        "store",
+        "a database on a local file system: its locks hold on this machine only",
+    )];
+    findings.extend(store.warnings().into_iter().map(|words| pipes(&place, &words)));
+    let looked: io::Result<()> = (|| {
+        findings.push(permissions(&place, &location)?);
+        findings.push(room(&place, &location)?);
+        findings.push(log(&place, &location)?);
+        Ok(())
+    })();
+    looked.map_err(|error| location.io_error("look at it", error))?;
+    Ok(findings)
+}
+
+/// A store that is there and will not do.
+fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
+    let Error::Store(found) = &error else { return Err(error) };
+    match found.kind() {
+        StoreErrorKind::Corrupt
+        | StoreErrorKind::Full
+        | StoreErrorKind::Unsupported
+        | StoreErrorKind::Version => {
+            let text = found.to_string();
+            let found = text.strip_prefix(place).unwrap_or(&text).trim_start_matches([':', ' ']);
+            let (found, remedy) = found.rsplit_once(": ").unwrap_or((found, "name another path"));
+            Ok(Finding::danger(place, "store", found, "nothing can be locked", remedy))
+        }
+        _ => Err(error),
+    }
+}
+
+fn pipes(place: &str, words: &str) -> Finding {
+    let (found, rest) = words.split_once(": ").unwrap_or((words, ""));
+    let (risk, remedy) = rest.rsplit_once(": ").unwrap_or((rest, ""));
+    Finding::warning(place, "pipes", found, risk, remedy)
+}
+
+/// Whoever may write the file may end every lock in it.
+fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
+    let topic = "permissions";
+    let database = fs::metadata(&location.database)?;
+    let directory = location.database.parent().unwrap_or(Path::new("/"));
+    let around = fs::metadata(directory)?;
+    let (mode, outside) = (database.mode() & 0o777, around.mode() & 0o1777);
+    if outside & OTHERS_WRITE != 0 && outside & STICKY == 0 {
+        return Ok(Finding::warning(
+            place,
+            topic,
+            format!("others may write its directory (mode {outside:04o})"),
+            "they can replace the file, and some would lock in the one and some in the other",
+            format!("chmod go-w {}", directory.display()),
+        ));
+    }
+    if mode & OTHERS != 0 {
+        return Ok(Finding::warning(
+            place,
+            topic,
+            format!("others may open it (mode {mode:04o})"),
+            "they can end every lock, and see who holds what",
+            format!("chmod go= {}, unless they share the locks", location.database.display()),
+        ));
+    }
+    Ok(Finding::ok(place, topic, format!("it is for its user only (mode {mode:04o})")))
+}
+
+fn room(place: &str, location: &Location) -> io::Result<Finding> {
+    let found = rustix::fs::statvfs(&location.database)?;
+    Ok(judge_room(place, found.f_bavail.saturating_mul(found.f_frsize)))
+}
+
+fn judge_room(place: &str, free: u64) -> Finding {
+    let (topic, text) = ("disk", format!("{} MiB are free on its disk", free >> 20));
+    let (risk, remedy) = ("on a full disk nothing new can be locked", "make room on the disk");
+    match free {
+        0..FULL => Finding::danger(place, topic, text, risk, remedy),
+        FULL..NEARLY_FULL => Finding::warning(place, topic, text, risk, remedy),
+        _ => Finding::ok(place, topic, text),
+    }
+}
+
+fn log(place: &str, location: &Location) -> io::Result<Finding> {
+    let mut path = location.database.clone().into_os_string();
+    path.push("-wal");
+    let length = match fs::metadata(PathBuf::from(path)) {
+        Ok(found) => found.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    Ok(judge_log(place, length))
+}
+
+fn judge_log(place: &str, length: u64) -> Finding {
+    let text = format!("the log beside it has {} KiB", length >> 10);
+    match length {
+        LONG_LOG.. => Finding::warning(
+            place,
+            "log",
+            text,
+            "some program keeps it from being shortened, and it fills the disk",
+            "end what has the file open besides leasehold (lsof)",
+        ),
+        _ => Finding::ok(place, "log", text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Level;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_and_a_log_that_only_grows_are_told_of() {
+        let room = |free| judge_room("file:a", free).level;
+        assert_eq!(room(FULL - 1), Level::Danger);
+        assert_eq!(room(NEARLY_FULL - 1), Level::Warning);
+        assert_eq!(room(NEARLY_FULL), Level::Ok);
+        assert_eq!(judge_log("file:a", LONG_LOG).level, Level::Warning);
+        assert_eq!(judge_log("file:a", LONG_LOG - 1).level, Level::Ok);
+    }
+}
