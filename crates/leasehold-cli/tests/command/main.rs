@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod elect;
 #[cfg(test)]
 mod guardian;

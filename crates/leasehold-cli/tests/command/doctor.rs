@@ -1,0 +1,305 @@
+//! `leasehold doctor`: what would break a promise is found, on real servers in real trouble.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use leasehold::store::Redis;
+use leasehold_testkit::{Cluster, RedisOptions, RedisServer, Replicated, SentinelFleet};
+use serde_json::Value;
+
+use crate::harness::{Ended, Place, until};
+
+/// What the doctor said, and how it ended.
+struct Visit {
+    code: Option<i32>,
+    report: Value,
+}
+
+impl Visit {
+    fn to(url: &str, options: &[&str]) -> Self {
+        let place = Place::on_file();
+        let Ended { code, stdout, stderr } =
+            place.end(&[&["doctor", "--json", "-s", url], options].concat());
+        let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
+        Self { code, report }
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &Value> {
+        self.report["findings"].as_array().unwrap().iter()
+    }
+
+    fn has(&self, level: &str, topic: &str, words: &str) -> bool {
+        self.findings().any(|finding| {
+            finding["level"] == level
+                && finding["topic"] == topic
+                && finding.to_string().contains(words)
+        })
+    }
+
+    /// That something was found, with a remedy if it is not fine.
+    #[track_caller]
+    fn assert_found(&self, level: &str, topic: &str, words: &str) {
+        assert!(self.has(level, topic, words), "{level} {topic} {words:?}: {}", self.report);
+        for finding in self.findings() {
+            let is_fine = finding["level"] == "ok";
+            for part in ["risk", "remedy"] {
+                assert_eq!(finding[part].is_null(), is_fine, "{finding}");
+            }
+        }
+    }
+}
+
+fn sound() -> RedisOptions {
+    RedisServer::options().append_only("always")
+}
+
+/// Starts a server with these options and has it examined.
+fn visit(options: RedisOptions) -> Visit {
+    Visit::to(&options.start().unwrap().patient_url(), &[])
+}
+
+#[test]
+fn a_sound_server_is_well_even_for_the_strict() {
+    let server = sound().start().unwrap();
+    let visit = Visit::to(&server.patient_url(), &["--strict"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.report);
+    for (topic, words) in [
+        ("role", "a primary"),
+        ("memory", "noeviction"),
+        ("persistence", "synced always"),
+        ("replicas", "no replica"),
+        ("clock", "within"),
+        ("rights", "may do all"),
+        ("protection", "only its own machine"),
+    ] {
+        visit.assert_found("ok", topic, words);
+    }
+}
+
+#[test]
+fn an_evicting_server_is_a_danger() {
+    let limited = sound().line("maxmemory 100mb").line("maxmemory-policy allkeys-lru");
+    let found = visit(limited);
+    found.assert_found("danger", "memory", "set maxmemory-policy noeviction");
+    assert_eq!(found.code, Some(1));
+    visit(sound().line("maxmemory-policy volatile-ttl")).assert_found("warning", "memory", "limit");
+    visit(sound().max_memory(100_000)).assert_found("warning", "memory", "raise maxmemory");
+}
+
+#[test]
+fn what_a_restart_or_a_power_cut_forgets_is_told() {
+    let server = RedisServer::start().unwrap();
+    let found = Visit::to(&server.patient_url(), &[]);
+    found.assert_found("danger", "persistence", "set appendonly yes");
+    assert_eq!(found.code, Some(1));
+    let guarded = format!("{}&quarantine=on", server.patient_url());
+    Visit::to(&guarded, &[]).assert_found("ok", "persistence", "quarantine");
+
+    let server = RedisServer::options().append_only("everysec").start().unwrap();
+    let found = Visit::to(&server.patient_url(), &[]);
+    found.assert_found("warning", "persistence", "set appendfsync always");
+    assert_eq!(found.code, Some(0));
+    assert_eq!(Visit::to(&server.patient_url(), &["--strict"]).code, Some(1));
+    let guarded = format!("{}&quarantine=on", server.patient_url());
+    Visit::to(&guarded, &[]).assert_found("ok", "persistence", "everysec");
+    visit(RedisServer::options().append_only("no")).assert_found("warning", "persistence", "half");
+
+    let server = sound().start().unwrap();
+    let needless = Visit::to(&format!("{}&quarantine=on", server.patient_url()), &[]);
+    needless.assert_found("warning", "persistence", "leave quarantine out");
+}
+
+#[test]
+fn a_failed_snapshot_that_stops_all_writes_is_a_danger() {
+    let server = sound().start().unwrap();
+    // Where it would be written there is a directory.
+    let directory = server.socket().parent().unwrap().join("dump.rdb");
+    fs::create_dir(directory).unwrap();
+    server.command::<()>("BGSAVE").unwrap();
+    until("the snapshot has failed", || {
+        server.info("persistence").unwrap().contains("rdb_last_bgsave_status:err")
+    });
+    Visit::to(&server.patient_url(), &[]).assert_found("danger", "persistence", "snapshot");
+    server.command::<()>("CONFIG SET stop-writes-on-bgsave-error no").unwrap();
+    assert!(!Visit::to(&server.patient_url(), &[]).has("danger", "persistence", "snapshot"));
+}
+
+#[test]
+fn each_right_that_is_missing_is_named_with_the_rule_that_grants_it() {
+    let lacking = |rule: &str| Redis::HOLDER_RIGHTS.replace(&format!("{rule} "), "");
+    let server = sound()
+        .user(&format!("holder on >secret {}", Redis::HOLDER_RIGHTS))
+        .user(&format!("poor on >secret {}", lacking("+hset").replace("+hdel ", "")))
+        .user(&format!("mute on >secret {}", lacking("+publish")))
+        .user("elsewhere on >secret resetkeys ~other:* &* -@all +@all")
+        .user("none on >secret resetkeys ~lh:* -@all +time +ping")
+        .start()
+        .unwrap();
+    let of = |user: &str| Visit::to(&server.patient_url_as(user, "secret"), &[]);
+    let holder = of("holder");
+    assert_eq!(holder.code, Some(0), "{}", holder.report);
+    holder.assert_found("ok", "rights", "may do all");
+    holder.assert_found("warning", "settings", "+config|get");
+    of("poor").assert_found("danger", "rights", "ACL SETUSER poor +hset +hdel ~lh:*");
+    of("mute").assert_found("warning", "rights", "ACL SETUSER mute +publish &lh:inbox:*");
+    of("elsewhere").assert_found("danger", "rights", "~lh:*");
+    let none = of("none");
+    none.assert_found("danger", "rights", "ACL SETUSER none +script|load +evalsha");
+    none.assert_found("warning", "rights", "grant +info");
+    // Only what could not be found out otherwise was tried in vain.
+    let denied = server.acl_log().unwrap().len();
+    assert!(denied <= 4, "{denied} refusals were logged");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_69() {
+    let place = Place::on_file();
+    let visit = |url: &str| place.end(&["doctor", "--json", "-s", url]);
+    visit("redis://127.0.0.1:1/").assert_failed(69, "nothing listens there");
+    let server = sound().password("secret").start().unwrap();
+    visit(&server.patient_url_as("default", "wrong")).assert_failed(69, "wrong user or password");
+    visit("file:/proc/locks.db").assert_failed(69, "/proc");
+    visit("redis://127.0.0.1:1/?timeout=1").assert_failed(2, "timeout");
+    let server = sound().password("secret").start().unwrap();
+    let found = Visit::to(&server.patient_url_as("default", "secret"), &[]);
+    found.assert_found("ok", "protection", "a password is asked for");
+    assert!(!found.report.to_string().contains(":secret@"), "{}", found.report);
+}
+
+#[test]
+fn tls_that_is_not_verified_is_a_danger() {
+    let server = sound().tls(false).start().unwrap();
+    let url = format!("{}&insecure=on", server.patient_url());
+    Visit::to(&url, &[]).assert_found("danger", "protection", "ca=");
+    let authority = server.certificates().unwrap().authority.display();
+    let url = format!("{}&ca={authority}", server.patient_url());
+    assert_eq!(Visit::to(&url, &["--strict"]).code, Some(0));
+}
+
+#[test]
+fn a_clock_that_is_set_is_told_of() {
+    let server = sound().own_clock().start().unwrap();
+    assert!(!Visit::to(&server.patient_url(), &[]).has("warning", "clock", ""));
+    server.set_clock(60.0, 1.0).unwrap();
+    Visit::to(&server.patient_url(), &[]).assert_found("warning", "clock", "ahead of");
+    server.set_clock(-60.0, 1.0).unwrap();
+    Visit::to(&server.patient_url(), &[]).assert_found("warning", "clock", "behind");
+}
+
+#[test]
+fn the_policy_of_the_url_is_held_against_the_replicas() {
+    let servers = Replicated::start_with(sound(), &[100, 100]).unwrap();
+    let visit = |options: &str| Visit::to(&format!("{}{options}", servers[0].patient_url()), &[]);
+    let without = visit("");
+    without.assert_found("warning", "replicas", "2 replicas follow it");
+    without.assert_found("warning", "replicas", "set min-replicas-to-write 1");
+    without.assert_found("ok", "role", "a replica");
+    visit("&replicas=1").assert_found("warning", "replicas", "replicas=all");
+    visit("&replicas=2").assert_found("ok", "replicas", "each is waited for");
+    visit("&replicas=all").assert_found("ok", "replicas", "all are waited for");
+    visit("&replicas=3").assert_found("danger", "replicas", "nothing is granted");
+    visit("&quarantine=on").assert_found("ok", "replicas", "quarantine");
+    servers[0].command::<()>("CONFIG SET min-replicas-to-write 1").unwrap();
+    visit("").assert_found("ok", "replicas", "it stops writing");
+
+    let replica = Visit::to(&servers[1].patient_url(), &[]);
+    replica.assert_found("danger", "role", "give the primary");
+    let alone = sound().start().unwrap();
+    let alone = Visit::to(&format!("{}&replicas=all", alone.patient_url()), &[]);
+    alone.assert_found("danger", "replicas", "nothing is granted");
+}
+
+#[test]
+fn a_replica_with_other_settings_than_its_primary_is_told_of() {
+    let servers = Replicated::start_with(sound().own_clock(), &[100]).unwrap();
+    servers[1].command::<()>("CONFIG SET maxmemory-policy allkeys-lru").unwrap();
+    servers[1].command::<()>("CONFIG SET maxmemory 1gb").unwrap();
+    servers[1].set_clock(5.0, 1.0).unwrap();
+    let found = Visit::to(&servers[0].patient_url(), &[]);
+    found.assert_found("warning", "memory", "it may be promoted");
+    found.assert_found("danger", "clock", "leases end early");
+}
+
+#[test]
+fn sentinels_are_counted_and_held_against_each_other() {
+    let mut fleet = SentinelFleet::start_with(sound(), &[100], RedisServer::options()).unwrap();
+    let visit =
+        |fleet: &SentinelFleet, options: &str| Visit::to(&format!("{}{options}", fleet.url()), &[]);
+    let all = visit(&fleet, "?replicas=all&timeout=30s&connect_timeout=30s");
+    assert_eq!(all.code, Some(0), "{}", all.report);
+    all.assert_found("ok", "sentinels", "3 sentinels");
+    all.assert_found("ok", "role", "a primary");
+    visit(&fleet, "").assert_found("danger", "replicas", "a failover forgets");
+    fleet.sentinels_mut()[2].kill9().unwrap();
+    visit(&fleet, "?replicas=all").assert_found("warning", "sentinels", "of no help");
+}
+
+#[test]
+fn every_node_of_a_cluster_is_looked_at() {
+    let cluster = Cluster::start(0).unwrap();
+    let found = Visit::to(&cluster.url(), &[]);
+    let primaries = found.findings().filter(|finding| finding["topic"] == "role").count();
+    assert_eq!(primaries, cluster.size(), "{}", found.report);
+    let alone = Visit::to(&cluster.node(0).patient_url(), &[]);
+    alone.assert_found("danger", "role", "redis+cluster://");
+}
+
+#[test]
+fn the_nodes_of_a_quorum_are_counted_told_apart_and_compared() {
+    let servers: Vec<_> = (0..3).map(|_| sound().own_clock().start().unwrap()).collect();
+    let quorum = |ports: &[u16]| {
+        let nodes: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("redis+quorum://{}?timeout=30s&connect_timeout=30s", nodes.join(","))
+    };
+    let [a, b, c] = [0, 1, 2].map(|number: usize| servers[number].port());
+    Visit::to(&quorum(&[a, b, c]), &[]).assert_found("ok", "quorum", "2 of 3 nodes");
+    Visit::to(&quorum(&[a, b]), &[]).assert_found("danger", "quorum", "three or five");
+    Visit::to(&quorum(&[a, b, c, 1]), &[]).assert_found("warning", "quorum", "4 nodes");
+    Visit::to(&quorum(&[a, b, 1]), &[]).assert_found("danger", "reachable", "nothing listens");
+    let twice = quorum(&[a, b]).replacen(&format!(",127.0.0.1:{b}"), &format!(",localhost:{a}"), 1);
+    Visit::to(&twice, &[]).assert_found("danger", "quorum", "the same server");
+    servers[1].set_clock(4.0, 1.0).unwrap();
+    Visit::to(&quorum(&[a, b, c]), &[]).assert_found("warning", "clock", "second round trip");
+    servers[1].set_clock(30.0, 1.0).unwrap();
+    Visit::to(&quorum(&[a, b, c]), &[]).assert_found("danger", "clock", "refuses tokens");
+}
+
+#[test]
+fn a_file_store_is_looked_at_with_what_is_around_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("locks.db");
+    let url = format!("file:{}", path.display());
+    let mode = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let sound = Visit::to(&url, &["--strict"]);
+    assert_eq!(sound.code, Some(0), "{}", sound.report);
+    sound.assert_found("ok", "store", "this machine only");
+    for topic in ["permissions", "disk", "log"] {
+        sound.assert_found("ok", topic, "");
+    }
+    mode(&path, 0o660);
+    Visit::to(&url, &[]).assert_found("warning", "permissions", "chmod go=");
+    mode(directory.path(), 0o777);
+    Visit::to(&url, &[]).assert_found("warning", "permissions", "chmod go-w");
+    mode(directory.path(), 0o700);
+    let corrupt = directory.path().join("corrupt.db");
+    fs::write(&corrupt, "this is not a database, and long enough to be none").unwrap();
+    let corrupt = Visit::to(&format!("file:{}", corrupt.display()), &[]);
+    corrupt.assert_found("danger", "store", "a new one is created");
+    assert_eq!(corrupt.code, Some(1));
+}
+
+#[test]
+fn people_read_the_worst_first_with_its_remedy() {
+    let server = RedisServer::options().user("x on >y ~* &* +@all").start().unwrap();
+    let place = Place::on_file();
+    let told = place.end(&["doctor", "-s", &server.patient_url_as("x", "y")]);
+    let lines: Vec<&str> = told.stdout.lines().collect();
+    assert!(lines[0].ends_with(": 1 danger") && !lines[0].contains(":y@"), "{told:?}");
+    assert!(lines[1].starts_with("danger   127.0.0.1:"), "{told:?}");
+    assert!(lines[2].trim().starts_with("risk: "), "{told:?}");
+    assert!(lines[3].trim().starts_with("remedy: set appendonly yes"), "{told:?}");
+    assert!(lines[4..].iter().all(|line| line.starts_with("ok ")), "{told:?}");
+    assert_eq!(told.code, Some(1));
+}
