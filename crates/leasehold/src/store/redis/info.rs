@@ -79,7 +79,10 @@ impl Info {
                 );
             }
             Some("cluster") if !in_cluster => {
-                return unsupported("it is a node of a cluster", "begin with redis+cluster://");
+                return unsupported(
+                    "it is a node of a cluster",
+                    "begin the store URL with redis+cluster://",
+                );
             }
             Some("standalone") if in_cluster => {
                 return unsupported("it is no node of a cluster", "begin with redis://");
