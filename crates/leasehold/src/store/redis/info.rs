@@ -85,11 +85,15 @@ impl Info {
                 );
             }
             Some("standalone") if in_cluster => {
-                return unsupported("it is no node of a cluster", "begin with redis://");
+                return unsupported(
+                    "it is no node of a cluster",
+                    "begin the store URL with redis://",
+                );
             }
             _ => {}
         }
-        if self.is_replica() {
+        // In a cluster it was the primary a moment ago, and the route finds the new one.
+        if !in_cluster && self.is_replica() {
             return unsupported("it is a replica", "give the primary in the store URL");
         }
         let (name, version) = self.version()?;
