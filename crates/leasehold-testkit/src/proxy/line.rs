@@ -96,9 +96,10 @@ impl<'a> Line<'a> {
                 | Fault::RepeatReply => self.expect(Expectation::Struck(strike)),
                 Fault::HoldRequest => {
                     locked(&self.shared.held).push(request);
-                    end(&out, Parcel::Silence);
                     strike.tell();
-                    continue;
+                    // What the client says after that is taken off it, and that is all.
+                    while let Ok(Some(_)) = frames.next().await {}
+                    return Ok(());
                 }
                 Fault::RepeatRequest => {
                     self.expect(Expectation::Whole);
