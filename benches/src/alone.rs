@@ -24,14 +24,14 @@ const TURN: Duration = Duration::from_millis(700);
 
 /// What the turns of one contender gave.
 #[derive(Debug, Default)]
-struct Score {
-    times: Vec<Duration>,
+pub(crate) struct Score {
+    pub(crate) times: Vec<Duration>,
     /// Pairs per second, turn by turn.
-    rates: Vec<f64>,
+    pub(crate) rates: Vec<f64>,
     /// Microseconds inside the server's commands, per pair, turn by turn.
     inside: Vec<f64>,
     /// Microseconds of the server's processor, per pair, turn by turn.
-    cpu: Vec<f64>,
+    pub(crate) cpu: Vec<f64>,
     /// The same of this process.
     own_cpu: Vec<f64>,
 }
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> Outcome {
         // One turn each to warm up, not counted.
         for turn in 0..=ROUNDS {
             for ((_, contender), score) in contenders.iter().zip(&mut scores) {
-                let measured = one_turn(&server, contender, tasks).await?;
+                let measured = one_turn(&[&server], contender, tasks).await?;
                 if turn > 0 {
                     score.add(measured);
                 }
@@ -59,9 +59,14 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> Outcome<Score> {
+/// Lets one contender have its turn, and asks the servers what that cost them.
+pub(crate) async fn one_turn(
+    servers: &[&RedisServer],
+    contender: &Contender,
+    tasks: usize,
+) -> Outcome<Score> {
     let me = std::process::id();
-    let (before, own_before) = (Work::of(server)?, process::cpu(me)?);
+    let (before, own_before) = (Work::of_all(servers)?, process::cpu(me)?);
     let begin = Instant::now();
     let mut running = JoinSet::new();
     for task in 0..tasks {
@@ -82,7 +87,7 @@ async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> 
         score.times.extend(times??);
     }
     let took = begin.elapsed();
-    let (done, own) = (Work::of(server)?.since(before), process::cpu(me)? - own_before);
+    let (done, own) = (Work::of_all(servers)?.since(before), process::cpu(me)? - own_before);
     let pairs = score.times.len() as f64;
     score.rates.push(pairs / took.as_secs_f64());
     score.inside.push(done.inside.as_secs_f64() * 1e6 / pairs);
@@ -92,7 +97,7 @@ async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> 
 }
 
 impl Score {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.times.extend(other.times);
         self.rates.extend(other.rates);
         self.inside.extend(other.inside);
@@ -136,7 +141,8 @@ fn print(tasks: usize, scores: Vec<Score>) {
     println!("{table}");
 }
 
-fn middle(mut values: Vec<f64>) -> f64 {
+/// The middle one of some values.
+pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }

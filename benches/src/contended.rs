@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::Outcome;
 use crate::contender::{Contender, Kind};
 use crate::measure::{Times, jain, number, span};
-use crate::server::{self, Work};
+use crate::server::{self, Done, Work};
 use crate::table::Table;
 
 /// Who waits, and how many of them.
@@ -54,7 +54,7 @@ pub(crate) async fn run() -> Outcome {
     ];
     let mut table = Table::new(&title, &heads);
     for (kind, waiters) in ROWS {
-        let row = contend(&server, kind, waiters).await?;
+        let row = contend(&[&server], &server.url(), kind, waiters).await?;
         let rate = row.waits.count() as f64 / row.took.as_secs_f64();
         let (median, longest) = (row.waits.median(), row.waits.longest());
         let per_hand_over = |value: f64| number(value / row.waits.count() as f64);
@@ -68,28 +68,35 @@ pub(crate) async fn run() -> Outcome {
             span(longest),
             number(longest.as_secs_f64() / median.as_secs_f64()),
             format!("{:.4}", jain(&row.turns)),
-            per_hand_over(row.calls as f64),
-            per_hand_over(row.inside.as_secs_f64() * 1e6),
+            per_hand_over(row.done.calls as f64),
+            per_hand_over(row.done.inside.as_secs_f64() * 1e6),
         ]);
     }
     println!("{table}");
     Ok(())
 }
 
-struct Row {
-    waits: Times,
+/// What so many waiters gave.
+pub(crate) struct Row {
+    pub(crate) waits: Times,
     turns: Vec<usize>,
-    took: Duration,
-    calls: u64,
-    inside: Duration,
+    pub(crate) took: Duration,
+    /// What the servers did meanwhile.
+    pub(crate) done: Done,
 }
 
-async fn contend(server: &RedisServer, kind: Kind, waiters: usize) -> Outcome<Row> {
+/// Lets so many wait for one name of the store at `url`, and asks its servers what that cost them.
+pub(crate) async fn contend(
+    servers: &[&RedisServer],
+    url: &str,
+    kind: Kind,
+    waiters: usize,
+) -> Outcome<Row> {
     let name: Arc<str> = format!("contended/{}/{waiters}", kind.name()).into();
     let (ready, over) = (Arc::new(Barrier::new(waiters + 1)), Arc::new(AtomicBool::new(false)));
     let mut running = JoinSet::new();
     for _ in 0..waiters {
-        let contender = kind.connect(&server.url()).await?;
+        let contender = kind.connect(url).await?;
         let (name, ready, over) = (Arc::clone(&name), Arc::clone(&ready), Arc::clone(&over));
         running.spawn(async move {
             // Connections and inboxes are opened before the clock starts.
@@ -100,9 +107,9 @@ async fn contend(server: &RedisServer, kind: Kind, waiters: usize) -> Outcome<Ro
         });
     }
     ready.wait().await;
-    let (before, begin) = (Work::of(server)?, Instant::now());
+    let (before, begin) = (Work::of_all(servers)?, Instant::now());
     tokio::time::sleep(TURN).await;
-    let (done, took) = (Work::of(server)?.since(before), begin.elapsed());
+    let (done, took) = (Work::of_all(servers)?.since(before), begin.elapsed());
     over.store(true, Ordering::Relaxed);
     let (mut waits, mut turns) = (Vec::new(), Vec::new());
     while let Some(one) = running.join_next().await {
@@ -112,7 +119,7 @@ async fn contend(server: &RedisServer, kind: Kind, waiters: usize) -> Outcome<Ro
         turns.push(one.len());
         waits.extend(one);
     }
-    Ok(Row { waits: Times::new(waits), turns, took, calls: done.calls, inside: done.inside })
+    Ok(Row { waits: Times::new(waits), turns, took, done })
 }
 
 /// Takes its turn again and again: when each was entered, and after how long a wait.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod cluster;
 mod contended;
 mod contender;
 mod data;
@@ -30,15 +31,16 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|contended|data|file|held|names|replicas|sentinel|together|waiters]…";
+    [alone|cluster|contended|data|file|held|names|replicas|sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     "alone",
     "contended",
     "together",
     "file",
     "data",
+    "cluster",
     "sentinel",
     "replicas",
     "held",
@@ -82,6 +84,7 @@ fn all(names: &[&str]) -> Outcome {
 async fn one(name: &str) -> Outcome {
     match name {
         "alone" => alone::run().await,
+        "cluster" => cluster::run().await,
         "contended" => contended::run().await,
         "data" => data::run().await,
         "file" => file::run().await,

@@ -11,8 +11,8 @@ pub(crate) fn start() -> Outcome<RedisServer> {
     Ok(RedisServer::options().line("maxclients 15000").start()?)
 }
 
-/// What a server had done at one moment.
-#[derive(Clone, Copy, Debug)]
+/// What a server, or several of them together, had done at one moment.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     /// Scripts called by clients.
     scripts: u64,
@@ -40,6 +40,20 @@ pub(crate) struct Done {
 }
 
 impl Work {
+    /// Asks several servers, and adds up.
+    pub(crate) fn of_all(servers: &[&RedisServer]) -> Outcome<Self> {
+        servers.iter().try_fold(Self::default(), |sum, server| {
+            let one = Self::of(server)?;
+            Ok(Self {
+                scripts: sum.scripts + one.scripts,
+                sets: sum.sets + one.sets,
+                inside: sum.inside + one.inside,
+                cpu: sum.cpu + one.cpu,
+                memory: sum.memory + one.memory,
+            })
+        })
+    }
+
     /// Asks a server.
     pub(crate) fn of(server: &RedisServer) -> Outcome<Self> {
         let (scripts, script_us) = server.command_stats("evalsha")?;
