@@ -15,6 +15,7 @@ mod look;
 #[doc(hidden)]
 pub mod packed;
 mod plain;
+mod posts;
 #[doc(hidden)]
 pub mod reply;
 mod route;
@@ -36,6 +37,7 @@ use leasehold_core::{
 
 use self::assure::Assurance;
 use self::list::{Listing, list};
+use self::posts::Posts;
 use self::route::Route;
 use self::url::{Format, Place, Settings};
 use self::wire::{Call, Layout};
@@ -150,8 +152,8 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 ///
 /// # Connections
 ///
-/// One per tokio runtime that uses the store, and one more for each open inbox; in a cluster one
-/// per runtime and primary that is used. They are opened when they are needed and replaced when
+/// One per tokio runtime that uses the store, and one more for each open inbox; in a cluster so
+/// many for each primary that is used. They are opened when they are needed and replaced when
 /// they are dead. The driver's own retries are off.
 ///
 /// # Sentinels
@@ -188,6 +190,11 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 /// may be moved while its names are held and awaited. A name with a hash tag (`{user:7}/cart`)
 /// lives in the slot of that tag, beside the data it protects. A failover forgets what the replica
 /// had not received, as everywhere where replication is not waited for.
+///
+/// A client that waits listens at every primary, at eight at most: a connection each. What is
+/// published at one node reaches all, but by the bus between the nodes, where two messages in a
+/// row may take 40 ms. Each message costs some processor time on every node, so a cluster of many
+/// nodes in which very many locks are handed over feels it (`benches/README.md`).
 ///
 /// Nodes are reached by the address that they announce; with TLS, that name or number must be in
 /// their certificates (`cluster-announce-hostname`, `cluster-preferred-endpoint-type hostname`).
@@ -381,8 +388,13 @@ impl Store for Redis {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         let channel = key::inbox(&self.layout.prefix, client);
-        let opening = wake::open(Arc::clone(&self.route), Arc::clone(&self.notes), channel);
-        Box::pin(async { Ok(Box::new(opening.await?) as Box<dyn Inbox>) })
+        let (route, notes) = (Arc::clone(&self.route), Arc::clone(&self.notes));
+        Box::pin(async move {
+            Ok(match route.posts() {
+                Some(posts) => Box::new(Posts::open(route, notes, channel, posts).await?),
+                None => Box::new(wake::open(route, notes, channel).await?) as Box<dyn Inbox>,
+            })
+        })
     }
 
     fn shard(&self, name: &LockName) -> u64 {

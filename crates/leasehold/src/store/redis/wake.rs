@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::Link;
 use super::route::Route;
+use super::url::Address;
 use super::{Notes, reply};
 use crate::store::{Inbox, News};
 
@@ -37,10 +38,9 @@ pub(super) async fn open(
     notes: Arc<Notes>,
     channel: Vec<u8>,
 ) -> Result<Channel, StoreError> {
-    let jitter = Jitter::new(seed(&channel));
-    let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-    let state = State::from(Line::open(Arc::clone(&route), channel.clone()).await, &notes)?;
-    Ok(Channel { route, notes, channel, jitter, backoff, state })
+    let mut channel = Channel::new(route, notes, channel, None);
+    channel.open().await?;
+    Ok(channel)
 }
 
 /// Where messages arrive.
@@ -48,6 +48,8 @@ pub(super) struct Channel {
     route: Arc<Route>,
     notes: Arc<Notes>,
     channel: Vec<u8>,
+    /// The one server at which to listen; any will do without.
+    post: Option<Address>,
     jitter: Jitter,
     backoff: Backoff,
     state: State,
@@ -79,6 +81,38 @@ impl State {
 }
 
 impl Channel {
+    /// One that is not subscribed yet, and says so by a gap once it is.
+    pub(super) fn new(
+        route: Arc<Route>,
+        notes: Arc<Notes>,
+        channel: Vec<u8>,
+        post: Option<Address>,
+    ) -> Self {
+        let jitter = Jitter::new(seed(&channel));
+        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let opening = Line::open(Arc::clone(&route), channel.clone(), post.clone());
+        let state = State::Mending(Box::pin(opening));
+        Self { route, notes, channel, post, jitter, backoff, state }
+    }
+
+    /// Subscribes now; nothing was missed before that.
+    pub(super) async fn open(&mut self) -> Result<(), StoreError> {
+        let State::Mending(opening) = &mut self.state else { return Ok(()) };
+        match State::from(opening.await, &self.notes) {
+            Ok(state) => self.state = state,
+            Err(error) => {
+                self.state = self.mend();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The server at which it listens, if it must be that one.
+    pub(super) fn post(&self) -> Option<&Address> {
+        self.post.as_ref()
+    }
+
     /// Whether nothing will ever arrive.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.state, State::Silent)
@@ -86,15 +120,16 @@ impl Channel {
 
     fn mend(&mut self) -> State {
         let (route, channel) = (Arc::clone(&self.route), self.channel.clone());
+        let post = self.post.clone();
         let pause = self.backoff.next_delay(&mut self.jitter);
         State::Mending(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            Line::open(route, channel).await
+            Line::open(route, channel, post).await
         }))
     }
 
     /// The next payload, or `None` if some may have been lost.
-    async fn receive(&mut self) -> Option<Vec<u8>> {
+    pub(super) async fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             match &mut self.state {
                 State::Listening(line) => match line.next().await {
@@ -151,9 +186,13 @@ struct Line {
 }
 
 impl Line {
-    async fn open(route: Arc<Route>, channel: Vec<u8>) -> Result<Self, StoreError> {
+    async fn open(
+        route: Arc<Route>,
+        channel: Vec<u8>,
+        post: Option<Address>,
+    ) -> Result<Self, StoreError> {
         let (sender, pushes) = unbounded_channel();
-        let link = Arc::new(route.listen(sender).await?);
+        let link = Arc::new(route.listen(post.as_ref(), sender).await?);
         link.ask(redis::cmd("SUBSCRIBE").arg(channel)).await?;
         Ok(Self { route, link, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
     }

@@ -19,7 +19,7 @@ use self::sentinel::Sentinel;
 use super::connection::Link;
 use super::dial::Dialer;
 use super::script::Script;
-use super::url::{Place, Settings};
+use super::url::{Address, Place, Settings};
 use super::wire::Call;
 
 /// How often a script is loaded for one call: 3 times, for a server whose scripts somebody flushes
@@ -98,13 +98,23 @@ impl Route {
         }
     }
 
-    /// Opens a connection of its own on which the messages of all channels can be heard.
+    /// Where to listen so that nothing takes a way round, if that is not one server alone.
+    pub(super) fn posts(&self) -> Option<Vec<Address>> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster.posts()),
+            Self::One(_) | Self::Sentinel(_) => None,
+        }
+    }
+
+    /// Opens a connection of its own on which the messages of all channels can be heard: to one of
+    /// the [`posts`](Self::posts), or to any server.
     pub(super) async fn listen(
         &self,
+        post: Option<&Address>,
         pushes: UnboundedSender<PushInfo>,
     ) -> Result<Link, StoreError> {
         match self {
-            Self::Cluster(cluster) => cluster.listen(pushes).await,
+            Self::Cluster(cluster) => cluster.listen(post, pushes).await,
             Self::One(one) => one.listen(pushes).await,
             Self::Sentinel(sentinel) => sentinel.listen(pushes).await,
         }

@@ -46,6 +46,12 @@ const ASK_PAUSE: Duration = Duration::from_millis(100);
 /// together with the one that failed, does not hide the others.
 const ASKED_AT_ONCE: usize = 3;
 
+/// At how many primaries a client listens for its grants: 8. What is published at them is heard at
+/// once. What is published elsewhere comes by the bus, which costs another hop, and up to 40 ms
+/// where nodes leave Nagle's algorithm on (all of Redis, Valkey before 9): then the second of two
+/// messages waits for the receiver's delayed acknowledgement of the first.
+const MAX_POSTS: usize = 8;
+
 /// The way to the nodes of a cluster.
 #[derive(Debug)]
 pub(in super::super) struct Cluster {
@@ -174,15 +180,23 @@ impl Cluster {
         map.and_then(|map| map.shard(map::slot(key))).unwrap_or_default()
     }
 
-    /// Opens a connection for messages to one node after the other, a new one with each call: what
-    /// is published at any node reaches all.
+    /// The primaries at which a client listens for its grants.
+    pub(super) fn posts(&self) -> Vec<Address> {
+        let map = self.known().map.clone();
+        let primaries = map.iter().flat_map(|map| map.primaries());
+        primaries.take(MAX_POSTS).cloned().collect()
+    }
+
+    /// Opens a connection for messages to this node, or to one after the other, a new one with each
+    /// call: what is published at any node reaches all.
     pub(super) async fn listen(
         &self,
+        post: Option<&Address>,
         pushes: UnboundedSender<PushInfo>,
     ) -> Result<Link, StoreError> {
         let map = self.map().await?;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let node = &map.nodes()[turn % map.nodes().len()];
+        let node = post.unwrap_or_else(|| &map.nodes()[turn % map.nodes().len()]);
         let link = self.dialer.dial(node, Some(pushes)).await;
         match link {
             Ok(link) => self.probe(&link).await.map(|()| link),
