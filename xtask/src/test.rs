@@ -8,8 +8,9 @@ use crate::command::{Counts, Run};
 use crate::{Outcome, layers, mixed, needs, servers, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
-const LONG: [(&str, &str); 3] = [
+const LONG: [(&str, &str); 4] = [
     ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
+    ("LEASEHOLD_LARGE_WORLDS", "yes"),           // model checks that take minutes
     ("LEASEHOLD_SEEDS", "150"),                  // simulations with faults
     ("PROPTEST_CASES", "6400"),                  // every other property
 ];

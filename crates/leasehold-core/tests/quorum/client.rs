@@ -1,0 +1,268 @@
+//! What clients do with what they hear. What it comes to is counted by `leasehold_core::quorum`.
+
+use std::time::Duration;
+
+use leasehold_core::quorum::{Round, Said, Tally, Trace, Verdict, Vote, Word, kept_for};
+use leasehold_core::{FencingToken, Grant, Refusal, Reply};
+
+use super::state::{Kind, Request, State, Told, instant};
+use super::world::{NODES, Protection, World};
+
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub(super) struct Client {
+    pub(super) phase: Phase,
+    /// The newest token that was told to anybody when it began.
+    pub(super) newest: Option<FencingToken>,
+    /// When it began.
+    pub(super) began: u64,
+    /// What each node said of its hold.
+    pub(super) words: Vec<Word>,
+    /// How many of its acquires and reclaims each node has not answered: they may still be
+    /// executed, whatever the node says to a later question.
+    pub(super) unanswered: [u8; NODES],
+    /// Nodes that have executed the end of its attempt.
+    pub(super) is_over: [bool; NODES],
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub(super) enum Phase {
+    Asking(Round),
+    Committing(Round, FencingToken),
+    /// It has asked the nodes to end what is left.
+    Ended,
+    Holding(Lease),
+    #[default]
+    Idle,
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Lease {
+    pub(super) token: FencingToken,
+    /// The second before which it may be relied on.
+    pub(super) until: u64,
+    /// How many renewals were begun.
+    pub(super) renewals: u8,
+    renewal: Option<Renewal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+struct Renewal {
+    began: u64,
+    tally: Tally,
+    /// The newest token that was told to anybody when it began.
+    newest: Option<FencingToken>,
+}
+
+impl Client {
+    /// Whether a majority has answered its renewal that it holds.
+    pub(super) fn is_extended(&self) -> bool {
+        let Phase::Holding(Lease { renewal: Some(renewal), .. }) = &self.phase else {
+            return false;
+        };
+        renewal.tally.is_extended()
+    }
+
+    /// Its attempt is over: what it knew matters no more. Gives how far it was.
+    fn end(&mut self) -> Phase {
+        (self.newest, self.began, self.unanswered) = (None, 0, [0; NODES]);
+        self.words.clear();
+        std::mem::replace(&mut self.phase, Phase::Ended)
+    }
+}
+
+impl State {
+    pub(super) fn begin(&mut self, world: &World, number: u8, ballot_us: u64) {
+        let (newest, time) = (self.newest(), self.time);
+        let client = &mut self.clients[usize::from(number)];
+        (client.newest, client.began, client.words) = (newest, time, vec![Word::Open; NODES]);
+        client.phase = Phase::Asking(Round::new(NODES, world.needed(), Some(ballot_us)));
+        client.unanswered = [1; NODES];
+        for node in 0..NODES {
+            self.send(number, node, Kind::Acquire { ballot_us });
+        }
+    }
+
+    pub(super) fn hear(&mut self, world: &World, request: Request, reply: &Reply) {
+        match request.kind {
+            Kind::Acquire { .. } => self.hear_of_acquire(world, request, reply),
+            Kind::Cancel | Kind::Release { .. } => {}
+            Kind::Commit(token) => self.hear_of_commit(world, request, token, reply),
+            Kind::Reclaim { .. } => self.hear_of_reclaim(world, request, reply),
+            Kind::Renew => self.hear_of_renewal(world, request, reply),
+        }
+    }
+
+    fn hear_of_acquire(&mut self, world: &World, request: Request, reply: &Reply) {
+        let word = self.word(request, reply);
+        let client = &mut self.clients[usize::from(request.from)];
+        let Phase::Asking(round) = &mut client.phase else { return };
+        let vote = match reply {
+            Reply::Granted(grant) => Vote::Granted(grant.token),
+            Reply::Busy { .. } => Vote::Busy(Duration::ZERO),
+            Reply::Stale => Vote::Stale,
+            Reply::Late | Reply::Refused(Refusal::Ballot) => Vote::Silent(false),
+            _ => Vote::Silent(true),
+        };
+        round.vote(request.node, vote);
+        client.words[request.node] = word;
+        client.unanswered[request.node] -= 1;
+        self.settle(world, request.from);
+    }
+
+    fn hear_of_commit(
+        &mut self,
+        world: &World,
+        request: Request,
+        token: FencingToken,
+        reply: &Reply,
+    ) {
+        let word = self.word(request, reply);
+        let client = &mut self.clients[usize::from(request.from)];
+        let Phase::Committing(round, _) = &mut client.phase else { return };
+        let vote = match reply {
+            Reply::Granted(grant) => Vote::Granted(grant.token),
+            _ => Vote::Silent(true),
+        };
+        round.vote(request.node, vote);
+        client.words[request.node] = word;
+        if round.count(|vote| vote == Vote::Granted(token)) >= world.needed() {
+            self.win(world, request.from, token);
+        }
+    }
+
+    /// Does what the verdict of a round asks for.
+    fn settle(&mut self, world: &World, number: u8) {
+        let Phase::Asking(round) = &self.clients[usize::from(number)].phase else { return };
+        match round.verdict() {
+            Verdict::Agreed(token) => self.win(world, number, token),
+            Verdict::Commit { token, .. } if !world.has(Protection::Commit) => {
+                self.win(world, number, token);
+            }
+            Verdict::Commit { token, nodes } => {
+                let round = round.clone();
+                self.clients[usize::from(number)].phase = Phase::Committing(round, token);
+                for node in nodes {
+                    self.send(number, node, Kind::Commit(token));
+                }
+            }
+            Verdict::Open => {}
+            Verdict::Refused | Verdict::TooFew => self.let_go(number),
+        }
+    }
+
+    fn win(&mut self, world: &World, number: u8, token: FencingToken) {
+        let client = &mut self.clients[usize::from(number)];
+        let until = kept_until(world, &client.words, client.began);
+        client.phase = Phase::Holding(Lease { token, until, renewals: 0, renewal: None });
+        let newest = client.newest;
+        self.told.push(Told { token, newest });
+    }
+
+    /// Waits for no more answers.
+    pub(super) fn give_up(&mut self, world: &World, number: u8) {
+        if let Phase::Asking(round) = &mut self.clients[usize::from(number)].phase {
+            round.close();
+            self.settle(world, number);
+        } else {
+            self.let_go(number);
+        }
+    }
+
+    /// Ends what a lost round has left, also where there was no answer.
+    fn let_go(&mut self, number: u8) {
+        let client = &mut self.clients[usize::from(number)];
+        let phase = client.end();
+        let (Phase::Asking(round) | Phase::Committing(round, _)) = phase else { return };
+        for (node, vote) in round.votes().iter().enumerate() {
+            match vote.trace() {
+                Trace::Held => self.send(number, node, Kind::Release { unanswered: false }),
+                Trace::MayBeHeld => self.send(number, node, Kind::Cancel),
+                Trace::None => {}
+            }
+        }
+    }
+
+    /// A holder has done its work.
+    pub(super) fn leave(&mut self, number: u8) {
+        let client = &mut self.clients[usize::from(number)];
+        let unanswered = client.unanswered;
+        client.end();
+        for (node, copies) in unanswered.into_iter().enumerate() {
+            let unanswered = copies > 0;
+            self.send(number, node, Kind::Release { unanswered });
+        }
+    }
+
+    pub(super) fn renew(&mut self, world: &World, number: u8) {
+        let (newest, began) = (self.newest(), self.time);
+        if let Phase::Holding(lease) = &mut self.clients[usize::from(number)].phase {
+            lease.renewals += 1;
+            let tally = Tally::new(NODES, world.needed());
+            lease.renewal = Some(Renewal { began, tally, newest });
+        }
+        for node in 0..NODES {
+            self.send(number, node, Kind::Renew);
+        }
+    }
+
+    fn hear_of_renewal(&mut self, world: &World, request: Request, reply: &Reply) {
+        let time = self.time;
+        let client = &mut self.clients[usize::from(request.from)];
+        if let (Phase::Holding(lease), Reply::NotHeld { newest }) = (&client.phase, reply)
+            && newest.is_none_or(|newest| newest < lease.token)
+            && (world.end == 0 || time < lease.until)
+        {
+            // It has forgotten, or nobody came since: it may be had back.
+            let (token, until) = (lease.token, lease.until);
+            client.words[request.node] = Word::Open;
+            client.unanswered[request.node] += 1;
+            self.send(request.from, request.node, Kind::Reclaim { token, until });
+        } else {
+            self.count(world, request, reply);
+        }
+    }
+
+    fn hear_of_reclaim(&mut self, world: &World, request: Request, reply: &Reply) {
+        let client = &mut self.clients[usize::from(request.from)];
+        if matches!(client.phase, Phase::Holding(_)) {
+            client.unanswered[request.node] = client.unanswered[request.node].saturating_sub(1);
+        }
+        self.count(world, request, reply);
+    }
+
+    /// Counts what one node said in a renewal.
+    fn count(&mut self, world: &World, request: Request, reply: &Reply) {
+        let word = self.word(request, reply);
+        let client = &mut self.clients[usize::from(request.from)];
+        let Phase::Holding(lease) = &mut client.phase else { return };
+        let Some(renewal) = &mut lease.renewal else { return };
+        if request.sent < renewal.began {
+            return;
+        }
+        client.words[request.node] = word;
+        if word == Word::NotHeld && !world.has(Protection::Unanswered) {
+            client.unanswered[request.node] = 0;
+        }
+        renewal.tally.add(Said::from(reply));
+        lease.until = lease.until.max(kept_until(world, &client.words, renewal.began));
+        let is_overtaken = renewal.newest.is_some_and(|newest| newest > lease.token);
+        self.was_overtaken |= renewal.tally.is_extended() && is_overtaken;
+    }
+
+    fn word(&self, request: Request, reply: &Reply) -> Word {
+        let now_us = self.nodes[request.node].now(self.time).lease_us;
+        match reply {
+            Reply::Granted(Grant { deadline_us, .. }) => Word::Held {
+                sent: instant(request.sent),
+                left: Duration::from_micros(deadline_us - now_us),
+            },
+            _ => Word::NotHeld,
+        }
+    }
+}
+
+/// The second before which a lease may be relied on, by what the nodes said until one began.
+fn kept_until(world: &World, words: &[Word], began: u64) -> u64 {
+    let needed = if world.has(Protection::Validity) { world.needed() } else { 1 };
+    began + kept_for(words, needed, instant(began)).as_secs()
+}

@@ -1,0 +1,133 @@
+//! A lock on three nodes, in every order in which its steps can happen.
+//!
+//! Small worlds are searched exhaustively: nodes whose transitions are
+//! [`leasehold_core::model::step`] itself, clients that count with [`leasehold_core::quorum`]
+//! itself, a network that loses, delays, reorders and repeats, nodes that forget. In *timeless*
+//! worlds a lease ends whenever it pleases, so that what holds there rests on no clock; in *timed*
+//! ones every clock is right, so that exclusion can be looked at. Each protection of the protocol
+//! is then taken away, and the search must find what goes wrong: otherwise it would prove nothing.
+
+mod client;
+mod state;
+mod world;
+
+use std::collections::BTreeSet;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use self::world::{ENDED_STAYS_ENDED, IN_ORDER, ONE_HOLDER, PROVEN, Protection, World};
+
+/// Where the worlds are searched too that take minutes each.
+const LARGE: &str = "LEASEHOLD_LARGE_WORLDS";
+
+/// Searches all of a world and prints how large it is.
+fn holds_in(world: &World) {
+    let checker = world.clone().checker().spawn_bfs().join();
+    println!("{world:?}: {} states, depth {}", checker.unique_state_count(), checker.max_depth());
+    checker.assert_properties();
+}
+
+/// The same in a world that is too large for every day.
+fn holds_in_large(world: &World) {
+    if std::env::var_os(LARGE).is_some() {
+        holds_in(world);
+    }
+}
+
+/// Searches for the first thing that goes wrong without a protection.
+fn fails_without(protection: Protection, world: World, property: &'static str) {
+    let world = World { without: Some(protection), ..world };
+    let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
+    let checker = world.checker().finish_when(found).spawn_bfs().join();
+    let path = checker.assert_any_discovery(property);
+    println!("without {protection:?}: {:?}", path.into_actions());
+}
+
+#[test]
+fn tokens_are_in_order_whatever_clocks_and_late_messages_do() {
+    let one_ballot = World { jumps: 0, ballots: &[1], ..World::timeless() };
+    holds_in(&World::timeless());
+    holds_in(&World { ends_travel: true, ..one_ballot.clone() });
+    holds_in_large(&World { ends_travel: true, jumps: 1, ..one_ballot.clone() });
+    holds_in_large(&World { clients: 3, ..one_ballot });
+}
+
+#[test]
+fn tokens_are_in_order_whatever_answers_are_lost_while_leases_end_early() {
+    holds_in(&World { losses: 1, copies: 1, ballots: &[1], ..World::timeless() });
+    holds_in_large(&World { losses: 1, jumps: 2, ..World::timeless() });
+}
+
+#[test]
+fn a_lease_that_is_extended_was_not_overtaken_when_it_asked() {
+    let held = World { is_held: true, renewals: 1, ballots: &[1], ..World::timeless() };
+    holds_in(&World { copies: 1, ..held.clone() });
+    holds_in_large(&World { is_held: false, ..held });
+}
+
+#[test]
+fn only_one_believes_that_it_holds_while_clocks_are_right() {
+    holds_in(&World { renewals: 0, ..World::timed() });
+    holds_in(&World { delay: 0, ..World::timed() });
+}
+
+#[test]
+fn c1_a_node_that_forgets_makes_no_second_holder_and_gives_back_what_was_held() {
+    let crash = World { is_held: true, crashes: 1, end: 3, delay: 0, ..World::timed() };
+    holds_in(&crash);
+    holds_in_large(&World { delay: 1, ..crash });
+}
+
+#[test]
+fn without_commits_a_later_holder_is_told_a_lower_token() {
+    fails_without(Protection::Commit, World::timeless(), IN_ORDER);
+}
+
+#[test]
+fn without_a_last_token_that_outlives_the_hold_a_later_holder_is_told_a_lower_one() {
+    fails_without(Protection::LastToken, World::timeless(), IN_ORDER);
+}
+
+#[test]
+fn without_tombstones_a_late_acquire_is_granted_to_an_attempt_that_has_ended() {
+    fails_without(Protection::Tombstone, World::timeless(), ENDED_STAYS_ENDED);
+}
+
+#[test]
+fn without_counting_what_is_unanswered_a_release_leaves_no_tombstone_where_it_must() {
+    let held = World { is_held: true, renewals: 1, ballots: &[1], ..World::timeless() };
+    fails_without(Protection::Unanswered, held, ENDED_STAYS_ENDED);
+}
+
+#[test]
+fn without_a_majority_two_believe_that_they_hold() {
+    fails_without(Protection::Majority, World::timed(), ONE_HOLDER);
+}
+
+#[test]
+fn without_the_rule_of_the_majority_for_validity_two_believe_that_they_hold() {
+    let held = World { is_held: true, delay: 0, ..World::timed() };
+    fails_without(Protection::Validity, held, ONE_HOLDER);
+}
+
+#[test]
+fn without_a_quarantine_a_node_that_forgets_makes_two_holders() {
+    fails_without(Protection::Quarantine, World { crashes: 1, ..World::timed() }, ONE_HOLDER);
+}
+
+#[test]
+fn without_a_quarantine_a_node_that_forgets_breaks_the_order_of_tokens() {
+    let held = World { is_held: true, crashes: 1, ..World::timed() };
+    fails_without(Protection::Quarantine, held, IN_ORDER);
+}
+
+#[test]
+fn without_a_quarantine_what_is_taken_back_proves_nothing() {
+    let held = World { is_held: true, crashes: 1, renewals: 1, ballots: &[1], ..World::timeless() };
+    fails_without(Protection::Quarantine, held, PROVEN);
+}
+
+#[test]
+fn a_quarantine_shorter_than_the_longest_lease_makes_two_holders() {
+    fails_without(Protection::QuarantineLength, World { crashes: 1, ..World::timed() }, ONE_HOLDER);
+}

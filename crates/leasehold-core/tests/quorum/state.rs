@@ -1,0 +1,103 @@
+//! One moment of the world.
+
+use std::time::Duration;
+
+use leasehold_core::model::Record;
+use leasehold_core::{ClientId, FencingToken, HolderId, Instant, Now};
+
+use super::client::{Client, Phase};
+use super::world::NODES;
+
+/// 2026-01-01T00:00Z, where token time begins.
+pub(super) const WALL_US: u64 = 1_767_225_600_000_000;
+/// Where lease time begins.
+pub(super) const START_US: u64 = 1_000_000_000;
+
+/// All that matters of one moment.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(crate) struct State {
+    pub(super) time: u64,
+    pub(super) nodes: [Node; NODES],
+    pub(super) clients: Vec<Client>,
+    pub(super) requests: Vec<Request>,
+    /// Who was told that it holds, in this order.
+    pub(super) told: Vec<Told>,
+    /// Somebody's lease was extended though a higher token had been told when it asked.
+    pub(super) was_overtaken: bool,
+    pub(super) jumps: u8,
+    pub(super) crashes: u8,
+    pub(super) losses: u8,
+    pub(super) copies: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Node {
+    pub(super) record: Record,
+    /// Seconds that its clock has jumped.
+    pub(super) ahead: u64,
+    pub(super) quarantined_until: u64,
+}
+
+/// A token that somebody was told, and the newest one that was told before it asked.
+#[derive(Clone, Copy, Debug, PartialEq, Hash)]
+pub(super) struct Told {
+    pub(super) token: FencingToken,
+    pub(super) newest: Option<FencingToken>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Request {
+    pub(super) from: u8,
+    pub(super) node: usize,
+    pub(super) sent: u64,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Kind {
+    Acquire { ballot_us: u64 },
+    Cancel,
+    Commit(FencingToken),
+    Reclaim { token: FencingToken, until: u64 },
+    Release { unanswered: bool },
+    Renew,
+}
+
+pub(super) fn id(client: u8) -> HolderId {
+    HolderId { client: ClientId(client.into()), attempt: 1 }
+}
+
+pub(super) fn instant(second: u64) -> Instant {
+    Instant::from_origin(Duration::from_secs(second))
+}
+
+impl Node {
+    /// Tokens come from the caller's ballot here, so only the clock of leases jumps.
+    pub(super) fn now(&self, time: u64) -> Now {
+        let lease_us = START_US + (time + self.ahead) * 1_000_000;
+        Now { lease_us, token_us: WALL_US + time * 1_000_000 }
+    }
+}
+
+impl State {
+    pub(super) fn send(&mut self, from: u8, node: usize, kind: Kind) {
+        self.requests.push(Request { from, node, sent: self.time, kind });
+    }
+
+    /// The newest token that anybody was told.
+    pub(super) fn newest(&self) -> Option<FencingToken> {
+        self.told.iter().map(|told| told.token).max()
+    }
+
+    pub(super) fn believers(&self) -> usize {
+        let believes = |client: &&Client| match &client.phase {
+            Phase::Holding(lease) => self.time < lease.until,
+            Phase::Asking(_) | Phase::Committing(..) | Phase::Ended | Phase::Idle => false,
+        };
+        self.clients.iter().filter(believes).count()
+    }
+
+    pub(super) fn holds(&self, client: u8, node: usize) -> bool {
+        self.nodes[node].record.holds.iter().any(|hold| hold.id == id(client))
+    }
+}

@@ -1,0 +1,403 @@
+//! The world that is searched: three nodes that are [`leasehold_core::model::step`] itself, clients
+//! that count with [`leasehold_core::quorum`] itself, and a network that loses, delays, reorders
+//! and repeats. A request that is never executed is a lost one, so nothing else has to lose it.
+
+use std::time::Duration;
+
+use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
+use leasehold_core::{Acquire, Action, Facts, FencingToken, Mode, Reclaim, Reply};
+use stateright::{Model, Property};
+
+use super::client::{Client, Phase};
+use super::state::{Kind, Node, Request, START_US, State, WALL_US, id};
+
+pub(crate) const ENDED_STAYS_ENDED: &str = "nothing granted to an attempt that has ended stays";
+pub(crate) const IN_ORDER: &str = "tokens are distinct and in the order of real time";
+pub(crate) const ONE_HOLDER: &str = "at most one client may believe that it holds";
+pub(crate) const PROVEN: &str = "who extends its lease was not overtaken when it asked";
+
+/// How many nodes there are.
+pub(crate) const NODES: usize = 3;
+
+/// What is taken away to see that the search notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// The highest of the tokens that the nodes gave by themselves is used at once.
+    Commit,
+    /// A node forgets its last token with the hold.
+    LastToken,
+    /// One node is enough.
+    Majority,
+    /// A node that has forgotten grants at once.
+    Quarantine,
+    /// A node that has forgotten waits for less than the longest lease.
+    QuarantineLength,
+    /// The record forgets attempts that have ended.
+    Tombstone,
+    /// A node that says it does not hold it is taken to have answered all that it was asked.
+    Unanswered,
+    /// A lease is relied on for as long as any node keeps it.
+    Validity,
+}
+
+/// The bounds of the search.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) clients: u8,
+    /// Which tokens, beyond the wall clock, clients may propose; by the clock if there are none.
+    pub(crate) ballots: &'static [u64],
+    /// The last token of each node at the beginning, beyond the wall clock.
+    pub(crate) last_tokens: [u64; NODES],
+    /// Seconds that a lease lasts.
+    pub(crate) ttl: u64,
+    /// The last second.
+    pub(crate) end: u64,
+    /// Seconds that a request may be under way.
+    pub(crate) delay: u64,
+    /// The first client holds already, by two nodes; what it asked the third is under way.
+    pub(crate) is_held: bool,
+    /// Whether what ends an attempt travels like everything else; if not, it is executed at once.
+    pub(crate) ends_travel: bool,
+    /// How often each holder renews.
+    pub(crate) renewals: u8,
+    /// How many times a node's clock jumps beyond every lease.
+    pub(crate) jumps: u8,
+    /// How many times a node forgets everything.
+    pub(crate) crashes: u8,
+    /// How many answers are lost.
+    pub(crate) losses: u8,
+    /// How many requests come a second time.
+    pub(crate) copies: u8,
+    pub(crate) without: Option<Protection>,
+}
+
+impl World {
+    /// No time passes: what holds here holds whatever the clocks do, for a lease ends when it
+    /// pleases. The nodes have a past, and clients propose old tokens and new ones.
+    pub(crate) fn timeless() -> Self {
+        Self {
+            clients: 2,
+            ballots: &[1, 8],
+            last_tokens: [5, 10, 4],
+            ttl: 2,
+            end: 0,
+            delay: 0,
+            is_held: false,
+            ends_travel: false,
+            renewals: 0,
+            jumps: 1,
+            crashes: 0,
+            losses: 0,
+            copies: 0,
+            without: None,
+        }
+    }
+
+    /// Clocks are right, and time passes.
+    pub(crate) fn timed() -> Self {
+        Self {
+            ballots: &[],
+            last_tokens: [0; NODES],
+            end: 4,
+            delay: 1,
+            renewals: 1,
+            jumps: 0,
+            ..Self::timeless()
+        }
+    }
+
+    pub(super) fn has(&self, protection: Protection) -> bool {
+        self.without != Some(protection)
+    }
+
+    pub(super) fn needed(&self) -> usize {
+        match self.has(Protection::Majority) {
+            true => leasehold_core::quorum::majority(NODES),
+            false => 1,
+        }
+    }
+
+    /// How long a node that has forgotten grants nothing new.
+    fn quarantine(&self) -> u64 {
+        match self.without {
+            Some(Protection::Quarantine) => 0,
+            Some(Protection::QuarantineLength) => self.ttl - 1,
+            Some(_) | None => self.ttl,
+        }
+    }
+}
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Event {
+    /// A client asks all nodes for the lock, with this ballot beyond the wall clock.
+    Begin(u8, u64),
+    /// A node executes a request; another copy of it may stay under way.
+    Execute { index: usize, is_heard: bool, stays: bool },
+    /// A node loses all it knew.
+    Forget(usize),
+    /// A client waits for no more answers.
+    GiveUp(u8),
+    /// A node's clock jumps beyond every lease.
+    Jump(usize),
+    /// A holder lets go.
+    Leave(u8),
+    /// A holder asks all nodes for more time.
+    Renew(u8),
+    /// A second passes.
+    Tick,
+}
+
+impl World {
+    fn action(&self, request: &Request) -> Action {
+        let (id, ttl) = (id(request.from), Duration::from_secs(self.ttl));
+        let until_us = |second: u64| START_US + second * 1_000_000;
+        match request.kind {
+            Kind::Acquire { ballot_us } => Action::Acquire(Acquire {
+                id,
+                mode: Mode::Exclusive,
+                ttl,
+                wait: false,
+                nonce: 0,
+                not_after_us: until_us(request.sent + self.delay + 1),
+                ballot_us: Some(ballot_us),
+                facts: Facts::default(),
+            }),
+            Kind::Cancel => Action::Cancel { id, unanswered: true },
+            Kind::Commit(token) => Action::Commit { id, token, ttl },
+            Kind::Reclaim { token, until } => Action::Reclaim(Reclaim {
+                id,
+                mode: Mode::Exclusive,
+                token,
+                ttl,
+                nonce: 0,
+                not_after_us: until_us(until),
+                facts: Facts::default(),
+            }),
+            Kind::Release { unanswered } => {
+                Action::Release { id, keep: Duration::ZERO, unanswered }
+            }
+            Kind::Renew => Action::Renew { id, ttl },
+        }
+    }
+
+    /// A node's part, by the model itself.
+    fn apply(&self, state: &mut State, request: &Request) -> Reply {
+        let action = self.action(request);
+        let time = state.time;
+        let node = &mut state.nodes[request.node];
+        let now = node.now(time);
+        let reply = step(&mut node.record, now, DEFAULT_RETENTION, &action).reply;
+        self.take_away(&mut node.record, &reply);
+        forget_times(&mut node.record);
+        let is_new = matches!(request.kind, Kind::Acquire { .. });
+        match is_new && time < node.quarantined_until {
+            // The guard that follows each acquire says so, whatever the acquire has done.
+            true => Reply::Gone,
+            false => reply,
+        }
+    }
+
+    fn take_away(&self, record: &mut Record, reply: &Reply) {
+        if !self.has(Protection::Tombstone) {
+            record.tombstones.clear();
+        }
+        if !self.has(Protection::LastToken) && *reply == Reply::Released {
+            record.last_token_us = 0;
+        }
+    }
+
+    /// Executes at once what ends an attempt.
+    fn end_at_once(&self, state: &mut State) {
+        let is_end =
+            |request: &Request| matches!(request.kind, Kind::Cancel | Kind::Release { .. });
+        while let Some(index) = state.requests.iter().position(is_end) {
+            self.execute(state, index, true, false);
+        }
+    }
+
+    fn execute(&self, state: &mut State, index: usize, is_heard: bool, stays: bool) {
+        let request = state.requests.remove(index);
+        if stays {
+            state.requests.push(request);
+            state.copies -= 1;
+        }
+        let reply = self.apply(state, &request);
+        if matches!(request.kind, Kind::Cancel | Kind::Release { .. }) {
+            state.clients[usize::from(request.from)].is_over[request.node] = true;
+        } else if is_heard {
+            state.hear(self, request, &reply);
+        } else {
+            state.losses -= 1;
+        }
+    }
+}
+
+/// Times that tell states apart which are the same in all that follows: when a record may be
+/// collected, when a hold began, and when a tombstone ends, all beyond the end of this world.
+fn forget_times(record: &mut Record) {
+    record.collect_at_us = 0;
+    record.holds.iter_mut().for_each(|hold| hold.since_us = 0);
+    record.tombstones.iter_mut().for_each(|tombstone| tombstone.until_us = u64::MAX);
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Event;
+
+    fn init_states(&self) -> Vec<State> {
+        let nodes = self.last_tokens.map(|beyond| {
+            let last_token_us = if beyond > 0 { WALL_US + beyond } else { 0 };
+            let record = Record { last_token_us, ..Record::default() };
+            Node { record, ahead: 0, quarantined_until: 0 }
+        });
+        let mut state = State {
+            time: 0,
+            nodes,
+            clients: vec![Client::default(); usize::from(self.clients)],
+            requests: Vec::new(),
+            told: Vec::new(),
+            was_overtaken: false,
+            jumps: self.jumps,
+            crashes: self.crashes,
+            losses: self.losses,
+            copies: self.copies,
+        };
+        if self.is_held {
+            let ballot = self.ballots.first().copied().unwrap_or_default();
+            state.begin(self, 0, WALL_US + ballot);
+            let is_first = |request: &Request| request.node < self.needed();
+            while let Some(index) = state.requests.iter().position(is_first) {
+                self.execute(&mut state, index, true, false);
+            }
+        }
+        vec![state]
+    }
+
+    fn actions(&self, state: &State, events: &mut Vec<Event>) {
+        for (number, client) in (0..).zip(&state.clients) {
+            match &client.phase {
+                Phase::Idle if self.ballots.is_empty() && (number > 0 || state.time == 0) => {
+                    events.push(Event::Begin(number, state.time * 1_000_000));
+                    break; // one after the other, because they are all alike
+                }
+                Phase::Idle => {
+                    events.extend(self.ballots.iter().map(|ballot| Event::Begin(number, *ballot)));
+                    break;
+                }
+                Phase::Asking(_) | Phase::Committing(..) => events.push(Event::GiveUp(number)),
+                Phase::Holding(lease) => {
+                    events.push(Event::Leave(number));
+                    if lease.renewals < self.renewals && (self.end == 0 || state.time < lease.until)
+                    {
+                        events.push(Event::Renew(number));
+                    }
+                }
+                Phase::Ended => {}
+            }
+        }
+        for (index, request) in state.requests.iter().enumerate() {
+            let mut execute =
+                |is_heard, stays| events.push(Event::Execute { index, is_heard, stays });
+            // Only a client sends these again, and it does not once it was answered.
+            let is_single = matches!(request.kind, Kind::Acquire { .. } | Kind::Reclaim { .. });
+            execute(true, false);
+            if state.copies > 0 && !is_single {
+                execute(true, true);
+            }
+            if state.losses > 0 && !matches!(request.kind, Kind::Cancel | Kind::Release { .. }) {
+                execute(false, false);
+                if state.copies > 0 {
+                    execute(false, true);
+                }
+            }
+        }
+        for node in 0..NODES {
+            if state.jumps > 0 && !state.nodes[node].record.holds.is_empty() {
+                events.push(Event::Jump(node));
+            }
+            // Where nodes are all alike, it does not matter which one forgets.
+            let may_forget = node == 0 || self.last_tokens[0] > 0;
+            if state.crashes > 0 && may_forget && state.nodes[node].record != Record::default() {
+                events.push(Event::Forget(node));
+            }
+        }
+        if state.time < self.end {
+            events.push(Event::Tick);
+        }
+    }
+
+    fn next_state(&self, state: &State, event: Event) -> Option<State> {
+        let mut state = state.clone();
+        match event {
+            Event::Begin(number, ballot) => state.begin(self, number, WALL_US + ballot),
+            Event::Execute { index, is_heard, stays } => {
+                self.execute(&mut state, index, is_heard, stays);
+            }
+            Event::Forget(node) => {
+                state.crashes -= 1;
+                state.nodes[node].record = Record::default();
+                state.nodes[node].quarantined_until = state.time + self.quarantine();
+            }
+            Event::GiveUp(number) => state.give_up(self, number),
+            Event::Jump(node) => {
+                state.jumps -= 1;
+                state.nodes[node].ahead += self.ttl;
+            }
+            Event::Leave(number) => state.leave(number),
+            Event::Renew(number) => state.renew(self, number),
+            Event::Tick => {
+                state.time += 1;
+                let oldest = state.time.saturating_sub(self.delay);
+                state.requests.retain(|request| request.sent >= oldest);
+            }
+        }
+        if !self.ends_travel {
+            self.end_at_once(&mut state);
+        }
+        // Their order means nothing.
+        state.requests.sort_unstable();
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(IN_ORDER, |_, state: &State| {
+                let tokens: Vec<FencingToken> = state.told.iter().map(|told| told.token).collect();
+                let is_after =
+                    |told: &super::state::Told| told.newest.is_none_or(|n| n < told.token);
+                let is_new = |index: usize| !tokens[..index].contains(&tokens[index]);
+                state.told.iter().all(is_after) && (0..tokens.len()).all(is_new)
+            }),
+            Property::always(PROVEN, |_, state: &State| !state.was_overtaken),
+            Property::sometimes("one client is told after the other", |_, state: &State| {
+                state.told.iter().any(|told| told.newest.is_some())
+            }),
+        ];
+        if self.renewals > 0 {
+            properties.push(Property::sometimes("a lease is extended", |_, state: &State| {
+                state.clients.iter().any(Client::is_extended)
+            }));
+        }
+        if self.crashes > 0 {
+            properties.push(Property::sometimes("a hold is taken back", |_, state: &State| {
+                let has_forgotten = |node: &usize| state.nodes[*node].quarantined_until > 0;
+                let mut forgetful = (0..NODES).filter(has_forgotten);
+                state.clients[0].is_extended() && forgetful.any(|node| state.holds(0, node))
+            }));
+        }
+        if self.end > 0 {
+            let one = |_: &Self, state: &State| state.believers() <= 1;
+            properties.push(Property::always(ONE_HOLDER, one));
+        }
+        if self.crashes == 0 {
+            properties.push(Property::always(ENDED_STAYS_ENDED, |_, state: &State| {
+                let stays = |(number, client): (u8, &Client)| {
+                    (0..NODES).any(|node| client.is_over[node] && state.holds(number, node))
+                };
+                !(0..).zip(&state.clients).any(stays)
+            }));
+        }
+        properties
+    }
+}
