@@ -7,7 +7,7 @@
 use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
 use leasehold_testkit::{Data, RedisServer, Replicated, must};
 
-use super::{PATIENCE, TTL, connect, eventually, is_not_replicated, kind};
+use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind};
 
 /// Takes what is free, without renewing: a test says when.
 async fn take(client: &Client) -> Guard {
@@ -21,7 +21,7 @@ async fn try_to_take(client: &Client) -> Result<Option<Guard>, Error> {
 
 /// A client of one of the servers.
 async fn of(servers: &Replicated, at: usize, options: &str) -> Client {
-    connect(&format!("{}{options}", servers[at].url())).await
+    connect(&format!("{}?{SURE}&{options}", servers[at].url())).await
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn d1_a_failover_that_forgets_a_grant_makes_it_twice_and_the_second_token_
 #[tokio::test]
 async fn d2_with_all_replicas_a_grant_that_a_failover_would_forget_is_not_made() {
     let mut servers = must(Replicated::start(1));
-    let before = of(&servers, 0, "?replicas=all").await;
+    let before = of(&servers, 0, "replicas=all").await;
     must(servers.cut_off(1));
     let error = try_to_take(&before).await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");
@@ -55,7 +55,7 @@ async fn d2_with_all_replicas_a_grant_that_a_failover_would_forget_is_not_made()
 #[tokio::test]
 async fn d2_with_all_replicas_a_grant_survives_the_failover() {
     let mut servers = must(Replicated::start(2));
-    let before = of(&servers, 0, "?replicas=all").await;
+    let before = of(&servers, 0, "replicas=all").await;
     let held = take(&before).await;
     must(servers[0].kill9());
     for heir in [1, 2] {
@@ -70,7 +70,7 @@ async fn d2_with_all_replicas_a_grant_survives_the_failover() {
 #[tokio::test]
 async fn d3_with_fewer_than_all_replicas_the_one_that_is_promoted_may_have_missed_the_grant() {
     let mut servers = must(Replicated::start(2));
-    let before = of(&servers, 0, "?replicas=1").await;
+    let before = of(&servers, 0, "replicas=1").await;
     must(servers.cut_off(2));
     let forgotten = take(&before).await;
     must(servers[0].kill9());
@@ -105,14 +105,14 @@ async fn d5_a_primary_that_was_left_behind_grants_what_is_held_elsewhere() {
 
 #[tokio::test]
 async fn d5_with_all_replicas_a_primary_that_was_left_behind_grants_nothing() {
-    let (_held, outcome) = ask_a_zombie("?replicas=all").await;
+    let (_held, outcome) = ask_a_zombie("replicas=all").await;
     assert!(outcome.as_ref().is_err_and(is_not_replicated), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn d5_with_fewer_than_all_a_replica_that_was_not_told_goes_on_acknowledging() {
     let servers = must(Replicated::start(2));
-    let late = of(&servers, 0, "?replicas=1").await;
+    let late = of(&servers, 0, "replicas=1").await;
     // As a sentinel does it, but it has not come to the other replica yet.
     must(servers[1].command::<()>("REPLICAOF NO ONE"));
     let held = take(&of(&servers, 1, "").await).await;
@@ -155,12 +155,12 @@ async fn d6_with_min_replicas_the_side_without_a_replica_refuses() {
 #[tokio::test]
 async fn d10_a_primary_that_comes_back_empty_empties_its_replicas_whatever_they_acknowledged() {
     let mut servers = must(Replicated::start(1));
-    let before = of(&servers, 0, "?replicas=all").await;
+    let before = of(&servers, 0, "replicas=all").await;
     let forgotten = take(&before).await;
     must(servers[0].restart(Data::Dropped));
     must(servers.wait_in_sync());
     assert_eq!(must(servers[1].command::<u64>("DBSIZE")), 0, "the replica is empty too");
-    let second = take(&of(&servers, 0, "?replicas=all").await).await;
+    let second = take(&of(&servers, 0, "replicas=all").await).await;
     assert!(forgotten.is_held() && second.is_held(), "exclusion is broken, as was expected");
     assert!(second.token() > forgotten.token(), "but not the order of tokens");
 }

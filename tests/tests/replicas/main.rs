@@ -4,6 +4,7 @@
 mod claim;
 mod conformance;
 mod failover;
+mod places;
 mod policy;
 mod quarantine;
 
@@ -21,6 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Long enough that no lease ends by itself during a test.
 const TTL: Duration = Duration::from_secs(30);
+
+/// A time limit that a busy machine leaves time for the answer of, when a WAIT has run into its
+/// own, which is half of it; and a try asks for longer than that.
+const SURE: &str = "timeout=2s";
 
 async fn connect(url: &str) -> Client {
     must(Client::connect(url).await)

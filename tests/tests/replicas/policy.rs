@@ -7,7 +7,7 @@ use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
 use leasehold_testkit::{RedisServer, Replicated, must};
 
-use super::{PATIENCE, TTL, connect, eventually, is_not_replicated, kind};
+use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind};
 
 /// Acquires what is free. A busy machine may keep a healthy replica from answering in time, so it
 /// is tried again.
@@ -23,7 +23,7 @@ async fn try_acquire(client: &Client, name: &str) -> Result<Option<Guard>, Error
 async fn a_grant_that_a_stopped_replica_does_not_acknowledge_is_taken_back() {
     let servers = must(Replicated::start(2));
     let url = servers[0].url();
-    let careful = connect(&format!("{url}?replicas=all")).await;
+    let careful = connect(&format!("{url}?{SURE}&replicas=all")).await;
     let careless = connect(&url).await;
     must(acquire(&careful, "a").await.release().await);
     must(servers[2].stop());
@@ -41,9 +41,9 @@ async fn a_grant_that_a_stopped_replica_does_not_acknowledge_is_taken_back() {
 async fn one_replica_of_two_is_enough_for_one_and_not_for_two() {
     let servers = must(Replicated::start(2));
     must(servers[2].stop());
-    let one = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    let one = connect(&format!("{}?{SURE}&replicas=1", servers[0].url())).await;
     must(acquire(&one, "a").await.release().await);
-    let two = connect(&format!("{}?replicas=2", servers[0].url())).await;
+    let two = connect(&format!("{}?{SURE}&replicas=2", servers[0].url())).await;
     let error = try_acquire(&two, "a").await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");
 }
@@ -51,7 +51,7 @@ async fn one_replica_of_two_is_enough_for_one_and_not_for_two() {
 #[tokio::test]
 async fn a_replica_that_has_gone_does_not_lower_what_all_means() {
     let mut servers = must(Replicated::start(2));
-    let client = connect(&format!("{}?replicas=all", servers[0].url())).await;
+    let client = connect(&format!("{}?{SURE}&replicas=all", servers[0].url())).await;
     must(servers[2].kill9());
     eventually("the primary has noticed", || online(&servers[0]) == 1).await;
     let error = try_acquire(&client, "a").await.unwrap_err();
@@ -61,7 +61,7 @@ async fn a_replica_that_has_gone_does_not_lower_what_all_means() {
 #[tokio::test]
 async fn a_replica_that_is_added_belongs_to_all_from_its_first_exchange() {
     let servers = must(Replicated::start(1));
-    let client = connect(&format!("{}?replicas=all", servers[0].url())).await;
+    let client = connect(&format!("{}?{SURE}&replicas=all", servers[0].url())).await;
     must(acquire(&client, "a").await.release().await);
     let third = RedisServer::options().line(format!("replicaof 127.0.0.1 {}", servers[0].port()));
     let third = must(third.start());
@@ -75,7 +75,7 @@ async fn a_replica_that_is_added_belongs_to_all_from_its_first_exchange() {
 #[tokio::test]
 async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
     let server = must(RedisServer::start());
-    let store = must(Redis::connect(&format!("{}?replicas=all", server.url())).await);
+    let store = must(Redis::connect(&format!("{}?{SURE}&replicas=all", server.url())).await);
     let warnings = store.warnings();
     assert!(warnings.iter().any(|words| words.contains("0 replicas follow it")), "{warnings:?}");
     let client = must(Client::builder().store(store).build().await);
@@ -86,7 +86,7 @@ async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
 #[tokio::test]
 async fn d16_a_renewal_that_is_not_acknowledged_prolongs_nothing() {
     let servers = must(Replicated::start(1));
-    let client = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    let client = connect(&format!("{}?{SURE}&replicas=1", servers[0].url())).await;
     let lock = client.mutex("a").ttl(Duration::from_secs(4)).renewal(Renewal::Off);
     let guard = must(lock.acquire_within(PATIENCE).await);
     let lost = guard.lost();
@@ -102,7 +102,7 @@ async fn d16_a_renewal_that_is_not_acknowledged_prolongs_nothing() {
 #[tokio::test]
 async fn d16_the_keeper_loses_a_lease_whose_renewals_are_not_acknowledged() {
     let servers = must(Replicated::start(1));
-    let client = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    let client = connect(&format!("{}?{SURE}&replicas=1", servers[0].url())).await;
     let lock = client.mutex("a").ttl(Duration::from_secs(3));
     let guard = must(lock.acquire_within(PATIENCE).await);
     must(servers[1].stop());
@@ -114,7 +114,7 @@ async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
     let servers = must(Replicated::start(1));
     let url = servers[0].url();
     let careless = connect(&url).await;
-    let careful = connect(&format!("{url}?replicas=1")).await;
+    let careful = connect(&format!("{url}?{SURE}&replicas=1")).await;
     let held = must(try_acquire(&careless, "a").await).unwrap();
     let waiting = tokio::spawn({
         let careful = careful.clone();
@@ -138,14 +138,39 @@ async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
 }
 
 #[tokio::test]
+async fn an_upgrade_that_is_not_acknowledged_leaves_a_reader() {
+    let servers = must(Replicated::start(1));
+    let client = connect(&format!("{}?{SURE}&replicas=1", servers[0].url())).await;
+    let careless = connect(&servers[0].url()).await;
+    let read = client.rwlock("a").read().ttl(TTL).renewal(Renewal::Off);
+    let mut guard = must(read.acquire_within(PATIENCE).await);
+    must(servers[1].stop());
+    let (waits, _) = must(servers[0].command_stats("wait"));
+    let upgrading = tokio::spawn(async move {
+        let outcome = guard.upgrade().await;
+        (guard, outcome)
+    });
+    eventually("a WAIT has ended in vain", || must(servers[0].command_stats("wait")).0 > waits)
+        .await;
+    // It is a reader again each time, so that another reader finds a way in.
+    let another = careless.rwlock("a").read().ttl(TTL).acquire_within(PATIENCE).await;
+    assert!(!upgrading.is_finished());
+    must(must(another).release().await);
+    must(servers[1].cont());
+    let (guard, outcome) = must(tokio::time::timeout(PATIENCE, upgrading).await.unwrap());
+    must(outcome);
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
 async fn those_who_come_while_a_wait_is_stuck_share_the_next() {
     const NAMES: usize = 50;
     let servers = must(Replicated::start(1));
-    let client = connect(&format!("{}?replicas=1", servers[0].url())).await;
+    let client = connect(&format!("{}?{SURE}&replicas=1", servers[0].url())).await;
     must(servers[1].stop());
     let names: Vec<_> = (0..NAMES).map(|number| format!("{number}")).collect();
     let outcomes = join_all(names.iter().map(|name| try_acquire(&client, name))).await;
-    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_err_and(is_not_replicated)));
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
     let (waits, _) = must(servers[0].command_stats("wait"));
     assert!(waits < NAMES as u64, "{waits} WAITs for {NAMES} names");
 }

@@ -188,6 +188,15 @@ impl Link {
         self.driver.abort_handle()
     }
 
+    /// Learns the same from another connection to the same server.
+    pub(super) fn heard_beside(&self, sent: Instant, failure: Option<&StoreError>) {
+        match failure.map(StoreError::kind) {
+            None => self.silent_since_us.store(0, Ordering::Relaxed),
+            Some(StoreErrorKind::Timeout) if !self.is_silent(sent) => {}
+            Some(_) => self.retire(),
+        }
+    }
+
     /// Gives it up: the next call opens another.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);

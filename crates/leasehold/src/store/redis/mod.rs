@@ -108,7 +108,8 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 /// Where too few acknowledge within half of `timeout`, the verb fails with
 /// [`NotReplicated`](leasehold_core::StoreErrorKind::NotReplicated) (a waiter goes on waiting), and
 /// what was granted is released; a renewal that is not acknowledged prolongs nothing. So while a
-/// replica is away, nothing new is granted and what is held ends.
+/// replica is away, nothing new is granted and what is held ends: also after a failover, until the
+/// old primary follows the new one. In a cluster each primary has its own replicas.
 ///
 /// `waitaof=on` needs Redis 7.2 or Valkey 7.2 and an append-only file: a grant then also survives
 /// the power loss of a server that syncs every second.

@@ -90,17 +90,22 @@ impl Call {
         command
     }
 
-    /// The call that releases what an acquire or a poll was granted.
-    pub(super) fn release(&self) -> Self {
+    /// The call that takes back what this one may have given: a release of what an acquire or a
+    /// poll was granted, a reader again of what became the writer.
+    pub(super) fn undo(&self) -> Self {
         if self.script == Script::PlainAcquire {
             return plain::release_of(self);
         }
         let [inbox_prefix, packed, ..] = &self.args[..] else { return self.clone() };
-        // Both begin with the retention and the attempt.
+        // All begin with the retention and the attempt.
         let begin = packed.get(..RETENTION_AND_ATTEMPT_BYTES).unwrap_or_default();
-        let packed = Writer::default().bytes(begin).span(Duration::ZERO).flag(false);
+        let packed = Writer::default().bytes(begin);
+        let (script, packed) = match self.script {
+            Script::ChangeMode => (Script::ChangeMode, packed.byte(b'S')),
+            _ => (Script::Release, packed.span(Duration::ZERO).flag(false)),
+        };
         let args = vec![inbox_prefix.clone(), packed.0];
-        Self { script: Script::Release, keys: self.keys.clone(), args, is_batch: false }
+        Self { script, keys: self.keys.clone(), args, is_batch: false }
     }
 
     /// A call with these keys and arguments and nothing else.

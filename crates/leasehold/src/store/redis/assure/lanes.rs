@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
 use super::replication::{self, Replication};
-use super::{Assurance, Verdict, quarantine};
+use super::{Assurance, Outcome, Verdict, quarantine};
 use crate::store::redis::connection::Link;
 use crate::store::redis::dial::Dialer;
 use crate::store::redis::error;
@@ -27,9 +27,6 @@ const LANES: usize = 2;
 
 /// Most scripts that share a WAIT: one that fails, fails all of them.
 const MOST_TOGETHER: usize = 128;
-
-/// A reply, and what came of the WAIT and the guard behind it.
-type Outcome = Result<(Value, Result<Verdict, StoreError>), StoreError>;
 
 struct Item {
     command: Cmd,

@@ -13,7 +13,7 @@ mod replication;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_core::{Operation, Reply, StoreError};
 use redis::{Cmd, Pipeline, Value};
@@ -104,6 +104,9 @@ struct Verdict {
     /// How long the quarantine still lasts, if there is one.
     quarantined: Option<Duration>,
 }
+
+/// A reply, and what came of what was asked behind it.
+type Outcome = Result<(Value, Result<Verdict, StoreError>), StoreError>;
 
 impl Assurance {
     /// What a URL asks for; `None` if it asks for nothing.
@@ -221,17 +224,12 @@ impl Assured {
 
     /// Sends a script and what is asked behind it. A server that does not know the script is given
     /// its text.
-    async fn exchange(
-        &self,
-        link: &Link,
-        call: &Call,
-        (stake, asking): (Stake, bool),
-    ) -> Result<(Value, Result<Verdict, StoreError>), StoreError> {
+    async fn exchange(&self, link: &Link, call: &Call, (stake, asking): (Stake, bool)) -> Outcome {
         let command = call.command();
         let mut tries = 0;
         loop {
             let (value, verdict) = match &self.assurance.replication {
-                Some(_) => self.lanes().carry(command.clone(), asking).await?,
+                Some(_) => self.carried(link, command.clone(), asking).await?,
                 None => self.guarded(link, command.clone(), stake).await?,
             };
             tries += 1;
@@ -246,13 +244,18 @@ impl Assured {
         self.lanes.get_or_init(|| Lanes::open(&self.assurance, &self.dialer, &self.address))
     }
 
+    /// With replicas to wait for, other connections carry it. What they hear of the server counts
+    /// for the one that brought us here: else it would look alive for as long as nothing is asked
+    /// on it, and nobody would look for another primary.
+    async fn carried(&self, link: &Link, command: Cmd, asking: bool) -> Outcome {
+        let sent = Instant::now();
+        let outcome = self.lanes().carry(command, asking).await;
+        link.heard_beside(sent, outcome.as_ref().err());
+        outcome
+    }
+
     /// Without replicas to wait for, the connection that carries everything will do.
-    async fn guarded(
-        &self,
-        link: &Link,
-        command: Cmd,
-        stake: Stake,
-    ) -> Result<(Value, Result<Verdict, StoreError>), StoreError> {
+    async fn guarded(&self, link: &Link, command: Cmd, stake: Stake) -> Outcome {
         let quarantine = self.assurance.quarantine.as_ref().filter(|_| stake.is_guarded());
         let Some(quarantine) = quarantine else {
             return Ok((link.send(&command).await?, Ok(Verdict::default())));
@@ -281,9 +284,9 @@ impl Assured {
     ) -> StoreError {
         let error = quarantine::refusal(link.server(), left);
         match stake {
-            Stake::Grant => self.take_back(link, call, error).await,
+            Stake::Grant | Stake::Mode => take_back(link, call, error).await,
             Stake::HandOver => error,
-            Stake::Mode | Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
+            Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
         }
     }
 
@@ -298,17 +301,17 @@ impl Assured {
     ) -> StoreError {
         let error = replication::refusal(link.server(), why);
         match stake {
-            Stake::Grant | Stake::HandOver => self.take_back(link, call, error).await,
-            Stake::Mode | Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
+            Stake::Grant | Stake::HandOver | Stake::Mode => take_back(link, call, error).await,
+            Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
         }
     }
+}
 
-    async fn take_back(&self, link: &Link, call: &Call, error: StoreError) -> StoreError {
-        match run(link, &call.release()).await {
-            Ok(_) => error,
-            // Its caller cancels it, and if that fails too it ends by its ttl.
-            Err(_) => error.maybe_executed(),
-        }
+async fn take_back(link: &Link, call: &Call, error: StoreError) -> StoreError {
+    match run(link, &call.undo()).await {
+        Ok(_) => error,
+        // Its caller cancels it, and if that fails too it ends by its ttl.
+        Err(_) => error.maybe_executed(),
     }
 }
 
