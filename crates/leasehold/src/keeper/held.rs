@@ -170,8 +170,7 @@ impl Held {
     pub(crate) async fn release(&self) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
         self.ensure_held()?;
-        let action = keeper.release_action(state);
-        keeper.forget(state);
+        let action = keeper.begin_release(state);
         match keeper.contact.apply(&state.name, action).await {
             Ok(timed) => {
                 state.finish();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{
     Action, BoxFuture, FencingToken, Grant, HolderId, Instant, LockName, LossReason, Operation,
     Renewal, Reply, StoreError, StoreErrorKind,
@@ -238,6 +239,12 @@ impl Keeper {
         let mut table = self.table();
         if let Some(lease) = table.lease(id) {
             lease.upgraded.notify_one();
+            return None;
+        }
+        if let Some(name) = table.ended.granted_again(id, token) {
+            drop(table);
+            let release = Action::Release { id, keep: Duration::ZERO, unanswered: false };
+            self.clean(name, release, CLAIM_WINDOW);
             return None;
         }
         let waiter = table.waiter(id).filter(|waiter| waiter.nonce == nonce)?;

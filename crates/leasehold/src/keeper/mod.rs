@@ -5,6 +5,7 @@
 //! caller that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no
 //! slow command stands before a renewal. With a clock that a test moves, the caller's runtime does.
 
+mod ended;
 mod held;
 mod jobs;
 mod reclaim;
@@ -251,15 +252,17 @@ impl Keeper {
         self.forget(state);
     }
 
-    /// The action that releases a lease.
-    pub(crate) fn release_action(&self, state: &LeaseState) -> Action {
-        state.release_action(self.contact.now())
+    /// Takes a lease out of keeping, and gives the action that releases it.
+    pub(crate) fn begin_release(&self, state: &LeaseState) -> Action {
+        let action = state.release_action(self.contact.now());
+        self.table().ended.add(state.id, state.token(), &state.name);
+        self.forget(state);
+        action
     }
 
     /// Releases a lease in the background.
     pub(crate) fn let_go(self: &Arc<Self>, state: &LeaseState) {
-        let action = self.release_action(state);
-        self.forget(state);
+        let action = self.begin_release(state);
         self.clean(state.name.clone(), action, state.options.ttl);
     }
 

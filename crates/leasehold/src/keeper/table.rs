@@ -12,6 +12,7 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
+use super::ended::Ended;
 use super::held::{Held, LeaseState};
 
 /// First and longest delay of a poll after one that failed: 50 ms to 1 s.
@@ -102,6 +103,7 @@ pub(super) struct Table {
     groups: BTreeMap<LockName, Group>,
     group_due: BTreeSet<(Instant, LockName)>,
     cleanups: Vec<Cleanup>,
+    pub(super) ended: Ended,
     /// Cleanups that are queued or under way.
     pub(super) unfinished: usize,
     /// Why a cleanup was given up, for whoever waits for all of them.
@@ -123,6 +125,7 @@ impl Table {
             groups: BTreeMap::new(),
             group_due: BTreeSet::new(),
             cleanups: Vec::new(),
+            ended: Ended::default(),
             unfinished: 0,
             given_up: None,
             running: false,

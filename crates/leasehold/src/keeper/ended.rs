@@ -1,0 +1,58 @@
+//! Attempts that this client has ended and that a store may not know to be over.
+//!
+//! A store that was set back in time, by a failover to a replica that had missed the last writes,
+//! still has the places of waiters that were served meanwhile. It would grant each of them in turn
+//! and wait until the claim window is over, because their client lives. So the client gives such a
+//! grant back as soon as it is told of it.
+
+use std::collections::VecDeque;
+
+use leasehold_core::{FencingToken, HolderId, LockName};
+
+/// How many are remembered: 1024, as many waiters of one client as a store may still know.
+const REMEMBERED: usize = 1024;
+
+/// The attempts whose release was asked for last, each with its token.
+#[derive(Debug, Default)]
+pub(super) struct Ended(VecDeque<(HolderId, FencingToken, LockName)>);
+
+impl Ended {
+    pub(super) fn add(&mut self, id: HolderId, token: FencingToken, name: &LockName) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, token, name.clone()));
+    }
+
+    /// The name that an ended attempt was granted again. A message that is only late has the token
+    /// of its lease, and says nothing new.
+    pub(super) fn granted_again(&self, id: HolderId, token: FencingToken) -> Option<LockName> {
+        let ended = self.0.iter().rev().find(|(ended, ..)| *ended == id);
+        ended.filter(|(_, own, _)| *own != token).map(|(.., name)| name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::ClientId;
+
+    use super::*;
+
+    fn id(attempt: u64) -> HolderId {
+        HolderId { client: ClientId(1), attempt }
+    }
+
+    #[test]
+    fn only_a_new_grant_of_an_attempt_that_has_ended_is_given_back() {
+        let (mut ended, name) = (Ended::default(), LockName::new("a").unwrap());
+        let [own, other] = [1, 2].map(|number| FencingToken::from_number(number).unwrap());
+        assert_eq!(ended.granted_again(id(1), other), None);
+        ended.add(id(1), own, &name);
+        assert_eq!(ended.granted_again(id(1), own), None, "its own, told late");
+        assert_eq!(ended.granted_again(id(1), other), Some(name.clone()));
+        for attempt in 0..REMEMBERED as u64 {
+            ended.add(id(2 + attempt), own, &name);
+        }
+        assert_eq!(ended.granted_again(id(1), other), None, "forgotten in the end");
+    }
+}
