@@ -22,10 +22,10 @@ const ROUNDS: usize = 7;
 const TURN: Duration = Duration::from_millis(500);
 
 /// How often each kind of failover is tried.
-const FAILOVERS: usize = 5;
+const FAILOVERS: usize = 3;
 
-/// A lease that outlives every failover.
-const LONG: Duration = Duration::from_secs(300);
+/// Longer than a failover. If that forgets a release, the next holder waits for the end of this.
+const LEASE: Duration = Duration::from_secs(10);
 
 /// Prints two tables.
 pub(crate) async fn run() -> Outcome {
@@ -161,9 +161,9 @@ async fn hand_on(fleet: &mut SentinelFleet, change: Change) -> Outcome<(Duration
     let from = fleet.primary().ok_or("there is no primary")?;
     let (client, other) =
         (Client::connect(fleet.url()).await?, Client::connect(fleet.url()).await?);
-    let guard = client.mutex("handed on").ttl(LONG).acquire().await?;
+    let guard = client.mutex("handed on").ttl(LEASE).acquire().await?;
     let waiting = tokio::spawn(async move {
-        let guard = other.mutex("handed on").ttl(LONG).acquire().await?;
+        let guard = other.mutex("handed on").ttl(LEASE).acquire().await?;
         let at = Instant::now();
         guard.release().await?;
         Outcome::Ok(at)

@@ -9,6 +9,7 @@ use leasehold_core::{
     Acquire, Action, ClientId, Facts, HolderId, LockName, Mode, Operation, Reply,
 };
 use leasehold_testkit::SentinelFleet;
+use tokio::task::JoinSet;
 
 use crate::{LONG, SHORT, connect, eventually, queued, within};
 
@@ -36,6 +37,30 @@ async fn d1_the_holder_of_a_grant_that_no_replica_had_is_told_and_tokens_go_on_g
     assert!(is_told, "{reason:?}");
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     assert!(next.is_held(), "the late release touches nobody");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn places_of_waiters_that_were_served_meanwhile_are_given_up_at_once() {
+    // The new primary grants each of them again. If each was waited for, for as long as a grant may
+    // be unclaimed, the test would be over.
+    const SERVED: u32 = 40;
+    let mut fleet = SentinelFleet::start().unwrap();
+    let client = connect(fleet.url()).await;
+    let guard = client.mutex("a").ttl(SHORT).acquire().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..SERVED {
+        let lock = client.mutex("a");
+        waiting.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
+    }
+    queued(&client, "a", SERVED).await;
+    fleet.servers().wait_in_sync().unwrap();
+    fleet.servers().cut_off(1).unwrap();
+    guard.release().await.unwrap();
+    while let Some(served) = within(waiting.join_next()).await {
+        served.unwrap();
+    }
+    fail_over_to_the_past(&mut fleet);
+    within(client.mutex("a").acquire()).await.unwrap().release().await.unwrap();
 }
 
 fn id(client: u128) -> HolderId {
