@@ -301,6 +301,15 @@ async fn b10_a_connection_with_a_broken_reply_is_replaced() {
     }
 }
 
+/// B14: replies come byte by byte. What counts is when the last byte is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b14_a_holder_whose_replies_drip_is_told_before_the_next_enters() {
+    is_told_before_the_next_enters(|proxy, drips| {
+        proxy.drip(if drips { Duration::from_millis(200) } else { Duration::ZERO });
+    })
+    .await;
+}
+
 /// B1 to B10 at random moments: replies are lost, and then their connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b_lost_answers_under_contention_grant_nothing_twice_and_leave_nothing_behind() {
