@@ -181,8 +181,9 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 ///
 /// An old primary that is cut off from its sentinels, but not from its clients, goes on until it
 /// notices: `min-replicas-to-write 1` bounds that. With `SENTINEL FAILOVER` it goes on for seconds
-/// too, but clients leave it at once. With `FAILOVER`, which forgets nothing, sentinels take
-/// `down-after-milliseconds` and 20 s to follow, and until then no new connection is made.
+/// too, but clients leave it at once. `FAILOVER`, sent to the primary itself, forgets nothing, but
+/// sentinels notice only after `down-after-milliseconds` and 20 s more: until then clients find no
+/// primary, and shorter leases end.
 ///
 /// # Clusters
 ///
