@@ -32,10 +32,10 @@ const LAYERS: [Layers; 2] = [
     Layers {
         package: "crates/leasehold",
         rows: &[
-            &["clock", "event", "lost"],
+            &["background", "clock", "event", "lost"],
             &["store"],
             &["contact", "store::*"],
-            &["keeper"],
+            &["hints", "keeper"],
             &["engine"],
             &["admin", "guard", "wait"],
             &["multi"],

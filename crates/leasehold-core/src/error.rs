@@ -137,6 +137,15 @@ pub enum StoreErrorKind {
     Full,
     /// The name is in use with another kind or capacity.
     Mismatch,
+    /// Too few nodes of a quorum granted it; what they granted was released.
+    NoQuorum {
+        /// How many nodes granted it.
+        granted: u32,
+        /// How many must.
+        needed: u32,
+        /// How many there are.
+        nodes: u32,
+    },
     /// Too few replicas acknowledged; what was granted was released.
     NotReplicated,
     /// The store has lost its memory and waits until old leases have ended.
@@ -156,6 +165,7 @@ impl StoreErrorKind {
     pub fn is_transient(self) -> bool {
         match self {
             Self::Full
+            | Self::NoQuorum { .. }
             | Self::NotReplicated
             | Self::Quarantined
             | Self::Timeout

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Facts, HolderId, LeaseOptions};
 
+use crate::hints::Hints;
 use crate::keeper::Keeper;
 
 /// A client's identity, defaults and keeper.
@@ -13,13 +14,14 @@ use crate::keeper::Keeper;
 pub(crate) struct Engine {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) defaults: LeaseOptions,
+    pub(crate) hints: Arc<Hints>,
     attempts: AtomicU64,
     secret: u64,
 }
 
 impl Engine {
     pub(crate) fn new(keeper: Arc<Keeper>, defaults: LeaseOptions, secret: u64) -> Self {
-        Self { keeper, defaults, attempts: AtomicU64::new(0), secret }
+        Self { keeper, defaults, hints: Arc::default(), attempts: AtomicU64::new(0), secret }
     }
 
     /// The identity of a new attempt, and the number only it knows.

@@ -59,11 +59,11 @@ pub enum Event<'a> {
         /// By how much.
         late: Duration,
     },
-    /// An acquire joined the queue.
+    /// An acquire joined the queue, or waits to ask again where there is none.
     Waiting {
         /// The name of the lock.
         name: &'a LockName,
-        /// At most so many come before.
+        /// At most so many come before; without a queue, zero.
         ahead: u32,
     },
     /// Something weakens a promise, in words, with the remedy.

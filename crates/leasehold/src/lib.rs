@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod background;
 mod batch;
 pub mod blocking;
 mod client;
@@ -13,6 +14,7 @@ mod engine;
 mod event;
 pub mod fence;
 mod guard;
+mod hints;
 mod keeper;
 mod lock;
 mod lost;

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::contact::Timed;
 use crate::engine::Engine;
 use crate::event::Event;
+use crate::hints::Standing;
 use crate::keeper::{Granted, Held, Keeper, Turn, Waiter, may_pass, unexpected};
 
 /// How long a store may take that was never reached before: 5 s, as `connect_timeout`.
@@ -22,16 +23,15 @@ const FIRST_CONTACT: Duration = Duration::from_secs(5);
 /// How long a try goes on asking when no answer comes: 2 s, four requests of the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long a try goes on asking a quorum of which too few nodes answer in time: 500 ms, several
+/// rounds of the usual timeout. It is a hiccup or it lasts.
+const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
+
 /// How much longer than its limit a call may take to leave the queue properly: one request.
 pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// First and longest delay before a request that failed is sent again.
 const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-
-/// The pause between two tries where there is no queue: 20 to 200 ms, drawn anew each time. Those
-/// who want the same lock in other languages try as often (redsync every 50 to 250 ms, redis-py
-/// every 100 ms, rslock up to 200 ms), and who tries less often rarely gets it.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 /// How long a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,11 +103,12 @@ impl Call<'_> {
             // Without messages one still waits by asking, so not having them ends nothing.
             select(open, self.at_limit()).await;
         }
+        let mut standing = None;
         loop {
             if self.keeper.is_closed() {
                 return Err(Error::Closed);
             }
-            match self.attempt().await? {
+            match self.attempt(&mut standing).await? {
                 Outcome::Again => {}
                 Outcome::Busy => return Ok(None),
                 Outcome::Held(held) => return Ok(Some(held)),
@@ -141,7 +142,7 @@ impl Call<'_> {
         Retry { backoff: Backoff::new(first, longest), jitter: Jitter::new(seed), at: self.started }
     }
 
-    async fn attempt(&self) -> Result<Outcome> {
+    async fn attempt(&self, standing: &mut Option<Standing>) -> Result<Outcome> {
         let (mut attempt, mut turn) = Attempt::new(self);
         let mut retry = self.retry();
         loop {
@@ -167,9 +168,10 @@ impl Call<'_> {
                 Reply::Busy { .. } if timed.answer.more => {}
                 Reply::Busy { .. } if self.limit == Limit::Try => return Ok(Outcome::Busy),
                 Reply::Busy { retry_after } => {
-                    let (least, most) = PAUSE;
-                    let pause = retry.jitter.between(least, most);
-                    self.pause(pause.min(retry_after)).await?;
+                    let took = self.keeper.contact.now().saturating_since(timed.sent);
+                    self.wait_in_line(standing, retry_after, took).await?;
+                    // A store made of stores may still be ending this one here or there.
+                    return Ok(Outcome::Again);
                 }
                 Reply::Late => {}
                 Reply::Stale => return Ok(Outcome::Again),
@@ -188,7 +190,11 @@ impl Call<'_> {
         error: StoreError,
         retry: &mut Retry,
     ) -> Result<()> {
+        let so_far = self.keeper.contact.now().saturating_since(self.started);
         let tries_on = match self.limit {
+            Limit::Try if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
+                error.may_have_executed() && so_far < QUORUM_PATIENCE
+            }
             Limit::Try => error.may_have_executed(),
             Limit::Forever | Limit::Within(_) => may_pass(&error),
         };
@@ -196,6 +202,9 @@ impl Call<'_> {
         if tries_on && in_time {
             retry.pause(self.keeper).await;
             return Ok(());
+        }
+        if let StoreErrorKind::NoQuorum { granted, needed, nodes } = error.kind() {
+            return Err(Error::NoQuorum { name: self.asked.name.clone(), granted, needed, nodes });
         }
         if attempt.unanswered {
             let (name, settles_within) = (self.asked.name.clone(), self.asked.options.ttl);
@@ -312,11 +321,30 @@ impl Call<'_> {
     }
 
     /// Waits where there is no queue, but not past the limit.
-    async fn pause(&self, span: Duration) -> Result<()> {
-        let clock = &self.keeper.contact.clock;
-        match select(clock.sleep_until(clock.now() + span), self.at_limit()).await {
+    async fn wait_in_line(
+        &self,
+        standing: &mut Option<Standing>,
+        retry_after: Duration,
+        took: Duration,
+    ) -> Result<()> {
+        let (contact, name) = (&self.keeper.contact, &self.asked.name);
+        let waiting = async {
+            match standing {
+                Some(standing) => standing.wait(contact, retry_after, took).await,
+                None => {
+                    self.keeper.observe(&Event::Waiting { name, ahead: 0 });
+                    let seed = self.engine.next_attempt().1;
+                    // What was told before this had nobody to hear it, so it is asked once more.
+                    *standing = Some(self.engine.hints.stand(contact, name, seed).await);
+                }
+            }
+        };
+        match select(std::pin::pin!(waiting), self.at_limit()).await {
             Either::Left(_) => Ok(()),
-            Either::Right(_) => Err(self.timeout(self.holder(clock.now() + LEAVE_PATIENCE).await)),
+            Either::Right(_) => {
+                let until = contact.now() + LEAVE_PATIENCE;
+                Err(self.timeout(self.holder(until).await))
+            }
         }
     }
 }

@@ -300,7 +300,8 @@ impl Keeper {
 /// Whether trouble of this kind passes while one waits: an outage does, a refusal does not.
 pub(crate) fn may_pass(error: &StoreError) -> bool {
     match error.kind() {
-        StoreErrorKind::NotReplicated
+        StoreErrorKind::NoQuorum { .. }
+        | StoreErrorKind::NotReplicated
         | StoreErrorKind::Quarantined
         | StoreErrorKind::Timeout
         | StoreErrorKind::Unreachable => true,

@@ -11,7 +11,6 @@ mod jobs;
 mod reclaim;
 mod run;
 mod table;
-mod thread;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +29,7 @@ pub(crate) use self::held::{Granted, Held, LeaseState};
 pub(crate) use self::jobs::{may_pass, renewal_outcome, unexpected};
 use self::table::Table;
 pub(crate) use self::table::{Cleanup, Turn, Waiter};
+use crate::background;
 use crate::contact::Contact;
 use crate::event::Event;
 use crate::lost::Signal;
@@ -120,20 +120,7 @@ impl Keeper {
             table.running = true;
         }
         let task = Box::pin(Arc::clone(self).run());
-        if !self.contact.clock.is_driven_by_caller() {
-            return thread::spawn(task).inspect_err(|_| self.table().running = false);
-        }
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                runtime.spawn(task);
-                Ok(())
-            }
-            Err(error) => {
-                self.table().running = false;
-                let message = "a clock that a test moves needs the test's tokio runtime";
-                Err(StoreError::new(StoreErrorKind::Unsupported, message).with_source(error))
-            }
-        }
+        background::spawn(&*self.contact.clock, task).inspect_err(|_| self.table().running = false)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -12,6 +12,7 @@
 mod file;
 mod finding;
 mod memory;
+mod quorum;
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub mod redis;
@@ -23,6 +24,7 @@ use std::os::fd::OwnedFd;
 pub use self::file::File;
 pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
+pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
 pub use self::redis::Redis;
 use leasehold_core::data::{self, Request};
@@ -233,6 +235,8 @@ pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
         "file" => Ok(Box::new(File::connect(url).await?)),
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
+        _ if redis::Members::are_named_by(scheme) => Ok(Box::new(connect_quorum(url).await?)),
+        #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
         _ => Err(unknown(scheme).into()),
     }
@@ -258,6 +262,19 @@ pub async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
     }
 }
 
+/// Opens a quorum of servers.
+#[cfg(feature = "redis")]
+async fn connect_quorum(url: &str) -> leasehold_core::Result<Quorum> {
+    let members = redis::Members::parse(url)?;
+    let quorum = Quorum::new(members.stores())?;
+    let quorum = match members.timeout {
+        Some(timeout) => quorum.timeout(timeout),
+        None => quorum,
+    };
+    members.connect().await?;
+    Ok(quorum)
+}
+
 /// Opens the store that a URL names, for data.
 ///
 /// # Errors
@@ -280,8 +297,9 @@ fn unknown(scheme: &str) -> Invalid {
         "url",
         format!(
             "the store URL begins with {scheme:?}: use `memory:`, `file:PATH`, \
-             `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS), `redis+unix://PATH` or \
-             `redis+sentinel://HOST,…/SERVICE`"
+             `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS), `redis+unix://PATH`, \
+             `redis+sentinel://HOST,…/SERVICE`, `redis+cluster://HOST,…` or \
+             `redis+quorum://HOST,HOST,HOST`"
         ),
     )
 }

@@ -12,6 +12,7 @@ mod info;
 pub mod key;
 mod list;
 mod look;
+mod member;
 #[doc(hidden)]
 pub mod packed;
 mod plain;
@@ -37,6 +38,7 @@ use leasehold_core::{
 
 use self::assure::Assurance;
 use self::list::{Listing, list};
+pub(super) use self::member::Members;
 use self::posts::Posts;
 use self::route::Route;
 use self::url::{Format, Place, Settings};
@@ -306,6 +308,24 @@ impl Redis {
         examine::examine(url).await
     }
 
+    /// What a store of this layout can do, whatever else is asked of it.
+    fn able(format: Format) -> Capabilities {
+        let keeps_a_record = match format {
+            Format::Native => true,
+            Format::Plain => false,
+        };
+        Capabilities {
+            claims_first: false,
+            durable: true,
+            permits: keeps_a_record,
+            queued: keeps_a_record,
+            reclaims: false,
+            recorded_tokens: keeps_a_record,
+            shared: keeps_a_record,
+            wakes: true,
+        }
+    }
+
     /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
     pub(super) fn is_named_by(scheme: &str) -> bool {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
@@ -368,19 +388,11 @@ impl Redis {
 
 impl Store for Redis {
     fn capabilities(&self) -> Capabilities {
-        let keeps_a_record = match self.format {
-            Format::Native => true,
-            Format::Plain => false,
-        };
+        let assurance = self.assurance.as_ref();
         Capabilities {
-            claims_first: self.assurance.is_some(),
-            durable: true,
-            permits: keeps_a_record,
-            queued: keeps_a_record,
-            reclaims: self.assurance.as_ref().is_some_and(|assurance| assurance.reclaims()),
-            recorded_tokens: keeps_a_record,
-            shared: keeps_a_record,
-            wakes: true,
+            claims_first: assurance.is_some(),
+            reclaims: assurance.is_some_and(|assurance| assurance.reclaims()),
+            ..Self::able(self.format)
         }
     }
 

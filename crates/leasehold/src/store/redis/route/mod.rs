@@ -57,7 +57,11 @@ impl Route {
                 Ok(Self::Sentinel(Sentinel::new(settings, sentinels, service)?))
             }
             Place::Quorum(_) => {
-                let why = format!("{}: not available in this release", settings.place);
+                let why = format!(
+                    "{}: it is a store of several servers, for locks only: open it with \
+                     `Client::connect`",
+                    settings.place
+                );
                 Err(Invalid::new("url", why))
             }
         }

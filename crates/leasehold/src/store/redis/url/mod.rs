@@ -12,6 +12,7 @@ use leasehold_core::text::percent_decode;
 
 pub(super) use self::address::{Address, Place};
 pub(super) use self::login::Login;
+use self::options::QUARANTINE;
 pub(super) use self::options::{Format, Replicas, TlsFiles};
 
 /// What the keys of leasehold begin with.
@@ -22,7 +23,7 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one request may take: 500 ms, which leaves several tries within a third of the
 /// shortest usual ttl; a healthy server answers within one.
-const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,12 @@ impl Settings {
             _ => Self::tcp(scheme, place, tls)?,
         };
         settings.read_options(options)?;
+        let says_quarantine = options.split('&').any(|option| option.starts_with("quarantine="));
+        let is_quorum = matches!(settings.place, Place::Quorum(_));
+        if is_quorum && settings.format == Format::Native && !says_quarantine {
+            // One node that forgets is enough to give two clients a majority.
+            settings.quarantine = Some(QUARANTINE);
+        }
         settings.login.complete(&environment)?;
         if matches!(settings.place, Place::Sentinel { .. }) {
             settings.sentinel_login.complete_for_sentinels(&environment)?;
@@ -252,6 +259,9 @@ mod tests {
         assert_eq!(parse("redis+cluster://a:1,b").unwrap().place, Place::Cluster(nodes.clone()));
         let quorum = parse("valkey+quorum://u:p@a:1,b/2").unwrap();
         assert_eq!((quorum.place, quorum.database), (Place::Quorum(nodes), 2));
+        assert_eq!(quorum.quarantine, Some(QUARANTINE), "on unless somebody says otherwise");
+        assert_eq!(parse("redis+quorum://a,b?quarantine=off").unwrap().quarantine, None);
+        assert_eq!(parse("redis+quorum://a,b?layout=plain").unwrap().quarantine, None);
         let service = parse("rediss+sentinel://a:1,b/main/3").unwrap();
         assert!(service.tls.is_some() && service.database == 3);
         assert_eq!(service.place.to_string(), "service main of sentinels a:1,b:26379");

@@ -22,7 +22,7 @@ const RETENTIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 const QUARANTINES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
 
 /// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
-const QUARANTINE: Duration = Duration::from_mins(1);
+pub(super) const QUARANTINE: Duration = Duration::from_mins(1);
 
 /// Most replicas that can be asked for: more than anybody has.
 const MAX_REPLICAS: u32 = 100;

@@ -1,0 +1,311 @@
+//! What is done to one lease on all nodes: release, cancel, describe, change of mode, revocation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::quorum::Word;
+use leasehold_core::{
+    Action, Answer, Cancelled, Facts, FencingToken, Grant, HolderId, Instant, LockName, Mode,
+    Operation, Reply, StoreError,
+};
+
+use super::asking::{Asking, Heard};
+use super::node::{Told, micros};
+use super::{Nodes, ending, news};
+use crate::background;
+
+/// One name and the nodes that are asked about it.
+pub(super) struct Changing<'a> {
+    pub(super) nodes: &'a Arc<Nodes>,
+    pub(super) name: &'a LockName,
+}
+
+/// What the nodes have said so far.
+#[derive(Debug, Default)]
+struct Said {
+    told: Vec<(usize, Told)>,
+}
+
+impl Said {
+    fn add(&mut self, (index, outcome): Heard) {
+        self.told.extend(outcome.ok().map(|told| (index, told)));
+    }
+
+    fn replies(&self) -> impl Iterator<Item = &Reply> {
+        self.told.iter().map(|(_, told)| &told.answer.reply)
+    }
+
+    fn count(&self, of: impl Fn(&Reply) -> bool) -> usize {
+        self.replies().filter(|reply| of(reply)).count()
+    }
+
+    fn granted(&self) -> usize {
+        self.count(|reply| matches!(reply, Reply::Granted(_)))
+    }
+
+    fn tokens(&self) -> impl Iterator<Item = FencingToken> {
+        self.replies().filter_map(|reply| match reply {
+            Reply::Granted(grant) => Some(grant.token),
+            _ => None,
+        })
+    }
+
+    /// The word of those that do not hold it, if they leave no majority.
+    fn loss(&self, nodes: &Nodes) -> Option<Reply> {
+        let not_held = |reply: &Reply| matches!(reply, Reply::NotHeld { .. });
+        let revoked = self.count(|reply| matches!(reply, Reply::Revoked(_)));
+        if self.count(not_held) + revoked <= nodes.len() - nodes.needed {
+            return None;
+        }
+        let newest = self.replies().filter_map(|reply| match reply {
+            Reply::NotHeld { newest } => *newest,
+            _ => None,
+        });
+        Some(match revoked {
+            0 => Reply::NotHeld { newest: newest.max() },
+            _ => Reply::Revoked(true),
+        })
+    }
+}
+
+impl Changing<'_> {
+    fn on(&self, action: Action) -> Operation {
+        Operation::On { name: self.name.clone(), action }
+    }
+
+    /// Asks all nodes until the outcome is certain.
+    async fn ask(&self, action: Action, is_certain: impl Fn(&Said) -> bool) -> Said {
+        let until = self.nodes.clock.now() + self.nodes.patience();
+        let mut asking = Asking::all(self.nodes, until, &self.on(action));
+        let mut said = Said::default();
+        while !is_certain(&said)
+            && let Some(heard) = asking.next().await
+        {
+            said.add(heard);
+        }
+        said
+    }
+
+    /// Ends a hold everywhere; says what came of it as soon as that is certain. Whoever waits is
+    /// told then.
+    pub(super) async fn release(
+        &self,
+        id: HolderId,
+        keep: Duration,
+        unanswered: bool,
+    ) -> Result<Answer, StoreError> {
+        let (nodes, started) = (self.nodes, self.nodes.clock.now());
+        let known = nodes.leases().remove(id);
+        let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
+        let release = |index: usize| {
+            // What may still be on its way there must find that it is over.
+            let is_open = known.as_ref().is_some_and(|known| known.words[index] == Word::Open);
+            (index, Action::Release { id, keep, unanswered: unanswered || is_open })
+        };
+        let actions = (0..nodes.len()).map(release).collect();
+        let mut heard = ending::start(nodes, self.name, actions, ttl)?;
+        let mut said = Said::default();
+        let mut missing = nodes.len();
+        while missing > 0
+            && let Some(each) = heard.recv().await
+        {
+            missing -= 1;
+            said.add(each);
+            if said.count(|reply| *reply == Reply::Released) >= nodes.needed {
+                if keep.is_zero() {
+                    self.tell_free();
+                }
+                return Ok(nodes.answer(started, Reply::Released));
+            }
+            if let Some(loss) = said.loss(nodes) {
+                return Ok(nodes.answer(started, loss));
+            }
+        }
+        Err(nodes.undecided(self.name, said.told.len()))
+    }
+
+    /// Tells whoever waits that it is free. A hint: if nobody can be told, they find out by asking.
+    fn tell_free(&self) {
+        let (nodes, name) = (Arc::clone(self.nodes), self.name.clone());
+        let telling = async move { drop(news::tell(&nodes, &name, news::FREE).await) };
+        let _ = background::spawn(&*self.nodes.clock, Box::pin(telling));
+    }
+
+    /// Ends an attempt everywhere.
+    pub(super) async fn cancel(
+        &self,
+        id: HolderId,
+        unanswered: bool,
+    ) -> Result<Answer, StoreError> {
+        let (nodes, started) = (self.nodes, self.nodes.clock.now());
+        let ttl = nodes.leases().remove(id).map_or(NOT_AFTER, |known| known.ttl);
+        let cancel = |index| (index, Action::Cancel { id, unanswered });
+        let actions = (0..nodes.len()).map(cancel).collect();
+        let mut heard = ending::start(nodes, self.name, actions, ttl)?;
+        let mut said = Said::default();
+        let mut missing = nodes.len();
+        while said.told.len() < nodes.needed
+            && missing > 0
+            && let Some(each) = heard.recv().await
+        {
+            missing -= 1;
+            said.add(each);
+        }
+        if said.told.len() < nodes.needed {
+            return Err(nodes.undecided(self.name, said.told.len()));
+        }
+        let is = |what| said.count(|reply| *reply == Reply::Cancelled(what)) > 0;
+        let cancelled =
+            if is(Cancelled::Released) { Cancelled::Released } else { Cancelled::Unknown };
+        if cancelled == Cancelled::Released {
+            self.tell_free();
+        }
+        Ok(nodes.answer(started, Reply::Cancelled(cancelled)))
+    }
+
+    pub(super) async fn describe(&self, id: HolderId, facts: Facts) -> Result<Answer, StoreError> {
+        let (nodes, started) = (self.nodes, self.nodes.clock.now());
+        if let Some(claim) = nodes.leases().get_mut(id).and_then(|known| known.claim.as_mut()) {
+            claim.facts = facts.clone();
+        }
+        let describe = Action::Describe { id, facts };
+        let said = self.ask_holders(describe).await;
+        self.granted_or_lost(id, started, &said)
+    }
+
+    /// Asks those that may hold a lease, until a majority does, or none can.
+    async fn ask_holders(&self, action: Action) -> Said {
+        let nodes = self.nodes;
+        self.ask(action, |said| said.granted() >= nodes.needed || said.loss(nodes).is_some()).await
+    }
+
+    fn granted_or_lost(
+        &self,
+        id: HolderId,
+        started: Instant,
+        said: &Said,
+    ) -> Result<Answer, StoreError> {
+        let nodes = self.nodes;
+        if said.granted() >= nodes.needed {
+            let reply = Reply::Granted(self.unchanged(id, started, said));
+            return Ok(nodes.answer(started, reply));
+        }
+        match said.loss(nodes) {
+            Some(loss) => Ok(nodes.answer(started, loss)),
+            None => Err(nodes.undecided(self.name, said.told.len())),
+        }
+    }
+
+    /// The lease as it is: what was asked moves no deadline.
+    fn unchanged(&self, id: HolderId, started: Instant, said: &Said) -> Grant {
+        let nodes = self.nodes;
+        let known = nodes.leases().get(id).map(|known| (known.token, known.until));
+        let highest = || said.tokens().max().unwrap_or(FencingToken::at_us(0));
+        let (token, until) = known.unwrap_or_else(|| (highest(), started));
+        Grant { token, deadline_us: micros(until.since_origin()), contended: false }
+    }
+
+    /// A reader becomes the writer, or a writer a reader.
+    pub(super) async fn change_mode(&self, id: HolderId, mode: Mode) -> Result<Answer, StoreError> {
+        let (nodes, started) = (self.nodes, self.nodes.clock.now());
+        let said = self
+            .ask(Action::ChangeMode { id, mode }, |said| {
+                said.granted() >= nodes.needed || said.loss(nodes).is_some()
+            })
+            .await;
+        if said.granted() >= nodes.needed {
+            return self.changed(id, mode, started, &said).await;
+        }
+        if let Some(loss) = said.loss(nodes) {
+            return Ok(nodes.answer(started, loss));
+        }
+        let refused = said.replies().find(|reply| matches!(reply, Reply::Refused(_)));
+        if let Some(refused) = refused {
+            return Ok(nodes.answer(started, refused.clone()));
+        }
+        let busy = said.replies().filter_map(|reply| match reply {
+            Reply::Busy { retry_after } => Some(*retry_after),
+            _ => None,
+        });
+        let busy: Vec<Duration> = busy.collect();
+        if said.granted() + busy.len() >= nodes.needed {
+            let retry_after = busy.into_iter().max().unwrap_or_default();
+            return Ok(nodes.answer(started, Reply::Busy { retry_after }));
+        }
+        if said.count(|reply| *reply == Reply::WouldDeadlock) == 0 {
+            return Err(nodes.undecided(self.name, said.told.len()));
+        }
+        // Where this one was first it must not stand in the way of the other. Asked once only: a
+        // copy that is sent again later could take back what a later call was granted.
+        self.ask(Action::ChangeMode { id, mode: Mode::Shared }, |_| false).await;
+        Ok(nodes.answer(started, Reply::WouldDeadlock))
+    }
+
+    /// A majority has changed the mode. Each has minted a token of its own for a writer; all must
+    /// come to one.
+    async fn changed(
+        &self,
+        id: HolderId,
+        mode: Mode,
+        started: Instant,
+        said: &Said,
+    ) -> Result<Answer, StoreError> {
+        let nodes = self.nodes;
+        let before = nodes.leases().get(id).map(|known| (known.token, known.ttl));
+        let token = match (mode, before) {
+            (Mode::Shared, Some((token, _))) => token,
+            _ => said.tokens().max().unwrap_or(FencingToken::at_us(0)),
+        };
+        let agreed = said.tokens().filter(|known| *known == token).count();
+        if mode == Mode::Exclusive && agreed < nodes.needed {
+            let ttl = before.map_or(NOT_AFTER, |(_, ttl)| ttl);
+            let agreed = |said: &Said| said.tokens().filter(|known| *known == token).count();
+            let commit = Action::Commit { id, token, ttl };
+            let committed =
+                self.ask(commit, |said| agreed(said) >= nodes.needed || said.loss(nodes).is_some());
+            let committed = committed.await;
+            if agreed(&committed) < nodes.needed {
+                return match committed.loss(nodes) {
+                    Some(loss) => Ok(nodes.answer(started, loss)),
+                    // Asked again it is the writer already, and only the token is left to agree on.
+                    None => Err(nodes.undecided(self.name, committed.told.len())),
+                };
+            }
+        }
+        nodes.ballots().saw(token);
+        if let Some(known) = nodes.leases().get_mut(id) {
+            known.token = token;
+            if let Some(claim) = &mut known.claim {
+                claim.mode = mode;
+            }
+        }
+        let grant = Grant { token, ..self.unchanged(id, started, said) };
+        Ok(nodes.answer(started, Reply::Granted(grant)))
+    }
+
+    /// An operator ends the hold with this token.
+    pub(super) async fn revoke(
+        &self,
+        id: HolderId,
+        token: FencingToken,
+        force: bool,
+    ) -> Result<Answer, StoreError> {
+        let (nodes, started) = (self.nodes, self.nodes.clock.now());
+        let said = self
+            .ask(Action::Revoke { id, token, force }, |said| {
+                let (yes, no) = (Reply::Revoked(true), Reply::Revoked(false));
+                said.count(|reply| *reply == yes) >= nodes.needed
+                    || said.count(|reply| *reply == no) >= nodes.needed
+            })
+            .await;
+        if said.told.len() < nodes.needed {
+            return Err(nodes.undecided(self.name, said.told.len()));
+        }
+        let was_held = said.count(|reply| *reply == Reply::Revoked(true)) > 0;
+        if was_held && force {
+            self.tell_free();
+        }
+        Ok(nodes.answer(started, Reply::Revoked(was_held)))
+    }
+}

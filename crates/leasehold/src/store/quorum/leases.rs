@@ -1,0 +1,88 @@
+//! What is known of each lease: what every node said of it last.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::quorum::Word;
+use leasehold_core::{Facts, FencingToken, HolderId, Instant, Mode};
+
+/// Fewest leases among which those are looked for that nobody asks about any more.
+const SWEEP_AT: usize = 1024;
+
+/// A lease as this client knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// What is held; not known of a lease that another process acquired.
+    pub(super) claim: Option<Claim>,
+    pub(super) ttl: Duration,
+    pub(super) token: FencingToken,
+    pub(super) words: Vec<Word>,
+    /// Until when it was said to be held, last time.
+    pub(super) until: Instant,
+}
+
+/// What a holder must say to take a lease back from a node that has forgotten it.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub(super) mode: Mode,
+    pub(super) nonce: u64,
+    pub(super) facts: Facts,
+}
+
+/// All leases of the clients of one quorum in this process.
+#[derive(Debug)]
+pub(super) struct Leases {
+    known: HashMap<HolderId, Known>,
+    /// Attempts whose round failed while some copy was unanswered, and until when that matters.
+    over: HashMap<HolderId, Instant>,
+    sweep_at: usize,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self { known: HashMap::new(), over: HashMap::new(), sweep_at: SWEEP_AT }
+    }
+}
+
+impl Leases {
+    pub(super) fn insert(&mut self, id: HolderId, known: Known, now: Instant) {
+        self.known.insert(id, known);
+        if self.known.len() >= self.sweep_at {
+            // Nothing renews them any more: handed to another process, or left to expire. After
+            // another ttl no late copy of their acquire can arrive either.
+            self.known.retain(|_, known| known.until + known.ttl.max(NOT_AFTER) > now);
+            self.sweep_at = SWEEP_AT.max(self.known.len() * 2);
+        }
+    }
+
+    pub(super) fn get(&self, id: HolderId) -> Option<&Known> {
+        self.known.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: HolderId) -> Option<&mut Known> {
+        self.known.get_mut(&id)
+    }
+
+    pub(super) fn remove(&mut self, id: HolderId) -> Option<Known> {
+        self.known.remove(&id)
+    }
+
+    /// The attempt must not be asked for again: a cancel of it may still be on its way, and would
+    /// end on some node what a later copy was granted there.
+    pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) {
+        self.over.insert(id, until);
+        if self.over.len() >= SWEEP_AT {
+            self.over.retain(|_, until| *until > now);
+        }
+    }
+
+    /// Nothing of it is on its way any more.
+    pub(super) fn reopen(&mut self, id: HolderId) {
+        self.over.remove(&id);
+    }
+
+    pub(super) fn is_over(&self, id: HolderId) -> bool {
+        self.over.contains_key(&id)
+    }
+}

@@ -1,0 +1,215 @@
+//! Renew: moves the deadlines of many leases on all nodes, and takes back what a node has
+//! forgotten.
+//!
+//! A call waits a little for all nodes even when a majority has answered: it is the keeper's and
+//! nobody waits for it, and what the slower ones say is what is left when a fast one dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+use leasehold_core::quorum::{Said, Tally, Word, kept_for};
+use leasehold_core::{
+    Action, Answer, FencingToken, Grant, Instant, Operation, Reclaim, RenewLease, Reply,
+    StoreError, StoreErrorKind,
+};
+
+use super::acquire::held;
+use super::asking::Asking;
+use super::leases::Known;
+use super::node::{Told, micros};
+use super::{Nodes, default_timeout};
+
+/// Renews many leases in one call to each node.
+pub(super) async fn renew(
+    nodes: &Arc<Nodes>,
+    renewals: Vec<RenewLease>,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    let shortest = renewals.iter().map(|renewal| renewal.ttl).min().unwrap_or_default();
+    let mut tallies = vec![Tally::new(nodes.len(), nodes.needed); renewals.len()];
+    let mut asking = Asking::<Vec<Said>>::new(nodes, started + nodes.patience());
+    for index in 0..nodes.len() {
+        asking.add(index, renew_at(nodes, index, &renewals));
+    }
+    let mut enough = nodes.clock.sleep_until(started + default_timeout(shortest));
+    let mut is_enough = false;
+    loop {
+        let is_certain = tallies.iter().all(Tally::is_certain);
+        if is_enough && is_certain {
+            break;
+        }
+        let heard = match is_enough {
+            true => asking.next().await,
+            false => match select(std::pin::pin!(asking.next()), &mut enough).await {
+                Either::Left((heard, _)) => heard,
+                Either::Right(((), _)) => {
+                    is_enough = true;
+                    continue;
+                }
+            },
+        };
+        let Some((_, outcome)) = heard else { break };
+        for (tally, said) in tallies.iter_mut().zip(outcome.into_iter().flatten()) {
+            tally.add(said);
+        }
+    }
+    let replies: Vec<Reply> = renewals
+        .iter()
+        .zip(&tallies)
+        .map(|(renewal, tally)| reply(nodes, started, renewal, tally))
+        .collect();
+    if !replies.is_empty() && replies.iter().all(is_undecided) {
+        let why = format!("fewer than {} of {} nodes answered", nodes.needed, nodes.len());
+        return Err(StoreError::new(StoreErrorKind::Timeout, why).maybe_executed());
+    }
+    Ok(nodes.answer(started, Reply::Many(replies)))
+}
+
+/// Renews one lease.
+pub(super) async fn renew_one(
+    nodes: &Arc<Nodes>,
+    renewal: RenewLease,
+) -> Result<Answer, StoreError> {
+    let answer = renew(nodes, vec![renewal]).await?;
+    let reply = match answer.reply {
+        Reply::Many(mut replies) if replies.len() == 1 => replies.remove(0),
+        other => other,
+    };
+    Ok(Answer { reply, ..answer })
+}
+
+/// Says whether a lease is held, and renews it.
+pub(super) async fn poll(nodes: &Arc<Nodes>, renewal: RenewLease) -> Result<Answer, StoreError> {
+    let answer = renew_one(nodes, renewal).await?;
+    let reply = match answer.reply {
+        Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Gone,
+        other => other,
+    };
+    Ok(Answer { reply, ..answer })
+}
+
+/// Too few nodes answered to say what became of a lease: neither its holder nor its end.
+fn is_undecided(reply: &Reply) -> bool {
+    matches!(reply, Reply::Busy { .. })
+}
+
+fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &Tally) -> Reply {
+    if tally.is_lost() {
+        return match tally.is_revoked() {
+            false => Reply::NotHeld { newest: tally.newest() },
+            true => Reply::Revoked(true),
+        };
+    }
+    let undecided = Reply::Busy { retry_after: Duration::ZERO };
+    let mut leases = nodes.leases();
+    let Some(known) = leases.get_mut(renewal.id) else { return undecided };
+    let until = started + kept_for(&known.words, nodes.needed, started);
+    if !tally.is_extended() && until <= known.until {
+        return undecided;
+    }
+    known.until = known.until.max(until);
+    if let (None, Some(token)) = (&known.claim, tally.token()) {
+        known.token = token;
+    }
+    let deadline_us = micros(until.since_origin());
+    Reply::Granted(Grant { token: known.token, deadline_us, contended: false })
+}
+
+/// Renews at one node, and takes back there what it has forgotten.
+async fn renew_at(
+    nodes: &Nodes,
+    index: usize,
+    renewals: &[RenewLease],
+) -> Result<Vec<Said>, StoreError> {
+    let operation = Operation::Renew(renewals.to_vec());
+    let told = nodes.nodes[index].ask(&*nodes.clock, operation).await?;
+    let Reply::Many(replies) = &told.answer.reply else {
+        return Ok(vec![Said::Nothing; renewals.len()]);
+    };
+    let told = &told;
+    let each = renewals.iter().zip(replies).map(|(renewal, reply)| async move {
+        if let Reply::Granted(grant) = reply {
+            note(nodes, index, renewal, told, grant);
+        }
+        match Said::from(reply) {
+            Said::NotHeld(newest) => reclaim(nodes, index, renewal, newest).await,
+            said @ (Said::Held(_) | Said::Nothing | Said::Revoked) => said,
+        }
+    });
+    Ok(join_all(each).await)
+}
+
+/// Takes note of a lease that a node holds.
+fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &Told, grant: &Grant) {
+    let mut leases = nodes.leases();
+    if leases.get(renewal.id).is_none() {
+        // Another process acquired it.
+        let known = Known {
+            claim: None,
+            ttl: renewal.ttl,
+            token: grant.token,
+            words: vec![Word::Open; nodes.len()],
+            until: told.sent,
+        };
+        leases.insert(renewal.id, known, told.sent);
+    }
+    if let Some(known) = leases.get_mut(renewal.id) {
+        known.ttl = renewal.ttl;
+        known.words[index] = held(told, grant);
+    }
+}
+
+/// Takes a lease back at a node that does not hold it (any more), if nobody came after: it was
+/// restarted, or not reached for as long as the lease lasts.
+async fn reclaim(
+    nodes: &Nodes,
+    index: usize,
+    renewal: &RenewLease,
+    newest: Option<FencingToken>,
+) -> Said {
+    let Some(request) = claim(nodes, index, renewal, newest) else { return Said::NotHeld(newest) };
+    let operation = Operation::On { name: renewal.name.clone(), action: Action::Reclaim(request) };
+    let Ok(told) = nodes.nodes[index].ask(&*nodes.clock, operation).await else {
+        return Said::Nothing;
+    };
+    let word = match &told.answer.reply {
+        Reply::Granted(grant) => held(&told, grant),
+        _ => Word::NotHeld,
+    };
+    if let Some(known) = nodes.leases().get_mut(renewal.id) {
+        known.words[index] = word;
+    }
+    Said::from(&told.answer.reply)
+}
+
+/// What to say to take a lease back, if it is still this client's to take.
+fn claim(
+    nodes: &Nodes,
+    index: usize,
+    renewal: &RenewLease,
+    newest: Option<FencingToken>,
+) -> Option<Reclaim> {
+    let now = nodes.clock.now();
+    let mut leases = nodes.leases();
+    let known = leases.get_mut(renewal.id)?;
+    known.words[index] = Word::NotHeld;
+    // Past its end somebody else may have come and gone, on nodes that have forgotten it since.
+    if now >= known.until || newest.is_some_and(|newest| newest > known.token) {
+        return None;
+    }
+    let left = known.until.saturating_since(now);
+    let claim = known.claim.clone()?;
+    let request = Reclaim {
+        id: renewal.id,
+        mode: claim.mode,
+        token: known.token,
+        ttl: renewal.ttl,
+        nonce: claim.nonce,
+        not_after_us: nodes.nodes[index].not_after_us(now, left)?,
+        facts: claim.facts,
+    };
+    // From now on a release must not be overtaken by this.
+    known.words[index] = Word::Open;
+    Some(request)
+}
