@@ -1,0 +1,138 @@
+//! Servers that are the nodes of a quorum, and clients that reach them, each by a network of its
+//! own.
+
+use std::time::Duration;
+
+use leasehold::store::{Redis, Store, connect};
+use leasehold::{Client, LockName, Status};
+use leasehold_core::{Action, Operation, Reply};
+use leasehold_testkit::{Proxy, RedisOptions, RedisServer, Subject, must};
+
+/// A busy machine may take longer to answer than a network.
+const TIMEOUT: &str = "500ms";
+
+/// How long a test waits for what must come: 60 s.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// The nodes.
+pub(crate) struct Fleet {
+    pub(crate) servers: Vec<RedisServer>,
+}
+
+impl Fleet {
+    /// Independent servers without persistence.
+    pub(crate) fn start(count: usize) -> Self {
+        Self::start_with(count, &RedisServer::options())
+    }
+
+    pub(crate) fn start_with(count: usize, options: &RedisOptions) -> Self {
+        Self { servers: (0..count).map(|_| must(options.clone().start())).collect() }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        url(self.servers.iter().map(RedisServer::port))
+    }
+
+    /// The quorum as a store, without anything between.
+    pub(crate) async fn store(&self) -> Box<dyn Store> {
+        must(connect(&self.url()).await)
+    }
+
+    /// The same with all the time that a test may take.
+    pub(crate) async fn patient_store(&self) -> Box<dyn Store> {
+        let patient = self.url().replace(TIMEOUT, "20s");
+        must(connect(&patient).await)
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        must(Client::connect(self.url()).await)
+    }
+
+    /// A network to the nodes.
+    pub(crate) fn network(&self) -> Network {
+        let proxies = self.servers.iter().map(|server| must(Proxy::start(server.port())));
+        Network { proxies: proxies.collect() }
+    }
+
+    /// What one node says of a name.
+    pub(crate) async fn seen_by(&self, index: usize, name: &LockName) -> Status {
+        let store = must(Redis::connect(&self.servers[index].url()).await);
+        let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 10 } };
+        match must(store.execute(look).await).reply {
+            Reply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until a node says something of a name.
+    pub(crate) async fn until(
+        &self,
+        index: usize,
+        name: &LockName,
+        is_so: impl Fn(&Status) -> bool,
+    ) {
+        let waiting = async {
+            while !is_so(&self.seen_by(index, name).await) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(LONG, waiting).await.is_err() {
+            panic!("it never came to this: {:?}", self.seen_by(index, name).await);
+        }
+    }
+
+    /// Waits until nobody holds a name on a node.
+    pub(crate) async fn until_free(&self, index: usize, name: &LockName) {
+        self.until(index, name, |status| status.holders.is_empty()).await;
+    }
+}
+
+/// A client's own network to each node.
+pub(crate) struct Network {
+    pub(crate) proxies: Vec<Proxy>,
+}
+
+impl Network {
+    pub(crate) fn url(&self) -> String {
+        url(self.proxies.iter().map(Proxy::port))
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        must(Client::connect(self.url()).await)
+    }
+
+    /// Lets nothing pass to or from some nodes, or everything again.
+    pub(crate) fn swallow(&self, indexes: &[usize], swallow: bool) {
+        indexes.iter().for_each(|index| self.proxies[*index].swallow(swallow));
+    }
+}
+
+pub(crate) fn url(ports: impl Iterator<Item = u16>) -> String {
+    let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    format!("redis+quorum://{}?timeout={TIMEOUT}&quarantine=off", hosts.join(","))
+}
+
+pub(crate) fn name(text: &str) -> LockName {
+    must(LockName::new(text))
+}
+
+/// Waits for what must come.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(LONG, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("it never came to this: {what}"),
+    }
+}
+
+/// A quorum of stores in memory, for what a server would add nothing to.
+pub(crate) fn memory_nodes(
+    count: usize,
+    clock: &leasehold::FakeClock,
+) -> Vec<leasehold::store::Memory> {
+    (0..count).map(|_| leasehold::store::Memory::with_clock(clock.clone())).collect()
+}
+
+/// The subject of a test on a clock that it moves; each client makes a quorum of its own.
+pub(crate) fn subject(clock: &leasehold::FakeClock) -> Subject {
+    Subject::fake(leasehold::store::Memory::with_clock(clock.clone()), clock.clone())
+}

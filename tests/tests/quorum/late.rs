@@ -1,0 +1,87 @@
+//! H10, H16, H17: what arrives late, or not at all.
+
+use std::time::Duration;
+
+use leasehold::LockName;
+use leasehold::store::redis::script::Script;
+use leasehold_testkit::must;
+use leasehold_testkit::proxy::Fault;
+
+use crate::fleet::{Fleet, name, soon};
+
+/// How many keys of the name a node has: a tombstone is one.
+async fn until_remembered(fleet: &Fleet, index: usize, name: &LockName) {
+    fleet.until(index, name, |status| status.holders.is_empty()).await;
+    soon("a tombstone", async {
+        while must(fleet.servers[index].command::<u64>("DBSIZE")) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// One node is down, and the acquire of another is held back by the network: the round fails, and
+/// both are told that it is over. What is delivered then grants nothing.
+#[tokio::test]
+async fn h10_an_acquire_that_arrives_after_its_round_has_failed_grants_nothing() {
+    let mut fleet = Fleet::start(3);
+    let network = fleet.network();
+    let client = network.client().await;
+    drop(must(client.mutex("warm").try_acquire().await));
+    let name = name("held back");
+    must(fleet.servers[0].kill9());
+    must(fleet.servers[1].command::<()>("FLUSHALL"));
+    must(fleet.servers[2].command::<()>("FLUSHALL"));
+    network.proxies[2].strike(1, Script::Acquire, Fault::HoldRequest);
+    // The first round fails; a later one may find another connection.
+    drop(soon("an answer", client.mutex(&name).try_acquire()).await);
+    for index in [1, 2] {
+        until_remembered(&fleet, index, &name).await;
+    }
+    must(network.proxies[2].deliver());
+    for index in [1, 2] {
+        assert!(fleet.seen_by(index, &name).await.holders.is_empty());
+    }
+}
+
+/// The nodes that do not hear of a release keep the lease until it ends; the others are enough.
+#[tokio::test]
+async fn h16_a_release_that_two_of_five_nodes_do_not_hear_frees_the_lock() {
+    let fleet = Fleet::start(5);
+    let network = fleet.network();
+    let (one, two) = (network.client().await, fleet.client().await);
+    let name = name("half released");
+    let guard = must(one.mutex(&name).ttl(Duration::from_secs(5)).acquire().await);
+    let token = guard.token();
+    network.swallow(&[1, 3], true);
+    must(soon("the release", guard.release()).await);
+    let guard = must(soon("a lease", two.mutex(&name).acquire()).await);
+    assert!(guard.token() > token);
+    let after = guard.token();
+    must(guard.release().await);
+    // Where it was not heard the first lease ends by its deadline, and its token stays.
+    for index in 0..5 {
+        fleet.until_free(index, &name).await;
+        assert!(fleet.seen_by(index, &name).await.last_token.is_some_and(|last| last >= token));
+    }
+    assert!(must(two.mutex(&name).acquire().await).token() > after);
+}
+
+/// A grant whose reply comes when the round is over is not counted, and it is released.
+#[tokio::test]
+async fn h17_a_grant_whose_reply_comes_too_late_is_released() {
+    let mut fleet = Fleet::start(3);
+    let network = fleet.network();
+    let client = network.client().await;
+    drop(must(client.mutex("warm").try_acquire().await));
+    let name = name("too late");
+    must(fleet.servers[0].kill9());
+    network.proxies[2].mute(true);
+    let refused = soon("an answer", client.mutex(&name).try_acquire()).await;
+    assert!(refused.is_err(), "one of three granted it in time: {refused:?}");
+    network.proxies[2].mute(false);
+    for index in [1, 2] {
+        fleet.until_free(index, &name).await;
+    }
+    must(must(soon("a lease", client.mutex(&name).acquire()).await).release().await);
+}

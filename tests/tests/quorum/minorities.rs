@@ -1,0 +1,145 @@
+//! H1, H2: nodes that are down, unreachable or slow, a minority or a majority of them.
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, LossReason, StoreErrorKind};
+use leasehold_testkit::must;
+
+use crate::fleet::{Fleet, name, soon};
+
+/// A lease is had, excludes others, and is let go. Whoever reaches other nodes than the holder may
+/// not be able to tell whether it is busy.
+async fn works(client: &Client, other: &Client, name: &str) {
+    let first = must(soon("a lease", client.mutex(name).acquire()).await);
+    let refused = soon("an answer", other.mutex(name).try_acquire()).await;
+    assert!(matches!(refused, Ok(None) | Err(Error::NoQuorum { .. })), "{refused:?}");
+    let token = first.token();
+    must(first.release().await);
+    let second = must(soon("a lease", other.mutex(name).acquire()).await);
+    assert!(second.token() > token);
+    must(second.release().await);
+}
+
+#[tokio::test]
+async fn h1_a_minority_that_is_killed_is_not_missed() {
+    let mut fleet = Fleet::start(5);
+    let (one, two) = (fleet.client().await, fleet.client().await);
+    works(&one, &two, "before").await;
+    must(fleet.servers[1].kill9());
+    must(fleet.servers[4].kill9());
+    works(&one, &two, "after").await;
+    let late = fleet.client().await;
+    works(&late, &one, "connected without them").await;
+}
+
+/// Nothing ever comes from two of five nodes: whoever waited for them would wait for ever.
+#[tokio::test]
+async fn h1_a_minority_that_is_not_reached_is_not_waited_for() {
+    let fleet = Fleet::start(5);
+    let (near, far) = (fleet.network(), fleet.network());
+    let (one, two) = (near.client().await, far.client().await);
+    near.swallow(&[0, 3], true);
+    far.swallow(&[2, 3], true);
+    for round in 0..5 {
+        works(&one, &two, &format!("round {round}")).await;
+    }
+    let late = fleet.network();
+    late.swallow(&[0, 1], true);
+    works(&late.client().await, &one, "connected without them").await;
+}
+
+#[tokio::test]
+async fn h1_a_slow_node_is_released_too() {
+    let fleet = Fleet::start(3);
+    let network = fleet.network();
+    let client = network.client().await;
+    network.proxies[2].delay(Duration::from_millis(300));
+    let name = name("slow");
+    let guard = must(soon("a lease", client.mutex(&name).acquire()).await);
+    must(guard.release().await);
+    for index in 0..3 {
+        fleet.until_free(index, &name).await;
+    }
+}
+
+#[tokio::test]
+async fn h1_a_node_that_was_down_at_the_start_joins_when_it_comes_up() {
+    use leasehold_testkit::Data;
+    let mut fleet = Fleet::start(3);
+    must(fleet.servers[0].kill9());
+    let client = fleet.client().await;
+    let name = name("late node");
+    let lock = client.mutex(&name).ttl(Duration::from_secs(3));
+    let guard = must(soon("a lease", lock.acquire()).await);
+    must(fleet.servers[0].restart(Data::Dropped));
+    let token = guard.token();
+    let is_there = |status: &leasehold::Status| status.holders.iter().any(|h| h.token == token);
+    fleet.until(0, &name, is_there).await;
+    must(fleet.servers[1].kill9());
+    must(guard.release().await);
+    works(&client, &client, "after").await;
+}
+
+#[tokio::test]
+async fn h2_without_a_majority_nothing_is_granted_and_what_was_is_released() {
+    let mut fleet = Fleet::start(5);
+    let client = fleet.client().await;
+    let name = name("majority down");
+    drop(must(client.mutex("warm").try_acquire().await));
+    for index in [0, 2, 4] {
+        must(fleet.servers[index].kill9());
+    }
+    let refused = soon("an answer", client.mutex(&name).try_acquire()).await;
+    let Err(Error::NoQuorum { granted, needed, nodes, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!((needed, nodes), (3, 5));
+    assert!(granted < needed);
+    for index in [1, 3] {
+        fleet.until_free(index, &name).await;
+    }
+}
+
+#[tokio::test]
+async fn h2_a_holder_that_loses_the_majority_learns_it_by_its_own_clock() {
+    let mut fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    let guard = must(client.mutex("held").ttl(Duration::from_secs(3)).acquire().await);
+    must(fleet.servers[0].kill9());
+    must(fleet.servers[1].kill9());
+    assert_eq!(soon("the loss", guard.lost()).await, LossReason::Expired);
+}
+
+#[tokio::test]
+async fn h2_a_majority_that_is_down_at_the_start_is_said_in_words() {
+    let mut fleet = Fleet::start(3);
+    must(fleet.servers[0].kill9());
+    must(fleet.servers[1].kill9());
+    match soon("an answer", Client::connect(fleet.url())).await {
+        Err(Error::Store(error)) => {
+            assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+            let words = error.to_string();
+            assert!(words.starts_with("1 of 3 nodes can be reached and 2 are needed: "), "{words}");
+            for server in &fleet.servers[..2] {
+                assert!(words.contains(&server.port().to_string()), "{words}");
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whoever waits rides out the outage.
+#[tokio::test]
+async fn h2_a_waiter_is_served_once_a_majority_is_back() {
+    use leasehold_testkit::Data;
+    let mut fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    drop(must(client.mutex("warm").try_acquire().await));
+    must(fleet.servers[0].kill9());
+    must(fleet.servers[1].kill9());
+    let lock = client.mutex("patient");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    must(fleet.servers[1].restart(Data::Dropped));
+    let guard = must(must(soon("a lease", waiting).await));
+    must(guard.release().await);
+}
