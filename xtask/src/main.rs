@@ -7,6 +7,7 @@ mod apt;
 mod bench;
 mod command;
 mod layers;
+mod matrix;
 mod mixed;
 mod needs;
 mod promises;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::matrix;
 use crate::source::Source;
 use crate::tree::File;
 
@@ -19,7 +20,8 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
         files.iter().filter(|file| file.is("rs")).map(|file| Source::new(&file.text)).collect();
     let functions: BTreeSet<&str> =
         sources.iter().flat_map(Source::functions).map(|function| function.name).collect();
-    let mut wrong = Vec::new();
+    let tables = matrix::check(&page.text).into_iter();
+    let mut wrong: Vec<String> = tables.map(|why| format!("{PAGE}: {why}")).collect();
     let elsewhere = quoted(&page.text).filter(|word| is_test(word) && !functions.contains(word));
     wrong.extend(elsewhere.map(|test| format!("{PAGE}: no test `{test}`")));
     let mut number = 0_u32;
