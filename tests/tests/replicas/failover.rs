@@ -7,16 +7,12 @@
 use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
 use leasehold_testkit::{Data, RedisServer, Replicated, must};
 
-use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind};
+use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind, try_acquire};
 
 /// Takes what is free, without renewing: a test says when.
 async fn take(client: &Client) -> Guard {
     let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
     must(lock.acquire_within(PATIENCE).await)
-}
-
-async fn try_to_take(client: &Client) -> Result<Option<Guard>, Error> {
-    client.mutex("a").ttl(TTL).try_acquire().await
 }
 
 /// A client of one of the servers.
@@ -44,7 +40,7 @@ async fn d2_with_all_replicas_a_grant_that_a_failover_would_forget_is_not_made()
     let mut servers = must(Replicated::start(1));
     let before = of(&servers, 0, "replicas=all").await;
     must(servers.cut_off(1));
-    let error = try_to_take(&before).await.unwrap_err();
+    let error = try_acquire(&before, "a").await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");
     must(servers[0].kill9());
     must(servers[1].cont());
@@ -63,7 +59,7 @@ async fn d2_with_all_replicas_a_grant_survives_the_failover() {
         let after = of(&servers, heir, "").await;
         let seen = must(after.admin().inspect(held.name()).await);
         assert_eq!(seen.holders.first().map(|holder| holder.token), Some(held.token()));
-        assert!(must(try_to_take(&after).await).is_none(), "it is held there too");
+        assert!(must(try_acquire(&after, "a").await).is_none(), "it is held there too");
     }
 }
 
@@ -92,7 +88,7 @@ async fn ask_a_zombie(options: &str) -> (Guard, Result<Option<Guard>, Error>) {
     must(servers[0].cont());
     eventually("the old primary answers", || servers[0].role().is_some()).await;
     assert_eq!(servers[0].role().as_deref(), Some("master"), "nobody has told it");
-    let outcome = try_to_take(&late).await;
+    let outcome = try_acquire(&late, "a").await;
     (held, outcome)
 }
 
@@ -134,7 +130,7 @@ async fn ask_across_a_partition(min_replicas: u32) -> Result<Option<Guard>, Erro
     })
     .await;
     let held = take(&of(&servers, 1, "").await).await;
-    let outcome = try_to_take(&cut_off).await;
+    let outcome = try_acquire(&cut_off, "a").await;
     assert!(held.is_held());
     outcome
 }

@@ -11,7 +11,7 @@ mod quarantine;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, StoreErrorKind};
+use leasehold::{Client, Error, Guard, StoreErrorKind};
 use leasehold_testkit::must;
 
 /// How long something that must happen may take before the test gives it up: generous.
@@ -29,6 +29,25 @@ const SURE: &str = "timeout=2s";
 
 async fn connect(url: &str) -> Client {
     must(Client::connect(url).await)
+}
+
+/// What a try ends with. One whose answer a busy machine kept back is made again, until the store
+/// has forgotten the one before.
+async fn try_acquire(client: &Client, name: &str) -> Result<Option<Guard>, Error> {
+    let (since, mut was_slow) = (Instant::now(), false);
+    loop {
+        let outcome = client.mutex(name).ttl(TTL).try_acquire().await;
+        let is_slow = match &outcome {
+            Err(Error::Indeterminate { .. }) => true,
+            Err(error) => kind(error) == Some(StoreErrorKind::Timeout),
+            Ok(found) => was_slow && found.is_none(),
+        };
+        if !is_slow || since.elapsed() > PATIENCE {
+            return outcome;
+        }
+        was_slow = true;
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 fn kind(error: &Error) -> Option<StoreErrorKind> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must};
 
-use super::{PATIENCE, SURE, TTL, connect, is_not_replicated};
+use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, try_acquire};
 
 /// So long that a busy machine keeps no healthy replica from answering in time.
 const PATIENT: &str = "timeout=20s";
@@ -46,7 +46,7 @@ async fn in_a_cluster_the_replicas_of_one_primary_concern_its_names_alone() {
     let replica = (0..cluster.size()).find(follows_the_first).unwrap();
     must(cluster.node(replica).stop());
     let (name, _) = cluster.fresh_name(0);
-    let error = client.mutex(name).ttl(TTL).try_acquire().await.unwrap_err();
+    let error = try_acquire(&client, name.as_str()).await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");
     let (name, _) = cluster.fresh_name(1);
     let guard = must(client.mutex(name).ttl(TTL).acquire_within(PATIENCE).await);

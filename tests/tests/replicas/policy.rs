@@ -4,19 +4,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
+use leasehold::{Client, Guard, LossReason, Renewal, StoreErrorKind};
 use leasehold_testkit::{RedisServer, Replicated, must};
 
-use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind};
+use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind, try_acquire};
 
 /// Acquires what is free. A busy machine may keep a healthy replica from answering in time, so it
 /// is tried again.
 async fn acquire(client: &Client, name: &str) -> Guard {
     must(client.mutex(name).ttl(TTL).acquire_within(PATIENCE).await)
-}
-
-async fn try_acquire(client: &Client, name: &str) -> Result<Option<Guard>, Error> {
-    client.mutex(name).ttl(TTL).try_acquire().await
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
 use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must};
 use tokio::time::timeout;
 
-use super::{LOOK_EVERY, PATIENCE, TTL, connect, eventually, kind};
+use super::{LOOK_EVERY, PATIENCE, TTL, connect, eventually, kind, try_acquire};
 
 /// What ends a quarantine in these tests is an operator, unless they are about its end.
 const ON: &str = "?quarantine=1m";
@@ -24,7 +24,7 @@ async fn take(client: &Client) -> Guard {
 
 /// What a newcomer is told.
 async fn ask(client: &Client) -> Result<Option<Guard>, Error> {
-    client.mutex("a").ttl(TTL).try_acquire().await
+    try_acquire(client, "a").await
 }
 
 #[track_caller]

@@ -12,6 +12,7 @@ mod quarantine;
 mod replication;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -137,6 +138,9 @@ pub(super) struct Assured {
     /// The run of the server, which ends with this connection at the latest.
     run_id: OnceCell<String>,
     lanes: OnceLock<Lanes>,
+    /// The scripts that this connection has given the server, by their bits. Else the first call of
+    /// each would wait for replicas only to learn that the server does not know it.
+    loaded: AtomicU64,
 }
 
 impl fmt::Debug for Assured {
@@ -148,7 +152,7 @@ impl fmt::Debug for Assured {
 impl Assured {
     pub(super) fn new(assurance: Arc<Assurance>, dialer: Dialer, address: Address) -> Self {
         let (run_id, lanes) = (OnceCell::new(), OnceLock::new());
-        Self { assurance, dialer, address, run_id, lanes }
+        Self { assurance, dialer, address, run_id, lanes, loaded: AtomicU64::new(0) }
     }
 
     pub(super) fn assurance(&self) -> &Arc<Assurance> {
@@ -226,6 +230,12 @@ impl Assured {
     /// its text.
     async fn exchange(&self, link: &Link, call: &Call, (stake, asking): (Stake, bool)) -> Outcome {
         let command = call.command();
+        let script = 1 << call.script as u64;
+        if self.assurance.replication.is_some() && self.loaded.load(Ordering::Relaxed) & script == 0
+        {
+            load(link, call.script).await?;
+            self.loaded.fetch_or(script, Ordering::Relaxed);
+        }
         let mut tries = 0;
         loop {
             let (value, verdict) = match &self.assurance.replication {
