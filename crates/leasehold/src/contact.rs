@@ -193,9 +193,57 @@ impl fmt::Display for Step {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
+    use leasehold_core::{BoxFuture, ClientId, FakeClock, Now, Reply};
+
     use super::*;
+    use crate::event::Silent;
+    use crate::store::{Capabilities, Inbox};
 
     const DRIFT: f64 = 0.01;
+
+    /// Servers whose clocks are a minute apart; a name of n bytes lives on the nth.
+    #[derive(Debug)]
+    struct Shards;
+
+    impl Store for Shards {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::default()
+        }
+
+        fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+            let Operation::On { name, .. } = operation else { panic!("{operation:?}") };
+            let now_us = self.shard(&name) * 60_000_000;
+            let now = Now { lease_us: now_us, token_us: now_us };
+            Box::pin(ready(Ok(Answer { now, more: false, reply: Reply::Gone })))
+        }
+
+        fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+            let why = "no inbox";
+            Box::pin(ready(Err(StoreError::new(StoreErrorKind::Unsupported, why))))
+        }
+
+        fn shard(&self, name: &LockName) -> u64 {
+            name.as_str().len() as u64
+        }
+    }
+
+    #[tokio::test]
+    async fn what_one_shard_says_of_the_time_is_not_believed_of_another() {
+        let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
+        let contact = Contact::new(Box::new(Shards), clock, bounds, Arc::new(Silent));
+        let [first, second] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
+        let said = |name| contact.newest(name).map(|sample| sample.server_us);
+        assert_eq!((contact.is_made(), contact.not_after_us(&first)), (false, ANY_TIME_US));
+        contact.apply(&first, Action::Inspect { limit: 0 }).await.unwrap();
+        assert_eq!((said(&first), said(&second)), (Some(60_000_000), None));
+        assert_eq!(contact.not_after_us(&second), contact.not_after_us(&first));
+        contact.apply(&second, Action::Inspect { limit: 0 }).await.unwrap();
+        assert_eq!((said(&first), said(&second)), (Some(60_000_000), Some(120_000_000)));
+        let later = contact.not_after_us(&second) - contact.not_after_us(&first);
+        assert_eq!(later, 60_000_000);
+    }
 
     /// A reply to a request of 100 ms, sent after so many seconds, that shows so many seconds.
     fn heard(sent_s: u64, server_s: u64) -> Heard {

@@ -47,9 +47,9 @@ const ASK_PAUSE: Duration = Duration::from_millis(100);
 const ASKED_AT_ONCE: usize = 3;
 
 /// At how many primaries a client listens for its grants: 8. What is published at them is heard at
-/// once. What is published elsewhere comes by the bus, which costs another hop, and up to 40 ms
-/// where nodes leave Nagle's algorithm on (all of Redis, Valkey before 9): then the second of two
-/// messages waits for the receiver's delayed acknowledgement of the first.
+/// once. What is published elsewhere comes by the bus, which costs another hop, and at times 40 ms:
+/// where nodes leave Nagle's algorithm on for it (Redis 7.0), the second of two messages waits for
+/// the receiver's delayed acknowledgement of the first.
 const MAX_POSTS: usize = 8;
 
 /// The way to the nodes of a cluster.
