@@ -191,6 +191,18 @@ async fn c11_after_a_flush_the_holder_goes_on_and_nobody_else_is_let_in() {
     }
 }
 
+/// The boot record knows of runs and of flushes, not of a key: an evicting server breaks exclusion.
+#[tokio::test]
+async fn c9_with_the_guard_too_a_lock_that_is_deleted_is_granted_again() {
+    let server = must(RedisServer::start());
+    let (holder, other) = two(&format!("{}{ON}", server.url())).await;
+    let forgotten = take(&holder).await;
+    must(server.command::<()>("DEL lh:a"));
+    let second = take(&other).await;
+    assert!(forgotten.is_held() && second.is_held(), "exclusion is broken, as was expected");
+    assert!(second.token() > forgotten.token(), "but not the order of tokens");
+}
+
 #[tokio::test]
 async fn c11_the_keeper_takes_back_what_a_flush_has_forgotten() {
     let server = must(RedisServer::start());
