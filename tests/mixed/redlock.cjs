@@ -15,6 +15,8 @@ const LONG_MS = 60_000;
 
 const [ports, name] = process.argv.slice(2);
 const clients = ports.split(",").map((port) => new Redis(Number(port)));
+// A server that is down is for redlock to deal with.
+clients.forEach((client) => client.on("error", () => {}));
 const redlock = new Redlock(clients, { retryCount: -1 });
 
 function say(word) {
@@ -48,7 +50,8 @@ async function main() {
       say("added");
     }
   }
-  clients.forEach((client) => client.disconnect());
 }
 
+// Whoever started us has ended.
+process.stdin.on("end", () => process.exit());
 main();

@@ -8,6 +8,7 @@ use leasehold::{Client, Guard};
 use leasehold_testkit::{Worker, must, worker};
 use redis::Connection;
 use rslock::LockManager;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Where `cargo xtask test` installs what is not Rust.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed");
@@ -82,8 +83,8 @@ pub(crate) fn work(arguments: &[String]) {
         let server = must(redis::Client::open(format!("redis://127.0.0.1:{}/", ports[0])));
         let mut data = must(server.get_connection());
         let mut held = None;
-        loop {
-            let line = worker::listen();
+        let mut lines = lines();
+        while let Some(line) = lines.recv().await {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["acquire", ttl] => {
                     let ttl = Duration::from_millis(must(ttl.parse()));
@@ -109,6 +110,14 @@ pub(crate) fn work(arguments: &[String]) {
             }
         }
     });
+}
+
+/// What is said to a worker. It ends with whoever has started it, also while it waits for a lock.
+fn lines() -> UnboundedReceiver<String> {
+    let (sender, lines) = unbounded_channel();
+    // It lives as long as the process; there is nobody to join it.
+    std::thread::spawn(move || while sender.send(worker::listen()).is_ok() {});
+    lines
 }
 
 /// Reads and writes without any other protection than the lock.

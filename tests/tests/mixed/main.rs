@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod contender;
+mod quorum;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ pub mod store;
 
 mod bench;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
 use futures_util::future::join_all;
@@ -113,10 +113,11 @@ type Case<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 ///
 /// When one fails, with its name on stderr.
 pub async fn together(cases: Vec<(&str, Case<'_>)>) {
-    join_all(cases.into_iter().map(async |(name, case)| {
-        let named = Named(name);
-        case.await;
-        drop(named);
+    join_all(cases.into_iter().map(|(name, mut case)| {
+        poll_fn(move |context| {
+            let _named = Named(name);
+            case.as_mut().poll(context)
+        })
     }))
     .await;
 }
@@ -127,7 +128,7 @@ struct Named<'a>(&'a str);
 impl Drop for Named<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("under way when it failed: {}", self.0);
+            eprintln!("it failed in the case {}", self.0);
         }
     }
 }

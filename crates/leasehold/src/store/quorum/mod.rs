@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::quorum::{Ballots, Round, Vote, majority};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Clock, Instant, Invalid, LockName, Now, Operation,
+    Action, Answer, BoxFuture, ClientId, Clock, Instant, Invalid, LockName, Mode, Now, Operation,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
@@ -140,6 +140,9 @@ impl Quorum {
             Operation::Renew(renewals) => return renew::renew(nodes, renewals).await,
             Operation::On { name, action } => (name, action),
         };
+        if !nodes.all_can(needed_for(&action)) {
+            return Err(beyond_a_node(&name));
+        }
         let changing = Changing { nodes, name: &name };
         match action {
             Action::Acquire(request) => Attempt::new(nodes, &name, &request).run().await,
@@ -162,9 +165,7 @@ impl Quorum {
 
 impl Store for Quorum {
     fn capabilities(&self) -> Capabilities {
-        let all = |can: fn(Capabilities) -> bool| {
-            self.nodes.nodes.iter().all(|node| can(node.store.capabilities()))
-        };
+        let all = |can| self.nodes.all_can(can);
         Capabilities {
             claims_first: true,
             durable: all(|can| can.durable),
@@ -275,7 +276,11 @@ impl Nodes {
     }
 
     fn records_tokens(&self) -> bool {
-        self.nodes.iter().all(|node| node.store.capabilities().recorded_tokens)
+        self.all_can(|can| can.recorded_tokens)
+    }
+
+    fn all_can(&self, can: fn(Capabilities) -> bool) -> bool {
+        self.nodes.iter().all(|node| can(node.store.capabilities()))
     }
 
     /// An answer at the client's own time: leases of a quorum end by the client's clock, since each
@@ -318,6 +323,36 @@ impl Nodes {
 fn default_timeout(ttl: Duration) -> Duration {
     let (shortest, longest) = ACQUIRE_TIMEOUT;
     (ttl / 100).clamp(shortest, longest)
+}
+
+/// What each node must be capable of for this.
+fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
+    let mode = match action {
+        Action::Acquire(request) => request.mode,
+        Action::ChangeMode { .. } => Mode::Shared,
+        Action::Cancel { .. }
+        | Action::Commit { .. }
+        | Action::Describe { .. }
+        | Action::Inspect { .. }
+        | Action::Poll { .. }
+        | Action::Reclaim(_)
+        | Action::Release { .. }
+        | Action::Renew { .. }
+        | Action::Revoke { .. } => Mode::Exclusive,
+    };
+    match mode {
+        Mode::Exclusive => |_| true,
+        Mode::Permits { .. } => |can| can.permits,
+        Mode::Shared => |can| can.shared,
+    }
+}
+
+fn beyond_a_node(name: &LockName) -> StoreError {
+    let why = format!(
+        "{name}: a node of this quorum gives a lock to one holder, with no readers and no permits: \
+         see `layout` in its store URL"
+    );
+    StoreError::new(StoreErrorKind::Unsupported, why)
 }
 
 fn unsupported(name: &LockName) -> StoreError {

@@ -4,7 +4,8 @@
 -- KEYS  1 the lock's key
 -- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `
 --       2 what follows the token in them: ` held FACTS`
---       3 ttl (µs)   4 not after (µs)   5, 6 the lowest and the highest token (µs)
+--       3 ttl (µs)   4 not after (µs)
+--       5 the token that is asked for (µs, or 0)   6 how far behind the clock it may be (µs)
 -- reply packed as that of acquire.lua: 'G' granted, 'B' busy, 'L' late, 'R' refused: 'B' ballot, or
 --       'S' stale
 --@include clock
@@ -12,15 +13,15 @@
 --@include plain
 
 local mine, rest, ttl, not_after = ARGV[1], ARGV[2], number(3, SPAN_MAX), number(4, TIME_MAX)
-local lowest, highest = number(5, TIME_MAX), number(6, TIME_MAX)
+local asked, behind = number(5, TIME_MAX), number(6, TIME_MAX)
 if now > not_after then return answer('L') end
-if lowest > now + BALLOT_LEAD then return answer('RB') end
+if asked > now + BALLOT_LEAD then return answer('RB') end
 local value = value_of(KEYS[1], redis.call)
 local token, state = parts_of(value, mine)
 -- A copy of an acquire that was granted: the same grant again. A bare SET NX would call it busy.
 if token then return answer(state == 'held' and extend(KEYS[1], token, ttl) or 'S') end
 if value == '' then
-  token = math.min(math.max(now, lowest), highest)
+  token = math.max(asked, now - behind)
   value = mine .. string.format('%.0f', token) .. rest
   local at = end_of(ttl)
   if redis.call('SET', KEYS[1], value, 'NX', 'PXAT', string.format('%.0f', at)) then

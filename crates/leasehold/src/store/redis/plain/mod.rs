@@ -11,6 +11,7 @@ mod value;
 
 use std::time::Duration;
 
+use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::{
     Action, Answer, Cancelled, Facts, HolderId, LockName, Mode, RenewLease, Reply, StoreError,
     StoreErrorKind,
@@ -66,9 +67,13 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call, StoreError
     let (script, args) = match action {
         Action::Acquire(request) => {
             check(name, request.mode)?;
-            let tokens = (request.ballot_us.unwrap_or_default(), MAX_EXACT);
+            // The nodes of a quorum take its ballot, so that they all have the same token.
+            let token = match request.ballot_us {
+                Some(ballot_us) => (ballot_us, BALLOT_LEAD),
+                None => (0, Duration::ZERO),
+            };
             let times = (request.ttl, request.not_after_us);
-            (Script::PlainAcquire, acquire(request.id, &request.facts, times, tokens))
+            (Script::PlainAcquire, acquire(request.id, &request.facts, times, token))
         }
         Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
         Action::ChangeMode { .. } => return Err(refused(name, "its mode cannot be changed")),
@@ -83,8 +88,8 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call, StoreError
         Action::Reclaim(claim) => {
             check(name, claim.mode)?;
             let times = (claim.ttl, claim.not_after_us);
-            let tokens = (claim.token.us(), claim.token.us());
-            (Script::PlainAcquire, acquire(claim.id, &claim.facts, times, tokens))
+            let token = (claim.token.us(), Duration::MAX);
+            (Script::PlainAcquire, acquire(claim.id, &claim.facts, times, token))
         }
         Action::Release { id, keep, .. } => {
             (Script::PlainRelease, vec![value::begin(*id), span(*keep)])
@@ -149,10 +154,10 @@ fn acquire(
     id: HolderId,
     facts: &Facts,
     (ttl, not_after_us): (Duration, u64),
-    (lowest_us, highest_us): (u64, u64),
+    (token_us, behind): (u64, Duration),
 ) -> Vec<Vec<u8>> {
-    let numbers = [not_after_us, lowest_us, highest_us].map(number);
-    [value::begin(id), value::end(facts), span(ttl)].into_iter().chain(numbers).collect()
+    let numbers = [span(ttl), number(not_after_us), number(token_us), span(behind)];
+    [value::begin(id), value::end(facts)].into_iter().chain(numbers).collect()
 }
 
 fn refused(name: &LockName, why: &str) -> StoreError {

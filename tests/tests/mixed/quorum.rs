@@ -1,0 +1,86 @@
+//! The classic Redlock on three servers: our quorum with the layout `plain`, beside rslock and
+//! node-redlock on the same three.
+//!
+//! node-redlock keeps what it was granted by a minority until its ttl is over, and its own retries
+//! fail on that: two of its processes can keep each other out. So it does not take part where many
+//! race.
+
+use std::time::Duration;
+
+use leasehold::Client;
+use leasehold_testkit::{RedisServer, Worker, must};
+
+use super::contender::{Kind, url};
+use super::{COUNTER, NAME, ROUNDS};
+
+/// Processes of each kind: fewer than on one server, because each round asks three.
+const PROCESSES: usize = 4;
+
+struct Three {
+    servers: Vec<RedisServer>,
+    ports: Vec<u16>,
+}
+
+impl Three {
+    fn start() -> Self {
+        let servers: Vec<_> = (0..3).map(|_| must(RedisServer::start())).collect();
+        let ports = servers.iter().map(RedisServer::port).collect();
+        Self { servers, ports }
+    }
+
+    fn added(&self) -> usize {
+        must(self.servers[0].command::<Option<usize>>(&format!("GET {COUNTER}"))).unwrap_or(0)
+    }
+
+    /// What stands under the key on each server.
+    fn values(&self) -> Vec<Option<Vec<u8>>> {
+        let get = |server: &RedisServer| {
+            must(redis::cmd("GET").arg(NAME).query(&mut must(server.connection())))
+        };
+        self.servers.iter().map(get).collect()
+    }
+}
+
+#[test]
+fn no_update_is_lost_between_the_redlocks_of_two_libraries_though_a_server_dies() {
+    let mut three = Three::start();
+    let kinds = [[Kind::Ours; PROCESSES], [Kind::Rslock; PROCESSES]].concat();
+    let mut workers: Vec<Worker> =
+        kinds.into_iter().filter_map(|kind| kind.start(&three.ports, NAME)).collect();
+    for worker in &mut workers {
+        worker.tell(&format!("add {COUNTER} {ROUNDS}"));
+    }
+    // Once they are at it; the counter is on the first.
+    while three.added() < ROUNDS {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    must(three.servers[2].kill9());
+    for worker in &mut workers {
+        worker.expect("added");
+    }
+    assert_eq!(three.added(), workers.len() * ROUNDS);
+}
+
+#[tokio::test]
+async fn a_majority_of_theirs_keeps_us_out_and_ours_keeps_them_out() {
+    for kind in [Kind::NodeRedlock, Kind::Rslock] {
+        let three = Three::start();
+        let Some(mut theirs) = kind.start(&three.ports, NAME) else { continue };
+        let client = must(Client::connect(&url(&three.ports)).await);
+        theirs.tell("acquire 60000");
+        theirs.expect("acquired");
+        let before = three.values();
+        assert!(must(client.mutex(NAME).try_acquire().await).is_none(), "{kind:?}");
+        assert_eq!(three.values(), before, "{kind:?}: what is theirs is left alone");
+        theirs.tell("release");
+        theirs.expect("released");
+        let guard = must(client.mutex(NAME).acquire().await);
+        theirs.tell("acquire 1000");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let ours = three.values().into_iter().flatten();
+        let ours = ours.filter(|value| value.starts_with(b"leasehold-1 ")).count();
+        assert!(ours >= 2, "{kind:?}: what is ours is left alone");
+        must(guard.release().await);
+        theirs.expect("acquired");
+    }
+}
