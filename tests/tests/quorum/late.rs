@@ -44,6 +44,26 @@ async fn h10_an_acquire_that_arrives_after_its_round_has_failed_grants_nothing()
     }
 }
 
+/// A node that was not needed has not heard of the acquire when it is asked to renew, and gets the
+/// lease by its token instead. The acquire that arrives after the release grants nothing.
+#[tokio::test]
+async fn h10_an_acquire_that_arrives_after_a_renewal_and_the_release_grants_nothing() {
+    let fleet = Fleet::start(3);
+    let network = fleet.network();
+    let client = network.client().await;
+    drop(must(client.mutex("warm").try_acquire().await));
+    let name = name("held back");
+    network.proxies[2].strike(1, Script::Acquire, Fault::HoldRequest);
+    let lock = client.mutex(&name).ttl(Duration::from_secs(3));
+    let guard = must(soon("a lease", lock.acquire()).await);
+    // The keeper's renewals go by a connection of their own.
+    fleet.until(2, &name, |status| !status.holders.is_empty()).await;
+    must(soon("the release", guard.release()).await);
+    fleet.until(2, &name, |status| status.holders.is_empty()).await;
+    must(network.proxies[2].deliver());
+    assert!(fleet.seen_by(2, &name).await.holders.is_empty());
+}
+
 /// The nodes that do not hear of a release keep the lease until it ends; the others are enough.
 #[tokio::test]
 async fn h16_a_release_that_two_of_five_nodes_do_not_hear_frees_the_lock() {

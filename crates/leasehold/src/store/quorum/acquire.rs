@@ -213,6 +213,7 @@ impl<'a> Attempt<'a> {
             }),
             ttl: request.ttl,
             token,
+            unanswered: self.words.iter().map(|word| *word == Word::Open).collect(),
             words: self.words,
             until: started + left,
         };

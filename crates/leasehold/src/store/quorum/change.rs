@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
-use leasehold_core::quorum::Word;
 use leasehold_core::{
     Action, Answer, Cancelled, Facts, FencingToken, Grant, HolderId, Instant, LockName, Mode,
     Operation, Reply, StoreError,
@@ -100,8 +99,8 @@ impl Changing<'_> {
         let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
         let release = |index: usize| {
             // What may still be on its way there must find that it is over.
-            let is_open = known.as_ref().is_some_and(|known| known.words[index] == Word::Open);
-            (index, Action::Release { id, keep, unanswered: unanswered || is_open })
+            let may_arrive = known.as_ref().is_some_and(|known| known.unanswered[index]);
+            (index, Action::Release { id, keep, unanswered: unanswered || may_arrive })
         };
         let actions = (0..nodes.len()).map(release).collect();
         let mut heard = ending::start(nodes, self.name, actions, ttl)?;

@@ -18,6 +18,9 @@ pub(super) struct Known {
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
     pub(super) words: Vec<Word>,
+    /// Nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they say to a
+    /// later question: there a release must leave a tombstone.
+    pub(super) unanswered: Vec<bool>,
     /// Until when it was said to be held, last time.
     pub(super) until: Instant,
 }

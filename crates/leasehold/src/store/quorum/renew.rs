@@ -150,6 +150,7 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &Told, grant: &
             ttl: renewal.ttl,
             token: grant.token,
             words: vec![Word::Open; nodes.len()],
+            unanswered: vec![true; nodes.len()],
             until: told.sent,
         };
         leases.insert(renewal.id, known, told.sent);
@@ -211,5 +212,6 @@ fn claim(
     };
     // From now on a release must not be overtaken by this.
     known.words[index] = Word::Open;
+    known.unanswered[index] = true;
     Some(request)
 }
