@@ -101,6 +101,11 @@ impl Network {
         must(Client::connect(self.url()).await)
     }
 
+    /// A client that grants nothing on a node that may have forgotten something.
+    pub(crate) async fn guarded_client(&self) -> Client {
+        must(Client::connect(self.url().replace("quarantine=off", "quarantine=1m")).await)
+    }
+
     /// Lets nothing pass to or from some nodes, or everything again.
     pub(crate) fn swallow(&self, indexes: &[usize], swallow: bool) {
         indexes.iter().for_each(|index| self.proxies[*index].swallow(swallow));

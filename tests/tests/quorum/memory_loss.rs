@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{Client, Error, Renewal};
-use leasehold_testkit::{Data, must};
+use leasehold_testkit::{Data, RedisServer, Tail, must};
 
 use crate::fleet::{Fleet, Network, name, soon};
 
@@ -80,4 +80,49 @@ async fn h7_a_holder_takes_its_lease_back_from_nodes_that_have_all_forgotten_it(
     assert_eq!(guard.token(), token);
     must(guard.release().await);
     assert!(must(soon("a lease", two.mutex(&name).acquire()).await).token() > token);
+}
+
+/// The record of the guard itself survives the power loss, and the grant does not.
+#[tokio::test]
+async fn h6_with_the_guard_a_node_that_lost_its_last_writes_to_a_power_loss_grants_nothing_new() {
+    let mut fleet = Fleet::start_with(5, &RedisServer::options().append_only("everysec"));
+    let (left, right) = (fleet.network(), fleet.network());
+    let (one, two) = (left.guarded_client().await, right.guarded_client().await);
+    // The servers are new.
+    must(one.admin().end_quarantine().await);
+    left.swallow(&[3, 4], true);
+    right.swallow(&[0, 1], true);
+    let lock = |client: &Client| {
+        client.mutex("cut off").ttl(Duration::from_secs(50)).renewal(Renewal::Off)
+    };
+    let first = must(soon("a lease", lock(&one).acquire()).await);
+    must(fleet.servers[2].lose_power(Tail::Transactions(1)));
+    let refused = soon("an answer", lock(&two).try_acquire()).await;
+    assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
+    must(first.ensure_held());
+}
+
+#[tokio::test]
+async fn h7_with_the_guard_nobody_else_is_first_when_all_nodes_have_forgotten() {
+    let mut fleet = Fleet::start(3);
+    let network = fleet.network();
+    let (one, two) = (network.guarded_client().await, network.guarded_client().await);
+    must(one.admin().end_quarantine().await);
+    let name = name("all forgotten, guarded");
+    let guard = must(one.mutex(&name).ttl(Duration::from_secs(30)).acquire().await);
+    for server in &mut fleet.servers {
+        must(server.restart(Data::Dropped));
+    }
+    let refused = soon("an answer", two.mutex(&name).try_acquire()).await;
+    assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
+    soon("a renewal", async {
+        while guard.renew().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    for index in 0..3 {
+        fleet.until(index, &name, |status| status.holders.len() == 1).await;
+    }
+    must(guard.ensure_held());
 }

@@ -16,6 +16,8 @@ mod main_job;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+mod quorum;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod several;
