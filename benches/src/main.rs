@@ -13,6 +13,7 @@ mod file;
 mod measure;
 mod names;
 mod process;
+mod quorum;
 mod replicas;
 mod scale;
 mod sentinel;
@@ -31,10 +32,10 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|data|file|held|names|replicas|sentinel|together|waiters]…";
+    [alone|cluster|contended|data|file|held|names|quorum|replicas|sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     "alone",
     "contended",
     "together",
@@ -42,6 +43,7 @@ const ALL: [&str; 11] = [
     "data",
     "cluster",
     "sentinel",
+    "quorum",
     "replicas",
     "held",
     "waiters",
@@ -90,6 +92,7 @@ async fn one(name: &str) -> Outcome {
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "names" => names::run().await,
+        "quorum" => quorum::run().await,
         "replicas" => replicas::run().await,
         "sentinel" => sentinel::run().await,
         "together" => together::run().await,

@@ -1,4 +1,4 @@
-//! H5, H7: nodes that forget what they granted.
+//! H5, H6, H7: nodes that forget what they granted, without the guard against it and with it.
 
 use std::time::Duration;
 

@@ -1,0 +1,177 @@
+//! A quorum of five nodes: how much longer an acquire takes than the slowest node of the fastest
+//! majority, with nodes near and far and one of them slow; and how many a second can be had.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use leasehold::Client;
+use leasehold_testkit::{Proxy, RedisServer};
+use redis::aio::MultiplexedConnection;
+use rslock::LockManager;
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::measure::{Times, number, span};
+use crate::table::Table;
+
+const NODES: usize = 5;
+
+/// What the network adds to a round trip to each node.
+const ROUND_TRIPS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(20)];
+
+/// What it adds to a round trip to the slow one: more than a node may take.
+const SLOW: Duration = Duration::from_millis(80);
+
+/// How often each is measured, in turns.
+const ROUNDS: usize = 200;
+
+/// How many tasks ask at once for locks of their own.
+const TASKS: [usize; 3] = [1, 16, 64];
+
+/// How long they ask.
+const TURN: Duration = Duration::from_secs(3);
+
+/// Long enough that nothing is renewed meanwhile, and shorter than a quarantine.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Prints both tables.
+pub(crate) async fn run() -> Outcome {
+    let servers = (0..NODES).map(|_| RedisServer::start()).collect::<Result<Vec<_>, _>>()?;
+    let ports: Vec<u16> = servers.iter().map(RedisServer::port).collect();
+    latencies(&ports).await?;
+    rates(&ports).await
+}
+
+fn url(ports: &[u16]) -> String {
+    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    format!("redis+quorum://{}?quarantine=off", hosts.join(","))
+}
+
+async fn latencies(ports: &[u16]) -> Outcome {
+    let heads = ["round trip", "third node", "leasehold", "p99", "÷ third", "rslock", "p99"];
+    let title = "Quorum: acquire on five nodes, beside the third to answer of five at once";
+    let mut table = Table::new(title, &heads);
+    for round_trip in ROUND_TRIPS {
+        for is_one_slow in [false, true] {
+            let proxies =
+                ports.iter().map(|port| Proxy::start(*port)).collect::<Result<Vec<_>, _>>()?;
+            proxies.iter().for_each(|proxy| proxy.delay(round_trip / 2));
+            if is_one_slow {
+                proxies[NODES - 1].delay(SLOW / 2);
+            }
+            let ports: Vec<u16> = proxies.iter().map(Proxy::port).collect();
+            let [third, ours, theirs] = Contenders::connect(&ports).await?.compare().await?;
+            let slow = if is_one_slow { ", one slow" } else { "" };
+            table.row([
+                format!("{round_trip:?}{slow}"),
+                span(third.median()),
+                span(ours.median()),
+                span(ours.quantile(0.99)),
+                number(ours.median().as_secs_f64() / third.median().as_secs_f64()),
+                span(theirs.median()),
+                span(theirs.quantile(0.99)),
+            ]);
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// Who asks the same nodes, by the same networks.
+struct Contenders {
+    nodes: Vec<MultiplexedConnection>,
+    client: Client,
+    manager: LockManager,
+}
+
+impl Contenders {
+    async fn connect(ports: &[u16]) -> Outcome<Self> {
+        let clients = ports
+            .iter()
+            .map(|port| redis::Client::open(format!("redis://127.0.0.1:{port}/")))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut nodes = Vec::new();
+        for client in &clients {
+            nodes.push(client.get_multiplexed_async_connection().await?);
+        }
+        let client = Client::connect(url(ports)).await?;
+        Ok(Self { nodes, client, manager: LockManager::from_clients(clients) })
+    }
+
+    /// Acquires by turns. Letting go is not counted.
+    async fn compare(&self) -> Outcome<[Times; 3]> {
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        for round in 0..=ROUNDS {
+            let third = self.third_answer().await?;
+            let begin = Instant::now();
+            let guard = self.client.mutex("quorum/ours").ttl(TTL).acquire().await?;
+            let ours = begin.elapsed();
+            guard.release().await?;
+            let begin = Instant::now();
+            let lock = self.manager.acquire_no_guard("quorum/theirs", TTL).await?;
+            let theirs = begin.elapsed();
+            self.manager.unlock(&lock).await;
+            // The first one warms up.
+            if round > 0 {
+                times.iter_mut().zip([third, ours, theirs]).for_each(|(all, time)| all.push(time));
+            }
+        }
+        Ok(times.map(Times::new))
+    }
+
+    /// How long the slowest node of the fastest majority takes for a SET.
+    async fn third_answer(&self) -> Outcome<Duration> {
+        let begin = Instant::now();
+        let asked = self.nodes.iter().cloned().map(|mut node| async move {
+            let mut set = redis::cmd("SET");
+            set.arg("quorum/raw").arg("value").arg("PX").arg(TTL.as_millis() as u64);
+            set.exec_async(&mut node).await
+        });
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        for _ in 0..=NODES / 2 {
+            if let Some(answer) = asked.next().await {
+                answer?;
+            }
+        }
+        Ok(begin.elapsed())
+    }
+}
+
+async fn rates(ports: &[u16]) -> Outcome {
+    let client = Client::connect(url(ports)).await?;
+    let heads = ["tasks", "pairs/s", "median", "p99"];
+    let title = "Quorum: acquire + release on five nodes of this machine, names of their own";
+    let mut table = Table::new(title, &heads);
+    for tasks in TASKS {
+        let begin = Instant::now();
+        let mut running = JoinSet::new();
+        for task in 0..tasks {
+            let lock = client.mutex(format!("quorum/{task}")).ttl(TTL);
+            running.spawn(async move {
+                let mut times = Vec::new();
+                while begin.elapsed() < TURN {
+                    let asked = Instant::now();
+                    lock.acquire().await?.release().await?;
+                    times.push(asked.elapsed());
+                }
+                Outcome::Ok(times)
+            });
+        }
+        let mut times = Vec::new();
+        while let Some(of_task) = running.join_next().await {
+            times.extend(of_task??);
+        }
+        let rate = times.len() as f64 / begin.elapsed().as_secs_f64();
+        let times = Times::new(times);
+        table.row([
+            tasks.to_string(),
+            number(rate),
+            span(times.median()),
+            span(times.quantile(0.99)),
+        ]);
+    }
+    println!("{table}");
+    Ok(())
+}
