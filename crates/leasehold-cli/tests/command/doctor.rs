@@ -110,6 +110,26 @@ fn what_a_restart_or_a_power_cut_forgets_is_told() {
 }
 
 #[test]
+fn a_quarantine_is_told_of_until_it_is_over() {
+    let server = sound().start().unwrap();
+    let url = format!("{}&quarantine=1h", server.patient_url());
+    Visit::to(&url, &[]).assert_found("warning", "quarantine", "or is new");
+    let place = Place::on_file();
+    place.end(&["run", "x", "-n", "-q", "-s", &url, "--", "true"]).assert_silent(69);
+    Visit::to(&url, &[]).assert_found("warning", "quarantine", "for another");
+    place.end(&["end-quarantine", "-s", &url]);
+    Visit::to(&url, &[]).assert_found("ok", "quarantine", "over");
+}
+
+#[test]
+fn a_plain_layout_that_does_not_say_what_keys_begin_with_is_told_of() {
+    let server = sound().start().unwrap();
+    let url = format!("{}&layout=plain", server.patient_url());
+    Visit::to(&url, &[]).assert_found("warning", "layout", "give prefix=");
+    assert_eq!(Visit::to(&format!("{url}&prefix="), &["--strict"]).code, Some(0));
+}
+
+#[test]
 fn a_failed_snapshot_that_stops_all_writes_is_a_danger() {
     let server = sound().start().unwrap();
     // Where it would be written there is a directory.

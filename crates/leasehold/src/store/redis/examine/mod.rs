@@ -1,6 +1,7 @@
 //! What would break a promise: every server of a store is looked at, and what is found is said in
 //! words.
 
+mod boot;
 mod fleet;
 mod replication;
 mod rights;
@@ -11,8 +12,9 @@ use leasehold_core::StoreError;
 
 use self::server::Seen;
 use super::dial::Dialer;
+use super::plain;
 use super::route::Route;
-use super::url::{Address, Place as Servers, Settings};
+use super::url::{Address, Format, Place as Servers, Settings};
 use crate::store::Finding;
 
 /// Looks at every server that a URL leads to.
@@ -23,7 +25,7 @@ use crate::store::Finding;
 pub(super) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
     let settings = Settings::parse(url)?;
     let dialer = Dialer::new(&settings)?;
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
     let (seen, missing) = match &settings.place {
         Servers::One(address) => {
             look_at_all(&settings, &dialer, std::slice::from_ref(address)).await
@@ -51,6 +53,17 @@ pub(super) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
         findings.extend(replicas(&settings, &dialer, primary).await);
     }
     Ok(findings)
+}
+
+/// Whether the other programs will find the keys.
+fn layout(settings: &Settings) -> Option<Finding> {
+    let is_bare = settings.format == Format::Plain && settings.prefix.is_none();
+    is_bare.then(|| {
+        let note = plain::keys_note(settings.prefix());
+        let (found, remedy) = note.split_once(": ").unwrap_or((&note, ""));
+        let risk = "programs that write their keys otherwise are not excluded";
+        Finding::warning(&settings.place.to_string(), "layout", found, risk, remedy)
+    })
 }
 
 /// Looks at servers, all at the same time: what was seen, and why others were not.

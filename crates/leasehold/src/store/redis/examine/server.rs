@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold_core::StoreError;
 use redis::FromRedisValue;
 
+use super::boot;
 use super::replication::{self, Follower};
 use super::rights::Rights;
 use crate::store::redis::dial::Dialer;
@@ -33,6 +34,7 @@ pub(super) struct Seen {
     pub(super) info: Option<Info>,
     pub(super) settings: HashMap<String, String>,
     pub(super) offset: Option<Offset>,
+    quarantine: Option<Finding>,
     rights: Rights,
 }
 
@@ -48,6 +50,7 @@ impl Seen {
         let rights = Rights::of(&link, settings, limit).await?;
         let info = Info::ask(&link, limit).await?;
         let offset = Offset::of(&link, limit).await?;
+        let quarantine = boot::finding(&link, settings, info.as_ref(), offset).await?;
         // What is denied is not tried: it would be an entry in the server's ACL LOG.
         let found = match rights.may_read_settings {
             true => {
@@ -61,6 +64,7 @@ impl Seen {
             info,
             settings: HashMap::from_redis_value(found).unwrap_or_default(),
             offset,
+            quarantine,
             rights,
         })
     }
@@ -87,6 +91,7 @@ impl Seen {
                 Finding::ok(&self.server, "clock", found)
             })
         }));
+        findings.extend(self.quarantine.clone());
         findings.extend(self.rights.findings(&self.server, settings));
         findings.extend(self.protection(settings));
         findings
