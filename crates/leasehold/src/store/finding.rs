@@ -54,6 +54,7 @@ impl Finding {
         Self { level: Level::Warning, risk, remedy, ..Self::ok(place, topic, found) }
     }
 
+    #[cfg(any(feature = "file", feature = "redis"))]
     pub(crate) fn danger(
         place: &str,
         topic: &'static str,
