@@ -73,6 +73,14 @@ async fn h16_a_release_that_two_of_five_nodes_do_not_hear_frees_the_lock() {
     let name = name("half released");
     let guard = must(one.mutex(&name).ttl(Duration::from_secs(5)).acquire().await);
     let token = guard.token();
+    // A busy machine may have left a minority out.
+    let mut granted = Vec::new();
+    for index in 0..5 {
+        if fleet.seen_by(index, &name).await.last_token == Some(token) {
+            granted.push(index);
+        }
+    }
+    assert!(granted.len() >= 3, "{granted:?}");
     network.swallow(&[1, 3], true);
     must(soon("the release", guard.release()).await);
     let guard = must(soon("a lease", two.mutex(&name).acquire()).await);
@@ -80,7 +88,7 @@ async fn h16_a_release_that_two_of_five_nodes_do_not_hear_frees_the_lock() {
     let after = guard.token();
     must(guard.release().await);
     // Where it was not heard the first lease ends by its deadline, and its token stays.
-    for index in 0..5 {
+    for index in granted {
         fleet.until_free(index, &name).await;
         assert!(fleet.seen_by(index, &name).await.last_token.is_some_and(|last| last >= token));
     }
