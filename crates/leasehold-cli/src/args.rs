@@ -153,7 +153,8 @@ impl Command {
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
     /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
-    /// redis+sentinel://HOST,…/SERVICE or file:PATH; else $LEASEHOLD_STORE, else the configuration
+    /// redis+sentinel://HOST,…/SERVICE, redis+cluster://HOST,…, redis+quorum://HOST,… or
+    /// file:PATH; else $LEASEHOLD_STORE, else the configuration
     #[arg(short, long, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<String>,
 }
