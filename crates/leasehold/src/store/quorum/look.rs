@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, Foreign, HoldState, Holder, LockName, Operation, Reply, Status, StoreError,
+    Action, Answer, Foreign, HoldState, Holder, HolderId, LockName, Operation, Reply, Status,
+    StoreError,
 };
 
 use super::Nodes;
@@ -21,7 +22,7 @@ pub(super) async fn inspect(
     let look = Operation::On { name: name.clone(), action: Action::Inspect { limit } };
     let mut asking = Asking::all(nodes, started + nodes.patience(), &look);
     let mut seen = Vec::new();
-    while !is_certain(nodes, &seen)
+    while !is_certain(nodes.len(), nodes.needed, &seen)
         && let Some((_, outcome)) = asking.next().await
     {
         if let Ok(Reply::Status(status)) = outcome.map(|told| told.answer.reply) {
@@ -39,27 +40,35 @@ fn least(nodes: &Nodes, answered: usize) -> usize {
     nodes.needed.saturating_sub(nodes.len() - answered).max(1)
 }
 
-/// Whether no answer that is missing can make or unmake a holder.
-fn is_certain(nodes: &Nodes, seen: &[Status]) -> bool {
-    if seen.len() < nodes.needed {
+/// Whether no answer that is missing can make or unmake a holder, or change what most nodes have
+/// of what it says of itself: a majority knows that, and those that answer first may not.
+fn is_certain(nodes: usize, needed: usize, seen: &[Status]) -> bool {
+    if seen.len() < needed {
         return false;
     }
-    let missing = nodes.len() - seen.len();
-    let mut counts = BTreeMap::new();
+    let missing = nodes - seen.len();
+    by_holder(seen).into_values().all(|said| {
+        said.iter().all(|holder| {
+            let count = said.iter().filter(|other| other.facts == holder.facts).count();
+            count >= needed || count + missing < needed
+        })
+    })
+}
+
+/// What the nodes say of each who holds it somewhere.
+fn by_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&Holder>> {
+    let mut by_holder: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for holder in seen.iter().flat_map(|status| &status.holders) {
-        *counts.entry(holder.id).or_insert(0) += 1;
+        by_holder.entry(holder.id).or_default().push(holder);
     }
-    counts.into_values().all(|count| count >= nodes.needed || count + missing < nodes.needed)
+    by_holder
 }
 
 fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
     let least = least(nodes, seen.len());
-    let mut by_id: BTreeMap<_, Vec<&Holder>> = BTreeMap::new();
-    for holder in seen.iter().flat_map(|status| &status.holders) {
-        by_id.entry(holder.id).or_default().push(holder);
-    }
+    let held = by_holder(seen).into_values().filter(|said| said.len() >= least);
     Status {
-        holders: by_id.into_values().filter(|said| said.len() >= least).map(agreed).collect(),
+        holders: held.map(agreed).collect(),
         waiters: Vec::new(),
         waiting: 0,
         last_token: seen.iter().filter_map(|status| status.last_token).max(),
@@ -86,7 +95,9 @@ fn agreed(mut said: Vec<&Holder>) -> Holder {
         (often(&|other| other.token == token), token)
     });
     let state = said.iter().max_by_key(|holder| often(&|other| other.state == holder.state));
+    let facts = said.iter().max_by_key(|holder| often(&|other| other.facts == holder.facts));
     Holder {
+        facts: facts.map_or_else(|| middle.facts.clone(), |holder| holder.facts.clone()),
         token: token.map_or(middle.token, |holder| holder.token),
         state: state.map_or(HoldState::Claimed, |holder| holder.state),
         held_for: said.iter().map(|holder| holder.held_for).max().unwrap_or_default(),
@@ -122,4 +133,43 @@ pub(super) async fn list(
     let least = if is_cut || idle { 1 } else { least(nodes, answered) };
     let names = counts.into_iter().filter(|(_, count)| *count >= least).map(|(name, _)| name);
     Ok(nodes.answer(started, Reply::Names(names.take(limit as usize).collect())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use leasehold_core::{ClientId, Facts, FencingToken, Mode};
+
+    use super::*;
+
+    fn seen(labels: &[&str]) -> Vec<Status> {
+        let status = |label: &&str| Status {
+            holders: vec![Holder {
+                id: HolderId { client: ClientId(1), attempt: 1 },
+                mode: Mode::Exclusive,
+                state: HoldState::Claimed,
+                token: FencingToken::at_us(1_800_000_000_000_000),
+                facts: Facts { host: "here".into(), pid: 1, label: Some((*label).to_owned()) },
+                held_for: Duration::ZERO,
+                ttl_left: Duration::from_secs(label.len() as u64),
+            }],
+            waiters: Vec::new(),
+            waiting: 0,
+            last_token: None,
+            foreign: None,
+        };
+        labels.iter().map(status).collect()
+    }
+
+    #[test]
+    fn nodes_that_have_not_heard_of_a_new_label_are_outvoted_by_those_that_have() {
+        assert!(!is_certain(5, 3, &seen(&["old", "old", "newer"])));
+        let all = seen(&["old", "old", "newer", "newer", "newer"]);
+        assert!(is_certain(5, 3, &all));
+        let holder = agreed(by_holder(&all).into_values().next().unwrap());
+        assert_eq!(holder.facts.label.as_deref(), Some("newer"));
+        assert!(is_certain(5, 3, &seen(&["old", "old", "old"])));
+        assert!(!is_certain(5, 3, &seen(&["old", "old"])));
+    }
 }
