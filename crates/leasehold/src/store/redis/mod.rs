@@ -74,6 +74,9 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 /// | `waitaof` | `on`: disks must have it too, that of the server and of those replicas | `off` |
 /// | `quarantine` | how long nothing new is granted after memory was lost; `on` is `1m` | `off` |
 ///
+/// On the nodes of a `redis+quorum://` an acquire has 1 % of its ttl, 5 to 50 ms, unless `timeout`
+/// is given, and `quarantine` is `on` unless it is turned off ([`Quorum`](super::Quorum)).
+///
 /// A password that is not in the URL is taken from the environment variable `LEASEHOLD_PASSWORD`,
 /// or from the first line of the file that `LEASEHOLD_PASSWORD_FILE` names.
 ///
