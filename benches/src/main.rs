@@ -12,6 +12,7 @@ mod data;
 mod file;
 mod measure;
 mod names;
+mod pairs;
 mod process;
 mod quorum;
 mod replicas;

@@ -9,10 +9,10 @@ use leasehold::Client;
 use leasehold_testkit::{Proxy, RedisServer};
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
-use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::pairs::pairs;
 use crate::table::Table;
 
 const NODES: usize = 5;
@@ -146,23 +146,8 @@ async fn rates(ports: &[u16]) -> Outcome {
     let mut table = Table::new(title, &heads);
     for tasks in TASKS {
         let begin = Instant::now();
-        let mut running = JoinSet::new();
-        for task in 0..tasks {
-            let lock = client.mutex(format!("quorum/{task}")).ttl(TTL);
-            running.spawn(async move {
-                let mut times = Vec::new();
-                while begin.elapsed() < TURN {
-                    let asked = Instant::now();
-                    lock.acquire().await?.release().await?;
-                    times.push(asked.elapsed());
-                }
-                Outcome::Ok(times)
-            });
-        }
-        let mut times = Vec::new();
-        while let Some(of_task) = running.join_next().await {
-            times.extend(of_task??);
-        }
+        let lock = |task| client.mutex(format!("quorum/{task}")).ttl(TTL);
+        let times = pairs((0..tasks).map(lock), TURN).await?;
         let rate = times.len() as f64 / begin.elapsed().as_secs_f64();
         let times = Times::new(times);
         table.row([

@@ -1,14 +1,14 @@
 //! What it costs that more than one server must have a grant before it counts: acquire and release
 //! by clients of one primary with two replicas, in turns, each task on a name of its own.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::Client;
 use leasehold_testkit::{RedisServer, Replicated};
-use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::pairs::pairs;
 use crate::table::Table;
 
 /// What is compared: the options, and what they are called.
@@ -61,7 +61,8 @@ async fn compare(clients: &[(&str, Client)], tasks: usize) -> Outcome {
     // One turn each to warm up, not counted.
     for turn in 0..=ROUNDS {
         for ((_, client), times) in clients.iter().zip(&mut times) {
-            let measured = one_turn(client, tasks).await?;
+            let lock = |task| client.mutex(format!("replicas/{task}")).ttl(TTL);
+            let measured = pairs((0..tasks).map(lock), TURN).await?;
             if turn > 0 {
                 times.extend(measured);
             }
@@ -83,26 +84,4 @@ async fn compare(clients: &[(&str, Client)], tasks: usize) -> Outcome {
     }
     println!("{table}");
     Ok(())
-}
-
-async fn one_turn(client: &Client, tasks: usize) -> Outcome<Vec<Duration>> {
-    let begin = Instant::now();
-    let mut running = JoinSet::new();
-    for task in 0..tasks {
-        let lock = client.mutex(format!("replicas/{task}")).ttl(TTL);
-        running.spawn(async move {
-            let mut times = Vec::new();
-            while begin.elapsed() < TURN {
-                let asked = Instant::now();
-                lock.acquire().await?.release().await?;
-                times.push(asked.elapsed());
-            }
-            Outcome::Ok(times)
-        });
-    }
-    let mut times = Vec::new();
-    while let Some(of_task) = running.join_next().await {
-        times.extend(of_task??);
-    }
-    Ok(times)
 }

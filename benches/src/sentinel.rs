@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold_testkit::{Data, SentinelFleet};
-use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::pairs::pairs;
 use crate::server;
 use crate::table::Table;
 
@@ -49,7 +49,8 @@ async fn alone(fleet: &SentinelFleet) -> Outcome<Table> {
         // One turn each to warm up, not counted.
         for turn in 0..=ROUNDS {
             for ((_, client), times) in contenders.iter().zip(&mut times) {
-                let measured = one_turn(client, tasks).await?;
+                let lock = |task| client.mutex(format!("sentinel/{task}"));
+                let measured = pairs((0..tasks).map(lock), TURN).await?;
                 if turn > 0 {
                     times.extend(measured);
                 }
@@ -67,28 +68,6 @@ async fn alone(fleet: &SentinelFleet) -> Outcome<Table> {
         }
     }
     Ok(table)
-}
-
-async fn one_turn(client: &Client, tasks: usize) -> Outcome<Vec<Duration>> {
-    let begin = Instant::now();
-    let mut running = JoinSet::new();
-    for task in 0..tasks {
-        let lock = client.mutex(format!("sentinel/{task}"));
-        running.spawn(async move {
-            let mut times = Vec::new();
-            while begin.elapsed() < TURN {
-                let asked = Instant::now();
-                lock.acquire().await?.release().await?;
-                times.push(asked.elapsed());
-            }
-            Outcome::Ok(times)
-        });
-    }
-    let mut all = Vec::new();
-    while let Some(times) = running.join_next().await {
-        all.extend(times??);
-    }
-    Ok(all)
 }
 
 /// How another server becomes the primary.
