@@ -49,7 +49,7 @@ async fn a_lock_that_others_hold_is_found_in_its_slot_and_after_a_failover() {
     let before = must(fleet.primary().ok_or("the sentinels agree"));
     let theirs = &fleet.servers().servers()[before];
     must(theirs.command::<()>("SET a theirs NX PX 600000"));
-    must(theirs.command::<()>("WAIT 1 10000"));
+    must(fleet.servers().wait_in_sync());
     must(fleet.fail_over());
     assert!(must(client.mutex("a").try_acquire().await).is_none(), "the new primary knows it");
     let after = must(fleet.primary().ok_or("the sentinels agree"));

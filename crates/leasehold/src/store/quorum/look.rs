@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, Foreign, HoldState, Holder, HolderId, LockName, Operation, Reply, Status,
-    StoreError,
+    Action, Answer, Foreign, Holder, HolderId, LockName, Operation, Reply, Status, StoreError,
 };
 
 use super::Nodes;
@@ -40,8 +39,8 @@ fn least(nodes: &Nodes, answered: usize) -> usize {
     nodes.needed.saturating_sub(nodes.len() - answered).max(1)
 }
 
-/// Whether no answer that is missing can make or unmake a holder, or change what most nodes have
-/// of what it says of itself: a majority knows that, and those that answer first may not.
+/// Whether no answer that is missing can make or unmake a holder, or change what most nodes say of
+/// it. A majority has its newest words and mode, but those that answer first may not.
 fn is_certain(nodes: usize, needed: usize, seen: &[Status]) -> bool {
     if seen.len() < needed {
         return false;
@@ -49,7 +48,7 @@ fn is_certain(nodes: usize, needed: usize, seen: &[Status]) -> bool {
     let missing = nodes - seen.len();
     by_holder(seen).into_values().all(|said| {
         said.iter().all(|holder| {
-            let count = said.iter().filter(|other| other.facts == holder.facts).count();
+            let count = said.iter().filter(|other| is_alike(other, holder)).count();
             count >= needed || count + missing < needed
         })
     })
@@ -84,24 +83,27 @@ fn foreign(nodes: &Nodes, seen: &[Status]) -> Option<Foreign> {
     (often(&most.value) >= least(nodes, seen.len())).then(|| most.clone())
 }
 
-/// One holder, out of what several nodes say of it: each fact as most of them have it, the time
-/// that is left as the middle one has it.
+/// Whether two nodes say the same of a holder. Its token may differ on nodes that no majority needs.
+fn is_alike(one: &Holder, other: &Holder) -> bool {
+    (&one.facts, one.mode, one.state) == (&other.facts, other.mode, other.state)
+}
+
+/// One holder, out of what several nodes say of it: as most of them have it, with the time that is
+/// left as the middle one has it.
 fn agreed(mut said: Vec<&Holder>) -> Holder {
     said.sort_by_key(|holder| std::cmp::Reverse(holder.ttl_left));
     let middle = said[said.len() / 2];
     let often = |of: &dyn Fn(&Holder) -> bool| said.iter().filter(|holder| of(holder)).count();
+    let most = said.iter().max_by_key(|holder| often(&|other| is_alike(other, holder)));
     let token = said.iter().max_by_key(|holder| {
         let token = holder.token;
         (often(&|other| other.token == token), token)
     });
-    let state = said.iter().max_by_key(|holder| often(&|other| other.state == holder.state));
-    let facts = said.iter().max_by_key(|holder| often(&|other| other.facts == holder.facts));
     Holder {
-        facts: facts.map_or_else(|| middle.facts.clone(), |holder| holder.facts.clone()),
         token: token.map_or(middle.token, |holder| holder.token),
-        state: state.map_or(HoldState::Claimed, |holder| holder.state),
         held_for: said.iter().map(|holder| holder.held_for).max().unwrap_or_default(),
-        ..middle.clone()
+        ttl_left: middle.ttl_left,
+        ..(*most.unwrap_or(&middle)).clone()
     }
 }
 
@@ -139,7 +141,7 @@ pub(super) async fn list(
 mod tests {
     use std::time::Duration;
 
-    use leasehold_core::{ClientId, Facts, FencingToken, Mode};
+    use leasehold_core::{ClientId, Facts, FencingToken, HoldState, Mode};
 
     use super::*;
 
