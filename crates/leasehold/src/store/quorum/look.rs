@@ -83,7 +83,7 @@ fn foreign(nodes: &Nodes, seen: &[Status]) -> Option<Foreign> {
     (often(&most.value) >= least(nodes, seen.len())).then(|| most.clone())
 }
 
-/// Whether two nodes say the same of a holder. Its token may differ on nodes that no majority needs.
+/// Whether two nodes say the same of a holder. Its token may differ where no majority needs it.
 fn is_alike(one: &Holder, other: &Holder) -> bool {
     (&one.facts, one.mode, one.state) == (&other.facts, other.mode, other.state)
 }
