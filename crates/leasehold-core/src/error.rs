@@ -50,6 +50,18 @@ pub enum Error {
         /// Why it ended.
         reason: LossReason,
     },
+    /// The lease that was to be adopted is not there: it has ended, or somebody has adopted it
+    /// before. Nothing is held.
+    #[error("{name}: the lease with token {token} cannot be adopted: {}", not_adopted(*.reason))]
+    NotAdopted {
+        /// The name of the lock.
+        name: LockName,
+        /// The token of the lease.
+        token: FencingToken,
+        /// Why it is not there; [`LossReason::Superseded`] if it was adopted, or the name granted
+        /// anew, with a newer token.
+        reason: LossReason,
+    },
     /// Too few nodes of a quorum granted it, and what they granted was released. Nothing is held,
     /// though a node that cannot be reached may keep it taken until its ttl is over.
     #[error(
@@ -66,7 +78,8 @@ pub enum Error {
         /// How many there are.
         nodes: u32,
     },
-    /// The store refused or was not reached. Nothing was granted.
+    /// The store refused or was not reached. Nothing was granted; where that is not certain
+    /// ([`StoreError::may_have_executed`]), it is cancelled in the background.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The wait budget ran out. Nothing is held.
@@ -91,6 +104,20 @@ pub enum Error {
     },
 }
 
+fn not_adopted(reason: LossReason) -> String {
+    match reason {
+        LossReason::Superseded { by } => format!(
+            "somebody has adopted it already, or it had ended and the name was granted again, with \
+             token {by}"
+        ),
+        LossReason::Closed
+        | LossReason::Expired
+        | LossReason::HeldTooLong
+        | LossReason::Released => "it has ended".to_owned(),
+        LossReason::Revoked | LossReason::Vanished => reason.to_string(),
+    }
+}
+
 fn held_by(holder: Option<&Holder>) -> String {
     let Some(Holder { facts, held_for, .. }) = holder else { return String::new() };
     let label = facts.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
@@ -107,6 +134,7 @@ impl Error {
             | Self::Fenced { .. }
             | Self::Invalid(_)
             | Self::Lost { .. }
+            | Self::NotAdopted { .. }
             | Self::WouldDeadlock { .. } => false,
         }
     }
@@ -118,6 +146,7 @@ impl Error {
             | Self::Indeterminate { name, .. }
             | Self::Lost { name, .. }
             | Self::NoQuorum { name, .. }
+            | Self::NotAdopted { name, .. }
             | Self::Timeout { name, .. }
             | Self::WouldDeadlock { name } => Some(name),
             Self::Closed | Self::Invalid(_) | Self::Store(_) => None,
@@ -146,7 +175,8 @@ pub enum StoreErrorKind {
         /// How many there are.
         nodes: u32,
     },
-    /// Too few replicas acknowledged; what was granted was released.
+    /// Too few replicas acknowledged, so it does not count. A verb that fails with this has given
+    /// back what was granted.
     NotReplicated,
     /// The store has lost its memory and waits until old leases have ended.
     Quarantined,
@@ -161,18 +191,28 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// Whether the trouble may pass by itself.
+    /// Whether the trouble may pass by itself: the same request may succeed later without any
+    /// change on this side. What must still be ended is asked for again then.
     pub fn is_transient(self) -> bool {
+        self == Self::Full || self.is_outage()
+    }
+
+    /// Whether the store cannot be had for now, so that whoever waits goes on waiting. All else is
+    /// an answer, and a caller is told of it at once: also a store that is full, in which somebody
+    /// must make room.
+    pub fn is_outage(self) -> bool {
         match self {
-            Self::Full
-            | Self::NoQuorum { .. }
+            Self::NoQuorum { .. }
             | Self::NotReplicated
             | Self::Quarantined
             | Self::Timeout
             | Self::Unreachable => true,
-            Self::Corrupt | Self::Denied | Self::Mismatch | Self::Unsupported | Self::Version => {
-                false
-            }
+            Self::Corrupt
+            | Self::Denied
+            | Self::Full
+            | Self::Mismatch
+            | Self::Unsupported
+            | Self::Version => false,
         }
     }
 }
@@ -229,3 +269,23 @@ impl StdError for StoreError {
 
 /// What a verb gives.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_rides_out_an_outage_and_is_told_of_everything_else() {
+        use StoreErrorKind as Kind;
+        let no_quorum = Kind::NoQuorum { granted: 1, needed: 2, nodes: 3 };
+        let outages =
+            [no_quorum, Kind::NotReplicated, Kind::Quarantined, Kind::Timeout, Kind::Unreachable];
+        assert!(outages.iter().all(|kind| kind.is_outage() && kind.is_transient()));
+        // Somebody may make room at any time: what is to be ended is ended then.
+        assert!(!Kind::Full.is_outage() && Kind::Full.is_transient());
+        for kind in [Kind::Corrupt, Kind::Denied, Kind::Mismatch, Kind::Unsupported, Kind::Version]
+        {
+            assert!(!kind.is_outage() && !kind.is_transient(), "{kind:?}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::holder::{HolderId, Mode};
 use crate::name::{Invalid, LockName};
+use crate::text::show_duration;
 use crate::time::Instant;
 use crate::token::FencingToken;
 
@@ -25,11 +26,14 @@ pub struct Bounds {
     pub drift: f64,
     /// A fixed span on top.
     pub margin: Duration,
+    /// How far the clocks of servers may be apart that take over from each other: a deadline is a
+    /// time of the server that set it, and passes as much earlier on one whose clock is ahead.
+    pub offset: Duration,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { drift: DEFAULT_DRIFT, margin: MARGIN }
+        Self { drift: DEFAULT_DRIFT, margin: MARGIN, offset: Duration::ZERO }
     }
 }
 
@@ -40,7 +44,28 @@ impl Bounds {
     /// Counted from *before* the request left: the store's now lies after that, so the store's
     /// deadline lies after the result, whatever the network did.
     pub fn valid_until(&self, sent: Instant, left: Duration) -> Instant {
-        (sent + left.mul_f64(1.0 - self.drift)).saturating_sub(self.margin)
+        (sent + left.mul_f64(1.0 - self.drift)).saturating_sub(self.margin + self.offset)
+    }
+
+    /// Refuses a ttl of which too little can be relied on: at least a third must be left, for
+    /// renewals, and no less than `asked`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] says how much is left of the ttl.
+    pub fn check(&self, ttl: Duration, asked: Duration) -> Result<(), Invalid> {
+        let left = self.valid_until(Instant::default(), ttl).since_origin();
+        let least = asked.max(ttl / 3);
+        if left >= least {
+            return Ok(());
+        }
+        let [ttl, left, least, offset] = [ttl, left, least, self.offset].map(show_duration);
+        let why = format!(
+            "of a ttl of {ttl} a holder may rely on {left}, and {least} is the least that will do: \
+             give a longer one, or, if the clocks of servers that take over from each other are \
+             less than {offset} apart, a smaller offset= in every store URL"
+        );
+        Err(Invalid::new("ttl", why))
     }
 
     /// Until when a hand-off may be relied on *before* it is confirmed, or `None` if it must be
@@ -85,7 +110,8 @@ impl Sample {
 
 /// A lease that was handed out of its guard, to travel to another process as text or JSON.
 ///
-/// It says what is held, not for how long: whoever adopts it renews it first.
+/// It says what is held, not for how long, and it is a value like any other: it may be copied and
+/// come twice, so the store lets it be adopted once, by whoever is first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The name that is held.
@@ -175,10 +201,12 @@ impl fmt::Display for LossReason {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::holder::ClientId;
 
-    const BOUNDS: Bounds = Bounds { drift: 0.01, margin: MARGIN };
+    const BOUNDS: Bounds = Bounds { drift: 0.01, margin: MARGIN, offset: Duration::ZERO };
 
     fn at(ms: u64) -> Instant {
         Instant::from_origin(Duration::from_millis(ms))
@@ -188,6 +216,35 @@ mod tests {
     fn validity_ends_before_the_store_can_free_the_lock() {
         let until = BOUNDS.valid_until(at(1000), Duration::from_secs(10));
         assert_eq!(until, at(1000 + 9900 - 5));
+    }
+
+    #[test]
+    fn a_ttl_of_which_too_little_can_be_relied_on_is_refused() {
+        let (ms, offset) = (Duration::from_millis, Duration::from_millis(500));
+        let apart = Bounds { offset, ..BOUNDS };
+        let why = |ttl, asked| apart.check(ms(ttl), ms(asked)).map_err(|why| why.to_string());
+        assert_eq!(why(800, 0), Ok(()), "it is renewed in time");
+        assert!(why(700, 0).unwrap_err().contains("700ms"));
+        assert_eq!(why(1_100, 550), Ok(()));
+        assert!(why(800, 400).unwrap_err().contains("400ms"));
+        assert_eq!(BOUNDS.check(ms(100), ms(50)), Ok(()), "the shortest there is");
+    }
+
+    proptest! {
+        /// The deadline is a time of one server, and another takes over whose clock is ahead.
+        #[test]
+        fn validity_ends_before_any_server_within_the_offset_can_free_the_lock(
+            ttl_ms in 100_u64..100_000, passed_ms in 0_u64..1_000, ahead_ms in 0_u64..3_000,
+            offset_ms in 0_u64..3_000,
+        ) {
+            let ms = Duration::from_millis;
+            let bounds = Bounds { drift: 0.0, margin: Duration::ZERO, offset: ms(offset_ms) };
+            let until = bounds.valid_until(at(5_000), ms(ttl_ms));
+            // Executed some time after it was sent, and freed when the other clock shows that.
+            let freed = at(5_000 + passed_ms + ttl_ms.saturating_sub(ahead_ms));
+            prop_assert!(ahead_ms > offset_ms || until <= freed);
+            prop_assert!(ahead_ms <= offset_ms + passed_ms || ttl_ms < ahead_ms || until > freed);
+        }
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{Invalid, LockName};
 pub use self::options::{LeaseOptions, Renewal};
 pub use self::request::{
-    Acquire, Action, Addressed, Answer, Cancelled, Grant, Message, Operation, Place, Reclaim,
-    Refusal, RenewLease, Reply,
+    Acquire, Action, Addressed, Adopt, Answer, Cancelled, Grant, Message, Operation, Place,
+    Reclaim, Refusal, RenewLease, Reply,
 };
 pub use self::text::{parse_duration, show_duration};
 pub use self::time::{BoxFuture, Clock, FakeClock, Instant, Now};

@@ -39,6 +39,17 @@ pub struct RenewLease {
     pub id: HolderId,
     /// How much longer, from now.
     pub ttl: Duration,
+    /// What its holder believes that it holds.
+    pub mode: Mode,
+    /// The number of the change that made it so: see [`Action::ChangeMode`].
+    pub change: u64,
+}
+
+impl RenewLease {
+    /// The renewal as an action on its name.
+    pub const fn action(&self) -> Action {
+        Action::Renew { id: self.id, ttl: self.ttl, mode: self.mode, change: self.change }
+    }
 }
 
 /// What is done to one record. Every action is idempotent by attempt.
@@ -46,6 +57,8 @@ pub struct RenewLease {
 pub enum Action {
     /// Takes the lock, or joins its queue, or says that it is busy.
     Acquire(Acquire),
+    /// Takes over the hold of a lease that was handed out.
+    Adopt(Adopt),
     /// A waiter leaves. If it was granted meanwhile, the hold is released in the same step.
     Cancel {
         /// Which attempt ends.
@@ -54,11 +67,21 @@ pub enum Action {
         unanswered: bool,
     },
     /// A reader becomes the writer, or a writer a reader.
+    ///
+    /// The holder numbers its changes, and a hold remembers the highest number that it was asked
+    /// for. A lower one is a late copy: [`Reply::Stale`], and nothing is changed. `Shared` with the
+    /// number of an upgrade takes that upgrade back, whether it was granted or is still a wish;
+    /// from then on the upgrade is a late copy, too.
+    ///
+    /// Without the numbers, a wish that was given up could arrive after the upgrade that followed
+    /// it, and make a reader of a writer who never learns of it.
     ChangeMode {
         /// Which hold.
         id: HolderId,
         /// What it becomes: `Exclusive` or `Shared`.
         mode: Mode,
+        /// The number of the change: the same for all copies of a request.
+        change: u64,
     },
     /// Raises the token of a hold, and the name's last token with it, and moves the deadline to
     /// `ttl` from now: how the nodes of a quorum come to one token.
@@ -105,12 +128,22 @@ pub enum Action {
         /// Some copy of the acquire was never answered and may still arrive.
         unanswered: bool,
     },
-    /// Moves the deadline of a hold to `ttl` from now, if that is later.
+    /// Moves the deadline of a hold to `ttl` from now, if that is later, and says what its holder
+    /// believes to hold, so that the two cannot disagree for longer than until the next renewal.
+    ///
+    /// A holder that believes to be a reader is one from now on. One that believes to be the writer
+    /// where it is a reader is told [`Reply::NotHeld`]: the store has forgotten that it became the
+    /// writer. With a lower number than the hold's last change, it is a late copy and says nothing
+    /// of the mode.
     Renew {
         /// Which hold.
         id: HolderId,
         /// How much longer.
         ttl: Duration,
+        /// What its holder believes that it holds.
+        mode: Mode,
+        /// The number of the change that made it so, or 0: as it was granted.
+        change: u64,
     },
     /// An operator ends the hold with this very token: at the latest by its deadline, or at once.
     Revoke {
@@ -154,11 +187,47 @@ pub struct Acquire {
     pub facts: Facts,
 }
 
+/// How a lease that was handed out as a value comes to its new holder, and to one only.
+///
+/// [`Reply::Granted`]: the hold is that of [`id`](Self::id) from now on, with a new token and, as
+/// by [`Action::Renew`], no earlier deadline. What is still sent in the name of
+/// [`from`](Self::from) touches it no more: a renewal is [`Reply::NotHeld`] with the newer token,
+/// and late copies of the acquire find that their attempt has ended. A copy of the adoption itself
+/// gives the same grant again.
+///
+/// [`Reply::NotHeld`] if `from` does not hold it, or not with this mode and token: it has ended, or
+/// somebody has adopted it before. A revoked hold answers [`Reply::Revoked`], a copy that is late
+/// [`Reply::Late`], and [`Reply::Stale`] says that a new attempt is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopt {
+    /// Whose it will be: a new attempt of whoever adopts.
+    pub id: HolderId,
+    /// Whose it was when it was handed out.
+    pub from: HolderId,
+    /// What it is a hold of.
+    pub mode: Mode,
+    /// The token it was handed out with; `None` where the store is one node of a quorum, which may
+    /// have granted it with another one than the quorum.
+    pub token: Option<FencingToken>,
+    /// How much longer, from now.
+    pub ttl: Duration,
+    /// A number only the new attempt knows.
+    pub nonce: u64,
+    /// The latest store time at which this copy may be executed.
+    pub not_after_us: u64,
+    /// The token time that the caller proposes, as in [`Acquire::ballot_us`].
+    pub ballot_us: Option<u64>,
+    /// Who adopts.
+    pub facts: Facts,
+}
+
 /// How a holder takes back what its store has forgotten: after a restart, a flush, a failover.
 ///
 /// The answer is [`Reply::Granted`] in two cases. *The hold is still in the record*, even past its
 /// deadline, with the same mode: then it has kept everybody else out, and goes on; a token that is
-/// lower than the claimed one is raised to it, as by [`Action::Commit`]. Or *the record knows
+/// lower than the claimed one is raised to it, as by [`Action::Commit`]. A writer of which the
+/// record has only the reader is the writer again if it is alone and its token the highest; a
+/// reader of which it has the writer is a reader, as by [`Action::Renew`]. Or *the record knows
 /// nothing of it*, nobody waits, what is asked for fits beside what is held, and, for an exclusive
 /// lock, the last token is lower than the claimed one: then it is granted anew with its old token.
 ///
@@ -175,6 +244,8 @@ pub struct Reclaim {
     pub id: HolderId,
     /// What it is a hold of.
     pub mode: Mode,
+    /// The number of the change that made it so, or 0: as it was granted.
+    pub change: u64,
     /// Its token.
     pub token: FencingToken,
     /// How much longer, from now.
@@ -214,7 +285,7 @@ pub enum Reply {
     Gone,
     /// It is held.
     Granted(Grant),
-    /// An acquire came after its `not_after`; nothing was done.
+    /// An acquire or an adoption came after its `not_after`; nothing was done.
     Late,
     /// One reply for each lease of a [`Operation::Renew`].
     Many(Vec<Reply>),
@@ -233,7 +304,8 @@ pub enum Reply {
     Released,
     /// Whether the revoked token was held. To its own holder's renewal: an operator asks to stop.
     Revoked(bool),
-    /// This attempt has ended before: a late copy, or a new number is needed.
+    /// This attempt has ended before: a late copy, or a new number is needed. To a change of mode:
+    /// a later one was asked for, or it was taken back.
     Stale,
     /// The answer to [`Action::Inspect`].
     Status(Box<Status>),

@@ -86,6 +86,14 @@ pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// The scheme of a URL and what follows its `:`; `None` where something else stands before it,
+/// which may be a piece of a password.
+pub fn split_scheme(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once(':')?;
+    let is_plain = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
+    (is_plain && !scheme.is_empty()).then_some((scheme, rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +174,14 @@ mod tests {
         fn whole_seconds_from_ten_on_survive_being_shown_with_two_units(s in 10_u64..3600) {
             let span = Duration::from_secs(s);
             prop_assert_eq!(parse_duration(&show_duration(span)), Ok(span));
+        }
+    }
+
+    #[test]
+    fn a_scheme_is_plain_or_none() {
+        assert_eq!(split_scheme("redis+unix:///a:b"), Some(("redis+unix", "///a:b")));
+        for none in ["", "redis", ":pw@h", "pw@h:6379", "redis//pw@h:1", " redis://h", "a b:c"] {
+            assert_eq!(split_scheme(none), None, "{none}");
         }
     }
 

@@ -1,4 +1,7 @@
 //! Change of mode: a reader becomes the writer once it is alone, a writer becomes a reader at once.
+//!
+//! Changes are ordered by the numbers that their holder gives them. What arrives late is refused,
+//! and what a holder believes is compared at each renewal.
 
 use super::{POLL_INTERVAL, Step};
 use crate::holder::{HoldState, HolderId, LOCK_CAPACITY, Mode};
@@ -6,7 +9,7 @@ use crate::request::{Grant, Refusal, Reply};
 use crate::token::FencingToken;
 
 impl Step<'_> {
-    pub(super) fn change_mode(&mut self, id: HolderId, mode: Mode) -> Reply {
+    pub(super) fn change_mode(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
         self.sweep();
         let live = self.live_hold(id).filter(|&index| {
             matches!(self.record.holds[index].state, HoldState::Claimed | HoldState::Unclaimed)
@@ -18,40 +21,66 @@ impl Step<'_> {
         if self.record.capacity != LOCK_CAPACITY {
             return Reply::Refused(Refusal::Mismatch { capacity: self.record.capacity });
         }
+        if change < self.record.holds[index].change {
+            return Reply::Stale;
+        }
         match mode {
-            Mode::Exclusive => self.upgrade(index, id),
-            Mode::Shared => self.downgrade(index, id),
+            Mode::Exclusive => self.upgrade(index, change),
+            Mode::Shared => self.downgrade(index, change),
             Mode::Permits { .. } => Reply::Refused(Refusal::Weight),
         }
     }
 
-    fn upgrade(&mut self, index: usize, id: HolderId) -> Reply {
-        if self.record.holds[index].weight == LOCK_CAPACITY {
+    fn upgrade(&mut self, index: usize, change: u64) -> Reply {
+        let hold = &self.record.holds[index];
+        let (id, is_writer, is_new) = (hold.id, hold.weight == LOCK_CAPACITY, change > hold.change);
+        match self.record.upgrading {
+            None if !is_writer && !is_new => return Reply::Stale, // it was taken back
+            Some(other) if other != id => return Reply::WouldDeadlock,
+            Some(_) | None => self.record.holds[index].change = change,
+        }
+        if is_writer {
             return Reply::Granted(self.unchanged(index));
         }
-        match self.record.upgrading {
-            Some(other) if other != id => Reply::WouldDeadlock,
-            Some(_) | None if self.record.holds.len() == 1 => {
-                self.become_writer(index);
-                self.keep_until(self.now_us());
-                Reply::Granted(self.unchanged(index))
-            }
-            Some(_) | None => {
-                // From now on nobody is admitted, or a stream of readers would starve it.
-                self.record.upgrading = Some(id);
-                Reply::Busy { retry_after: self.time_left().min(POLL_INTERVAL) }
-            }
+        if self.record.holds.len() > 1 {
+            // From now on nobody is admitted, or a stream of readers would starve it.
+            self.record.upgrading = Some(id);
+            return Reply::Busy { retry_after: self.time_left().min(POLL_INTERVAL) };
         }
+        self.become_writer(index);
+        self.keep_until(self.now_us());
+        Reply::Granted(self.unchanged(index))
     }
 
-    fn downgrade(&mut self, index: usize, id: HolderId) -> Reply {
-        if self.record.upgrading == Some(id) {
-            self.record.upgrading = None;
-        }
-        self.record.holds[index].weight = 1;
+    fn downgrade(&mut self, index: usize, change: u64) -> Reply {
+        self.become_reader(index, change);
         self.keep_until(self.now_us());
         self.promote(None);
         Reply::Granted(self.unchanged(index))
+    }
+
+    fn become_reader(&mut self, index: usize, change: u64) {
+        let hold = &mut self.record.holds[index];
+        hold.weight = 1;
+        hold.change = change;
+        if self.record.upgrading == Some(hold.id) {
+            self.record.upgrading = None;
+        }
+    }
+
+    /// Compares a hold with what its holder believes of it, by which change. A holder that believes
+    /// less is right from now on; false for one that believes more.
+    pub(super) fn agree(&mut self, index: usize, (mode, change): (Mode, u64)) -> bool {
+        let (hold, weight) = (&self.record.holds[index], mode.weight());
+        if change < hold.change {
+            return true; // a late copy
+        }
+        if self.record.capacity == LOCK_CAPACITY && weight == 1 {
+            self.become_reader(index, change);
+        } else if hold.weight == weight {
+            self.record.holds[index].change = change;
+        }
+        self.record.holds[index].weight == weight
     }
 
     /// The hold as it is: a change of mode or of facts moves no deadline.

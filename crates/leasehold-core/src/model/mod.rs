@@ -6,6 +6,7 @@
 //! by record. Each action has a file of its own here, and a script of the same name there.
 
 mod acquire;
+mod adopt;
 mod cancel;
 mod change_mode;
 mod commit;
@@ -18,6 +19,7 @@ mod record;
 mod release;
 mod renew;
 mod revoke;
+mod sound;
 
 use std::time::Duration;
 
@@ -50,8 +52,13 @@ pub const NOT_AFTER: Duration = Duration::from_secs(10);
 /// it a token may be that is granted for it: 10 s, well above what clocks under NTP differ by.
 ///
 /// A quorum's tokens stay in order beyond the memory of its nodes if the retention is longer than
-/// twice this and the difference of their clocks together.
+/// twice this and the difference of their clocks together ([`LEAST_RETENTION`]).
 pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
+
+/// How long the nodes of a quorum keep the last token of a name at least: 30 s. A token may be one
+/// lead ahead of the node that gave it, the next is no more than one behind the node that gives
+/// that, and nodes whose clocks are further apart than one do not believe each other's tokens.
+pub const LEAST_RETENTION: Duration = BALLOT_LEAD.saturating_mul(3);
 
 /// Most clients a record remembers finished attempts of; the oldest goes first.
 pub const MAX_TOMBSTONES: usize = 64;
@@ -115,15 +122,16 @@ pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Act
     let mut step = Step { record, now, rules, messages: Vec::new(), more: false };
     let reply = match action {
         Action::Acquire(request) => step.acquire(request),
+        Action::Adopt(request) => step.adopt(request),
         Action::Cancel { id, unanswered } => step.cancel(*id, *unanswered),
-        Action::ChangeMode { id, mode } => step.change_mode(*id, *mode),
+        Action::ChangeMode { id, mode, change } => step.change_mode(*id, *mode, *change),
         Action::Commit { id, token, ttl } => step.commit(*id, *token, *ttl),
         Action::Describe { id, facts } => step.describe(*id, facts),
         Action::Inspect { limit } => step.inspect(*limit),
         Action::Poll { id, ttl } => step.poll(*id, *ttl),
         Action::Reclaim(request) => step.reclaim(request),
         Action::Release { id, keep, unanswered } => step.release(*id, *keep, *unanswered),
-        Action::Renew { id, ttl } => step.renew(*id, *ttl),
+        Action::Renew { id, ttl, mode, change } => step.renew(*id, *ttl, (*mode, *change)),
         Action::Revoke { id, token, force } => step.revoke(*id, *token, *force),
     };
     Outcome { reply, messages: step.messages, more: step.more }

@@ -134,6 +134,7 @@ impl Step<'_> {
             since_us: now_us,
             deadline_us,
             ttl_us: waiting.ttl_us,
+            change: 0,
             nonce: waiting.nonce,
             facts: waiting.facts,
         });

@@ -2,7 +2,7 @@
 
 use super::Step;
 use super::record::Waiting;
-use crate::holder::{HoldState, LOCK_CAPACITY};
+use crate::holder::{HoldState, LOCK_CAPACITY, Mode};
 use crate::request::{Reclaim, Refusal, Reply};
 use crate::time::micros;
 
@@ -38,15 +38,29 @@ impl Step<'_> {
     }
 
     /// The attempt's own hold, if it is one of what is claimed and nobody has ended it.
-    fn held_to_reclaim(&self, request: &Reclaim) -> Option<usize> {
+    fn held_to_reclaim(&mut self, request: &Reclaim) -> Option<usize> {
         let index = self.record.hold_of(request.id)?;
-        let hold = &self.record.holds[index];
-        let is_same =
-            hold.weight == request.mode.weight() && self.record.capacity == request.mode.capacity();
-        match hold.state {
-            HoldState::Claimed | HoldState::Unclaimed => is_same.then_some(index),
-            HoldState::Kept | HoldState::Revoked => None,
+        let is_ended =
+            matches!(self.record.holds[index].state, HoldState::Kept | HoldState::Revoked);
+        if is_ended || self.record.capacity != request.mode.capacity() {
+            return None;
         }
+        let agrees = self.agree(index, (request.mode, request.change));
+        (agrees || self.become_writer_again(index, request)).then_some(index)
+    }
+
+    /// The writer of which only the reader is known here is the writer again, if nobody else came.
+    fn become_writer_again(&mut self, index: usize, request: &Reclaim) -> bool {
+        let is_next = self.record.holds.len() == 1
+            && request.mode == Mode::Exclusive
+            && self.record.last_token_us <= request.token.us();
+        if is_next {
+            let hold = &mut self.record.holds[index];
+            hold.weight = LOCK_CAPACITY;
+            hold.change = request.change;
+            self.record.upgrading = None;
+        }
+        is_next
     }
 
     fn reclaim_forgotten(&mut self, request: &Reclaim) -> Reply {
@@ -71,7 +85,9 @@ impl Step<'_> {
         self.record.last_token_us = self.record.last_token_us.max(token_us);
         let now_us = self.now_us();
         self.grant(reclaimed(request, now_us), HoldState::Claimed, token_us, None);
-        Reply::Granted(self.confirm(self.record.holds.len() - 1, request.ttl))
+        let index = self.record.holds.len() - 1;
+        self.record.holds[index].change = request.change;
+        Reply::Granted(self.confirm(index, request.ttl))
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Hold {
     pub deadline_us: u64,
     /// For how long it was last confirmed, or is kept.
     pub ttl_us: u64,
+    /// The highest number of a change of its mode that was asked for; 0 before the first.
+    pub change: u64,
     /// The attempt's secret.
     pub nonce: u64,
     /// Whose it is.

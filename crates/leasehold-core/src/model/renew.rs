@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use super::Step;
-use crate::holder::{HoldState, HolderId};
+use crate::holder::{HoldState, HolderId, Mode};
 use crate::request::Reply;
 
 impl Step<'_> {
-    pub(super) fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {
+    pub(super) fn renew(&mut self, id: HolderId, ttl: Duration, believed: (Mode, u64)) -> Reply {
         self.sweep();
-        let reply = match self.live_hold(id) {
-            None => Reply::NotHeld { newest: self.newest() },
-            Some(index) => match self.record.holds[index].state {
-                HoldState::Claimed | HoldState::Unclaimed => {
-                    Reply::Granted(self.confirm(index, ttl))
-                }
-                HoldState::Kept => Reply::NotHeld { newest: self.newest() },
-                HoldState::Revoked => Reply::Revoked(true),
-            },
+        let found = self.live_hold(id).map(|index| (index, self.record.holds[index].state));
+        let reply = match found {
+            Some((index, HoldState::Claimed | HoldState::Unclaimed))
+                if self.agree(index, believed) =>
+            {
+                Reply::Granted(self.confirm(index, ttl))
+            }
+            Some((_, HoldState::Revoked)) => Reply::Revoked(true),
+            Some((_, HoldState::Claimed | HoldState::Kept | HoldState::Unclaimed)) | None => {
+                Reply::NotHeld { newest: self.newest() }
+            }
         };
         self.promote(None);
         reply

@@ -1,10 +1,12 @@
 //! A lock on a primary and two replicas, in every order in which its steps can happen: copies that
 //! reach replicas when they please, replicas that are promoted whether they have them or not, and a
-//! primary that does not know yet that it no longer is one.
+//! primary that does not know yet that it no longer is one. A client may ask about its attempt
+//! again before it has an answer, and each answer waits for acknowledgements of its own.
 //!
 //! It shows what to wait for before a grant is entered: all replicas that can be promoted, and no
-//! less. Servers are [`leasehold_core::model::step`] itself. No time passes, so that a lease never
-//! ends: what is shown does not rest on clocks.
+//! less; and that nobody may take a grant back but whoever believes no answer about it any more.
+//! Servers are [`leasehold_core::model::step`] itself. No time passes, so that a lease never ends:
+//! what is shown does not rest on clocks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 const ONE_HOLDER: &str = "at most one client has entered";
 
 const SERVERS: usize = 3;
-const CLIENTS: u8 = 2;
+const CLIENTS: usize = 2;
 
 /// 2026-01-01T00:00Z, for both clocks.
 const NOW_US: u64 = 1_767_225_600_000_000;
@@ -28,12 +30,27 @@ struct World {
     acknowledged: usize,
     /// How many times a replica is promoted.
     failovers: u8,
+    /// How many questions each client asks about its attempt; all of them may be out at once.
+    questions: u8,
+    taken_back: TakenBack,
+}
+
+/// Who takes a grant back that too few replicas have acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum TakenBack {
+    /// Its client, when it gives the attempt up. No answer to it counts from then on.
+    ByItsClient,
+    /// The same, but what was asked before is still believed.
+    ByItsClientThatBelieves,
+    /// Whatever carries a question, once that is answered "too few".
+    ByEachQuestion,
+    Never,
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct State {
     servers: [Server; SERVERS],
-    clients: [Phase; CLIENTS as usize],
+    clients: [Client; CLIENTS],
     /// The server that was promoted last.
     newest: Option<usize>,
     failovers: u8,
@@ -42,72 +59,158 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct Server {
     record: Record,
+    /// How many writes it has, its own or its primary's.
+    writes: u8,
     /// Whose replica it is; a primary, or one that takes itself for one, is nobody's.
     follows: Option<usize>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Hash)]
-enum Phase {
-    /// It was refused.
-    Ended,
+#[derive(Clone, Debug, PartialEq, Hash)]
+struct Client {
+    /// Questions that it may still ask about its attempt.
+    questions: u8,
+    /// Those that were granted something and wait for acknowledgements.
+    out: Vec<Question>,
+    /// Where its grant is about to be taken back.
+    taking_back: BTreeSet<usize>,
+    gave_up: bool,
     /// It relies on its lease.
-    Entered,
-    /// This server has granted, and too few of its replicas have said that they know.
-    Granted(usize),
-    Idle,
+    entered: bool,
+}
+
+/// A question that a server has granted.
+#[derive(Clone, Copy, Debug, PartialEq, Hash)]
+struct Question {
+    server: usize,
+    /// How many writes a replica has that has this one.
+    writes: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
-    /// A client asks a server, perhaps by an address that is no longer right.
-    Ask(u8, usize),
-    /// A client hears that enough replicas know of its grant.
-    Enter(u8),
+    /// A client acquires at a server, perhaps by an address that is no longer right.
+    Acquire(usize, usize),
+    /// One of a client's questions is answered: enough replicas know of the grant.
+    Enter(usize, usize),
     /// A server becomes the replica of the one that was promoted last.
     Follow(usize),
+    /// A client does not ask any more.
+    GiveUp(usize),
+    /// A client asks what has become of its attempt.
+    Poll(usize, usize),
     /// A replica becomes a primary, with what it knows.
     Promote(usize),
     /// All that its primary has done reaches a replica.
     Replicate(usize),
+    /// One of a client's questions has waited for too few replicas for too long.
+    Short(usize, usize),
+    /// A grant that was not acknowledged is taken back at a server.
+    TakeBack(usize, usize),
 }
 
-fn id(client: u8) -> HolderId {
-    HolderId { client: ClientId(client.into()), attempt: 1 }
+fn id(client: usize) -> HolderId {
+    HolderId { client: ClientId(client as u128), attempt: 1 }
+}
+
+fn acquire(client: usize) -> Action {
+    Action::Acquire(Acquire {
+        id: id(client),
+        mode: Mode::Exclusive,
+        ttl: Duration::from_secs(30),
+        wait: true,
+        nonce: 0,
+        not_after_us: u64::MAX,
+        ballot_us: None,
+        facts: Facts::default(),
+    })
 }
 
 impl State {
-    /// Replicas of a server that know of a client's hold.
-    fn acknowledged(&self, server: usize, client: u8) -> usize {
-        let knows = |replica: &&Server| {
-            replica.follows == Some(server)
-                && replica.record.holds.iter().any(|hold| hold.id == id(client))
+    /// Replicas that have what a question has written.
+    fn acknowledged(&self, question: &Question) -> usize {
+        let has_it = |replica: &&Server| {
+            replica.follows == Some(question.server) && replica.writes >= question.writes
         };
-        self.servers.iter().filter(knows).count()
+        self.servers.iter().filter(has_it).count()
     }
 
     /// How many clients rely on their lease.
     fn entered(&self) -> usize {
-        self.clients.iter().filter(|phase| **phase == Phase::Entered).count()
+        self.clients.iter().filter(|client| client.entered).count()
     }
 
-    fn ask(&mut self, client: u8, server: usize) {
-        let action = Action::Acquire(Acquire {
-            id: id(client),
-            mode: Mode::Exclusive,
-            ttl: Duration::from_secs(30),
-            wait: false,
-            nonce: 0,
-            not_after_us: u64::MAX,
-            ballot_us: None,
-            facts: Facts::default(),
-        });
+    fn apply(&mut self, server: usize, action: &Action) -> Reply {
         let now = Now { lease_us: NOW_US, token_us: NOW_US };
-        let record = &mut self.servers[server].record;
-        let reply = step(record, now, DEFAULT_RETENTION, &action).reply;
-        self.clients[usize::from(client)] = match reply {
-            Reply::Granted(_) => Phase::Granted(server),
-            _ => Phase::Ended,
-        };
+        let server = &mut self.servers[server];
+        server.writes += 1;
+        step(&mut server.record, now, DEFAULT_RETENTION, action).reply
+    }
+
+    fn ask(&mut self, client: usize, server: usize, action: &Action) {
+        let reply = self.apply(server, action);
+        let writes = self.servers[server].writes;
+        let client = &mut self.clients[client];
+        client.questions -= 1;
+        if matches!(reply, Reply::Granted(_)) {
+            client.out.push(Question { server, writes });
+        }
+    }
+
+    /// It begins with all that its new primary knows, and nothing else; whoever waits for an answer
+    /// from it is cut off.
+    fn follow(&mut self, index: usize, primary: usize) {
+        self.servers[index] = Server { follows: Some(primary), ..self.servers[primary].clone() };
+        for client in &mut self.clients {
+            client.out.retain(|question| question.server != index);
+            client.taking_back.remove(&index);
+        }
+    }
+}
+
+impl World {
+    /// What a client may do next, and what may become of what it has asked.
+    fn client_actions(&self, state: &State, index: usize, events: &mut Vec<Event>) {
+        let client = &state.clients[index];
+        events.extend(client.taking_back.iter().map(|server| Event::TakeBack(index, *server)));
+        for (number, question) in client.out.iter().enumerate() {
+            if state.acknowledged(question) >= self.acknowledged {
+                events.push(Event::Enter(index, number));
+            } else if self.taken_back == TakenBack::ByEachQuestion {
+                events.push(Event::Short(index, number));
+            }
+        }
+        if client.entered || client.gave_up {
+            return;
+        }
+        let has_asked = client.questions < self.questions;
+        if has_asked && self.gives_up() {
+            events.push(Event::GiveUp(index));
+        }
+        if client.questions > 0 {
+            let is_primary = |server: &usize| state.servers[*server].follows.is_none();
+            for server in (0..SERVERS).filter(is_primary) {
+                events.push(Event::Acquire(index, server));
+                if has_asked {
+                    events.push(Event::Poll(index, server));
+                }
+            }
+        }
+    }
+
+    fn gives_up(&self) -> bool {
+        match self.taken_back {
+            TakenBack::ByItsClient | TakenBack::ByItsClientThatBelieves => true,
+            TakenBack::ByEachQuestion | TakenBack::Never => false,
+        }
+    }
+
+    /// A client gives its attempt up, and is about to say so wherever that may be known.
+    fn give_up(&self, client: &mut Client) {
+        client.taking_back = client.out.iter().map(|question| question.server).collect();
+        client.gave_up = true;
+        if self.taken_back == TakenBack::ByItsClient {
+            client.out.clear();
+        }
     }
 }
 
@@ -116,31 +219,26 @@ impl Model for World {
     type Action = Event;
 
     fn init_states(&self) -> Vec<State> {
-        let replica = Server { record: Record::default(), follows: Some(0) };
+        let replica = Server { record: Record::default(), writes: 0, follows: Some(0) };
         let primary = Server { follows: None, ..replica.clone() };
+        let client = Client {
+            questions: self.questions,
+            out: Vec::new(),
+            taking_back: BTreeSet::new(),
+            gave_up: false,
+            entered: false,
+        };
         vec![State {
             servers: [primary, replica.clone(), replica],
-            clients: [Phase::Idle; CLIENTS as usize],
+            clients: std::array::from_fn(|_| client.clone()),
             newest: None,
             failovers: self.failovers,
         }]
     }
 
     fn actions(&self, state: &State, events: &mut Vec<Event>) {
-        let primaries: Vec<usize> =
-            (0..SERVERS).filter(|server| state.servers[*server].follows.is_none()).collect();
-        for (client, phase) in (0..).zip(&state.clients) {
-            match *phase {
-                Phase::Idle => {
-                    events.extend(primaries.iter().map(|server| Event::Ask(client, *server)));
-                }
-                Phase::Granted(server)
-                    if state.acknowledged(server, client) >= self.acknowledged =>
-                {
-                    events.push(Event::Enter(client));
-                }
-                Phase::Ended | Phase::Entered | Phase::Granted(_) => {}
-            }
+        for index in 0..CLIENTS {
+            self.client_actions(state, index, events);
         }
         for (index, server) in state.servers.iter().enumerate() {
             let follows_newest = server.follows == state.newest;
@@ -159,22 +257,41 @@ impl Model for World {
     fn next_state(&self, state: &State, event: Event) -> Option<State> {
         let mut state = state.clone();
         match event {
-            Event::Ask(client, server) => state.ask(client, server),
-            Event::Enter(client) => state.clients[usize::from(client)] = Phase::Entered,
-            Event::Follow(index) => {
-                let primary = state.newest?;
-                // It begins with all that its new primary knows, and nothing else.
-                state.servers[index] = state.servers[primary].clone();
-                state.servers[index].follows = Some(primary);
+            Event::Acquire(client, server) => state.ask(client, server, &acquire(client)),
+            Event::Poll(client, server) => {
+                let ttl = Duration::from_secs(30);
+                state.ask(client, server, &Action::Poll { id: id(client), ttl });
             }
+            Event::Enter(client, number) => {
+                let client = &mut state.clients[client];
+                client.entered = true;
+                client.out.remove(number);
+                if self.taken_back != TakenBack::ByEachQuestion {
+                    // It matters no more what the others say.
+                    client.out.clear();
+                }
+            }
+            Event::Short(client, number) => {
+                let client = &mut state.clients[client];
+                let question = client.out.remove(number);
+                client.taking_back.insert(question.server);
+            }
+            Event::GiveUp(client) => self.give_up(&mut state.clients[client]),
+            Event::TakeBack(client, server) => {
+                state.clients[client].taking_back.remove(&server);
+                let (id, keep) = (id(client), Duration::ZERO);
+                state.apply(server, &Action::Release { id, keep, unanswered: false });
+            }
+            Event::Follow(index) => state.follow(index, state.newest?),
             Event::Promote(index) => {
                 state.failovers -= 1;
                 state.newest = Some(index);
                 state.servers[index].follows = None;
             }
             Event::Replicate(index) => {
-                let primary = state.servers[index].follows?;
-                state.servers[index].record = state.servers[primary].record.clone();
+                let primary = &state.servers[state.servers[index].follows?];
+                let (record, writes) = (primary.record.clone(), primary.writes);
+                (state.servers[index].record, state.servers[index].writes) = (record, writes);
             }
         }
         Some(state)
@@ -183,11 +300,17 @@ impl Model for World {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(ONE_HOLDER, |_, state: &State| state.entered() <= 1),
-            Property::sometimes("a client enters after a failover", |_, state: &State| {
+            Property::sometimes("a client enters after all failovers", |_, state: &State| {
                 state.entered() == 1 && state.failovers == 0
             }),
         ]
     }
+}
+
+fn holds_in(world: &World) {
+    let checker = world.clone().checker().spawn_bfs().join();
+    println!("{world:?}: {} states, depth {}", checker.unique_state_count(), checker.max_depth());
+    checker.assert_properties();
 }
 
 fn fails_in(world: World) {
@@ -197,20 +320,43 @@ fn fails_in(world: World) {
     println!("{world:?}: {:?}", path.into_actions());
 }
 
+/// Clients that ask once, and wait for so many acknowledgements.
+fn once(acknowledged: usize, failovers: u8) -> World {
+    World { acknowledged, failovers, questions: 1, taken_back: TakenBack::Never }
+}
+
+/// Clients that ask about their attempt again before they have an answer.
+fn again(taken_back: TakenBack, questions: u8, failovers: u8) -> World {
+    World { acknowledged: 2, failovers, questions, taken_back }
+}
+
 #[test]
 fn d2_what_all_replicas_have_acknowledged_is_held_by_one_whoever_is_promoted() {
-    let world = World { acknowledged: 2, failovers: 2 };
-    let checker = world.clone().checker().spawn_bfs().join();
-    println!("{world:?}: {} states, depth {}", checker.unique_state_count(), checker.max_depth());
-    checker.assert_properties();
+    holds_in(&once(2, 2));
 }
 
 #[test]
 fn d1_what_no_replica_has_acknowledged_is_held_by_two_after_a_failover() {
-    fails_in(World { acknowledged: 0, failovers: 1 });
+    fails_in(once(0, 1));
 }
 
 #[test]
 fn d3_what_one_of_two_replicas_has_acknowledged_is_held_by_two_if_the_other_is_promoted() {
-    fails_in(World { acknowledged: 1, failovers: 1 });
+    fails_in(once(1, 1));
+}
+
+#[test]
+fn d18_what_its_client_takes_back_and_does_not_believe_is_held_by_one_however_often_it_asks() {
+    holds_in(&again(TakenBack::ByItsClient, 3, 0));
+    holds_in(&again(TakenBack::ByItsClient, 2, 1));
+}
+
+#[test]
+fn d18_what_one_question_takes_back_and_another_confirms_is_held_by_two() {
+    fails_in(again(TakenBack::ByEachQuestion, 2, 0));
+}
+
+#[test]
+fn d18_what_its_client_takes_back_and_goes_on_believing_is_held_by_two() {
+    fails_in(again(TakenBack::ByItsClientThatBelieves, 2, 0));
 }

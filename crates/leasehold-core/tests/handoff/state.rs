@@ -193,7 +193,7 @@ impl State {
             return;
         };
         let newest = Sample { sent: instant(sent), server_us };
-        let bounds = Bounds { drift: 0.0, margin: Duration::ZERO };
+        let bounds = Bounds { drift: 0.0, margin: Duration::ZERO, offset: Duration::ZERO };
         let until = match checks {
             true => bounds.valid_by_message(newest, now, told.now_us, told.deadline_us),
             false => Some(now + Duration::from_micros(told.deadline_us - told.now_us)),

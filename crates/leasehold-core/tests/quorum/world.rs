@@ -168,6 +168,7 @@ impl World {
             Kind::Reclaim { token, until } => Action::Reclaim(Reclaim {
                 id,
                 mode: Mode::Exclusive,
+                change: 0,
                 token,
                 ttl,
                 nonce: 0,
@@ -177,7 +178,7 @@ impl World {
             Kind::Release { unanswered } => {
                 Action::Release { id, keep: Duration::ZERO, unanswered }
             }
-            Kind::Renew => Action::Renew { id, ttl },
+            Kind::Renew => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
         }
     }
 

@@ -23,7 +23,7 @@ impl Bench {
 
     fn asked_back(&self, id: HolderId, mode: Mode, token: FencingToken) -> Reclaim {
         let Acquire { nonce, not_after_us, facts, .. } = self.request(id, mode);
-        Reclaim { id, mode, token, ttl: TTL, nonce, not_after_us, facts }
+        Reclaim { id, mode, change: 0, token, ttl: TTL, nonce, not_after_us, facts }
     }
 
     fn reclaim(&mut self, id: HolderId, mode: Mode, token: FencingToken) -> Reply {
@@ -68,6 +68,20 @@ fn a_ballot_far_ahead_of_the_clock_is_refused_unless_the_last_token_is_ahead_as_
     let next_us = most_us + LEAD_US;
     assert_eq!(bench.propose(id(2, 1), next_us + 1), Reply::Refused(Refusal::Ballot));
     assert_eq!(granted(bench.propose(id(2, 1), next_us)).token.us(), next_us);
+}
+
+/// The highest token that a node gives whose clock is ahead, against the lowest that another gives
+/// which has forgotten it.
+#[test]
+fn a_forgotten_token_is_exceeded_once_the_least_retention_of_a_quorum_is_over() {
+    for (passed, is_exceeded) in [(LEAST_RETENTION, true), (seconds(1), false)] {
+        let (mut ahead, mut behind) = (Bench::new(), Bench::new());
+        ahead.pass(seconds(9));
+        let token = granted(ahead.propose(id(1, 1), ahead.clock_us() + LEAD_US)).token;
+        behind.pass(passed);
+        let next = granted(behind.propose(id(2, 1), 1)).token;
+        assert_eq!(next > token, is_exceeded, "{passed:?}");
+    }
 }
 
 #[test]
@@ -215,14 +229,47 @@ fn nobody_takes_back_what_an_operator_has_ended() {
     }
 }
 
-#[test]
-fn a_reader_does_not_come_back_as_the_writer_that_it_was() {
+/// A record from before the upgrade of its reader, of which it has lost the last write; and the
+/// writer's token.
+fn a_forgotten_upgrade() -> (Bench, FencingToken) {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Shared);
     let before = bench.record.clone();
-    let token = granted(bench.change(id(1, 1), Mode::Exclusive)).token;
-    bench.record = before; // the last write was lost
-    assert_eq!(bench.reclaim(id(1, 1), Mode::Exclusive, token), bench.not_held());
+    let token = granted(bench.change_by(id(1, 1), Mode::Exclusive, 1)).token;
+    bench.record = before;
+    (bench, token)
+}
+
+fn claim_of_the_writer(bench: &mut Bench, token: FencingToken) -> Reply {
+    let request = bench.asked_back(id(1, 1), Mode::Exclusive, token);
+    bench.act(&Action::Reclaim(Reclaim { change: 1, ..request }))
+}
+
+#[test]
+fn a_writer_of_which_only_the_reader_is_known_is_the_writer_again_if_nobody_came() {
+    let (mut bench, token) = a_forgotten_upgrade();
+    assert_eq!(granted(claim_of_the_writer(&mut bench, token)).token, token);
+    let Reply::Busy { .. } = bench.try_acquire(id(2, 1), Mode::Shared) else { panic!() };
+    assert_eq!(granted(bench.believe(id(1, 1), Mode::Exclusive, 1)).token, token);
+}
+
+#[test]
+fn a_writer_of_which_only_the_reader_is_known_does_not_come_back_after_somebody_else() {
+    let (mut bench, token) = a_forgotten_upgrade();
+    bench.pass(seconds(1));
+    bench.take(id(2, 1), Mode::Shared);
+    assert_eq!(claim_of_the_writer(&mut bench, token), bench.not_held(), "it is not alone");
+    bench.release(id(2, 1));
+    assert_eq!(claim_of_the_writer(&mut bench, token), bench.not_held(), "it was overtaken");
+}
+
+#[test]
+fn a_late_claim_of_the_writer_leaves_the_reader_that_it_has_become() {
+    let mut bench = Bench::held();
+    let token = FencingToken::at_us(bench.record.last_token_us);
+    bench.change_by(id(1, 1), Mode::Shared, 1);
+    granted(bench.reclaim(id(1, 1), Mode::Exclusive, token));
+    bench.take(id(2, 1), Mode::Shared);
 }
 
 #[test]

@@ -12,11 +12,12 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Event {
     Acquire { client: u8, mode: Mode, ttl_ms: u64, wait: bool, late_copies: u8, ballot: Ballot },
+    Adopt { hold: usize, client: u8, late_copies: u8, ballot: Ballot },
     Arrive { copy: usize },
     Back { ms: u64 },
     Bury { client: u8 },
     Cancel { attempt: usize },
-    ChangeMode { attempt: usize, mode: Mode },
+    ChangeMode { attempt: usize, mode: Mode, given_up: bool, late_copies: u8 },
     Commit { attempt: usize, ahead_us: u64 },
     Describe { attempt: usize, pid: u32 },
     Inspect,
@@ -54,12 +55,20 @@ fn event() -> impl Strategy<Value = Event> {
                 Event::Acquire { client, mode, ttl_ms, wait, late_copies, ballot }
             }
         ),
+        3 => (who.clone(), 0..5_u8, 0..3_u8, ballot()).prop_map(
+            |(hold, client, late_copies, ballot)| {
+                Event::Adopt { hold, client, late_copies, ballot }
+            }
+        ),
         4 => who.clone().prop_map(|copy| Event::Arrive { copy }),
         1 => (1..100_000_u64).prop_map(|ms| Event::Back { ms }),
         1 => (0..5_u8).prop_map(|client| Event::Bury { client }),
         3 => who.clone().prop_map(|attempt| Event::Cancel { attempt }),
-        3 => (who.clone(), lock_mode())
-            .prop_map(|(attempt, mode)| Event::ChangeMode { attempt, mode }),
+        5 => (who.clone(), lock_mode(), any::<bool>(), 0..2_u8).prop_map(
+            |(attempt, mode, given_up, late_copies)| Event::ChangeMode {
+                attempt, mode, given_up, late_copies,
+            }
+        ),
         3 => (who.clone(), prop_oneof![1..4_u64, 1..11_000_000_u64])
             .prop_map(|(attempt, ahead_us)| Event::Commit { attempt, ahead_us }),
         1 => (who.clone(), 1..3_u32)
@@ -83,6 +92,20 @@ struct Promise {
     token: FencingToken,
 }
 
+/// What a holder believes of its mode, by which change, and the last number it has drawn.
+#[derive(Clone, Copy)]
+struct Believed {
+    mode: Mode,
+    change: u64,
+    drawn: u64,
+}
+
+impl Believed {
+    fn settle(&mut self, mode: Mode, change: u64) {
+        (self.mode, self.change) = (mode, change);
+    }
+}
+
 struct History {
     bench: Bench,
     /// Time that has passed, whatever the store's clock was set to.
@@ -90,11 +113,17 @@ struct History {
     /// How far the store's clock was set back.
     back: Duration,
     attempts: Vec<Acquire>,
-    /// Copies of acquires and reclaims that are still on their way, and whose they are.
+    /// Copies of acquires, adoptions and reclaims that are still on their way, and whose they are.
     late: Vec<(HolderId, Action)>,
+    /// Changes of mode that are still on their way: copies, and wishes that are taken back. Nobody
+    /// waits for their answers.
+    late_changes: Vec<Action>,
+    believed: BTreeMap<HolderId, Believed>,
     promises: BTreeMap<HolderId, Promise>,
     /// Attempts that their clients have ended.
     over: BTreeSet<HolderId>,
+    /// Attempts that asked for the lease of another.
+    adopters: BTreeSet<HolderId>,
     /// Attempts by their first token; a change of mode mints another.
     tokens: BTreeMap<u64, HolderId>,
 }
@@ -107,8 +136,11 @@ impl History {
             back: Duration::ZERO,
             attempts: Vec::new(),
             late: Vec::new(),
+            late_changes: Vec::new(),
+            believed: BTreeMap::new(),
             promises: BTreeMap::new(),
             over: BTreeSet::new(),
+            adopters: BTreeSet::new(),
             tokens: BTreeMap::new(),
         }
     }
@@ -149,7 +181,13 @@ impl History {
             }
             _ => {
                 let Some(action) = self.action(event) else { return };
-                self.act(&before, &action);
+                let reply = self.act(&before, &action);
+                if let Event::ChangeMode { given_up: false, .. } = event
+                    && let Action::ChangeMode { id, mode, change } = action
+                    && let (Reply::Granted(_), Some(believed)) = (reply, self.believed.get_mut(&id))
+                {
+                    believed.settle(mode, change);
+                }
             }
         }
         for (client, message) in self.bench.messages.clone() {
@@ -170,18 +208,26 @@ impl History {
                 let ballot_us = ballot.map(|away_us| token_us.saturating_add_signed(away_us));
                 let request = Acquire { ttl: span(ttl_ms), wait, ballot_us, ..request };
                 self.attempts.push(request.clone());
+                self.believed.insert(id, Believed { mode, change: 0, drawn: 0 });
                 self.copy(id, Action::Acquire(request), late_copies)
             }
+            Event::Adopt { hold, client, late_copies, ballot } => {
+                let request = self.adoption(hold, client, ballot)?;
+                self.copy(request.id, Action::Adopt(request), late_copies)
+            }
             Event::Arrive { copy } => {
-                let index = copy.checked_rem(self.late.len())?;
-                self.late.remove(index).1
+                let index = copy.checked_rem(self.late.len() + self.late_changes.len())?;
+                match index.checked_sub(self.late.len()) {
+                    None => self.late.remove(index).1,
+                    Some(index) => self.late_changes.remove(index),
+                }
             }
             Event::Cancel { attempt } => {
                 let id = self.pick(attempt)?.id;
                 Action::Cancel { id, unanswered: self.is_unanswered(id) }
             }
-            Event::ChangeMode { attempt, mode } => {
-                Action::ChangeMode { id: self.pick_holder(attempt)?, mode }
+            Event::ChangeMode { attempt, mode, given_up, late_copies } => {
+                self.change_mode(self.pick_holder(attempt)?, mode, given_up, late_copies)?
             }
             Event::Commit { attempt, ahead_us } => {
                 let id = self.pick_holder(attempt)?;
@@ -207,7 +253,9 @@ impl History {
                 Action::Release { id, keep: span(keep_ms), unanswered }
             }
             Event::Renew { attempt, ttl_ms } => {
-                Action::Renew { id: self.pick_holder(attempt)?, ttl: span(ttl_ms) }
+                let id = self.pick_holder(attempt)?;
+                let Believed { mode, change, .. } = *self.believed.get(&id)?;
+                Action::Renew { id, ttl: span(ttl_ms), mode, change }
             }
             Event::Revoke { hold, force } => {
                 let holds = &self.bench.record.holds;
@@ -219,16 +267,52 @@ impl History {
         })
     }
 
+    fn change_mode(
+        &mut self,
+        id: HolderId,
+        mode: Mode,
+        given_up: bool,
+        late_copies: u8,
+    ) -> Option<Action> {
+        let is_lock = |believed: &&mut Believed| believed.mode.capacity() == LOCK_CAPACITY;
+        let believed = self.believed.get_mut(&id).filter(is_lock)?;
+        believed.drawn += 1;
+        let change = believed.drawn;
+        if mode == Mode::Shared || given_up {
+            believed.settle(Mode::Shared, change);
+        }
+        if given_up {
+            let action = Action::ChangeMode { id, mode: Mode::Shared, change };
+            self.late_changes.push(action);
+        }
+        let action = Action::ChangeMode { id, mode, change };
+        self.late_changes.extend((0..late_copies).map(|_| action.clone()));
+        Some(action)
+    }
+
     /// What a holder asks that still believes that it holds.
     fn reclaim(&self, attempt: usize) -> Option<Reclaim> {
         let attempt = self.pick(attempt)?;
         let promise = self.promises.get(&attempt.id)?;
-        let mode = self.bench.hold(attempt.id)?.mode(self.bench.record.capacity);
+        let Believed { mode, change, .. } = *self.believed.get(&attempt.id)?;
         let Acquire { id, nonce, facts, .. } = attempt;
         let not_after_us = self.bench.now_us + micros(NOT_AFTER);
         let (token, ttl) = (promise.token, attempt.ttl);
-        let request = Reclaim { id, mode, token, ttl, nonce, not_after_us, facts };
+        let request = Reclaim { id, mode, change, token, ttl, nonce, not_after_us, facts };
         (promise.until_us > self.elapsed_us).then_some(request)
+    }
+
+    /// A hold is handed out, and asked for by another client or the same one.
+    fn adoption(&mut self, hold: usize, client: u8, ballot: Ballot) -> Option<Adopt> {
+        let holds = &self.bench.record.holds;
+        let from = holds[hold.checked_rem(holds.len())?].id;
+        let id = id(u128::from(client), self.attempts.len() as u64 + 1);
+        let token_us = self.bench.now().token_us;
+        let ballot_us = ballot.map(|away_us| token_us.saturating_add_signed(away_us));
+        let request = Adopt { ballot_us, ..self.bench.adoption(id, from) };
+        self.attempts.push(self.bench.request(id, request.mode));
+        self.adopters.insert(id);
+        Some(request)
     }
 
     /// Sends so many copies more of an action, which may come late.
@@ -246,14 +330,16 @@ impl History {
         self.check_handed_on();
     }
 
-    fn act(&mut self, before: &Record, action: &Action) {
-        // Whoever lets go, or asks for less, stops relying on it before it asks.
+    /// Whoever lets go, or asks for less, stops relying on it before it asks.
+    fn rely_no_more(&mut self, action: &Action) {
         match *action {
             Action::Cancel { id, .. } | Action::Release { id, .. } => {
                 self.promises.remove(&id);
                 self.over.insert(id);
             }
-            Action::Revoke { id, force: true, .. } => drop(self.promises.remove(&id)),
+            Action::Adopt(Adopt { from: id, .. }) | Action::Revoke { id, force: true, .. } => {
+                self.promises.remove(&id);
+            }
             Action::Acquire(_)
             | Action::ChangeMode { .. }
             | Action::Commit { .. }
@@ -264,17 +350,25 @@ impl History {
             | Action::Renew { .. }
             | Action::Revoke { .. } => {}
         }
+    }
+
+    fn act(&mut self, before: &Record, action: &Action) -> Reply {
+        self.rely_no_more(action);
         let reply = self.bench.act(action);
         let left_us = |grant: &Grant| grant.deadline_us - self.bench.now_us;
         match (action, &reply) {
             (Action::Acquire(Acquire { id, ttl, .. }), Reply::Granted(grant))
+            | (Action::Adopt(Adopt { id, ttl, .. }), Reply::Granted(grant))
             | (Action::Reclaim(Reclaim { id, ttl, .. }), Reply::Granted(grant))
             | (
                 Action::Commit { id, ttl, .. }
                 | Action::Poll { id, ttl }
-                | Action::Renew { id, ttl },
+                | Action::Renew { id, ttl, .. },
                 Reply::Granted(grant),
             ) => {
+                if let Action::Adopt(Adopt { from, .. }) = action {
+                    self.over.insert(*from);
+                }
                 let until_us = self.elapsed_us + left_us(grant).min(micros(*ttl));
                 self.promise(*id, until_us, grant.token);
             }
@@ -293,21 +387,7 @@ impl History {
             }
             _ => {}
         }
-        let hands_on = match (action, &reply) {
-            (Action::Acquire(_), Reply::Busy { .. } | Reply::Granted(_) | Reply::Queued(_)) => true,
-            (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
-            (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => *mode == Mode::Shared,
-            (Action::ChangeMode { .. }, _) => false,
-            // Of what is kept, there is nothing more to let go.
-            (Action::Release { id, .. }, Reply::Released) => {
-                before.hold_of(*id).is_some_and(|i| before.holds[i].state != HoldState::Kept)
-            }
-            (Action::Release { .. } | Action::Revoke { .. }, _) => true,
-            (Action::Cancel { .. } | Action::Describe { .. }, _) => true,
-            (Action::Commit { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
-            (Action::Reclaim(_), reply) => !matches!(reply, Reply::Late | Reply::Refused(_)),
-        };
-        if hands_on {
+        if hands_on(before, action, &reply) {
             self.check_handed_on();
         }
         // A step that makes a reader the writer leaves the dead in the queue for the next one.
@@ -315,6 +395,7 @@ impl History {
         if !self.bench.more && !has_upgraded {
             self.check_idempotent(action, &reply);
         }
+        reply
     }
 
     fn hear(&mut self, client: ClientId, message: Message) {
@@ -343,6 +424,9 @@ impl History {
             let hold = self.bench.hold(*id);
             let token = hold.map(|hold| FencingToken::at_us(hold.token_us));
             assert_eq!(token, Some(promise.token), "{id} was promised that it holds");
+            let believed = self.believed.get(id).map_or(0, |believed| believed.mode.weight());
+            let weight = hold.map_or(0, |hold| hold.weight);
+            assert!(believed <= weight, "{id} believes that it is the writer");
         }
         for hold in &self.bench.record.holds {
             let is_kept = hold.state == HoldState::Kept;
@@ -371,7 +455,10 @@ impl History {
             assert!(self.tokens.insert(hold.token_us, hold.id).is_none());
             match before.waiting_of(hold.id) {
                 Some(own) => assert!(first_left.is_none_or(|left| left > own), "out of order"),
-                None => assert!(was_holding || after.queue.is_empty(), "{} jumped in", hold.id),
+                None => {
+                    let is_next = after.queue.is_empty() || self.adopters.contains(&hold.id);
+                    assert!(was_holding || is_next, "{} jumped in", hold.id);
+                }
             }
         }
         for waiting in before.queue.values() {
@@ -446,8 +533,28 @@ impl History {
     }
 }
 
+/// Whether a step of this kind also grants to whoever is next.
+fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool {
+    match (action, reply) {
+        (Action::Acquire(_), Reply::Busy { .. } | Reply::Granted(_) | Reply::Queued(_)) => true,
+        (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
+        (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => *mode == Mode::Shared,
+        (Action::ChangeMode { .. }, _) => false,
+        // Of what is kept, there is nothing more to let go.
+        (Action::Release { id, .. }, Reply::Released) => {
+            before.hold_of(*id).is_some_and(|i| before.holds[i].state != HoldState::Kept)
+        }
+        (Action::Release { .. } | Action::Revoke { .. }, _) => true,
+        (Action::Cancel { .. } | Action::Describe { .. }, _) => true,
+        (Action::Commit { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
+        (Action::Adopt(_), reply) => *reply != Reply::Late,
+        (Action::Reclaim(_), reply) => !matches!(reply, Reply::Late | Reply::Refused(_)),
+    }
+}
+
 /// What is true of every record, whatever has happened to it.
 fn check_record(record: &Record, now_us: u64) {
+    assert!(record.is_sound(), "a store would take it for damaged: {record:#?}");
     assert!(record.used() <= u64::from(record.capacity), "more is held than there is");
     let ids: BTreeSet<_> = record.holds.iter().map(|hold| hold.id).collect();
     assert_eq!(ids.len(), record.holds.len(), "an attempt holds twice");

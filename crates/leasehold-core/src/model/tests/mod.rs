@@ -1,5 +1,6 @@
 //! Tests of the model: a bench with a record and a clock, scenarios by theme, and invariants.
 
+mod adopting;
 mod ballots;
 mod invariants;
 mod leaving;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::holder::{Facts, LOCK_CAPACITY, Mode};
-use crate::request::{Acquire, Cancelled, Message, Place, Reclaim, Refusal};
+use crate::request::{Acquire, Adopt, Cancelled, Message, Place, Reclaim, Refusal};
 
 /// The lease time of every hold that a test does not say otherwise of.
 const TTL: Duration = Duration::from_secs(30);
@@ -106,6 +107,22 @@ impl Bench {
         }
     }
 
+    /// What whoever adopts the lease of `from`, as it is now, asks for.
+    fn adoption(&self, id: HolderId, from: HolderId) -> Adopt {
+        let hold = self.hold(from).unwrap();
+        Adopt {
+            id,
+            from,
+            mode: hold.mode(self.record.capacity),
+            token: Some(FencingToken::at_us(hold.token_us)),
+            ttl: TTL,
+            nonce: id.attempt + 1000,
+            not_after_us: self.now_us + micros(NOT_AFTER),
+            ballot_us: None,
+            facts: Facts::default(),
+        }
+    }
+
     fn poll(&mut self, id: HolderId) -> Reply {
         self.act(&Action::Poll { id, ttl: TTL })
     }
@@ -115,15 +132,29 @@ impl Bench {
     }
 
     fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {
-        self.act(&Action::Renew { id, ttl })
+        let (mode, change) = self
+            .hold(id)
+            .map_or((Mode::Shared, 0), |hold| (hold.mode(self.record.capacity), hold.change));
+        self.act(&Action::Renew { id, ttl, mode, change })
     }
 
     fn cancel(&mut self, id: HolderId) -> Reply {
         self.act(&Action::Cancel { id, unanswered: false })
     }
 
+    /// Renews as a holder that believes this, by that change.
+    fn believe(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
+        self.act(&Action::Renew { id, ttl: TTL, mode, change })
+    }
+
+    /// Asks for another mode than ever before.
     fn change(&mut self, id: HolderId, mode: Mode) -> Reply {
-        self.act(&Action::ChangeMode { id, mode })
+        let change = self.hold(id).map_or(0, |hold| hold.change) + 1;
+        self.change_by(id, mode, change)
+    }
+
+    fn change_by(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
+        self.act(&Action::ChangeMode { id, mode, change })
     }
 
     fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {

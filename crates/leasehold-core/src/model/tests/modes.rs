@@ -76,7 +76,8 @@ fn a_lone_reader_becomes_the_writer_with_a_new_token_and_the_old_deadline() {
     let writer = granted(bench.change(id(1, 1), Mode::Exclusive));
     assert!(writer.token > reader.token);
     assert_eq!(writer.deadline_us, reader.deadline_us);
-    assert_eq!(granted(bench.change(id(1, 1), Mode::Exclusive)), writer, "a copy changes nothing");
+    let copy = granted(bench.change_by(id(1, 1), Mode::Exclusive, 1));
+    assert_eq!(copy, writer, "a copy changes nothing");
     let Reply::Busy { .. } = bench.try_acquire(id(2, 1), Mode::Shared) else { panic!() };
 }
 
@@ -178,4 +179,80 @@ fn only_a_live_hold_of_a_lock_changes_its_mode() {
     let token = bench.take(id(1, 3), Mode::Shared).token;
     bench.revoke(id(1, 3), token, false);
     let Reply::NotHeld { .. } = bench.change(id(1, 3), Mode::Exclusive) else { panic!() };
+}
+
+#[test]
+fn a_wish_that_was_given_up_and_arrives_late_touches_no_later_upgrade() {
+    let mut bench = Bench::new();
+    bench.take(id(1, 1), Mode::Shared);
+    bench.take(id(2, 1), Mode::Shared);
+    let Reply::Busy { .. } = bench.change_by(id(1, 1), Mode::Exclusive, 1) else { panic!() };
+    bench.release(id(2, 1));
+    let writer = granted(bench.change_by(id(1, 1), Mode::Exclusive, 2));
+    assert_eq!(bench.change_by(id(1, 1), Mode::Shared, 1), Reply::Stale);
+    let Reply::Busy { .. } = bench.try_acquire(id(2, 2), Mode::Shared) else { panic!() };
+    assert_eq!(granted(bench.believe(id(1, 1), Mode::Exclusive, 2)).token, writer.token);
+}
+
+#[test]
+fn an_upgrade_that_was_taken_back_stays_taken_back_though_a_copy_comes_late() {
+    let mut bench = Bench::new();
+    bench.take(id(1, 1), Mode::Shared);
+    granted(bench.change_by(id(1, 1), Mode::Exclusive, 1));
+    granted(bench.change_by(id(1, 1), Mode::Shared, 1));
+    assert_eq!(bench.change_by(id(1, 1), Mode::Exclusive, 1), Reply::Stale);
+    bench.take(id(2, 1), Mode::Shared);
+    let Reply::Busy { .. } = bench.change_by(id(1, 1), Mode::Exclusive, 2) else { panic!() };
+    granted(bench.change_by(id(1, 1), Mode::Shared, 2));
+    assert_eq!(bench.change_by(id(1, 1), Mode::Exclusive, 2), Reply::Stale, "nor is it a wish");
+    bench.take(id(3, 1), Mode::Shared);
+}
+
+#[test]
+fn a_reader_that_was_told_of_the_deadlock_may_ask_again() {
+    let mut bench = Bench::new();
+    bench.take(id(1, 1), Mode::Shared);
+    bench.take(id(2, 1), Mode::Shared);
+    bench.change_by(id(1, 1), Mode::Exclusive, 1);
+    assert_eq!(bench.change_by(id(2, 1), Mode::Exclusive, 1), Reply::WouldDeadlock);
+    bench.change_by(id(1, 1), Mode::Shared, 1);
+    let Reply::Busy { .. } = bench.change_by(id(2, 1), Mode::Exclusive, 1) else { panic!() };
+}
+
+#[test]
+fn a_holder_that_believes_to_be_a_reader_is_one_from_its_next_renewal_on() {
+    let mut bench = Bench::held();
+    bench.wait(id(2, 1), Mode::Shared);
+    granted(bench.believe(id(1, 1), Mode::Shared, 1));
+    assert_eq!(bench.told(), [id(2, 1)], "and readers are let in");
+    bench.change_by(id(1, 1), Mode::Exclusive, 2);
+    bench.release(id(2, 1));
+    assert_eq!(bench.hold(id(1, 1)).unwrap().weight, LOCK_CAPACITY);
+    granted(bench.believe(id(1, 1), Mode::Shared, 2));
+    assert_eq!(bench.hold(id(1, 1)).unwrap().weight, 1, "the upgrade was given up");
+}
+
+#[test]
+fn a_renewal_from_before_a_change_only_prolongs() {
+    let mut bench = Bench::new();
+    bench.take(id(1, 1), Mode::Shared);
+    bench.take(id(2, 1), Mode::Shared);
+    bench.change_by(id(1, 1), Mode::Exclusive, 1);
+    granted(bench.believe(id(1, 1), Mode::Shared, 0));
+    assert_eq!(bench.record.upgrading, Some(id(1, 1)), "the wish stays");
+    bench.release(id(2, 1));
+    granted(bench.believe(id(1, 1), Mode::Shared, 0));
+    assert_eq!(bench.hold(id(1, 1)).unwrap().weight, LOCK_CAPACITY, "it is the writer");
+    granted(bench.change_by(id(1, 1), Mode::Shared, 2));
+    granted(bench.believe(id(1, 1), Mode::Exclusive, 1));
+    assert_eq!(bench.hold(id(1, 1)).unwrap().weight, 1);
+}
+
+#[test]
+fn a_writer_of_which_the_store_knows_only_the_reader_is_told_so() {
+    let mut bench = Bench::new();
+    let reader = bench.take(id(1, 1), Mode::Shared);
+    let lost = bench.believe(id(1, 1), Mode::Exclusive, 1);
+    assert_eq!(lost, Reply::NotHeld { newest: Some(reader.token) });
+    assert!(bench.hold(id(1, 1)).is_some(), "until it lets go");
 }

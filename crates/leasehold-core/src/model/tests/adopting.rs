@@ -1,0 +1,153 @@
+//! Leases that are handed out and adopted.
+
+use super::*;
+
+#[test]
+fn the_first_who_adopts_a_lease_has_it_and_nobody_after() {
+    let mut bench = Bench::held();
+    bench.wait(id(5, 1), Mode::Exclusive);
+    let adopt = |adopter| bench.adoption(id(adopter, 7), id(1, 1));
+    let (first, second, itself) = (adopt(2), adopt(3), adopt(1));
+    let before = bench.record.holds[0].clone();
+    bench.pass(seconds(1));
+    let grant = granted(bench.act(&Action::Adopt(first.clone())));
+    assert!(grant.token.us() > before.token_us && grant.contended);
+    assert_eq!(grant.deadline_us, bench.now_us + micros(TTL));
+    for late in [second, itself] {
+        let newest = Some(grant.token);
+        assert_eq!(bench.act(&Action::Adopt(late)), Reply::NotHeld { newest });
+    }
+    assert_eq!(granted(bench.act(&Action::Adopt(first))), grant, "a copy");
+    assert_eq!(bench.holders(), [id(2, 7)]);
+    let hold = bench.hold(id(2, 7)).unwrap();
+    assert_eq!((hold.nonce, hold.since_us), (1007, bench.now_us));
+    assert_eq!(bench.release(id(2, 7)), Reply::Released);
+    assert_eq!(bench.told(), [id(5, 1)]);
+}
+
+#[test]
+fn whose_lease_was_adopted_can_do_nothing_more_to_it() {
+    let mut bench = Bench::held();
+    let (acquire, old) = (bench.request(id(1, 1), Mode::Exclusive), bench.record.last_token_us);
+    let adopt = bench.adoption(id(2, 1), id(1, 1));
+    let newest = Some(granted(bench.act(&Action::Adopt(adopt))).token);
+    let reclaim = Reclaim {
+        id: id(1, 1),
+        mode: Mode::Exclusive,
+        change: 0,
+        token: FencingToken::at_us(old),
+        ttl: TTL,
+        nonce: 0,
+        not_after_us: u64::MAX,
+        facts: Facts::default(),
+    };
+    assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest });
+    assert_eq!(bench.act(&Action::Reclaim(reclaim)), Reply::NotHeld { newest });
+    assert_eq!(bench.change(id(1, 1), Mode::Shared), Reply::NotHeld { newest });
+    assert_eq!(bench.release(id(1, 1)), Reply::NotHeld { newest });
+    assert_eq!(bench.act(&Action::Acquire(acquire.clone())), Reply::Stale);
+    let token = FencingToken::at_us(old);
+    assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(false));
+    bench.bury(1);
+    assert_eq!(bench.holders(), [id(2, 1)]);
+    bench.release(id(2, 1));
+    assert_eq!(bench.act(&Action::Acquire(acquire)), Reply::Stale, "a late copy");
+}
+
+#[test]
+fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
+    let mut bench = Bench::held();
+    let good = bench.adoption(id(2, 1), id(1, 1));
+    let newest = good.token;
+    let wrong = [
+        Adopt { from: id(1, 2), ..good.clone() },
+        Adopt { mode: Mode::Shared, ..good.clone() },
+        Adopt { mode: permits(1, 1), ..good.clone() },
+        Adopt { token: newest.map(|token| FencingToken::at_us(token.us() - 1)), ..good.clone() },
+    ];
+    for request in wrong {
+        let reply = bench.act(&Action::Adopt(request.clone()));
+        assert_eq!(reply, Reply::NotHeld { newest }, "{request:?}");
+    }
+    let late = Adopt { not_after_us: bench.now_us - 1, ..good.clone() };
+    assert_eq!(bench.act(&Action::Adopt(late)), Reply::Late);
+    let ballot_us = Some(bench.now().token_us + micros(BALLOT_LEAD) + 1);
+    let ahead = Adopt { ballot_us, ..good.clone() };
+    assert_eq!(bench.act(&Action::Adopt(ahead)), Reply::Refused(Refusal::Ballot));
+    assert_eq!(bench.holders(), [id(1, 1)]);
+    bench.act(&Action::Release { id: id(1, 1), keep: seconds(1), unanswered: false });
+    assert_eq!(bench.act(&Action::Adopt(good.clone())), Reply::NotHeld { newest }, "kept");
+    bench.pass(seconds(1));
+    assert_eq!(bench.act(&Action::Adopt(good)), Reply::NotHeld { newest });
+    let mut bench = Bench::held();
+    let late = bench.adoption(id(2, 1), id(1, 1));
+    bench.pass(TTL);
+    let late = Adopt { not_after_us: u64::MAX, ..late };
+    assert!(matches!(bench.act(&Action::Adopt(late)), Reply::NotHeld { .. }));
+    assert!(bench.record.is_idle());
+}
+
+#[test]
+fn a_revoked_lease_is_adopted_by_nobody() {
+    let mut bench = Bench::held();
+    let adopt = bench.adoption(id(2, 1), id(1, 1));
+    bench.revoke(id(1, 1), adopt.token.unwrap(), false);
+    assert_eq!(bench.act(&Action::Adopt(adopt)), Reply::Revoked(true));
+    assert_eq!(bench.holders(), [id(1, 1)], "its deadline ends it");
+}
+
+#[test]
+fn an_adoption_that_was_given_up_is_not_done_when_it_comes_late() {
+    let mut bench = Bench::held();
+    let adopt = bench.adoption(id(2, 1), id(1, 1));
+    let cancelled = bench.act(&Action::Cancel { id: id(2, 1), unanswered: true });
+    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Unknown));
+    assert_eq!(bench.act(&Action::Adopt(adopt.clone())), Reply::Stale);
+    assert_eq!(bench.holders(), [id(1, 1)], "as it was handed out");
+    let again = Adopt { id: id(2, 2), ..adopt };
+    granted(bench.act(&Action::Adopt(again.clone())));
+    let cancelled = bench.act(&Action::Cancel { id: id(2, 2), unanswered: true });
+    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Released));
+    assert_eq!(bench.act(&Action::Adopt(again)), Reply::Stale);
+    assert!(bench.record.is_idle());
+}
+
+#[test]
+fn a_reader_and_permits_are_adopted_beside_their_peers() {
+    for mode in [Mode::Shared, permits(2, 5)] {
+        let mut bench = Bench::new();
+        for client in 1..=2 {
+            bench.take(id(client, 1), mode);
+        }
+        let adopt = bench.adoption(id(3, 1), id(1, 1));
+        granted(bench.act(&Action::Adopt(adopt)));
+        assert_eq!(bench.holders(), [id(2, 1), id(3, 1)]);
+        assert_eq!(bench.record.used(), 2 * u64::from(mode.weight()));
+        bench.release(id(2, 1));
+        bench.release(id(3, 1));
+        assert!(bench.record.is_idle());
+    }
+}
+
+#[test]
+fn a_wish_to_write_is_not_handed_over_with_the_lease() {
+    let mut bench = Bench::new();
+    bench.take(id(1, 1), Mode::Shared);
+    bench.take(id(2, 1), Mode::Shared);
+    assert!(matches!(bench.change(id(1, 1), Mode::Exclusive), Reply::Busy { .. }));
+    let adopt = bench.adoption(id(3, 1), id(1, 1));
+    granted(bench.act(&Action::Adopt(adopt)));
+    bench.take(id(4, 1), Mode::Shared);
+    bench.release(id(2, 1));
+    bench.release(id(4, 1));
+    assert_eq!(bench.hold(id(3, 1)).unwrap().weight, Mode::Shared.weight());
+}
+
+#[test]
+fn the_node_of_a_quorum_hands_over_whatever_token_it_has() {
+    let mut bench = Bench::held();
+    let ballot_us = bench.record.last_token_us + 5_000;
+    let adopt = bench.adoption(id(2, 1), id(1, 1));
+    let adopt = Adopt { token: None, ballot_us: Some(ballot_us), ..adopt };
+    assert_eq!(granted(bench.act(&Action::Adopt(adopt))).token, FencingToken::at_us(ballot_us));
+}

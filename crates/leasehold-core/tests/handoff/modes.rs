@@ -1,0 +1,299 @@
+//! Changes of mode, in every order in which their requests can arrive.
+//!
+//! A reader asks to become the writer, gives up, tries again and becomes a reader again, while
+//! another one comes and goes. Time stands still: what is searched is what a network does that
+//! delays, reorders and repeats requests and loses answers. The first does what a guard does; the
+//! second is there to be let in where it must not be.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
+use leasehold_core::{Acquire, Action, Facts, HolderId, Mode, Now, Reply};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::state::{START_US, WALL_US, id};
+
+const TTL: Duration = Duration::from_secs(30);
+
+const ALONE: &str = "nobody reads while a guard believes that it writes";
+const SETTLED: &str = "a renewal brings guard and store together";
+
+const NOW: Now = Now { lease_us: START_US, token_us: WALL_US };
+
+/// The bounds of the search.
+#[derive(Clone, Debug)]
+struct World {
+    /// How many changes the first asks for.
+    changes: u64,
+    /// How many copies of requests stay behind in the network.
+    copies: u8,
+    renewals: u8,
+    /// How often the second comes.
+    visits: u64,
+    /// The numbers of changes are forgotten as soon as they have been compared.
+    without_numbers: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    record: Record,
+    guard: Guard,
+    /// How often the second has come, and whether it reads.
+    visits: u64,
+    is_visited: bool,
+    /// Each with whether the guard waits for the answer.
+    requests: Vec<(Request, bool)>,
+    copies: u8,
+    renewals: u8,
+    /// A request was refused because it was late.
+    was_late: bool,
+}
+
+/// What the first believes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Guard {
+    mode: Mode,
+    change: u64,
+    drawn: u64,
+    /// It waits to become the writer.
+    is_asking: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Request {
+    writes: bool,
+    change: u64,
+    is_renewal: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    /// It asks once more, with the same number.
+    Ask,
+    /// The second tries to read.
+    Come,
+    /// The writer becomes a reader.
+    Downgrade,
+    /// The store executes a request; a copy of it may stay behind, its answer may get lost.
+    Execute {
+        index: usize,
+        stays: bool,
+        is_heard: bool,
+    },
+    /// It waits no longer.
+    GiveUp,
+    /// The second lets go.
+    Leave,
+    Renew,
+    /// The reader asks to become the writer.
+    Upgrade,
+}
+
+impl Request {
+    fn action(self) -> Action {
+        let mode = if self.writes { Mode::Exclusive } else { Mode::Shared };
+        let (id, change) = (id(0), self.change);
+        match self.is_renewal {
+            true => Action::Renew { id, ttl: TTL, mode, change },
+            false => Action::ChangeMode { id, mode, change },
+        }
+    }
+}
+
+impl Guard {
+    fn settle(&mut self, mode: Mode) {
+        (self.mode, self.change, self.is_asking) = (mode, self.drawn, false);
+    }
+
+    fn renewal(&self) -> Request {
+        let writes = self.mode == Mode::Exclusive;
+        Request { writes, change: self.change, is_renewal: true }
+    }
+}
+
+impl State {
+    fn ask(&mut self) {
+        let change = self.guard.drawn;
+        self.requests.push((Request { writes: true, change, is_renewal: false }, true));
+    }
+
+    /// From now on it is a reader. The store is told so in the background.
+    fn become_reader(&mut self) {
+        self.guard.settle(Mode::Shared);
+        self.requests.iter_mut().for_each(|(_, is_awaited)| *is_awaited = false);
+        let change = self.guard.drawn;
+        self.requests.push((Request { writes: false, change, is_renewal: false }, false));
+    }
+}
+
+fn visitor(visit: u64) -> HolderId {
+    HolderId { attempt: visit, ..id(1) }
+}
+
+fn read(id: HolderId) -> Action {
+    Action::Acquire(Acquire {
+        id,
+        mode: Mode::Shared,
+        ttl: TTL,
+        wait: false,
+        nonce: 0,
+        not_after_us: START_US,
+        ballot_us: None,
+        facts: Facts::default(),
+    })
+}
+
+impl World {
+    fn step(&self, record: &mut Record, action: &Action) -> Reply {
+        let reply = step(record, NOW, DEFAULT_RETENTION, action).reply;
+        if self.without_numbers {
+            record.holds.iter_mut().for_each(|hold| hold.change = 0);
+        }
+        reply
+    }
+
+    fn execute(&self, state: &mut State, index: usize, stays: bool, is_heard: bool) {
+        let (request, is_awaited) = state.requests[index];
+        if stays {
+            state.copies -= 1;
+            state.requests[index].1 = false;
+        } else {
+            state.requests.remove(index);
+        }
+        let reply = self.step(&mut state.record, &request.action());
+        state.was_late |= reply == Reply::Stale;
+        if is_awaited && is_heard && matches!(reply, Reply::Granted(_)) {
+            state.guard.settle(Mode::Exclusive);
+        }
+    }
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Event;
+
+    fn init_states(&self) -> Vec<State> {
+        let mut record = Record::default();
+        self.step(&mut record, &read(id(0)));
+        self.step(&mut record, &read(visitor(1)));
+        vec![State {
+            record,
+            guard: Guard { mode: Mode::Shared, change: 0, drawn: 0, is_asking: false },
+            visits: 1,
+            is_visited: true,
+            requests: Vec::new(),
+            copies: self.copies,
+            renewals: self.renewals,
+            was_late: false,
+        }]
+    }
+
+    fn actions(&self, state: &State, events: &mut Vec<Event>) {
+        let guard = &state.guard;
+        if guard.is_asking {
+            events.push(Event::GiveUp);
+            if !state.requests.iter().any(|(_, is_awaited)| *is_awaited) {
+                events.push(Event::Ask);
+            }
+        } else if guard.drawn < self.changes {
+            events.push(match guard.mode {
+                Mode::Exclusive => Event::Downgrade,
+                Mode::Permits { .. } | Mode::Shared => Event::Upgrade,
+            });
+        }
+        if state.renewals > 0 {
+            events.push(Event::Renew);
+        }
+        if state.is_visited {
+            events.push(Event::Leave);
+        } else if state.visits < self.visits {
+            events.push(Event::Come);
+        }
+        for (index, (_, is_awaited)) in state.requests.iter().enumerate() {
+            for (stays, is_heard) in [(false, true), (false, false), (true, true), (true, false)] {
+                if (*is_awaited || !is_heard) && (state.copies > 0 || !stays) {
+                    events.push(Event::Execute { index, stays, is_heard });
+                }
+            }
+        }
+    }
+
+    fn next_state(&self, state: &State, event: Event) -> Option<State> {
+        let mut state = state.clone();
+        match event {
+            Event::Ask => state.ask(),
+            Event::Come => {
+                state.visits += 1;
+                let reply = self.step(&mut state.record, &read(visitor(state.visits)));
+                state.is_visited = matches!(reply, Reply::Granted(_));
+            }
+            Event::Downgrade => {
+                state.guard.drawn += 1;
+                state.become_reader();
+            }
+            Event::Execute { index, stays, is_heard } => {
+                self.execute(&mut state, index, stays, is_heard);
+            }
+            Event::GiveUp => state.become_reader(),
+            Event::Leave => {
+                let (id, keep) = (visitor(state.visits), Duration::ZERO);
+                let release = Action::Release { id, keep, unanswered: false };
+                self.step(&mut state.record, &release);
+                state.is_visited = false;
+            }
+            Event::Renew => {
+                state.renewals -= 1;
+                state.requests.push((state.guard.renewal(), false));
+            }
+            Event::Upgrade => {
+                (state.guard.drawn, state.guard.is_asking) = (state.guard.drawn + 1, true);
+                state.ask();
+            }
+        }
+        // Their order means nothing, and times and tokens tell apart what is the same in all else.
+        state.requests.sort_unstable();
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(ALONE, |_, state: &State| {
+                state.guard.mode == Mode::Shared || !state.is_visited
+            }),
+            Property::always(SETTLED, |world: &World, state: &State| {
+                let mut record = state.record.clone();
+                let reply = world.step(&mut record, &state.guard.renewal().action());
+                let hold = record.holds.iter().find(|hold| hold.id == id(0));
+                let weight = hold.map_or(0, |hold| hold.weight);
+                let is_same = state.guard.is_asking || weight == state.guard.mode.weight();
+                matches!(reply, Reply::Granted(_)) && is_same
+            }),
+            Property::sometimes("what is late is refused", |_, state: &State| state.was_late),
+            Property::sometimes("it writes after it gave up", |_, state: &State| {
+                state.guard.mode == Mode::Exclusive && state.guard.change > 1
+            }),
+        ]
+    }
+}
+
+fn world() -> World {
+    World { changes: 3, copies: 1, renewals: 1, visits: 3, without_numbers: false }
+}
+
+#[test]
+fn a_wish_that_was_given_up_touches_no_later_one_in_whatever_order_requests_arrive() {
+    for world in [world(), World { copies: 2, renewals: 0, ..world() }] {
+        let checker = world.clone().checker().spawn_bfs().join();
+        println!("{world:?}: {} states", checker.unique_state_count());
+        checker.assert_properties();
+    }
+}
+
+#[test]
+fn without_numbers_a_late_request_lets_somebody_in_beside_a_writer() {
+    let world = World { renewals: 0, copies: 0, without_numbers: true, ..world() };
+    let found = HasDiscoveries::AnyOf(BTreeSet::from([ALONE]));
+    let checker = world.checker().finish_when(found).spawn_bfs().join();
+    println!("{:?}", checker.assert_any_discovery(ALONE).into_actions());
+}
