@@ -172,6 +172,10 @@ impl Store for Faulty {
         self.inner.shard(name)
     }
 
+    fn clock_offset(&self) -> Duration {
+        self.inner.clock_offset()
+    }
+
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.tell(name, news)
     }

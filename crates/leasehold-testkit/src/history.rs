@@ -51,6 +51,22 @@ pub struct Hold {
     pub valid_until: Duration,
     /// The loss signal had been given when the work ended.
     pub was_told: bool,
+    /// What its holder took it for later than on entering, in order of time.
+    pub changes: Vec<(Duration, Mode)>,
+}
+
+impl Hold {
+    /// From when to when its holder relied on it, and as what. A hold ends with its validity,
+    /// whatever is done under it afterwards.
+    fn spans(&self, granted: Mode) -> Vec<(Duration, Duration, Mode)> {
+        let end = self.left.min(self.valid_until).max(self.entered);
+        let began = [(self.entered, granted)].into_iter().chain(self.changes.iter().copied());
+        let ended = self.changes.iter().map(|(at, _)| *at).chain([end]);
+        began
+            .zip(ended)
+            .map(|((from, mode), until)| (from.min(end), until.min(end), mode))
+            .collect()
+    }
 }
 
 /// What must not happen.
@@ -174,26 +190,23 @@ impl History {
 
     /// Whether there were two at once of those that only one can be.
     fn has_overlap(&self) -> bool {
-        let is_exclusive = |call: &Call| call.mode == Mode::Exclusive;
-        self.most_at_once(|call| i64::from(is_exclusive(call))) > 1
+        self.most_at_once(|mode| i64::from(mode == Mode::Exclusive)) > 1
     }
 
     /// Whether more was held at once than there is, of whatever mode.
     fn has_excess(&self) -> bool {
-        let shares = self.calls.iter().any(|call| call.mode != Mode::Exclusive);
+        let changes = self.holds().any(|(_, hold)| !hold.changes.is_empty());
+        let shares = changes || self.calls.iter().any(|call| call.mode != Mode::Exclusive);
         let capacity = self.calls.first().map_or(0, |call| i64::from(call.mode.capacity()));
-        shares && self.most_at_once(|call| i64::from(call.mode.weight())) > capacity
+        shares && self.most_at_once(|mode| i64::from(mode.weight())) > capacity
     }
 
-    /// Sweeps over the ends of all holds. What ends at a moment ends before what begins then; and a
-    /// hold ends with its validity, whatever is done under it afterwards.
-    fn most_at_once(&self, weigh: impl Fn(&Call) -> i64) -> i64 {
+    /// Sweeps over the ends of all holds. What ends at a moment ends before what begins then.
+    fn most_at_once(&self, weigh: impl Fn(Mode) -> i64) -> i64 {
         let mut ends: Vec<_> = self
             .holds()
-            .flat_map(|(call, hold)| {
-                let until = hold.left.min(hold.valid_until).max(hold.entered);
-                [(hold.entered, weigh(call)), (until, -weigh(call))]
-            })
+            .flat_map(|(call, hold)| hold.spans(call.mode))
+            .flat_map(|(from, until, mode)| [(from, weigh(mode)), (until, -weigh(mode))])
             .collect();
         ends.sort_unstable();
         let mut held = 0;
@@ -258,7 +271,7 @@ impl History {
 /// Faults that pass, and the loss of a lease, are what a caller can be told of during faults that
 /// pass; a refusal, a wrong record or a wrong name is none of them.
 fn is_wrong(error: &Error) -> bool {
-    !error.is_transient() && !matches!(error, Error::Lost { .. })
+    !error.is_transient() && !matches!(error, Error::Lost { .. } | Error::NotAdopted { .. })
 }
 
 #[cfg(test)]
@@ -287,6 +300,7 @@ mod tests {
             left: ms(left),
             valid_until: ms(left + 1000),
             was_told: false,
+            changes: Vec::new(),
         };
         let outcome = Outcome::Held(hold);
         Call { id: id(client), mode: Mode::Exclusive, asked: ms(0), outcome }
@@ -420,6 +434,28 @@ mod tests {
             h.calls.push(Call { outcome, ..h.calls[0].clone() });
         };
         assert_eq!(found(change), [Violation::GivenUpYetHeld]);
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_is_found_whoever_changed_the_mode() {
+        let beside = |mode, changes: &[(u64, Mode)]| {
+            found(|h| {
+                let call = Call { mode: Mode::Shared, ..held(4, 50, 100) };
+                h.calls = vec![held(1, 0, 100), call];
+                (h.accepted, h.joined) = Default::default();
+                h.calls[0].mode = mode;
+                hold(&mut h.calls[0]).changes =
+                    changes.iter().map(|(at, mode)| (ms(*at), *mode)).collect();
+            })
+        };
+        let (reads, writes) = (Mode::Shared, Mode::Exclusive);
+        assert_eq!(beside(reads, &[]), []);
+        assert_eq!(beside(reads, &[(99, writes)]), [Violation::Excess]);
+        assert_eq!(beside(reads, &[(100, writes)]), []);
+        assert_eq!(beside(writes, &[(50, reads)]), []);
+        assert_eq!(beside(writes, &[(51, reads)]), [Violation::Excess]);
+        assert_eq!(beside(writes, &[(20, reads), (30, writes), (50, reads)]), []);
+        assert_eq!(beside(writes, &[(20, reads), (60, writes), (61, reads)]), [Violation::Excess]);
     }
 
     #[test]

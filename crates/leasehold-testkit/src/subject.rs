@@ -51,6 +51,10 @@ impl Store for SharedStore {
         self.0.shard(name)
     }
 
+    fn clock_offset(&self) -> Duration {
+        self.0.clock_offset()
+    }
+
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         self.0.tell(name, news)
     }

@@ -48,11 +48,19 @@ impl Worker {
     /// When it cannot be started.
     pub fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut command = Command::new(must(env::current_exe()));
-        command
-            .envs(environment.iter().copied())
-            .args(["--exact", "job", "--ignored", "--nocapture", "--test-threads=1"])
-            .env(ARGUMENTS, arguments.join("\n"));
-        Self::of(command)
+        command.envs(environment.iter().copied());
+        Self::of(with_job(command, arguments))
+    }
+
+    /// Starts a process by a program that ends in being another, such as `unshare`.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn start_by(program: &[&str], arguments: &[&str]) -> Self {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(must(env::current_exe()));
+        Self::of(with_job(command, arguments))
     }
 
     /// Starts another program, which says things as [`say`] does and must end with its stdin.
@@ -66,6 +74,11 @@ impl Worker {
             panic!("a worker without pipes")
         };
         Self { process, input, output: BufReader::new(output) }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
     }
 
     /// The next thing it says; none when it has ended.
@@ -136,6 +149,13 @@ impl Drop for Worker {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// What makes this test program do the job `job` and nothing else.
+fn with_job(mut command: Command, arguments: &[&str]) -> Command {
+    command.args(["--exact", "job", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env(ARGUMENTS, arguments.join("\n"));
+    command
 }
 
 /// In a worker: the arguments of its job.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::store::Store;
 use leasehold::{ClientId, Facts, FencingToken, HolderId, LockName, Mode, Status};
 use leasehold_core::model::NOT_AFTER;
-use leasehold_core::{Acquire, Action, Answer, Grant, Operation, Reply};
+use leasehold_core::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply};
 
 use crate::subject::{Subject, fresh_number, must};
 
@@ -21,6 +21,11 @@ pub(super) const AFTER_SHORT: Duration = Duration::from_millis(230);
 pub(super) struct Bench<'a> {
     pub(super) subject: &'a Subject,
     pub(super) name: LockName,
+}
+
+/// The renewal of a lease that is held alone.
+pub(super) fn renewal(id: HolderId, ttl: Duration) -> Action {
+    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
 }
 
 /// A first attempt of a client that nobody else has.
@@ -69,6 +74,18 @@ impl<'a> Bench<'a> {
         self.act(Action::Acquire(request)).await
     }
 
+    /// What `id` asks for to adopt the lease that `from` was granted.
+    pub(super) async fn adoption(
+        &self,
+        id: HolderId,
+        from: (HolderId, FencingToken),
+        mode: Mode,
+    ) -> Adopt {
+        let Acquire { ttl, nonce, not_after_us, facts, .. } = self.request(id, mode).await;
+        let (from, token) = (from.0, Some(from.1));
+        Adopt { id, from, mode, token, ttl, nonce, not_after_us, ballot_us: None, facts }
+    }
+
     /// Acquires what is there to be had.
     pub(super) async fn take(&self, id: HolderId, mode: Mode) -> Grant {
         granted(self.acquire(id, mode).await)
@@ -110,15 +127,15 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) async fn renew(&self, id: HolderId) -> Reply {
-        self.act(Action::Renew { id, ttl: LONG }).await
+        self.act(renewal(id, LONG)).await
     }
 
     pub(super) async fn cancel(&self, id: HolderId) -> Reply {
         self.act(Action::Cancel { id, unanswered: false }).await
     }
 
-    pub(super) async fn change(&self, id: HolderId, mode: Mode) -> Reply {
-        self.act(Action::ChangeMode { id, mode }).await
+    pub(super) async fn change(&self, id: HolderId, mode: Mode, change: u64) -> Reply {
+        self.act(Action::ChangeMode { id, mode, change }).await
     }
 
     pub(super) async fn revoke(&self, id: HolderId, token: FencingToken, force: bool) -> Reply {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use leasehold::{Client, Error, Lock, LockName, LossReason, StoreErrorKind};
+use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, StoreErrorKind};
 
 use super::bench::SHORT;
 use crate::subject::{Subject, must};
@@ -206,17 +206,74 @@ pub async fn a_lease_is_lost_when_it_is_held_for_too_long(subject: &Subject) {
     }
 }
 
-/// A lease travels to another client and keeps its token.
+/// A lease travels to another client, whose token fences that of before.
 pub async fn a_lease_travels_to_another_client(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
-        let token = guard.token();
+        let (token, holder) = (guard.token(), guard.holder());
         let lease = must(must(guard.into_lease()).to_string().parse());
         assert!(!pair.is_free().await);
         let guard = must(subject.drive(pair.two.adopt(lease)).await);
-        assert_eq!(guard.token(), token);
+        assert!(guard.token() > token && guard.holder() != holder, "a hold of its own");
+        must(subject.drive(guard.renew()).await);
+        assert!(!pair.is_free().await);
         must(subject.drive(guard.release()).await);
         assert!(pair.is_free().await);
+    }
+}
+
+/// Of all who adopt a lease, in one client or in two, one does.
+pub async fn a_lease_is_adopted_once(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let guard = must(subject.drive(pair.by_one().acquire()).await);
+        let lease = must(guard.into_lease());
+        let both = join(pair.one.adopt(lease.clone()), pair.two.adopt(lease.clone()));
+        let (first, second) = subject.drive(both).await;
+        let (guard, refused) = match (first, second) {
+            (Ok(guard), Err(refused)) | (Err(refused), Ok(guard)) => (guard, refused),
+            other => panic!("{:?}: one of the two: {other:?}", pair.kind),
+        };
+        check_not_adopted(&refused, &lease);
+        for client in [&pair.one, &pair.two] {
+            match subject.drive(client.adopt(lease.clone())).await {
+                Ok(again) => panic!("{:?}: once more: {again:?}", pair.kind),
+                Err(refused) => check_not_adopted(&refused, &lease),
+            }
+        }
+        assert!(guard.token() > lease.token);
+        must(subject.drive(guard.renew()).await);
+        must(subject.drive(guard.release()).await);
+        assert!(pair.is_free().await);
+    }
+}
+
+/// A lease that was given back is adopted by nobody.
+pub async fn a_lease_that_has_ended_is_adopted_by_nobody(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let guard = must(subject.drive(pair.by_one().acquire()).await);
+        let lease = Lease {
+            name: pair.name.clone(),
+            holder: guard.holder(),
+            mode: guard.mode(),
+            token: guard.token(),
+            ttl: Duration::from_secs(30),
+        };
+        must(subject.drive(guard.release()).await);
+        match subject.drive(pair.two.adopt(lease.clone())).await {
+            Ok(guard) => panic!("{:?}: it has ended: {guard:?}", pair.kind),
+            Err(refused) => check_not_adopted(&refused, &lease),
+        }
+        assert!(pair.is_free().await);
+    }
+}
+
+#[track_caller]
+fn check_not_adopted(refused: &Error, lease: &Lease) {
+    match refused {
+        Error::NotAdopted { name, token, .. } => {
+            assert_eq!((name, *token), (&lease.name, lease.token));
+        }
+        other => panic!("{other:?}"),
     }
 }
 

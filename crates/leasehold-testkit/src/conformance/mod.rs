@@ -2,6 +2,7 @@
 //! [`conformance!`](macro@crate::conformance) makes a test. A case that needs what a store cannot
 //! do passes at once.
 
+pub mod changes;
 pub mod compose;
 pub mod library;
 pub mod modes;
@@ -50,6 +51,9 @@ macro_rules! conformance {
             store::a_revocation_hits_the_token_that_was_seen_and_no_other;
             store::a_forced_revocation_hands_the_lock_on_at_once;
             store::a_holder_changes_what_it_says_of_itself_and_nobody_else_does;
+            store::an_adopted_lease_is_its_adopters_and_nobody_elses;
+            store::a_lapsed_lease_is_adopted_by_nobody;
+            store::an_adoption_that_was_given_up_is_not_done_when_it_comes_late;
             store::tokens_grow_from_grant_to_grant;
             store::an_operator_sees_who_holds_and_who_waits;
             store::names_are_listed_by_prefix_and_only_while_in_use;
@@ -58,11 +62,18 @@ macro_rules! conformance {
             modes::readers_hold_together_and_a_writer_alone;
             modes::waiting_readers_are_let_in_together;
             modes::permits_add_up_to_the_capacity;
+            modes::a_reader_and_permits_are_adopted_beside_their_peers;
             modes::a_name_in_use_as_something_else_is_refused;
             modes::more_permits_than_there_are_are_refused;
             modes::what_a_store_cannot_do_is_refused;
             modes::a_lone_reader_becomes_the_writer_and_lets_readers_in_again;
             modes::two_readers_that_want_to_write_are_told_of_the_deadlock;
+            modes::changes_of_mode_are_taken_in_the_order_of_their_numbers;
+            modes::a_renewal_tells_the_mode_and_a_late_one_does_not;
+            changes::a_wish_that_is_taken_back_late_touches_no_later_upgrade;
+            changes::a_writer_that_gives_up_an_upgrade_stays_the_writer;
+            changes::a_downgrade_that_is_given_up_leaves_a_reader;
+            changes::an_upgrade_that_is_granted_too_late_is_taken_back;
             library::an_exclusive_lease_has_one_holder_at_a_time;
             library::a_waiter_is_handed_the_lock_on_release;
             library::a_dropped_guard_gives_the_lock_back;
@@ -72,6 +83,8 @@ macro_rules! conformance {
             library::a_revoked_lease_is_lost_by_its_holder;
             library::a_lease_is_lost_when_it_is_held_for_too_long;
             library::a_lease_travels_to_another_client;
+            library::a_lease_is_adopted_once;
+            library::a_lease_that_has_ended_is_adopted_by_nobody;
             library::a_second_guard_keeps_the_lease_until_both_are_gone;
             library::a_closed_client_gives_everything_back;
             library::no_update_is_lost_among_many_clients;

@@ -4,7 +4,7 @@ use leasehold::store::Store;
 use leasehold::{HolderId, Mode, StoreErrorKind};
 use leasehold_core::{Action, LOCK_CAPACITY, Operation, Refusal, Reply};
 
-use super::bench::{Bench, granted, somebody};
+use super::bench::{Bench, LONG, granted, somebody};
 use crate::subject::Subject;
 
 fn permits(count: u32, capacity: u32) -> Mode {
@@ -64,6 +64,27 @@ pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
     assert_eq!(bench.holders().await, [large, small]);
 }
 
+/// A reader and permits are adopted beside their peers.
+pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subject) {
+    let (can, permits) = (subject.can(), permits(2, 5));
+    for (mode, is_there) in [(Mode::Shared, can.shared), (permits, can.permits)] {
+        if !is_there {
+            continue;
+        }
+        let (bench, one, peer, adopter) = (Bench::new(subject), somebody(), somebody(), somebody());
+        let token = bench.take(one, mode).await.token;
+        bench.take(peer, mode).await;
+        let adopt = bench.adoption(adopter, (one, token), mode).await;
+        granted(bench.act(Action::Adopt(adopt)).await);
+        assert_eq!(bench.holders().await, [peer, adopter]);
+        bench.release(peer).await;
+        bench.release(one).await;
+        assert_eq!(bench.holders().await, [adopter]);
+        assert_eq!(bench.release(adopter).await, Reply::Released);
+        assert!(bench.holders().await.is_empty());
+    }
+}
+
 /// A name in use as something else is refused, and unchanged.
 pub async fn a_name_in_use_as_something_else_is_refused(subject: &Subject) {
     if !subject.can().permits {
@@ -113,7 +134,7 @@ pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
     if !can.shared {
         let id = somebody();
         bench.take(id, Mode::Exclusive).await;
-        refused(Action::ChangeMode { id, mode: Mode::Shared }).await;
+        refused(Action::ChangeMode { id, mode: Mode::Shared, change: 1 }).await;
         bench.release(id).await;
     }
     assert!(bench.holders().await.is_empty());
@@ -126,11 +147,11 @@ pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject:
     }
     let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
     let reader = bench.take(id, Mode::Shared).await;
-    let writer = granted(bench.change(id, Mode::Exclusive).await);
+    let writer = granted(bench.change(id, Mode::Exclusive, 1).await);
     assert!(writer.token > reader.token);
     assert!(bench.is_busy(Mode::Shared).await);
     bench.wait_if_queued(other, Mode::Shared).await;
-    assert_eq!(granted(bench.change(id, Mode::Shared).await).token, writer.token);
+    assert_eq!(granted(bench.change(id, Mode::Shared, 2).await).token, writer.token);
     granted(match subject.can().queued {
         true => bench.poll(other).await,
         false => bench.acquire(other, Mode::Shared).await,
@@ -146,11 +167,52 @@ pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &S
     let (bench, one, two) = (Bench::new(subject), somebody(), somebody());
     bench.take(one, Mode::Shared).await;
     bench.take(two, Mode::Shared).await;
-    let waits = bench.change(one, Mode::Exclusive).await;
+    let waits = bench.change(one, Mode::Exclusive, 1).await;
     assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
-    assert_eq!(bench.change(two, Mode::Exclusive).await, Reply::WouldDeadlock);
+    assert_eq!(bench.change(two, Mode::Exclusive, 1).await, Reply::WouldDeadlock);
     assert!(bench.is_busy(Mode::Shared).await, "nobody is admitted meanwhile");
     bench.release(two).await;
     let [held] = &bench.status().await.holders[..] else { panic!("one holds") };
     assert_eq!((held.id, held.mode), (one, Mode::Exclusive));
+}
+
+/// Changes of mode are taken in the order of their numbers, in whatever order they arrive.
+pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
+    bench.take(id, Mode::Shared).await;
+    bench.take(other, Mode::Shared).await;
+    let waits = bench.change(id, Mode::Exclusive, 1).await;
+    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
+    bench.release(other).await;
+    let writer = granted(bench.change(id, Mode::Exclusive, 2).await);
+    for (mode, number) in [(Mode::Shared, 1), (Mode::Exclusive, 1), (Mode::Shared, 0)] {
+        assert_eq!(bench.change(id, mode, number).await, Reply::Stale, "{mode:?} {number}");
+    }
+    assert!(bench.is_busy(Mode::Shared).await);
+    // On several nodes a copy may find one that was not needed, with a higher token of its own.
+    assert!(granted(bench.change(id, Mode::Exclusive, 2).await).token >= writer.token);
+    granted(bench.change(id, Mode::Shared, 2).await);
+    let taken_back = bench.change(id, Mode::Exclusive, 2).await;
+    assert_eq!(taken_back, Reply::Stale, "a copy of what was taken back");
+    granted(bench.acquire(somebody(), Mode::Shared).await);
+}
+
+/// Whoever believes to be a reader is one from the renewal on that says so; a renewal from before
+/// the last change says nothing.
+pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, id) = (Bench::new(subject), somebody());
+    bench.take(id, Mode::Shared).await;
+    granted(bench.change(id, Mode::Exclusive, 1).await);
+    let believe = |mode, change| bench.act(Action::Renew { id, ttl: LONG, mode, change });
+    granted(believe(Mode::Shared, 0).await);
+    assert!(bench.is_busy(Mode::Shared).await, "late, so it only prolongs");
+    granted(believe(Mode::Exclusive, 1).await);
+    granted(believe(Mode::Shared, 2).await);
+    granted(bench.acquire(somebody(), Mode::Shared).await);
 }

@@ -6,7 +6,7 @@ use leasehold::store::Store;
 use leasehold::{Facts, FencingToken, HolderId, LockName, Mode};
 use leasehold_core::{Acquire, Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
 
-use super::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, somebody};
+use super::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};
 use crate::subject::{Subject, must};
 
 const ALONE: Mode = Mode::Exclusive;
@@ -240,7 +240,7 @@ pub async fn a_renewal_moves_the_deadline_and_revives_nothing(subject: &Subject)
     subject.pass(Duration::from_millis(20)).await;
     let second = granted(bench.renew(id).await);
     assert!(second.deadline_us > first.deadline_us && second.token == first.token);
-    let shorter = granted(bench.act(Action::Renew { id, ttl: SHORT }).await);
+    let shorter = granted(bench.act(renewal(id, SHORT)).await);
     // The clocks of several nodes are read by way of the network.
     let moved = shorter.deadline_us.abs_diff(second.deadline_us);
     assert!(moved < LONG.as_micros() as u64 / 2, "never shortens, but by {moved} µs");
@@ -257,7 +257,7 @@ pub async fn many_leases_are_renewed_in_one_call_and_answered_in_order(subject: 
         if index % 3 > 0 {
             bench.take(id, ALONE).await;
         }
-        leases.push(RenewLease { name: bench.name, id, ttl: LONG });
+        leases.push(RenewLease { name: bench.name, id, ttl: LONG, mode: ALONE, change: 0 });
     }
     let Reply::Many(replies) = Bench::new(subject).execute(Operation::Renew(leases)).await.reply
     else {
@@ -343,6 +343,61 @@ pub async fn a_holder_changes_what_it_says_of_itself_and_nobody_else_does(subjec
     if subject.can().queued {
         assert_eq!(status.waiters[0].facts.label.as_deref(), Some("a label"));
     }
+}
+
+/// A lease is that of the first who adopts it, and whose it was can do nothing more to it.
+pub async fn an_adopted_lease_is_its_adopters_and_nobody_elses(subject: &Subject) {
+    let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
+    let (first, second) = (somebody(), somebody());
+    let handed_out = bench.take(holder, ALONE).await.token;
+    bench.wait_if_queued(waiter, ALONE).await;
+    let adopt = bench.adoption(first, (holder, handed_out), ALONE).await;
+    let token = granted(bench.act(Action::Adopt(adopt.clone())).await).token;
+    assert!(token > handed_out);
+    assert_eq!(granted(bench.act(Action::Adopt(adopt)).await).token, token, "a copy");
+    let late = bench.adoption(second, (holder, handed_out), ALONE).await;
+    let is_over = |reply: Reply| match reply {
+        // Where nodes decide, those that were not needed may have given a higher one.
+        Reply::NotHeld { newest } => newest >= Some(token),
+        other => panic!("{other:?}"),
+    };
+    assert!(is_over(bench.act(Action::Adopt(late)).await));
+    assert!(is_over(bench.renew(holder).await));
+    assert!(is_over(bench.release(holder).await));
+    assert_eq!(bench.holders().await, [first]);
+    assert_eq!(granted(bench.renew(first).await).token, token);
+    assert_eq!(bench.release(first).await, Reply::Released);
+    let next = if subject.can().queued { vec![waiter] } else { vec![] };
+    assert_eq!(bench.holders().await, next);
+}
+
+/// A lapsed lease is adopted by nobody.
+pub async fn a_lapsed_lease_is_adopted_by_nobody(subject: &Subject) {
+    let (bench, holder, id) = (Bench::new(subject), somebody(), somebody());
+    let token = bench.take_briefly(holder, ALONE).await.token;
+    subject.pass(AFTER_SHORT).await;
+    let adopt = bench.adoption(id, (holder, token), ALONE).await;
+    let reply = bench.act(Action::Adopt(adopt)).await;
+    assert!(matches!(reply, Reply::NotHeld { .. }), "{reply:?}");
+    assert!(bench.holders().await.is_empty());
+}
+
+/// An adoption that was given up is not done when it comes late, and the lease is as it was.
+pub async fn an_adoption_that_was_given_up_is_not_done_when_it_comes_late(subject: &Subject) {
+    if !subject.can().recorded_tokens {
+        return;
+    }
+    let (bench, holder, first, second) = (Bench::new(subject), somebody(), somebody(), somebody());
+    let token = bench.take(holder, ALONE).await.token;
+    let late = bench.adoption(first, (holder, token), ALONE).await;
+    bench.act(Action::Cancel { id: first, unanswered: true }).await;
+    assert_eq!(bench.act(Action::Adopt(late)).await, Reply::Stale);
+    assert_eq!(bench.holders().await, [holder]);
+    let adopt = bench.adoption(second, (holder, token), ALONE).await;
+    granted(bench.act(Action::Adopt(adopt.clone())).await);
+    bench.act(Action::Cancel { id: second, unanswered: true }).await;
+    assert!(bench.holders().await.is_empty());
+    assert_eq!(bench.act(Action::Adopt(adopt)).await, Reply::Stale);
 }
 
 /// Tokens grow from grant to grant, also across releases and attempts.

@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
     /// Carries what both sides say until both have ended. Like the network, it delivers what was
     /// on its way when its sender went away.
     pub(super) async fn carry(&self, client: TcpStream) -> io::Result<()> {
-        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, self.shared.server_port)).await?;
+        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, self.shared.server_port())).await?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (from_client, to_client) = client.into_split();

@@ -5,6 +5,7 @@ mod line;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ pub struct Struck(oneshot::Receiver<()>);
 
 #[derive(Debug)]
 struct Shared {
-    server_port: u16,
+    server_port: AtomicU16,
     link: watch::Sender<Link>,
     cuts: watch::Sender<u64>,
     strikes: Mutex<Vec<Strike>>,
@@ -105,7 +106,7 @@ impl Proxy {
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared {
-            server_port,
+            server_port: AtomicU16::new(server_port),
             link: watch::Sender::default(),
             cuts: watch::Sender::default(),
             strikes: Mutex::default(),
@@ -123,6 +124,12 @@ impl Proxy {
     /// The store URL of the proxy's port.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Leads to another server from now on: cuts all connections, and new ones lead there.
+    pub fn lead_to(&self, server_port: u16) {
+        self.shared.server_port.store(server_port, Ordering::Relaxed);
+        self.cut();
     }
 
     /// Cuts all connections; new ones can be made.
@@ -184,7 +191,7 @@ impl Proxy {
     /// The system's, when the server cannot be reached, and the driver's for what is no reply.
     pub fn deliver(&self) -> io::Result<Vec<Value>> {
         let held = std::mem::take(&mut *locked(&self.shared.held));
-        held.iter().map(|request| ask(self.shared.server_port, request)).collect()
+        held.iter().map(|request| ask(self.shared.server_port(), request)).collect()
     }
 }
 
@@ -208,6 +215,10 @@ impl Struck {
 }
 
 impl Shared {
+    fn server_port(&self) -> u16 {
+        self.server_port.load(Ordering::Relaxed)
+    }
+
     fn link(&self) -> Link {
         *self.link.borrow()
     }

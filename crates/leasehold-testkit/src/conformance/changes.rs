@@ -1,0 +1,198 @@
+//! Cases in which a change of mode is given up, and what was left of it arrives late.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures_util::future::{Either, select};
+use leasehold::store::{Capabilities, Inbox, News, Store};
+use leasehold::{Client, ClientId, Guard, LockName, Mode, StoreError};
+use leasehold_core::{Action, Answer, BoxFuture, Operation};
+
+use crate::subject::{SharedStore, Subject, must};
+
+/// A store in front of which each request to become a reader is held back until it is let go.
+#[derive(Clone)]
+struct HoldsBack {
+    inner: SharedStore,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    lets_go: AtomicBool,
+    /// How many changes of mode were asked for.
+    asked: AtomicUsize,
+    /// How many requests to become a reader have arrived.
+    arrived: AtomicUsize,
+}
+
+impl HoldsBack {
+    async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let mode = match &operation {
+            Operation::On { action: Action::ChangeMode { mode, .. }, .. } => Some(*mode),
+            _ => None,
+        };
+        self.state.asked.fetch_add(usize::from(mode.is_some()), Ordering::Relaxed);
+        while mode == Some(Mode::Shared) && !self.state.lets_go.load(Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
+        let answer = self.inner.execute(operation).await;
+        if mode == Some(Mode::Shared) {
+            self.state.arrived.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+}
+
+impl fmt::Debug for HoldsBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HoldsBack").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Store for HoldsBack {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(self.pass(operation))
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.inner.inbox(client)
+    }
+
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.tell(name, news)
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        self.inner.news(name)
+    }
+}
+
+/// Somebody whose requests to become a reader are late, and somebody else.
+struct Scene<'a> {
+    subject: &'a Subject,
+    late: Arc<State>,
+    one: Client,
+    two: Client,
+    name: LockName,
+}
+
+impl<'a> Scene<'a> {
+    /// Nothing for a store that has no readers.
+    async fn of(subject: &'a Subject) -> Option<Self> {
+        if !subject.can().shared {
+            return None;
+        }
+        let store = HoldsBack { inner: subject.store(), state: Arc::default() };
+        let late = Arc::clone(&store.state);
+        let (one, two) = (subject.client_of(store).await, subject.client().await);
+        Some(Self { subject, late, one, two, name: subject.fresh_name("changes") })
+    }
+
+    async fn read(&self, client: &Client) -> Guard {
+        must(self.subject.drive(client.rwlock(&self.name).read().acquire()).await)
+    }
+
+    async fn write(&self, client: &Client) -> Guard {
+        must(self.subject.drive(client.rwlock(&self.name).write().acquire()).await)
+    }
+
+    /// Whether the other one could read now.
+    async fn admits_readers(&self) -> bool {
+        let read = self.two.rwlock(&self.name).read();
+        must(self.subject.drive(read.try_acquire()).await).is_some()
+    }
+
+    /// Asks to become the writer, and gives up when the store has heard of it.
+    async fn wish_in_vain(&self, guard: &mut Guard) {
+        let read = self.two.rwlock(&self.name).read();
+        let wished = async {
+            while must(read.try_acquire().await).is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let both = async {
+            let (upgrade, wished) = (std::pin::pin!(guard.upgrade()), std::pin::pin!(wished));
+            match select(upgrade, wished).await {
+                Either::Left((upgraded, _)) => panic!("somebody else reads: {upgraded:?}"),
+                Either::Right(((), _)) => {}
+            }
+        };
+        self.subject.drive(both).await;
+    }
+
+    /// What was held back arrives.
+    async fn let_go(&self) {
+        self.late.lets_go.store(true, Ordering::Relaxed);
+        let has_arrived = || async { self.late.arrived.load(Ordering::Relaxed) > 0 };
+        self.subject.until("what is late arrives", has_arrived).await;
+    }
+}
+
+/// An upgrade that follows one that was given up is not undone when that is taken back late.
+pub async fn a_wish_that_is_taken_back_late_touches_no_later_upgrade(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut guard = scene.read(&scene.one).await;
+    let other = scene.read(&scene.two).await;
+    scene.wish_in_vain(&mut guard).await;
+    assert_eq!(guard.mode(), Mode::Shared);
+    must(subject.drive(other.release()).await);
+    must(subject.drive(guard.upgrade()).await);
+    scene.let_go().await;
+    assert!(!scene.admits_readers().await, "{guard:?}");
+    must(subject.drive(guard.renew()).await);
+    assert_eq!(guard.mode(), Mode::Exclusive);
+}
+
+/// A writer that asks to become the writer asks nothing, so there is nothing to give up.
+pub async fn a_writer_that_gives_up_an_upgrade_stays_the_writer(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut guard = scene.write(&scene.one).await;
+    {
+        let upgrade = std::pin::pin!(guard.upgrade());
+        drop(select(upgrade, std::pin::pin!(async {})).await);
+    }
+    must(subject.drive(guard.renew()).await);
+    assert_eq!(scene.late.asked.load(Ordering::Relaxed), 0);
+    assert!(!scene.admits_readers().await, "{guard:?}");
+}
+
+/// A guard is a reader before its downgrade is sent, and the keeper sees to the rest.
+pub async fn a_downgrade_that_is_given_up_leaves_a_reader(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut guard = scene.write(&scene.one).await;
+    {
+        let waits = async {
+            while scene.late.asked.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let (downgrade, waits) = (std::pin::pin!(guard.downgrade()), std::pin::pin!(waits));
+        drop(subject.drive(select(downgrade, waits)).await);
+    }
+    assert_eq!(guard.mode(), Mode::Shared, "before the store has heard of it");
+    scene.let_go().await;
+    assert!(scene.admits_readers().await, "{guard:?}");
+}
+
+/// An upgrade that is granted after it was given up is taken back, also by a renewal alone; and it
+/// touches no later one either.
+pub async fn an_upgrade_that_is_granted_too_late_is_taken_back(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut guard = scene.read(&scene.one).await;
+    let other = scene.read(&scene.two).await;
+    scene.wish_in_vain(&mut guard).await;
+    must(subject.drive(other.release()).await);
+    must(subject.drive(guard.renew()).await);
+    assert!(scene.admits_readers().await, "the renewal says what is held: {guard:?}");
+    let other = scene.read(&scene.two).await;
+    scene.let_go().await;
+    must(subject.drive(other.release()).await);
+    must(subject.drive(guard.upgrade()).await);
+    assert!(!scene.admits_readers().await, "{guard:?}");
+}

@@ -1,0 +1,193 @@
+//! What it costs to wait while a store cannot be reached: processes of many waiters, and what is
+//! seen of them from outside.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use leasehold::Client;
+use tokio::task::JoinSet;
+
+use crate::subject::must;
+use crate::worker::{Worker, listen, say};
+
+/// How long the port of a server that was killed may stay taken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a server was: whoever connects is counted and sent away.
+#[derive(Debug)]
+pub struct Refusing {
+    port: u16,
+    count: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Refusing {
+    /// Takes the place of a server that was killed.
+    ///
+    /// # Errors
+    ///
+    /// The system's, if the port stays taken.
+    pub fn at(port: u16) -> io::Result<Self> {
+        let since = Instant::now();
+        let listener = loop {
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Err(error)
+                    if error.kind() == ErrorKind::AddrInUse && since.elapsed() < PATIENCE =>
+                {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                outcome => break outcome?,
+            }
+        };
+        let (count, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (counted, ends) = (Arc::clone(&count), Arc::clone(&is_over));
+        let accepting = thread::spawn(move || {
+            while let Ok(connection) = listener.accept() {
+                drop(connection);
+                if ends.load(Ordering::Acquire) {
+                    return;
+                }
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Ok(Self { port, count, is_over, accepting: Some(accepting) })
+    }
+
+    /// How many have connected.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Refusing {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        // It waits for a connection to see that.
+        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
+        drop(self.accepting.take().map(JoinHandle::join));
+    }
+}
+
+/// What a process has used.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Processor time so far.
+    pub cpu: Duration,
+    /// Memory that is in RAM, in bytes.
+    pub memory: u64,
+}
+
+impl Usage {
+    /// Of a process, now.
+    ///
+    /// # Errors
+    ///
+    /// The system's, when it has ended.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let nonsense = || io::Error::new(ErrorKind::InvalidData, format!("/proc/{pid}"));
+        let mut cpu = Duration::ZERO;
+        for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+            // The first number of this file is time on a processor, in ns (Documentation/
+            // scheduler/sched-stats.rst). A thread may end while we look.
+            let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+            let used = text.split_whitespace().next().unwrap_or("0");
+            cpu += Duration::from_nanos(used.parse().map_err(|_| nonsense())?);
+        }
+        let statm = fs::read_to_string(format!("/proc/{pid}/statm"))?;
+        let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok());
+        let memory = pages.map(|pages: u64| pages * rustix::param::page_size() as u64);
+        Ok(Self { cpu, memory: memory.ok_or_else(nonsense)? })
+    }
+}
+
+/// In a worker: waits with so many tasks, each for a name of its own that begins with `prefix`,
+/// and says when they wait and when all have had their turn. It begins when it is told to.
+pub async fn wait_it_out(url: &str, prefix: &str, tasks: usize) {
+    let client = must(Client::connect(url).await);
+    must(must(client.mutex(format!("{prefix}/warm")).acquire().await).release().await);
+    say("ready");
+    listen();
+    let mut waiting = JoinSet::new();
+    for task in 0..tasks {
+        let lock = client.mutex(format!("{prefix}/{}/{task}", std::process::id()));
+        waiting.spawn(async move { must(must(lock.acquire().await).release().await) });
+    }
+    say("waiting");
+    while let Some(served) = waiting.join_next().await {
+        must(served);
+    }
+    say("served");
+}
+
+/// Processes that wait, and what they had used when they began.
+#[derive(Debug)]
+pub struct Crowd {
+    workers: Vec<(Worker, Usage)>,
+    began: Instant,
+}
+
+/// What an outage has cost each process.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// How long it was.
+    pub span: Duration,
+    /// The most processor time that one of them used.
+    pub cpu: Duration,
+    /// The most memory that came on top in one of them, in bytes.
+    pub memory: u64,
+}
+
+impl Crowd {
+    /// Waits until workers that do [`wait_it_out`] are ready, takes the store away, and lets them
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// The system's, when one of them has ended.
+    pub fn wait<T>(
+        mut workers: Vec<Worker>,
+        take_away: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<(Self, T)> {
+        workers.iter_mut().for_each(|worker| worker.expect("ready"));
+        let gone = take_away()?;
+        let began = Instant::now();
+        let mut crowd = Self { workers: Vec::new(), began };
+        for mut worker in workers {
+            let before = Usage::of(worker.pid())?;
+            worker.tell("wait");
+            worker.expect("waiting");
+            crowd.workers.push((worker, before));
+        }
+        Ok((crowd, gone))
+    }
+
+    /// What it has cost so far.
+    ///
+    /// # Errors
+    ///
+    /// The system's, when one of them has ended.
+    pub fn cost(&self) -> io::Result<Cost> {
+        let (mut cpu, mut memory) = (Duration::ZERO, 0);
+        for (worker, before) in &self.workers {
+            let now = Usage::of(worker.pid())?;
+            cpu = cpu.max(now.cpu.saturating_sub(before.cpu));
+            memory = memory.max(now.memory.saturating_sub(before.memory));
+        }
+        Ok(Cost { span: self.began.elapsed(), cpu, memory })
+    }
+
+    /// Waits until everybody was served: how long that took from now on.
+    pub fn until_served(mut self) -> Duration {
+        let since = Instant::now();
+        self.workers.iter_mut().for_each(|(worker, _)| worker.expect("served"));
+        let took = since.elapsed();
+        self.workers.into_iter().for_each(|(worker, _)| worker.finish());
+        took
+    }
+}
