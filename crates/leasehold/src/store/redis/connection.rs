@@ -11,8 +11,9 @@ use futures_util::FutureExt;
 use futures_util::future::Shared;
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Value};
 use tokio::runtime::{Handle, Id};
+use tokio::sync::OnceCell;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::assure::{self, Assured};
@@ -36,6 +37,8 @@ pub(super) struct Link {
     retired: AtomicBool,
     /// What must be so before a grant counts that it carries, if anything.
     assured: Option<Box<Assured>>,
+    /// The run of the server, which ends with this connection at the latest.
+    run_id: OnceCell<String>,
     /// When the first of the requests was sent that have had no answer since the last answer:
     /// microseconds since `opened`, zero for none.
     silent_since_us: AtomicU64,
@@ -70,6 +73,7 @@ impl Link {
             opened: Instant::now(),
             retired: AtomicBool::new(false),
             assured: None,
+            run_id: OnceCell::new(),
             silent_since_us: AtomicU64::new(0),
         }
     }
@@ -98,6 +102,21 @@ impl Link {
     /// What must be so before a grant counts, if anything.
     pub(super) fn assured(&self) -> Option<&Assured> {
         self.assured.as_deref()
+    }
+
+    /// Which run of the server it leads to.
+    pub(super) async fn run_id(&self) -> Result<&str, StoreError> {
+        let asking = || async {
+            let info = match self.ask(redis::cmd("INFO").arg("server")).await? {
+                Value::VerbatimString { text, .. } => text,
+                other => String::from_redis_value(other).unwrap_or_default(),
+            };
+            let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+            run_id
+                .map(|run_id| run_id.trim().to_owned())
+                .ok_or_else(|| error::nonsense(&self.server, "INFO: it tells no run_id"))
+        };
+        self.run_id.get_or_try_init(asking).await.map(String::as_str)
     }
 
     /// Whether it is worth a request.

@@ -21,6 +21,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::assure::{Assurance, Assured, WAIT_SLACK};
 use super::connection::{Link, Open};
 use super::error;
+use super::pace::Paces;
+use super::roll::Entry;
 use super::tls;
 use super::url::{Address, Login, Settings};
 
@@ -44,12 +46,15 @@ pub(super) enum Peer {
 #[derive(Clone, Debug)]
 pub(super) struct Dialer {
     assurance: Option<Arc<Assurance>>,
+    /// The node of a quorum that it leads to.
+    entry: Option<Entry>,
     peer: Peer,
     login: Login,
     tls: Option<Arc<ClientConfig>>,
     database: u32,
     connect_timeout: Duration,
     timeout: Duration,
+    paces: Arc<Paces>,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -60,13 +65,20 @@ impl Dialer {
     pub(super) fn new(settings: &Settings) -> Result<Self, Invalid> {
         Ok(Self {
             assurance: Assurance::new(settings),
+            entry: None,
             peer: Peer::Server,
             login: settings.login.clone(),
             tls: settings.tls.as_ref().map(tls::config).transpose()?,
             database: settings.database,
             connect_timeout: settings.connect_timeout,
-            timeout: settings.timeout,
+            timeout: settings.timeout(),
+            paces: Arc::default(),
         })
+    }
+
+    /// The same, to a node of a quorum if there is an entry.
+    pub(super) fn entered(self, entry: Option<Entry>) -> Self {
+        Self { entry, ..self }
     }
 
     /// The same, to the sentinels that the settings name.
@@ -89,19 +101,35 @@ impl Dialer {
         self.connect_timeout
     }
 
-    /// Opens a connection on the calling runtime. What the server pushes goes to `pushes`; a
-    /// connection for messages needs no database, since channels have none.
+    /// Opens a connection on the calling runtime, once it is time to try again if nothing was
+    /// there. What the server pushes goes to `pushes`; a connection for messages needs no database,
+    /// since channels have none.
     pub(super) async fn dial(
+        &self,
+        address: &Address,
+        pushes: Option<UnboundedSender<PushInfo>>,
+    ) -> Result<Link, StoreError> {
+        self.paces.turn(address).await?;
+        let outcome = self.open_link(address, pushes).await;
+        self.paces.dialled(address, &outcome);
+        outcome
+    }
+
+    async fn open_link(
         &self,
         address: &Address,
         pushes: Option<UnboundedSender<PushInfo>>,
     ) -> Result<Link, StoreError> {
         let until = Instant::now() + self.connect_timeout;
         let stream = self.connect(address, until).await?;
-        if pushes.is_some() {
-            return self.greet(stream, address, pushes, until).await;
-        }
+        let is_for_messages = pushes.is_some();
         let link = self.greet(stream, address, pushes, until).await?;
+        if let Some(entry) = &self.entry {
+            entry.check(&link).await?;
+        }
+        if is_for_messages {
+            return Ok(link);
+        }
         if self.database != 0 {
             link.ask(redis::cmd("SELECT").arg(self.database)).await?;
         }

@@ -47,6 +47,7 @@ pub(super) fn refused(server: &str, reply: &ServerError) -> StoreError {
             StoreErrorKind::Denied,
             "it asks for a password: give it in LEASEHOLD_PASSWORD or in the store URL".to_owned(),
         ),
+        "NOPERM" if details.contains("in script") => return lacking(server, &details),
         "NOPERM" => (
             StoreErrorKind::Denied,
             format!("the user lacks a right that leasehold needs: {details}"),
@@ -109,13 +110,24 @@ fn refused_by_words(server: &str, details: &str) -> StoreError {
         )
     } else if details.starts_with("unknown command") {
         (StoreErrorKind::Version, "it lacks a command: Redis 7.0 or Valkey 7.2 is needed")
-    } else if details.contains("ACL failure in script") {
-        let why = format!("{server}: the user lacks a right that leasehold needs: {details}");
-        return StoreError::new(StoreErrorKind::Denied, why).maybe_executed();
+    // The second are the words of Redis 7.0.
+    } else if details.contains("ACL failure in script")
+        || details.starts_with("The user executing the script can't")
+    {
+        return lacking(server, details);
     } else {
         return half_way(server, details);
     };
     StoreError::new(kind, format!("{server}: {words}"))
+}
+
+/// A script came to a command that its user may not run.
+fn lacking(server: &str, details: &str) -> StoreError {
+    let why = format!(
+        "{server}: the user lacks a right that leasehold needs, which `leasehold doctor` names: \
+         {details}"
+    );
+    StoreError::new(StoreErrorKind::Denied, why).maybe_executed()
 }
 
 fn half_way(server: &str, reply: &str) -> StoreError {
@@ -277,13 +289,16 @@ mod tests {
 
     #[test]
     fn after_any_other_error_a_script_may_have_stopped_half_way() {
-        for line in [
-            "ERR ACL failure in script: no permission",
-            "ERR user_script:3: Script attempted to access nonexistent global variable",
-            "UNBLOCKED force unblock from blocking operation",
-            "NEWCODE something",
+        use StoreErrorKind::{Corrupt, Denied};
+        for (line, kind) in [
+            ("ERR ACL failure in script: no permission", Denied),
+            ("ERR The user executing the script can't run this command or subcommand", Denied),
+            ("NOPERM ACL failure in script: User bob has no permissions to run 'hset'", Denied),
+            ("ERR user_script:3: Script attempted to access nonexistent global variable", Corrupt),
+            ("UNBLOCKED force unblock from blocking operation", Corrupt),
+            ("NEWCODE something", Corrupt),
         ] {
-            assert!(reply(line).may_have_executed(), "{line}");
+            assert_eq!((reply(line).kind(), reply(line).may_have_executed()), (kind, true));
         }
     }
 

@@ -7,6 +7,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{FromRedisValue, Value};
 
 use super::connection::Link;
+use super::url::Address;
 use crate::store::Finding;
 
 /// The oldest that will do, because of `redis.acl_check_cmd`, ACLs in scripts and sharded messages.
@@ -19,6 +20,15 @@ const NEARLY_FULL: f64 = 0.9;
 /// What INFO says, line by line `name:value`.
 #[derive(Clone, Debug)]
 pub(super) struct Info(String);
+
+/// A replica, as its primary sees it.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) address: Address,
+    pub(super) state: String,
+    /// Since its last acknowledgement.
+    pub(super) lag: Duration,
+}
 
 /// Why a server will not do.
 #[derive(Debug)]
@@ -63,6 +73,26 @@ impl Info {
 
     pub(super) fn is_replica(&self) -> bool {
         self.field("role") == Some("slave")
+    }
+
+    /// The replicas that follow it.
+    pub(super) fn followers(&self) -> Vec<Follower> {
+        let count = self.number("connected_slaves");
+        (0..count)
+            .filter_map(|number| {
+                let line = self.field(&format!("slave{number}"))?;
+                let part = |name: &str| {
+                    line.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+                };
+                let (host, port) = (part("ip")?.to_owned(), part("port")?.parse().ok()?);
+                let lag = part("lag").and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
+                Some(Follower {
+                    address: Address::Tcp { host, port },
+                    state: part("state")?.to_owned(),
+                    lag: Duration::from_secs(lag),
+                })
+            })
+            .collect()
     }
 
     /// Why this cannot be a primary of the store; nothing if it can.

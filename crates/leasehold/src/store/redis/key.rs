@@ -42,6 +42,11 @@ pub(super) fn boot(prefix: &str) -> Vec<u8> {
     format!("{prefix}%boot").into_bytes()
 }
 
+/// The key of the record that tells which node of a quorum this is, and who uses it so.
+pub(super) fn nodes(prefix: &str) -> Vec<u8> {
+    format!("{prefix}%nodes").into_bytes()
+}
+
 /// The channel on which a client is told of its grants. All of them begin with
 /// [`inbox_prefix`], so that one ACL pattern (`&lh:inbox:*`) covers them.
 pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {

@@ -5,33 +5,51 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::FromRedisValue;
 
+use super::clocks::ServerClock;
 use super::connection::Link;
 use super::info::Info;
-use super::url::{Place, Settings};
+use super::url::{Address, Place, Settings};
 use crate::store::{Finding, Level};
 
 /// Clocks further apart than this are mentioned: 1 s, far above what NTP leaves.
 pub(super) const CLOCK_OFFSET: Duration = Duration::from_secs(1);
 
-/// What weakens a promise; nothing if all is well.
+/// What was seen of a server.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// What weakens a promise; nothing if all is well.
+    pub(super) findings: Vec<Finding>,
+    /// Its clock, and those who follow it, if the user may ask.
+    pub(super) clock: Option<ServerClock>,
+    pub(super) followers: Vec<Address>,
+}
+
+/// Looks at a server.
 ///
 /// # Errors
 ///
 /// When the server will not do: too old, a replica, a sentinel, a node of a cluster where none is
 /// expected; or when it does not answer within the time for connecting.
-pub(super) async fn look(link: &Link, settings: &Settings) -> Result<Vec<Finding>, StoreError> {
+pub(super) async fn look(link: &Link, settings: &Settings) -> Result<Look, StoreError> {
     let (server, limit) = (link.server(), settings.connect_timeout);
-    let Some(info) = Info::ask(link, limit).await? else { return Ok(vec![no_info(server)]) };
+    let Some(info) = Info::ask(link, limit).await? else {
+        return Ok(Look { findings: vec![no_info(server)], ..Look::default() });
+    };
     if let Some(unfit) = info.unfit(matches!(settings.place, Place::Cluster(_))) {
         let why = format!("{server}: {}: {}", unfit.is, unfit.remedy);
         return Err(StoreError::new(unfit.kind, why));
     }
     let persistence = info.persistence(server, settings.quarantine.is_some());
-    let clock = Offset::of(link, limit).await?.and_then(|offset| offset.finding(server));
-    let mut found: Vec<_> =
+    let offset = Offset::of(link, limit).await?;
+    let clock = offset.and_then(|offset| offset.finding(server));
+    let mut findings: Vec<_> =
         info.eviction(server).into_iter().chain(persistence).chain(clock).collect();
-    found.retain(|finding| finding.level != Level::Ok);
-    Ok(found)
+    findings.retain(|finding| finding.level != Level::Ok);
+    Ok(Look {
+        findings,
+        clock: offset.map(|offset| ServerClock { server: server.to_owned(), offset }),
+        followers: info.followers().into_iter().map(|follower| follower.address).collect(),
+    })
 }
 
 pub(super) fn no_info(server: &str) -> Finding {

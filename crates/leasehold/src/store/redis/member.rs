@@ -2,18 +2,19 @@
 //! none of the others.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Error, Invalid, LockName, Operation, StoreError, StoreErrorKind,
 };
-use redis::{FromRedisValue, Value};
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use super::Redis;
-use super::url::{DEFAULT_TIMEOUT, Place, Settings};
+use super::roll::{Entry, Roll};
+use super::url::{Format, Place, Settings};
 use crate::SystemClock;
 use crate::background;
 use crate::store::{Capabilities, Inbox, News, Store};
@@ -22,8 +23,9 @@ use crate::store::{Capabilities, Inbox, News, Store};
 /// longer joins later.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How soon a node that could not be reached is tried again: 100 ms.
-const RETRY: Duration = Duration::from_millis(100);
+/// How soon a node that could not be reached is tried again: 250 ms. Who asks for it again and
+/// again does so less and less often.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// The nodes that a `redis+quorum://` URL names.
 #[derive(Debug)]
@@ -46,22 +48,26 @@ impl Members {
         let Place::Quorum(addresses) = &settings.place else {
             return Err(Invalid::new("url", "the store URL names no quorum"));
         };
-        let roll = Arc::new(Roll::default());
-        let member = |address: &super::url::Address| {
-            let settings = Settings { place: Place::One(address.clone()), ..settings.clone() };
+        let roll = Roll::of(addresses.iter().map(ToString::to_string));
+        let member = |(index, address): (usize, &super::url::Address)| {
+            let settings = Settings {
+                place: Place::One(address.clone()),
+                offset: Some(settings.clock_offset(false)),
+                ..settings.clone()
+            };
             Arc::new(Member {
                 address: address.to_string(),
                 redis: OnceLock::new(),
                 settings,
-                roll: Arc::clone(&roll),
+                entry: roll.entry(index),
                 state: watch::Sender::new(State::Closed),
             })
         };
         settings.check_available()?;
         Ok(Self {
-            members: addresses.iter().map(member).collect(),
+            members: addresses.iter().enumerate().map(member).collect(),
             connect_timeout: settings.connect_timeout,
-            timeout: (settings.timeout != DEFAULT_TIMEOUT).then_some(settings.timeout),
+            timeout: settings.timeout,
         })
     }
 
@@ -101,11 +107,21 @@ impl Members {
             let is_over = opening == 0
                 || timeout_at(until, futures_util::future::select_all(change)).await.is_err();
             if is_over && has_majority {
+                self.compare_lists().await;
                 return Ok(());
             }
             if is_over {
                 return Err(self.missing(&states, open, needed));
             }
+        }
+    }
+
+    /// Leaves the list of the nodes at each that is there, and looks which others are there: first
+    /// to learn which nodes they are, and then to say so.
+    async fn compare_lists(&self) {
+        for _ in 0..2 {
+            let due = self.members.iter().filter(|member| member.is_list_due());
+            join_all(due.map(|member| member.leave_list())).await;
         }
     }
 
@@ -119,28 +135,6 @@ impl Members {
         let message =
             format!("{open} of {nodes} nodes can be reached and {needed} are needed: {why}");
         StoreError::new(StoreErrorKind::Unreachable, message)
-    }
-}
-
-/// Which servers are in the quorum, by what tells one process of a server from another.
-#[derive(Debug, Default)]
-struct Roll(Mutex<Vec<(String, String)>>);
-
-impl Roll {
-    /// Enters a server, unless it is there under another address.
-    fn enter(&self, address: &str, run_id: &str) -> Result<(), StoreError> {
-        let mut roll = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = roll.iter().find(|(other, known)| known == run_id && other != address);
-        if let Some((other, _)) = same {
-            let why = format!(
-                "{other} and {address} are the same server: a node that counts twice is no \
-                 majority; give each once"
-            );
-            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
-        }
-        roll.retain(|(known, _)| known != address);
-        roll.push((address.to_owned(), run_id.to_owned()));
-        Ok(())
     }
 }
 
@@ -160,7 +154,7 @@ struct Member {
     address: String,
     settings: Settings,
     redis: OnceLock<Redis>,
-    roll: Arc<Roll>,
+    entry: Entry,
     state: watch::Sender<State>,
 }
 
@@ -206,20 +200,24 @@ impl Member {
 
     /// Connects, and looks what it is.
     async fn connect(&self) -> Result<(), StoreError> {
-        let redis = Redis::open(self.settings.clone()).await.map_err(in_a_quorum)?;
-        let Some(link) = redis.route.primaries().await?.into_iter().next() else { return Ok(()) };
-        let text = match link?.ask(redis::cmd("INFO").arg("server")).await {
-            Ok(Value::VerbatimString { text, .. }) => text,
-            Ok(other) => String::from_redis_value(other).unwrap_or_default(),
-            Err(error) if error.kind() == StoreErrorKind::Denied => String::new(),
-            Err(error) => return Err(error),
-        };
-        if let Some(run_id) = text.lines().find_map(|line| line.strip_prefix("run_id:")) {
-            self.roll.enter(&self.address, run_id.trim())?;
-        }
+        let redis = Redis::open(self.settings.clone(), Some(self.entry.clone())).await;
+        let redis = redis.map_err(in_a_quorum)?;
         // Nobody else connects at the same time.
         let _ = self.redis.set(redis);
         Ok(())
+    }
+
+    /// Whether it is time to leave the list of the nodes at this one; who asks does so. Programs in
+    /// other languages keep no list.
+    fn is_list_due(&self) -> bool {
+        self.settings.format == Format::Native && self.redis.get().is_some() && self.entry.is_due()
+    }
+
+    /// Leaves the list of the nodes at this one, and looks which others are there.
+    async fn leave_list(&self) {
+        if let Some(redis) = self.redis.get() {
+            self.entry.leave_list(redis, self.settings.timeout()).await;
+        }
     }
 
     /// The store, once it is open.
@@ -246,11 +244,24 @@ impl Store for Arc<Member> {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(async move { self.opened().await?.execute(operation).await })
+        Box::pin(async move {
+            let redis = self.opened().await?;
+            if self.is_list_due() {
+                let member = Arc::clone(self);
+                let leaving = Box::pin(async move { member.leave_list().await });
+                // Nobody waits for it.
+                let _ = background::spawn(&SystemClock::new(), leaving);
+            }
+            redis.execute(operation).await
+        })
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(async move { self.opened().await?.inbox(client).await })
+    }
+
+    fn clock_offset(&self) -> Duration {
+        self.settings.clock_offset(false)
     }
 
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -279,6 +290,7 @@ impl Store for Arc<Member> {
             }
             State::Open => None,
         });
+        warnings.extend(self.entry.warnings());
         warnings
     }
 }

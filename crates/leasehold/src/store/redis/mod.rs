@@ -1,6 +1,7 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
 
 mod assure;
+mod clocks;
 mod connection;
 #[doc(hidden)]
 pub mod data;
@@ -13,12 +14,14 @@ pub mod key;
 mod list;
 mod look;
 mod member;
+mod pace;
 #[doc(hidden)]
 pub mod packed;
 mod plain;
 mod posts;
 #[doc(hidden)]
 pub mod reply;
+mod roll;
 mod route;
 #[doc(hidden)]
 pub mod script;
@@ -30,6 +33,7 @@ pub mod wire;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use leasehold_core::{
@@ -40,7 +44,9 @@ use self::assure::Assurance;
 use self::list::{Listing, list};
 pub(super) use self::member::Members;
 use self::posts::Posts;
+use self::roll::Entry;
 use self::route::Route;
+pub(super) use self::url::without_password;
 use self::url::{Format, Place, Settings};
 use self::wire::{Call, Layout};
 use super::{Capabilities, Finding, Inbox, News, Store};
@@ -70,12 +76,14 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 /// | `insecure` | `on`: any server is believed | `off` |
 /// | `layout` | `plain`: the lock of the Redis documentation, shared with others | `native` |
 /// | `sentinel_user` | who the client is to sentinels; servers know the one before the `@` | none |
+/// | `offset` | how far apart the clocks of servers may be that take over | see Clocks |
 /// | `replicas` | how many must have a grant before it counts: `none`, a number, `all` | `none` |
 /// | `waitaof` | `on`: disks must have it too, that of the server and of those replicas | `off` |
 /// | `quarantine` | how long nothing new is granted after memory was lost; `on` is `1m` | `off` |
 ///
 /// On the nodes of a `redis+quorum://` an acquire has 1 % of its ttl, 5 to 50 ms, unless `timeout`
-/// is given, and `quarantine` is `on` unless it is turned off ([`Quorum`](super::Quorum)).
+/// is given, `quarantine` is `on` unless it is turned off, and `retention` is 30 s at the least
+/// ([`Quorum`](super::Quorum)).
 ///
 /// A password that is not in the URL is taken from the environment variable `LEASEHOLD_PASSWORD`,
 /// or from the first line of the file that `LEASEHOLD_PASSWORD_FILE` names.
@@ -110,11 +118,13 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 /// at least one: one that goes away does not lower it, because it may come back as the primary. A
 /// client that starts while one is away cannot know of it: where that matters, give the number.
 ///
-/// Where too few acknowledge within half of `timeout`, the verb fails with
-/// [`NotReplicated`](leasehold_core::StoreErrorKind::NotReplicated) (a waiter goes on waiting), and
-/// what was granted is released; a renewal that is not acknowledged prolongs nothing. So while a
-/// replica is away, nothing new is granted and what is held ends: also after a failover, until the
-/// old primary follows the new one. In a cluster each primary has its own replicas.
+/// A grant that too few acknowledge within half of `timeout` does not count. Whoever waits keeps
+/// it, without relying on it, and asks again until the replicas have it; whoever gives up gives it
+/// back, and fails with [`NotReplicated`](leasehold_core::StoreErrorKind::NotReplicated). A renewal
+/// that is not acknowledged prolongs nothing. So while a replica is away, nothing new is granted
+/// and what is held ends: also after a failover, until the old primary follows the new one. Every
+/// client of the locks needs the same setting: one that waits for more replicas than there are
+/// keeps all others out. In a cluster each primary has its own replicas.
 ///
 /// `waitaof=on` needs Redis 7.2 or Valkey 7.2 and an append-only file: a grant then also survives
 /// the power loss of a server that syncs every second.
@@ -160,7 +170,8 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 ///
 /// One per tokio runtime that uses the store, and one more for each open inbox; in a cluster so
 /// many for each primary that is used. They are opened when they are needed and replaced when
-/// they are dead. The driver's own retries are off.
+/// they are dead. The driver's own retries are off. An address where nothing is is dialled at most
+/// four times a second, by all of them together.
 ///
 /// # Sentinels
 ///
@@ -205,7 +216,25 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 ///
 /// Nodes are reached by the address that they announce; with TLS, that name or number must be in
 /// their certificates (`cluster-announce-hostname`, `cluster-preferred-endpoint-type hostname`).
-/// The clocks of the nodes should be within seconds of each other.
+///
+/// # Clocks
+///
+/// A lease ends by the clock of its server. The server that takes over after a failover, or to
+/// which a slot moves, goes on with the same deadlines by its own clock: one that is ahead ends
+/// leases early. `offset` says how far apart such clocks may be, and is taken off what every holder
+/// relies on. By default it is 500 ms with sentinels, in a cluster, with `replicas=`, and where
+/// replicas follow the server when the client connects; it is zero on one server alone, on the
+/// nodes of a quorum, each of which has a clock of its own, and with `quarantine=`, which lets all
+/// leases end.
+///
+/// - A ttl of which less than a third is left is refused ([`Error::Invalid`]); so is one that
+///   leaves less than the `min_validity`.
+/// - On connecting, the clocks of all these servers are compared (one short connection to each, and
+///   no longer than `timeout`): from half of `offset` on that is warned of, and from all of it on
+///   leases may end early. `leasehold doctor` says the same.
+/// - Every client needs the same setting. Where a replica comes later, give it beforehand.
+///
+/// [`Error::Invalid`]: leasehold_core::Error::Invalid
 pub struct Redis {
     place: Place,
     format: Format,
@@ -215,6 +244,7 @@ pub struct Redis {
     route: Arc<Route>,
     notes: Arc<Notes>,
     assurance: Option<Arc<Assurance>>,
+    clock_offset: Duration,
 }
 
 impl fmt::Debug for Redis {
@@ -275,12 +305,12 @@ impl Redis {
     ///
     /// Three round trips, or two more with TLS.
     pub async fn connect(url: &str) -> leasehold_core::Result<Self> {
-        Self::open(Settings::parse(url)?).await
+        Self::open(Settings::parse(url)?, None).await
     }
 
-    async fn open(settings: Settings) -> leasehold_core::Result<Self> {
+    async fn open(settings: Settings, entry: Option<Entry>) -> leasehold_core::Result<Self> {
         settings.check_available()?;
-        let route = Arc::new(Route::new(&settings)?);
+        let route = Arc::new(Route::new(&settings, entry)?);
         let notes = Arc::new(Notes::default());
         if settings.format == Format::Plain && settings.prefix.is_none() {
             notes.add(plain::keys_note(settings.prefix()));
@@ -289,21 +319,29 @@ impl Redis {
         let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
         // Those of a cluster that answer serve their slots, even while others do not.
         let looked_at = if found.is_empty() { missing } else { found };
-        let mut assurance = None;
+        let (mut assurance, mut clocks, mut followers) = (None, Vec::new(), Vec::new());
         for link in looked_at {
             let link = link?;
-            let findings = look::look(&link, &settings).await?;
-            let mut words: Vec<_> = findings.iter().map(ToString::to_string).collect();
+            let seen = look::look(&link, &settings).await?;
+            clocks.extend(seen.clock);
+            followers.extend(seen.followers);
+            let mut words: Vec<_> = seen.findings.iter().map(ToString::to_string).collect();
             if let Some(assured) = link.assured() {
                 words.extend(assured.look(&link).await?);
                 assurance = Some(Arc::clone(assured.assurance()));
             }
             words.into_iter().for_each(|note| notes.add(note));
         }
+        let clock_offset = settings.clock_offset(!followers.is_empty());
+        if settings.quarantine.is_none() {
+            clocks.extend(clocks::read(&settings, &followers).await);
+            let apart = clocks::trouble(&clocks, clock_offset);
+            apart.iter().for_each(|finding| notes.add(finding.to_string()));
+        }
         let layout = Layout { prefix: settings.prefix().to_owned(), retention: settings.retention };
         let Settings { place, format, .. } = settings;
         let values = plain::Values::default();
-        Ok(Self { place, format, values, layout, route, notes, assurance })
+        Ok(Self { place, format, values, layout, route, notes, assurance, clock_offset })
     }
 
     /// What would break a promise: looks at every server that a URL leads to.
@@ -416,6 +454,10 @@ impl Store for Redis {
 
     fn shard(&self, name: &LockName) -> u64 {
         self.route.shard(|| self.key(name))
+    }
+
+    fn clock_offset(&self) -> Duration {
+        self.clock_offset
     }
 
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {

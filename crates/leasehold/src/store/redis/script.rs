@@ -11,7 +11,8 @@ use std::time::Duration;
 use leasehold_core::{LOCK_CAPACITY, model, token};
 use sha1_smol::Sha1;
 
-use super::plain;
+use super::wire::RECORD_VERSION;
+use super::{plain, roll};
 
 /// The line of Lua that reads the server's clock.
 pub const CLOCK: &str = include_str!("lua/clock.lua");
@@ -48,6 +49,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         span("BALLOT_LEAD", model::BALLOT_LEAD),
         span("CLAIM_WINDOW", model::CLAIM_WINDOW),
         span("DEAD_AFTER", model::DEAD_AFTER),
+        span("LIST_LIFE", roll::LIST_LIFE),
         span("POLL_INTERVAL", model::POLL_INTERVAL),
         span("TOMBSTONE_LIFE", model::TOMBSTONE_LIFE),
         number("GRANT_BOUND", model::GRANT_BOUND.into()),
@@ -59,7 +61,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("REAP_BOUND", model::REAP_BOUND.into()),
         number("SKIP_BOUND", model::SKIP_BOUND.into()),
         number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
-        number("VERSION", 1), // of the record
+        number("VERSION", RECORD_VERSION.into()),
         number("CLAIMED", 0),
         number("KEPT", 1),
         number("REVOKED", 2),
@@ -69,10 +71,10 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("IDLE_BYTES", 22),
         format("HELD", "<I4I4I4dddc24"),
         number("HELD_BYTES", 60),
-        format("HOLD", "<c24I4Bddddc8"),
-        number("HOLD_BYTES", 69),
-        format("HELD_BY_ONE", "<BBI4ddI4I4I4dddc24c24I4Bddddc8"), // the three above together
-        number("HELD_BY_ONE_BYTES", 22 + 60 + 69),
+        format("HOLD", "<c24I4Bdddddc8"),
+        number("HOLD_BYTES", 77),
+        format("HELD_BY_ONE", "<BBI4ddI4I4I4dddc24c24I4Bdddddc8"), // the three above together
+        number("HELD_BY_ONE_BYTES", 22 + 60 + 77),
         number("HELD_BY_ONE_AT", 22 + 60 + 1), // where the holder's id begins
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
@@ -90,6 +92,8 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
 pub enum Script {
     /// Takes the lock, or joins its queue.
     Acquire,
+    /// Takes over a lease that was handed out.
+    Adopt,
     /// A waiter leaves.
     Cancel,
     /// Reads or replaces a guarded value.
@@ -104,10 +108,14 @@ pub enum Script {
     Guard,
     /// Who holds and who waits.
     Inspect,
+    /// Which node of a quorum it is, and who uses it so.
+    Nodes,
     /// Gives out order numbers.
     Numbers,
     /// Takes a plain lock.
     PlainAcquire,
+    /// Takes over the lease of a plain lock.
+    PlainAdopt,
     /// The holder of a plain lock changes what it says of itself.
     PlainDescribe,
     /// What stands under the key of a plain lock.
@@ -153,8 +161,9 @@ static ASSEMBLED: LazyLock<[Assembled; Script::ALL.len()]> = LazyLock::new(|| {
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::Acquire,
+        Self::Adopt,
         Self::Cancel,
         Self::Cell,
         Self::ChangeMode,
@@ -162,8 +171,10 @@ impl Script {
         Self::Describe,
         Self::Guard,
         Self::Inspect,
+        Self::Nodes,
         Self::Numbers,
         Self::PlainAcquire,
+        Self::PlainAdopt,
         Self::PlainDescribe,
         Self::PlainInspect,
         Self::PlainRelease,
@@ -214,6 +225,7 @@ impl Script {
     const fn file(self) -> &'static str {
         match self {
             Self::Acquire => include_str!("lua/acquire.lua"),
+            Self::Adopt => include_str!("lua/adopt.lua"),
             Self::Cancel => include_str!("lua/cancel.lua"),
             Self::Cell => include_str!("lua/cell.lua"),
             Self::ChangeMode => include_str!("lua/change_mode.lua"),
@@ -221,8 +233,10 @@ impl Script {
             Self::Describe => include_str!("lua/describe.lua"),
             Self::Guard => include_str!("lua/guard.lua"),
             Self::Inspect => include_str!("lua/inspect.lua"),
+            Self::Nodes => include_str!("lua/nodes.lua"),
             Self::Numbers => include_str!("lua/numbers.lua"),
             Self::PlainAcquire => include_str!("lua/plain_acquire.lua"),
+            Self::PlainAdopt => include_str!("lua/plain_adopt.lua"),
             Self::PlainDescribe => include_str!("lua/plain_describe.lua"),
             Self::PlainInspect => include_str!("lua/plain_inspect.lua"),
             Self::PlainRelease => include_str!("lua/plain_release.lua"),
@@ -308,10 +322,12 @@ mod tests {
             assert_eq!(script.is_read_only(), looks);
             match script {
                 Script::Acquire
+                | Script::Adopt
                 | Script::Cell
                 | Script::Describe
                 | Script::Numbers
                 | Script::PlainAcquire
+                | Script::PlainAdopt
                 | Script::PlainDescribe
                 | Script::QueuePush
                 | Script::Reclaim
@@ -323,6 +339,7 @@ mod tests {
                 | Script::ChangeMode
                 | Script::Commit
                 | Script::Guard
+                | Script::Nodes
                 | Script::PlainRelease
                 | Script::PlainRenew
                 | Script::PlainRevoke

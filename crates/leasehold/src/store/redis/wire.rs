@@ -4,20 +4,21 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Acquire, Action, Answer, LockName, Mode, Reclaim, RenewLease, StoreError};
+use leasehold_core::{
+    Acquire, Action, Adopt, Answer, FencingToken, LockName, Mode, Reclaim, RenewLease, StoreError,
+};
 use redis::{Cmd, Value};
 
 use super::key;
 use super::packed::Writer;
-use super::plain;
 use super::reply;
 use super::script::Script;
 
 /// The field of a lock's hash that tells whether the lock is idle.
 pub const STATE_FIELD: &str = "s";
 
-/// What every action on a hold is packed with first: the retention (8), and the attempt (24).
-const RETENTION_AND_ATTEMPT_BYTES: usize = 32;
+/// The version of a record, its state's first byte. A record of another one is left alone.
+pub const RECORD_VERSION: u8 = 2;
 
 /// Bytes of the state of a record that nobody holds: `<BBI4dd`.
 const IDLE_STATE_BYTES: usize = 22;
@@ -49,6 +50,7 @@ impl Call {
     pub fn on(layout: &Layout, name: &LockName, action: &Action) -> Self {
         let script = match action {
             Action::Acquire(_) => Script::Acquire,
+            Action::Adopt(_) => Script::Adopt,
             Action::Cancel { .. } => Script::Cancel,
             Action::ChangeMode { .. } => Script::ChangeMode,
             Action::Commit { .. } => Script::Commit,
@@ -73,7 +75,7 @@ impl Call {
     pub fn renew(layout: &Layout, leases: &[RenewLease]) -> Self {
         let packed =
             leases.iter().fold(Writer::default().span(layout.retention), |packed, lease| {
-                packed.id(lease.id).span(lease.ttl)
+                pack_renewal(packed.id(lease.id).span(lease.ttl), lease.mode, lease.change)
             });
         Self {
             script: Script::Renew,
@@ -88,24 +90,6 @@ impl Call {
         let mut command = redis::cmd("EVALSHA");
         command.arg(self.script.sha1()).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
         command
-    }
-
-    /// The call that takes back what this one may have given: a release of what an acquire or a
-    /// poll was granted, a reader again of what became the writer.
-    pub(super) fn undo(&self) -> Self {
-        if self.script == Script::PlainAcquire {
-            return plain::release_of(self);
-        }
-        let [inbox_prefix, packed, ..] = &self.args[..] else { return self.clone() };
-        // All begin with the retention and the attempt.
-        let begin = packed.get(..RETENTION_AND_ATTEMPT_BYTES).unwrap_or_default();
-        let packed = Writer::default().bytes(begin);
-        let (script, packed) = match self.script {
-            Script::ChangeMode => (Script::ChangeMode, packed.byte(b'S')),
-            _ => (Script::Release, packed.span(Duration::ZERO).flag(false)),
-        };
-        let args = vec![inbox_prefix.clone(), packed.0];
-        Self { script, keys: self.keys.clone(), args, is_batch: false }
     }
 
     /// A call with these keys and arguments and nothing else.
@@ -132,22 +116,33 @@ impl Call {
 fn pack_action(packed: Writer, action: &Action) -> Writer {
     match action {
         Action::Acquire(request) => pack_acquire(packed, request),
+        Action::Adopt(request) => pack_adopt(packed, request),
         Action::Cancel { id, unanswered } => packed.id(*id).flag(*unanswered),
-        Action::ChangeMode { id, mode } => packed.id(*id).byte(match mode {
-            Mode::Exclusive => b'E',
-            Mode::Permits { .. } => b'P',
-            Mode::Shared => b'S',
-        }),
+        Action::ChangeMode { id, mode, change } => {
+            packed.id(*id).number(*change).byte(match mode {
+                Mode::Exclusive => b'E',
+                Mode::Permits { .. } => b'P',
+                Mode::Shared => b'S',
+            })
+        }
         Action::Commit { id, token, ttl } => packed.id(*id).number(token.us()).span(*ttl),
         Action::Describe { id, facts } => packed.id(*id).facts(facts),
         Action::Inspect { limit } => packed.word(*limit),
-        Action::Poll { id, ttl } | Action::Renew { id, ttl } => packed.id(*id).span(*ttl),
+        Action::Poll { id, ttl } => packed.id(*id).span(*ttl),
         Action::Reclaim(request) => pack_reclaim(packed, request),
         Action::Release { id, keep, unanswered } => packed.id(*id).span(*keep).flag(*unanswered),
+        Action::Renew { id, ttl, mode, change } => {
+            pack_renewal(packed.id(*id).span(*ttl), *mode, *change)
+        }
         Action::Revoke { id, token, force } => {
             packed.id(*id).number(token.us()).bytes(&token.get().to_be_bytes()).flag(*force)
         }
     }
+}
+
+/// What a holder believes of its hold.
+fn pack_renewal(packed: Writer, mode: Mode, change: u64) -> Writer {
+    packed.word(mode.weight()).number(change)
 }
 
 fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
@@ -163,11 +158,26 @@ fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
         .facts(&request.facts)
 }
 
+fn pack_adopt(packed: Writer, request: &Adopt) -> Writer {
+    packed
+        .id(request.id)
+        .id(request.from)
+        .word(request.mode.weight())
+        .word(request.mode.capacity())
+        .number(request.token.map_or(0, FencingToken::us))
+        .span(request.ttl)
+        .bytes(&request.nonce.to_be_bytes())
+        .number(request.not_after_us)
+        .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
+        .facts(&request.facts)
+}
+
 fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
     packed
         .id(request.id)
         .word(request.mode.weight())
         .word(request.mode.capacity())
+        .number(request.change)
         .number(request.token.us())
         .span(request.ttl)
         .bytes(&request.nonce.to_be_bytes())
@@ -179,7 +189,7 @@ fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
 /// release counts as in use.
 pub fn is_idle(state: &[u8]) -> bool {
     match state {
-        [1, flags, ..] => flags % 2 == 0 && state.len() == IDLE_STATE_BYTES,
+        [RECORD_VERSION, flags, ..] => flags % 2 == 0 && state.len() == IDLE_STATE_BYTES,
         _ => false,
     }
 }
@@ -192,14 +202,14 @@ mod tests {
     fn a_record_is_idle_unless_it_is_held_or_awaited_or_from_elsewhere() {
         let state = |flags: u8, length: usize| {
             let mut state = vec![0; length];
-            (state[0], state[1]) = (1, flags);
+            (state[0], state[1]) = (RECORD_VERSION, flags);
             state
         };
         assert!(is_idle(&state(0, 22)));
         assert!(is_idle(&state(2, 22)), "only ended attempts are remembered");
         assert!(!is_idle(&state(1, 22)), "somebody waits");
         assert!(!is_idle(&state(0, 151)), "somebody holds");
-        assert!(!is_idle(&[2, 0]), "another version");
+        assert!(!is_idle(&[1, 0]), "another version");
         assert!(!is_idle(b""));
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
 use super::replication::{self, Replication};
-use super::{Assurance, Outcome, Verdict, quarantine};
+use super::{Assurance, Outcome, Verdict};
 use crate::store::redis::connection::Link;
 use crate::store::redis::dial::Dialer;
 use crate::store::redis::error;
@@ -181,7 +181,7 @@ impl Lane {
     async fn dial(&self) -> Result<(Link, String), StoreError> {
         let link = self.dialer.dial(&self.address, None).await?;
         let run_id = match &self.assurance.quarantine {
-            Some(_) => quarantine::run_id(&link).await?,
+            Some(_) => link.run_id().await?.to_owned(),
             None => String::new(),
         };
         Ok((link, run_id))

@@ -6,6 +6,16 @@
 //! nothing was forgotten before it, and [WAIT](Replication) because it counts acknowledgements of
 //! what its own connection wrote. Where neither is asked for there is no [`Assurance`] at all, and
 //! not a command more.
+//!
+//! A grant that does not count is left where it is, for whoever asked to take back. Of one attempt
+//! two questions may be out, and while a replica hangs the first may be answered "too few replicas"
+//! and the second, a moment later, "yours": if the first took the grant back, the lock would go to
+//! the next beside a holder that believes the second. Only the owner of the attempt knows what it
+//! believes. It asks again; or it gives the attempt up, believes no answer to it any more, and
+//! cancels it; an upgrade it takes back with that upgrade's number. So a waiter that was handed a
+//! lock keeps it, unbelieved, until its replicas have it: taken back, the lock would be handed
+//! through the whole queue and leave nobody in it. If such a waiter dies, the lock is free after
+//! its ttl, as after the death of any holder.
 
 mod lanes;
 mod quarantine;
@@ -42,6 +52,8 @@ pub(super) struct Assurance {
 /// What hangs on the reply of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stake {
+    /// It may give somebody the lease of another, who has handed it out.
+    Adoption,
     /// It may grant what nobody held: an acquire.
     Grant,
     /// It may confirm what was granted in its absence: a poll.
@@ -59,6 +71,7 @@ impl Stake {
     fn of(script: Script) -> Option<Self> {
         match script {
             Script::Acquire | Script::PlainAcquire => Some(Self::Grant),
+            Script::Adopt | Script::PlainAdopt => Some(Self::Adoption),
             Script::ChangeMode => Some(Self::Mode),
             Script::Poll => Some(Self::HandOver),
             Script::Commit | Script::PlainRenew | Script::Renew => Some(Self::Renewal),
@@ -68,6 +81,7 @@ impl Stake {
             | Script::Describe
             | Script::Guard
             | Script::Inspect
+            | Script::Nodes
             | Script::Numbers
             | Script::PlainDescribe
             | Script::PlainInspect
@@ -85,7 +99,7 @@ impl Stake {
     /// Whether it gives somebody what that one did not have.
     fn is_new(self) -> bool {
         match self {
-            Self::Grant | Self::HandOver | Self::Mode => true,
+            Self::Adoption | Self::Grant | Self::HandOver | Self::Mode => true,
             Self::Reclaim | Self::Renewal => false,
         }
     }
@@ -203,13 +217,11 @@ impl Assured {
         if !is_granted(call, &value) {
             return Ok(value);
         }
-        let Verdict { shortfall, quarantined } = verdict?;
-        if let Some(left) = quarantined.filter(|_| stake.is_new()) {
-            return Err(self.quarantined(link, call, stake, left).await);
-        }
-        match shortfall {
-            Some(why) => Err(self.not_replicated(link, call, stake, &why).await),
-            None => Ok(value),
+        let Verdict { shortfall, quarantined } = verdict.map_err(StoreError::maybe_executed)?;
+        match (quarantined.filter(|_| stake.is_new()), shortfall) {
+            (Some(left), _) => Err(quarantine::refusal(link.server(), left).maybe_executed()),
+            (None, Some(why)) => Err(replication::refusal(link.server(), &why).maybe_executed()),
+            (None, None) => Ok(value),
         }
     }
 
@@ -219,9 +231,9 @@ impl Assured {
     /// came first would mint a token, and a holder could not reclaim behind that.
     async fn run_id(&self, quarantine: &Quarantine, link: &Link) -> Result<&str, StoreError> {
         let first = || async {
-            let run_id = quarantine::run_id(link).await?;
-            quarantine.ask(link, &run_id).await?;
-            Ok(run_id)
+            let run_id = link.run_id().await?;
+            quarantine.ask(link, run_id).await?;
+            Ok(run_id.to_owned())
         };
         self.run_id.get_or_try_init(first).await.map(String::as_str)
     }
@@ -280,48 +292,6 @@ impl Assured {
         let left = quarantine.judge(link, run_id, guard).await;
         let verdict = left.map(|quarantined| Verdict { quarantined, ..Verdict::default() });
         Ok((value, verdict))
-    }
-
-    /// The server may have forgotten who holds this. A grant that was asked for is taken back; one
-    /// that came to a waiter is left to it, unbelieved, until the quarantine is over: taken back,
-    /// it would be handed through the whole queue and leave nobody in it.
-    async fn quarantined(
-        &self,
-        link: &Link,
-        call: &Call,
-        stake: Stake,
-        left: Duration,
-    ) -> StoreError {
-        let error = quarantine::refusal(link.server(), left);
-        match stake {
-            Stake::Grant | Stake::Mode => take_back(link, call, error).await,
-            Stake::HandOver => error,
-            Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
-        }
-    }
-
-    /// Too few replicas have it. What nobody had before is taken back; what its holder has anyway
-    /// ends as it would have.
-    async fn not_replicated(
-        &self,
-        link: &Link,
-        call: &Call,
-        stake: Stake,
-        why: &str,
-    ) -> StoreError {
-        let error = replication::refusal(link.server(), why);
-        match stake {
-            Stake::Grant | Stake::HandOver | Stake::Mode => take_back(link, call, error).await,
-            Stake::Reclaim | Stake::Renewal => error.maybe_executed(),
-        }
-    }
-}
-
-async fn take_back(link: &Link, call: &Call, error: StoreError) -> StoreError {
-    match run(link, &call.undo()).await {
-        Ok(_) => error,
-        // Its caller cancels it, and if that fails too it ends by its ttl.
-        Err(_) => error.maybe_executed(),
     }
 }
 

@@ -125,6 +125,7 @@ impl Quarantine {
 fn ttl(action: &Action) -> Option<Duration> {
     match action {
         Action::Acquire(request) => Some(request.ttl),
+        Action::Adopt(request) => Some(request.ttl),
         Action::Reclaim(request) => Some(request.ttl),
         Action::Commit { ttl, .. } | Action::Poll { ttl, .. } | Action::Renew { ttl, .. } => {
             Some(*ttl)
@@ -136,18 +137,6 @@ fn ttl(action: &Action) -> Option<Duration> {
         | Action::Release { .. }
         | Action::Revoke { .. } => None,
     }
-}
-
-/// Which run of the server this connection leads to.
-pub(super) async fn run_id(link: &Link) -> Result<String, StoreError> {
-    let info = match link.ask(redis::cmd("INFO").arg("server")).await? {
-        Value::VerbatimString { text, .. } => text,
-        other => String::from_redis_value(other).unwrap_or_default(),
-    };
-    let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-    run_id
-        .map(|run_id| run_id.trim().to_owned())
-        .ok_or_else(|| error::nonsense(link.server(), "INFO: it tells no run_id"))
 }
 
 pub(super) fn refusal(server: &str, left: Duration) -> StoreError {

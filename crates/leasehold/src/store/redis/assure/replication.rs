@@ -37,7 +37,7 @@ impl Replication {
         (replicas != Replicas::None || on_disk).then(|| Self {
             replicas,
             on_disk,
-            patience: settings.timeout / 2,
+            patience: settings.timeout() / 2,
             most_seen: Mutex::default(),
             in_cluster: matches!(settings.place, Place::Cluster(_)),
         })

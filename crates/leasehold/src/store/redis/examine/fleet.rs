@@ -11,7 +11,8 @@ use super::server::Seen;
 use crate::store::Finding;
 use crate::store::redis::dial::Dialer;
 use crate::store::redis::look::{CLOCK_OFFSET, Offset};
-use crate::store::redis::url::{Address, Settings};
+use crate::store::redis::roll;
+use crate::store::redis::url::{Address, Format, Place, Settings};
 
 /// Nodes refuse ballots that are further ahead of their clocks than this: 10 s.
 const BALLOT_LIMIT: Duration = Duration::from_secs(10);
@@ -123,7 +124,36 @@ pub(super) fn quorum(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Fi
         findings.extend(same(one, other));
         findings.extend(apart(one, other));
     }
+    findings.extend(lists(settings, seen, nodes));
     findings
+}
+
+/// Whether all clients of these nodes have the same nodes.
+fn lists(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
+    let (place, topic) = (&settings.place.to_string(), "nodes");
+    if settings.format == Format::Plain {
+        let found = "programs in other languages leave no word of their nodes here: compare them";
+        return vec![Finding::ok(place, topic, found)];
+    }
+    let Place::Quorum(addresses) = &settings.place else { return Vec::new() };
+    let own = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let mut others: Vec<&(String, String)> = Vec::new();
+    for list in seen.iter().flat_map(|one| &one.node.lists) {
+        // Of those that cannot be reached nothing is known.
+        let unknown = std::iter::repeat_n(None, nodes - seen.len());
+        let ids = seen.iter().map(|one| one.node.id.as_deref()).chain(unknown);
+        if !roll::agree(ids, &list.0) && !others.iter().any(|other| other.0 == list.0) {
+            others.push(list);
+        }
+    }
+    if others.is_empty() {
+        return vec![Finding::ok(place, topic, "no client with other nodes was here lately")];
+    }
+    let danger = |(_, theirs): &(String, String)| {
+        let [found, risk, remedy] = roll::mismatch(&own, theirs);
+        Finding::danger(place, topic, found, risk, remedy)
+    };
+    others.into_iter().map(danger).collect()
 }
 
 fn same(one: &Seen, other: &Seen) -> Option<Finding> {

@@ -3,6 +3,7 @@
 
 mod boot;
 mod fleet;
+mod nodes;
 mod replication;
 mod rights;
 mod server;
@@ -11,6 +12,7 @@ use futures_util::future::join_all;
 use leasehold_core::StoreError;
 
 use self::server::Seen;
+use super::clocks::{self, ServerClock};
 use super::dial::Dialer;
 use super::plain;
 use super::route::Route;
@@ -48,11 +50,32 @@ pub(super) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
     if let Servers::Sentinel { sentinels, service } = &settings.place {
         findings.extend(fleet::sentinels(&settings, sentinels, service).await?);
     }
+    let mut clocks = Vec::new();
     for primary in &seen {
         findings.extend(primary.findings(&settings));
-        findings.extend(replicas(&settings, &dialer, primary).await);
+        let (followers, found) = replicas(&settings, &dialer, primary).await;
+        findings.extend(found);
+        let together = std::iter::once(primary).chain(&followers);
+        clocks.push(together.filter_map(Seen::clock).collect::<Vec<_>>());
     }
+    let is_followed = seen.iter().any(|primary| !primary.followers().is_empty());
+    findings.extend(apart(&settings, is_followed, clocks));
     Ok(findings)
+}
+
+/// Whether servers that take over from each other show the same time, given the clocks of each
+/// primary and of those who follow it.
+fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) -> Vec<Finding> {
+    if settings.quarantine.is_some() {
+        return Vec::new(); // whoever takes over grants nothing until what was granted has ended
+    }
+    let groups = match &settings.place {
+        // A slot may move to any other primary.
+        Servers::Cluster(_) => vec![clocks.concat()],
+        Servers::One(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => clocks,
+    };
+    let allowed = settings.clock_offset(is_followed);
+    groups.iter().filter_map(|together| clocks::finding(together, allowed)).collect()
 }
 
 /// Whether the other programs will find the keys.
@@ -86,7 +109,7 @@ async fn look_at_all(
 /// The primaries that sentinels or a cluster name now.
 async fn primaries(settings: &Settings) -> leasehold_core::Result<(Vec<Address>, Vec<StoreError>)> {
     let (mut addresses, mut missing) = (Vec::new(), Vec::new());
-    for link in Route::new(settings)?.primaries().await? {
+    for link in Route::new(settings, None)?.primaries().await? {
         match link {
             Ok(link) => addresses.push(link.address().clone()),
             Err(error) => missing.push(error),
@@ -95,13 +118,17 @@ async fn primaries(settings: &Settings) -> leasehold_core::Result<(Vec<Address>,
     Ok((addresses, missing))
 }
 
-/// What the replicas of a primary would be as primaries.
-async fn replicas(settings: &Settings, dialer: &Dialer, primary: &Seen) -> Vec<Finding> {
+/// The replicas of a primary, and what they would be as primaries.
+async fn replicas(
+    settings: &Settings,
+    dialer: &Dialer,
+    primary: &Seen,
+) -> (Vec<Seen>, Vec<Finding>) {
     let followers = primary.followers();
     let addresses: Vec<Address> = followers.into_iter().map(|follower| follower.address).collect();
     let (seen, missing) = look_at_all(settings, dialer, &addresses).await;
-    let seen = seen.iter().flat_map(|replica| replica.findings_as_replica(settings, primary));
-    seen.chain(missing.iter().map(|error| {
+    let would_be = seen.iter().flat_map(|replica| replica.findings_as_replica(settings));
+    let unknown = missing.iter().map(|error| {
         Finding::warning(
             &primary.server,
             "replicas",
@@ -109,8 +136,9 @@ async fn replicas(settings: &Settings, dialer: &Dialer, primary: &Seen) -> Vec<F
             "nothing is known of its settings, which are those of the primary after a failover",
             "run doctor where it can be reached",
         )
-    }))
-    .collect()
+    });
+    let findings = would_be.chain(unknown).collect();
+    (seen, findings)
 }
 
 fn unreachable(error: &StoreError) -> Finding {

@@ -5,46 +5,17 @@ use std::time::Duration;
 
 use super::server::Seen;
 use crate::store::Finding;
-use crate::store::redis::info::Info;
-use crate::store::redis::url::{Address, Place, Replicas, Settings};
+use crate::store::redis::info::{Follower, Info};
+use crate::store::redis::url::{Place, Replicas, Settings};
 
 const TOPIC: &str = "replicas";
 
 /// How long a replica may not acknowledge before that is said: 5 s. It does every second.
 const LAG: Duration = Duration::from_secs(5);
 
-/// A replica, as its primary sees it.
-#[derive(Debug)]
-pub(super) struct Follower {
-    pub(super) address: Address,
-    state: String,
-    /// Since its last acknowledgement.
-    lag: Duration,
-}
-
-/// The replicas that INFO tells of.
-pub(super) fn followers(info: &Info) -> Vec<Follower> {
-    let count = info.number("connected_slaves");
-    (0..count)
-        .filter_map(|number| {
-            let line = info.field(&format!("slave{number}"))?;
-            let part = |name: &str| {
-                line.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
-            };
-            let (host, port) = (part("ip")?.to_owned(), part("port")?.parse().ok()?);
-            let lag = part("lag").and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
-            Some(Follower {
-                address: Address::Tcp { host, port },
-                state: part("state")?.to_owned(),
-                lag: Duration::from_secs(lag),
-            })
-        })
-        .collect()
-}
-
 /// What the replicas mean for the promises.
 pub(super) fn findings(primary: &Seen, info: &Info, settings: &Settings) -> Vec<Finding> {
-    let followers = followers(info);
+    let followers = info.followers();
     let mut findings = vec![policy(&primary.server, followers.len(), settings)];
     findings.extend(followers.iter().filter_map(|follower| trouble(&primary.server, follower)));
     findings.extend(write_limit(primary, followers.len(), settings));
@@ -155,7 +126,7 @@ mod tests {
              slave1:ip=::1,port=7000,state=online,offset=14,lag=12\r\n\
              slave2:ip=10.0.0.3,port=6379,state=wait_bgsave,offset=0,lag=0\r\n",
         );
-        let followers = followers(&info);
+        let followers = info.followers();
         let told: Vec<String> =
             followers.iter().filter_map(|follower| Some(trouble("h:1", follower)?.found)).collect();
         let [late, behind] = &told[..] else { panic!("{told:?}") };

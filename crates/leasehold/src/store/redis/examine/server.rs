@@ -8,11 +8,13 @@ use leasehold_core::StoreError;
 use redis::FromRedisValue;
 
 use super::boot;
-use super::replication::{self, Follower};
+use super::nodes::Node;
+use super::replication;
 use super::rights::Rights;
+use crate::store::redis::clocks::ServerClock;
 use crate::store::redis::dial::Dialer;
-use crate::store::redis::info::Info;
-use crate::store::redis::look::{CLOCK_OFFSET, Offset, no_info};
+use crate::store::redis::info::{Follower, Info};
+use crate::store::redis::look::{Offset, no_info};
 use crate::store::redis::url::{Address, Place, Settings};
 use crate::store::{Finding, Level};
 
@@ -34,6 +36,7 @@ pub(super) struct Seen {
     pub(super) info: Option<Info>,
     pub(super) settings: HashMap<String, String>,
     pub(super) offset: Option<Offset>,
+    pub(super) node: Node,
     quarantine: Option<Finding>,
     rights: Rights,
 }
@@ -51,6 +54,10 @@ impl Seen {
         let info = Info::ask(&link, limit).await?;
         let offset = Offset::of(&link, limit).await?;
         let quarantine = boot::finding(&link, settings, info.as_ref(), offset).await?;
+        let node = match settings.place {
+            Place::Quorum(_) => Node::read(&link, settings, offset).await?,
+            Place::Cluster(_) | Place::One(_) | Place::Sentinel { .. } => Node::default(),
+        };
         // What is denied is not tried: it would be an entry in the server's ACL LOG.
         let found = match rights.may_read_settings {
             true => {
@@ -64,6 +71,7 @@ impl Seen {
             info,
             settings: HashMap::from_redis_value(found).unwrap_or_default(),
             offset,
+            node,
             quarantine,
             rights,
         })
@@ -75,7 +83,13 @@ impl Seen {
 
     /// Who follows it.
     pub(super) fn followers(&self) -> Vec<Follower> {
-        self.info.as_ref().map(replication::followers).unwrap_or_default()
+        self.info.as_ref().map(Info::followers).unwrap_or_default()
+    }
+
+    /// Its clock, unless the user may not ask for the time.
+    pub(super) fn clock(&self) -> Option<ServerClock> {
+        let server = || self.server.clone();
+        self.offset.map(|offset| ServerClock { server: server(), offset })
     }
 
     /// What the server means for the promises.
@@ -98,30 +112,13 @@ impl Seen {
     }
 
     /// What it would mean if it were promoted.
-    pub(super) fn findings_as_replica(&self, settings: &Settings, primary: &Self) -> Vec<Finding> {
+    pub(super) fn findings_as_replica(&self, settings: &Settings) -> Vec<Finding> {
         let mut findings = self.findings_of_any(settings, "a replica", true);
         for finding in &mut findings {
             // As long as it is none, nothing depends on it.
             if finding.level == Level::Danger {
                 finding.level = Level::Warning;
                 finding.found.push_str(", and it may be promoted");
-            }
-        }
-        if let (Some(own), Some(its)) = (self.offset, primary.offset) {
-            let apart = Offset { ahead: own.ahead - its.ahead, error: own.error + its.error };
-            if apart.exceeds(CLOCK_OFFSET) {
-                let far = Duration::from_secs_f64(apart.ahead.abs());
-                let (direction, risk) = match apart.ahead > 0.0 {
-                    true => ("ahead of", "leases end early by as much when it is promoted"),
-                    false => ("behind", "leases last longer by as much when it is promoted"),
-                };
-                findings.push(Finding::danger(
-                    &self.server,
-                    "clock",
-                    format!("its clock is {far:.1?} {direction} that of {}", primary.server),
-                    risk,
-                    "run NTP on both",
-                ));
             }
         }
         findings

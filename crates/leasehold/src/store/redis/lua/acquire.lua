@@ -48,7 +48,7 @@ if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_B
     if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
     redis.call('HSET', KEYS[1], 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity,
       token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, id, weight, CLAIMED, token,
-      now, deadline, ttl, nonce) .. facts)
+      now, deadline, ttl, 0, nonce) .. facts)
     if is_moved then
       redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.ceil(collect_at / 1000)))
     end

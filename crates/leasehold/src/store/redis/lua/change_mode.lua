@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
--- A reader becomes the writer once it is alone, a writer becomes a reader at once
--- (model/change_mode.rs).
+-- A reader becomes the writer once it is alone, a writer becomes a reader at once, in the order of
+-- their holder's numbers (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with
---       2 packed: retention (µs), attempt (24 bytes), 'E' exclusive | 'P' permits | 'S' shared
+--       2 packed: retention (µs), attempt (24 bytes), number of the change,
+--         'E' exclusive | 'P' permits | 'S' shared
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)   'B' busy: retry after (µs)
---       'D' would deadlock   'N' not held: last token (µs, or 0)
+--       'D' would deadlock   'N' not held: last token (µs, or 0)   'S' stale
 --       'R' refused: 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
 --       'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] ~= 33 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
-local retention, id, mode = struct.unpack('<dc24c1', ARGV[2])
-if not (retention >= 0 and retention <= 1e15) then
+if not ARGV[2] or #ARGV[2] ~= 41 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
+local retention, id, change, mode = struct.unpack('<dc24dc1', ARGV[2])
+if not (retention >= 0 and retention <= 1e15 and change >= 0 and change <= NEVER) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
 --@include basics
@@ -25,8 +26,13 @@ end
 --@include grant
 
 local function upgrade(hold)
-  if hold.weight == LOCK_CAPACITY then return holds.granted(hold) end
+  local is_writer = hold.weight == LOCK_CAPACITY
+  if record.upgrading == NOBODY and not is_writer and change == hold.change then
+    return 'S' -- it was taken back
+  end
   if record.upgrading ~= NOBODY and record.upgrading ~= id then return 'D' end
+  hold.change = change
+  if is_writer then return holds.granted(hold) end
   if record.count > 1 then
     -- From now on nobody is admitted, or a stream of readers would starve it.
     record.upgrading = id
@@ -38,9 +44,7 @@ local function upgrade(hold)
 end
 
 local function downgrade(hold)
-  if record.upgrading == id then record.upgrading = NOBODY end
-  record.used = record.used - hold.weight + 1
-  hold.weight = 1
+  step.become_reader(hold, change)
   holds.keep_until(now)
   step.promote(nil)
   return holds.granted(hold)
@@ -57,6 +61,7 @@ return store.answer(store.run(KEYS[1], nil, function()
   if record.capacity ~= LOCK_CAPACITY then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
+  if change < hold.change then return 'S' end
   if mode == 'E' then return upgrade(hold) end
   if mode == 'S' then return downgrade(hold) end
   return 'RW'

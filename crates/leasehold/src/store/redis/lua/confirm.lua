@@ -1,19 +1,22 @@
 -- The quick path of a holder that confirms or renews: it holds alone, and nobody can be granted.
--- Its reply, or nothing if there is anything unusual.
-local function confirm_alone(key, state, id, ttl)
+-- Its reply, or nothing if there is anything unusual. With `believed`, what it believes of its mode
+-- is what is known here.
+local function confirm_alone(key, state, id, ttl, believed)
   if #state < HELD_BY_ONE_BYTES
       or string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
     return
   end
   local version, flags, capacity, last_token, collect_at, count, used, cursor, bound, running,
-    longest_ttl, upgrading, _, weight, hold_state, token, since, deadline, held_ttl, nonce, facts =
+    longest_ttl, upgrading, _, weight, hold_state, token, since, deadline, held_ttl, change, nonce,
+    facts =
     struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or count ~= 1 or upgrading ~= NOBODY
+      or believed and (believed.weight ~= weight or believed.change ~= change)
       or (hold_state ~= CLAIMED and hold_state ~= UNCLAIMED)
       or not (now < deadline and deadline <= now + held_ttl + CLAIM_WINDOW)
       or not (bound <= now + longest_ttl + CLAIM_WINDOW)
       or not (collect_at <= NEVER and last_token >= 0 and last_token <= NEVER
-        and token >= 0 and token <= NEVER) then
+        and token >= 0 and token <= NEVER and change >= 0 and change <= NEVER) then
     return
   end
   if now >= bound then -- what a sweep finds
@@ -31,6 +34,6 @@ local function confirm_alone(key, state, id, ttl)
   end
   redis.call('HSET', key, 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity, last_token,
     collect_at, 1, used, cursor, bound, running, math.max(longest_ttl, ttl), NOBODY, id, weight,
-    CLAIMED, token, since, deadline, held_ttl, nonce) .. string.sub(state, facts))
+    CLAIMED, token, since, deadline, held_ttl, change, nonce) .. string.sub(state, facts))
   return struct.pack('<c1ddB', 'G', token, deadline, is_awaited)
 end

@@ -54,7 +54,7 @@ step = {
     local deadline = claim_by or now + waiter.ttl
     holds.add_hold({
       id = waiter.id, weight = waiter.weight, state = state, token = token, since = now,
-      deadline = deadline, ttl = waiter.ttl, nonce = waiter.nonce, facts = waiter.facts,
+      deadline = deadline, ttl = waiter.ttl, change = 0, nonce = waiter.nonce, facts = waiter.facts,
     })
     holds.keep_until(deadline)
   end,
@@ -72,6 +72,24 @@ step = {
     record.upgrading = NOBODY
     record.used = record.used + LOCK_CAPACITY - hold.weight
     hold.weight, hold.token = LOCK_CAPACITY, step.mint(0)
+  end,
+
+  become_reader = function(hold, change)
+    record.used = record.used - hold.weight + 1
+    hold.weight, hold.change = 1, change
+    if record.upgrading == hold.id then record.upgrading = NOBODY end
+  end,
+
+  -- Compares a hold with what its holder believes of it, by which change. A holder that believes
+  -- less is right from now on; false for one that believes more.
+  agree = function(hold, weight, change)
+    if change < hold.change then return true end -- a late copy
+    if record.capacity == LOCK_CAPACITY and weight == 1 then
+      step.become_reader(hold, change)
+    elseif hold.weight == weight then
+      hold.change = change
+    end
+    return hold.weight == weight
   end,
 
   grant_head = function(head, is_caller, last_seen)

@@ -30,7 +30,7 @@ local function hand_on(state, capacity, last_token, collect_at)
 
   local held = struct.pack(HELD_BY_ONE, VERSION, string.byte(state, 2) - (next_waiter and 0 or 1),
     capacity, token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, head, weight,
-    UNCLAIMED, token, now, deadline, ttl, nonce) .. string.sub(waiter, facts)
+    UNCLAIMED, token, now, deadline, ttl, 0, nonce) .. string.sub(waiter, facts)
   if next_waiter then
     redis.call('HSET', KEYS[1], 's', held, 'q', struct.pack(QUEUE, waiting - 1, last_sequence,
       head_sequence, after, tail), 'w' .. after, string.sub(next_waiter, 1, 8) .. NOBODY

@@ -4,8 +4,8 @@
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with
---       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), token (µs),
---         ttl (µs), nonce (8 bytes), not after (µs), facts (the rest)
+--       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), number of the
+--         change, token (µs), ttl (µs), nonce (8 bytes), not after (µs), facts (the rest)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)   'L' late
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
@@ -14,12 +14,12 @@
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] < 72 then return redis.error_reply('ARGUMENT 2 is too short') end
-local retention, id, weight, capacity, token, ttl, nonce, not_after, facts =
-  struct.unpack('<dc24I4I4ddc8d', ARGV[2])
+if not ARGV[2] or #ARGV[2] < 80 then return redis.error_reply('ARGUMENT 2 is too short') end
+local retention, id, weight, capacity, change, token, ttl, nonce, not_after, facts =
+  struct.unpack('<dc24I4I4dddc8d', ARGV[2])
 facts = string.sub(ARGV[2], facts)
 if not (retention >= 0 and retention <= 1e15 and token >= 0 and ttl >= 0 and ttl <= 1e15
-    and not_after >= 0) then
+    and not_after >= 0 and change >= 0 and change <= NEVER) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
 if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
@@ -29,15 +29,23 @@ if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
 --@include queue
 --@include grant
 
+-- The writer of which only the reader is known here is the writer again, if nobody else came.
+local function become_writer_again(hold)
+  local is_next = record.count == 1 and weight == LOCK_CAPACITY and record.last_token <= token
+  if is_next then
+    record.used = weight
+    hold.weight, hold.change, record.upgrading = weight, change, NOBODY
+  end
+  return is_next
+end
+
 -- The attempt's own hold, if it is one of what is claimed and nobody has ended it.
 local function held_to_reclaim()
   local index = holds.hold_of(id)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  if hold.weight == weight and record.capacity == capacity and hold.state ~= KEPT
-      and hold.state ~= REVOKED then
-    return index
-  end
+  if hold.state == KEPT or hold.state == REVOKED or record.capacity ~= capacity then return nil end
+  if step.agree(hold, weight, change) or become_writer_again(hold) then return index end
 end
 
 local function reclaim_forgotten()
@@ -55,6 +63,7 @@ local function reclaim_forgotten()
   step.grant({
     id = id, weight = weight, ttl = ttl, nonce = nonce, facts = facts,
   }, CLAIMED, token, nil)
+  holds.hold_at(record.count - 1).change = change
   return holds.confirm(record.count - 1, ttl)
 end
 

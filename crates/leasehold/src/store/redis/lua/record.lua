@@ -12,7 +12,7 @@
 --             token, collect_at; while something is held also how many holds (4), weight of all
 --             (4), cursor (4), bound, running, longest ttl, upgrading (24 bytes), the hold at 0
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
---             nonce (8 bytes), facts (the rest)
+--             change, nonce (8 bytes), facts (the rest)
 --   i<id>     its index (4)
 --   q         while somebody waits: how many (4), last sequence, the head's sequence, the ids of
 --             head and tail (24 bytes each)
@@ -50,18 +50,19 @@ store = {
 
   unpack_hold = function(raw, at)
     if #raw - at + 1 < HOLD_BYTES then store.corrupt() end
-    local id, weight, state, token, since, deadline, ttl, nonce, facts =
+    local id, weight, state, token, since, deadline, ttl, change, nonce, facts =
       struct.unpack(HOLD, raw, at)
     store.check_times(token, since, deadline, ttl)
+    store.check_times(change, 0, 0, 0)
     return {
       id = id, weight = weight, state = state, token = token, since = since, deadline = deadline,
-      ttl = ttl, nonce = nonce, facts = string.sub(raw, facts), raw = raw,
+      ttl = ttl, change = change, nonce = nonce, facts = string.sub(raw, facts), raw = raw,
     }
   end,
 
   pack_hold = function(hold)
     return struct.pack(HOLD, hold.id, hold.weight, hold.state, hold.token, hold.since,
-      hold.deadline, hold.ttl, hold.nonce) .. hold.facts
+      hold.deadline, hold.ttl, hold.change, hold.nonce) .. hold.facts
   end,
 
   unpack_state = function(state)

@@ -3,7 +3,8 @@
 --
 -- KEYS  1 … n the locks' records
 -- ARGV  1 what all inboxes' names begin with
---       2 packed: retention (µs), then for each key: attempt (24 bytes), ttl (µs)
+--       2 packed: retention (µs), then for each key: attempt (24 bytes), ttl (µs), and what its
+--         holder believes: weight (4), number of the change
 -- reply packed: now (µs), more (1), and for each key one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
@@ -11,15 +12,15 @@
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] ~= 8 + 32 * #KEYS then
+if not ARGV[2] or #ARGV[2] ~= 8 + 44 * #KEYS then
   return redis.error_reply('ARGUMENT 2 has a wrong length')
 end
 local retention, asked = struct.unpack('<d', ARGV[2]), {}
 local is_in_range = retention >= 0 and retention <= 1e15
 for index = 1, #KEYS do
-  local id, ttl = struct.unpack('<c24d', ARGV[2], 32 * index - 23)
-  is_in_range = is_in_range and ttl >= 0 and ttl <= 1e15
-  asked[index] = { id = id, ttl = ttl }
+  local id, ttl, weight, change = struct.unpack('<c24dI4d', ARGV[2], 44 * index - 35)
+  is_in_range = is_in_range and ttl >= 0 and ttl <= 1e15 and change >= 0 and change <= NEVER
+  asked[index] = { id = id, ttl = ttl, weight = weight, change = change }
 end
 if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of range') end
 --@include basics
@@ -28,7 +29,7 @@ if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of
 local function renew_alone(index)
   local state = redis.pcall('HGET', KEYS[index], 's') -- a table if the key is of another type
   local lease = asked[index]
-  return type(state) == 'string' and confirm_alone(KEYS[index], state, lease.id, lease.ttl)
+  return type(state) == 'string' and confirm_alone(KEYS[index], state, lease.id, lease.ttl, lease)
 end
 
 local replies = {}
@@ -43,16 +44,16 @@ if #replies == #KEYS then return struct.pack('<dB', now, 0) .. table.concat(repl
 --@include queue
 --@include grant
 
-local function renew(id, ttl)
+local function renew(lease)
   step.sweep()
-  local index = holds.live_hold(id)
+  local index = holds.live_hold(lease.id)
   local reply = holds.not_held()
   if index then
-    local state = holds.hold_at(index).state
-    if state == REVOKED then
+    local hold = holds.hold_at(index)
+    if hold.state == REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif state ~= KEPT then
-      reply = holds.confirm(index, ttl)
+    elseif hold.state ~= KEPT and step.agree(hold, lease.weight, lease.change) then
+      reply = holds.confirm(index, lease.ttl)
     end
   end
   step.promote(nil)
@@ -63,7 +64,7 @@ end
 for index = #replies + 1, #KEYS do
   local lease = asked[index]
   replies[index] = renew_alone(index) or store.run(KEYS[index], nil, function()
-    return renew(lease.id, lease.ttl)
+    return renew(lease)
   end)
 end
 return store.answer(table.concat(replies))

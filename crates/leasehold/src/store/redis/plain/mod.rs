@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::{
-    Action, Answer, Cancelled, Facts, HolderId, LockName, Mode, RenewLease, Reply, StoreError,
-    StoreErrorKind,
+    Action, Adopt, Answer, Cancelled, Facts, FencingToken, HolderId, LockName, Mode, RenewLease,
+    Reply, StoreError, StoreErrorKind,
 };
 
 pub(super) use self::delete::Values;
@@ -75,6 +75,10 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call, StoreError
             let times = (request.ttl, request.not_after_us);
             (Script::PlainAcquire, acquire(request.id, &request.facts, times, token))
         }
+        Action::Adopt(request) => {
+            check(name, request.mode)?;
+            (Script::PlainAdopt, adopt(request))
+        }
         Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
         Action::ChangeMode { .. } => return Err(refused(name, "its mode cannot be changed")),
         Action::Commit { .. } => return Err(refused(name, "its token cannot be changed")),
@@ -82,7 +86,7 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call, StoreError
             (Script::PlainDescribe, vec![value::begin(*id), value::end(facts)])
         }
         Action::Inspect { .. } => (Script::PlainInspect, Vec::new()),
-        Action::Poll { id, ttl } | Action::Renew { id, ttl } => {
+        Action::Poll { id, ttl } | Action::Renew { id, ttl, .. } => {
             (Script::PlainRenew, vec![value::begin(*id), span(*ttl)])
         }
         Action::Reclaim(claim) => {
@@ -114,12 +118,6 @@ pub(super) fn renew(prefix: &str, leases: &[RenewLease]) -> Call {
     let keys = leases.iter().map(|lease| key(prefix, &lease.name)).collect();
     let args = leases.iter().flat_map(|lease| [value::begin(lease.id), span(lease.ttl)]).collect();
     Call::batch(Script::PlainRenew, keys, args)
-}
-
-/// The call that releases what an acquire was granted.
-pub(super) fn release_of(acquire: &Call) -> Call {
-    let mine = acquire.args.first().cloned().unwrap_or_default();
-    Call::bare(Script::PlainRelease, acquire.keys.clone(), vec![mine, number(0)])
 }
 
 /// What a script's reply means for what was asked: some actions share a script.
@@ -158,6 +156,18 @@ fn acquire(
 ) -> Vec<Vec<u8>> {
     let numbers = [span(ttl), number(not_after_us), number(token_us), span(behind)];
     [value::begin(id), value::end(facts)].into_iter().chain(numbers).collect()
+}
+
+fn adopt(request: &Adopt) -> Vec<Vec<u8>> {
+    vec![
+        value::begin(request.id),
+        value::end(&request.facts),
+        value::begin(request.from),
+        number(request.token.map_or(0, FencingToken::us)),
+        span(request.ttl),
+        number(request.not_after_us),
+        number(request.ballot_us.unwrap_or(0)),
+    ]
 }
 
 fn refused(name: &LockName, why: &str) -> StoreError {

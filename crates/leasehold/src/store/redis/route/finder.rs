@@ -26,8 +26,9 @@ use crate::store::redis::url::{Address, Settings};
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The shortest and the longest pause before the sentinels are asked again, because the server they
-/// named would not do: 100 to 300 ms. A failover takes seconds, and all clients ask at once.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(300));
+/// named would not do: 300 to 500 ms. A failover takes seconds, all clients ask at once, and those
+/// of two runtimes ask twice.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(500));
 
 /// The part of the time for opening a connection that one server has: a third. So while a primary
 /// hangs, the sentinels are asked again who has taken its place.

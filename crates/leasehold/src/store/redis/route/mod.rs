@@ -18,6 +18,7 @@ use self::one::One;
 use self::sentinel::Sentinel;
 use super::connection::Link;
 use super::dial::Dialer;
+use super::roll::Entry;
 use super::script::Script;
 use super::url::{Address, Place, Settings};
 use super::wire::Call;
@@ -38,19 +39,20 @@ pub(super) enum Route {
 }
 
 impl Route {
-    /// The way to the place that a URL names. Nothing is opened yet.
+    /// The way to the place that a URL names, with its entry if it is a node of a quorum. Nothing
+    /// is opened yet.
     ///
     /// # Errors
     ///
     /// [`Invalid`] if a file that the URL names cannot be used, or nothing leads to such a place.
-    pub(super) fn new(settings: &Settings) -> Result<Self, Invalid> {
+    pub(super) fn new(settings: &Settings, entry: Option<Entry>) -> Result<Self, Invalid> {
         match &settings.place {
             Place::Cluster(seeds) => {
                 let dialer = Arc::new(Dialer::new(settings)?);
                 Ok(Self::Cluster(Cluster::new(dialer, seeds.clone())))
             }
             Place::One(address) => {
-                let dialer = Arc::new(Dialer::new(settings)?);
+                let dialer = Arc::new(Dialer::new(settings)?.entered(entry));
                 Ok(Self::One(One::new(dialer, address.clone())))
             }
             Place::Sentinel { sentinels, service } => {

@@ -105,24 +105,24 @@ fn parse_hosts(text: &str, default_port: u16) -> Result<Vec<Address>, Invalid> {
 
 fn parse_host(text: &str, default_port: u16) -> Result<Address, Invalid> {
     let unclosed = || invalid("the host in the store URL begins with `[` and has no `]`");
-    let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
-        let (host, port) = bracketed.split_once(']').ok_or_else(unclosed)?;
-        (host, port.strip_prefix(':'))
+    let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
+        bracketed.split_once(']').ok_or_else(unclosed)?
     } else {
-        text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
+        text.split_at(text.find(':').unwrap_or(text.len()))
     };
     if host.is_empty() {
         return Err(invalid("the store URL names no host: write redis://HOST[:PORT]"));
     }
-    let port = match port {
-        None => default_port,
-        Some(digits) => match digits.parse() {
-            Ok(port) if port > 0 => port,
-            _ => {
-                let why = format!("the port {digits:?} in the store URL is not 1 to 65535");
-                return Err(invalid(why));
-            }
-        },
+    let port = match rest.strip_prefix(':').map(str::parse) {
+        None if rest.is_empty() => default_port,
+        Some(Ok(port)) if port > 0 => port,
+        // It may be a password whose `@` is missing.
+        None | Some(_) => {
+            return Err(invalid(
+                "the port in the store URL is not 1 to 65535: write redis://HOST:PORT, with \
+                 USER:PASSWORD@ before the host if it has users",
+            ));
+        }
     };
     Ok(Address::Tcp { host: decode("host", host)?, port })
 }

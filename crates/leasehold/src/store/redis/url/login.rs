@@ -30,10 +30,17 @@ impl fmt::Debug for Secret {
 }
 
 /// A user and its password; without a user, that of `default`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(in super::super) struct Login {
     pub(in super::super) user: Option<String>,
     pub(in super::super) password: Option<Secret>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The user, too: it may be a password without the `:` before it.
+        f.write_str("(hidden)")
+    }
 }
 
 impl Login {
@@ -55,9 +62,10 @@ impl Login {
             self.password = password_from(environment)?;
         }
         match (&self.user, &self.password) {
-            (Some(user), None) => Err(invalid(format!(
-                "the store URL names the user {user:?} and no password: add one, or set {PASSWORD} \
-                 or {PASSWORD_FILE}"
+            // It may be a password without the `:` before it.
+            (Some(_), None) => Err(invalid(format!(
+                "the store URL names a user and no password: write USER:PASSWORD@ or :PASSWORD@, \
+                 or set {PASSWORD} or {PASSWORD_FILE}"
             ))),
             _ => Ok(()),
         }
@@ -70,8 +78,8 @@ impl Login {
     ) -> Result<(), Invalid> {
         self.password = environment(SENTINEL_PASSWORD).map(Secret);
         match (&self.user, &self.password) {
-            (Some(user), None) => Err(invalid(format!(
-                "`sentinel_user` in the store URL is {user:?} and there is no password: set \
+            (Some(_), None) => Err(invalid(format!(
+                "`sentinel_user` is in the store URL and there is no password: set \
                  {SENTINEL_PASSWORD}"
             ))),
             _ => Ok(()),

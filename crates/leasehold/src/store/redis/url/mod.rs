@@ -7,8 +7,8 @@ mod options;
 use std::time::Duration;
 
 use leasehold_core::Invalid;
-use leasehold_core::model::DEFAULT_RETENTION;
-use leasehold_core::text::percent_decode;
+use leasehold_core::model::{DEFAULT_RETENTION, LEAST_RETENTION};
+use leasehold_core::text::{percent_decode, show_duration, split_scheme};
 
 pub(super) use self::address::{Address, Place};
 pub(super) use self::login::Login;
@@ -23,7 +23,11 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one request may take: 500 ms, which leaves several tries within a third of the
 /// shortest usual ttl; a healthy server answers within one.
-pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How far the clocks of servers may be apart that take over from each other: 500 ms, far above
+/// what NTP leaves, and little beside the usual ttl.
+const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
 /// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +42,10 @@ pub(super) struct Settings {
     pub(super) prefix: Option<String>,
     pub(super) retention: Duration,
     pub(super) connect_timeout: Duration,
-    pub(super) timeout: Duration,
+    /// How long one request may take, if the URL says so.
+    pub(super) timeout: Option<Duration>,
+    /// How far clocks may be apart, if the URL says so.
+    pub(super) offset: Option<Duration>,
     /// How many replicas must have a grant before it counts.
     pub(super) replicas: Replicas,
     /// Whether a grant must be on the primary's disk before it counts.
@@ -57,7 +64,21 @@ impl Settings {
         url: &str,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, Invalid> {
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| {
+        let mut settings = Self::read(url)?;
+        settings.login.complete(&environment)?;
+        if matches!(settings.place, Place::Sentinel { .. }) {
+            settings.sentinel_login.complete_for_sentinels(&environment)?;
+        }
+        Ok(settings)
+    }
+
+    /// Reads what the URL itself says.
+    fn read(url: &str) -> Result<Self, Invalid> {
+        let parts = split_scheme(url).and_then(|(scheme, rest)| {
+            let rest = rest.strip_prefix("//")?;
+            Some((scheme, rest))
+        });
+        let (scheme, rest) = parts.ok_or_else(|| {
             invalid("the store URL has no `://` after its scheme: write redis://HOST")
         })?;
         let (place, options) = rest.split_once('?').map_or((rest, ""), |(a, b)| (a, b));
@@ -78,11 +99,13 @@ impl Settings {
             // One node that forgets is enough to give two clients a majority.
             settings.quarantine = Some(QUARANTINE);
         }
-        settings.login.complete(&environment)?;
-        if matches!(settings.place, Place::Sentinel { .. }) {
-            settings.sentinel_login.complete_for_sentinels(&environment)?;
-        }
+        settings.check_retention()?;
         Ok(settings)
+    }
+
+    /// How long one request may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
     /// What all keys and channels begin with.
@@ -108,6 +131,33 @@ impl Settings {
         Ok(())
     }
 
+    /// How far the clocks of servers may be apart that take over from each other. After a
+    /// quarantine it does not matter: what was granted before has ended by either clock.
+    pub(super) fn clock_offset(&self, is_followed: bool) -> Duration {
+        let is_taken_over = match &self.place {
+            Place::Cluster(_) | Place::Sentinel { .. } => true,
+            Place::One(_) => is_followed || self.replicas != Replicas::None,
+            Place::Quorum(_) => false,
+        };
+        self.offset.unwrap_or(match is_taken_over && self.quarantine.is_none() {
+            true => DEFAULT_OFFSET,
+            false => Duration::ZERO,
+        })
+    }
+
+    /// The nodes of a quorum must not forget a token while a lower one could be granted.
+    fn check_retention(&self) -> Result<(), Invalid> {
+        let has_ballots = matches!(self.place, Place::Quorum(_)) && self.format == Format::Native;
+        if !has_ballots || self.retention >= LEAST_RETENTION {
+            return Ok(());
+        }
+        let [retention, least] = [self.retention, LEAST_RETENTION].map(show_duration);
+        Err(invalid(format!(
+            "`retention` in the store URL is {retention}, and the nodes of a quorum would forget a \
+             token before a lower one is refused for its age: give {least} or more, or leave it out"
+        )))
+    }
+
     fn at(place: Place, tls: Option<TlsFiles>, login: Login) -> Self {
         Self {
             place,
@@ -119,7 +169,8 @@ impl Settings {
             prefix: None,
             retention: DEFAULT_RETENTION,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            timeout: DEFAULT_TIMEOUT,
+            timeout: None,
+            offset: None,
             replicas: Replicas::default(),
             waitaof: false,
             quarantine: None,
@@ -136,7 +187,7 @@ impl Settings {
         let mut settings = Self::at(Place::tcp(scheme, hosts, service)?, tls, login);
         if !database.is_empty() {
             settings.database = database.parse().map_err(|_| {
-                invalid(format!("the database {database:?} in the store URL is not a number"))
+                invalid("the database in the store URL, behind the `/`, is not a number")
             })?;
         }
         if settings.database != 0 && matches!(settings.place, Place::Cluster(_)) {
@@ -164,6 +215,18 @@ impl Settings {
 
 fn invalid(why: impl Into<String>) -> Invalid {
     Invalid::new("url", why)
+}
+
+/// A URL as it may be shown, if it can be read: without its password, and without a user that has
+/// none, since that may be the password in the wrong place.
+pub(in super::super) fn without_password(url: &str) -> Option<String> {
+    Settings::read(url).ok()?;
+    // It was read, so there is one `@` at most, and the login stands before it.
+    let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };
+    let (scheme, login) = before.split_once("://")?;
+    let user = login.split_once(':').map_or("", |(user, _)| user);
+    let colon = if login.contains(':') { ":" } else { "" };
+    Some(format!("{scheme}://{user}{colon}***@{after}"))
 }
 
 /// Refuses a delimiter where none belongs: it is a password that was not escaped, and no later
@@ -228,7 +291,7 @@ mod tests {
         let settings = parse("redis+unix://u:p@/run/a%20b.sock?timeout=1s").unwrap();
         assert_eq!(settings.place, Place::One(Address::Unix("/run/a b.sock".into())));
         assert_eq!(settings.login.user.as_deref(), Some("u"));
-        assert_eq!(settings.timeout, Duration::from_secs(1));
+        assert_eq!(settings.timeout, Some(Duration::from_secs(1)));
     }
 
     #[test]
@@ -246,7 +309,7 @@ mod tests {
         assert_eq!(settings.prefix.as_deref(), Some("app:"));
         assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.connect_timeout, Duration::from_secs(1));
-        assert_eq!(settings.timeout, Duration::from_millis(100));
+        assert_eq!(settings.timeout, Some(Duration::from_millis(100)));
         assert_eq!((settings.format, settings.replicas), (Format::Plain, Replicas::AtLeast(2)));
         assert_eq!((settings.waitaof, settings.quarantine), (true, Some(Duration::from_mins(1))));
         assert_eq!(parse("redis://h?quarantine=5s&prefix=").unwrap().prefix.as_deref(), Some(""));
@@ -268,6 +331,27 @@ mod tests {
     }
 
     #[test]
+    fn clocks_may_be_apart_where_a_server_may_take_over() {
+        let offset = |url: &str, is_followed| parse(url).unwrap().clock_offset(is_followed);
+        for url in ["redis+sentinel://a/main", "redis+cluster://a", "redis://h?replicas=1"] {
+            assert_eq!(offset(url, false), DEFAULT_OFFSET, "{url}");
+        }
+        assert_eq!(offset("redis://h", false), Duration::ZERO);
+        assert_eq!(offset("redis://h", true), DEFAULT_OFFSET);
+        assert_eq!(offset("redis+sentinel://a/main?quarantine=on", true), Duration::ZERO);
+        assert_eq!(offset("redis+quorum://a,b,c?quarantine=off", true), Duration::ZERO);
+        assert_eq!(offset("redis+cluster://a?offset=2s", false), Duration::from_secs(2));
+        assert_eq!(offset("redis+cluster://a?offset=0s", false), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_quorum_keeps_tokens_for_longer_than_ballots_and_clocks_may_be_ahead() {
+        assert!(parse("redis+quorum://a,b,c?retention=30s").is_ok());
+        assert!(parse("redis+quorum://a,b,c?retention=1s&layout=plain").is_ok(), "no ballots");
+        assert!(parse("redis://h?retention=1s").is_ok());
+    }
+
+    #[test]
     fn each_wrong_part_is_named() {
         for (url, part) in [
             ("redis:h", "`://`"),
@@ -278,24 +362,27 @@ mod tests {
             ("redis+cluster://a,,b", "no host"),
             ("redis+cluster://a/1", "no databases"),
             ("redis+sentinel://a:1", "no service"),
-            ("redis+sentinel://a:1/main/x", "the database \"x\""),
+            ("redis+sentinel://a:1/main/x", "the database"),
             ("redis://", "no host"),
             ("redis:///0", "no host"),
             ("redis://a,b", "several hosts"),
             ("redis://[::1", "no `]`"),
-            ("redis://h:99999", "the port \"99999\""),
-            ("redis://h:0", "the port \"0\""),
-            ("redis://h:", "the port \"\""),
-            ("redis://h/zero", "the database \"zero\""),
-            ("redis://h/-1", "the database \"-1\""),
-            ("redis://bob@h", "the user \"bob\""),
+            ("redis://[::1]1", "the port"),
+            ("redis://h:99999", "the port"),
+            ("redis://h:0", "the port"),
+            ("redis://h:", "the port"),
+            ("redis://h/zero", "the database"),
+            ("redis://h/-1", "the database"),
+            ("redis://bob@h", "a user and no password"),
             ("redis://b%zz:p@h", "the user"),
             ("redis://b:p%f@h", "the password"),
             ("redis://h?ttl=1s", "\"ttl\""),
-            ("redis://h?timeout", "\"timeout\" in the store URL has no value"),
+            ("redis://h?timeout", "has no value"),
             ("redis://h?timeout=10", "write 10s"),
             ("redis://h?timeout=5ms", "`timeout`"),
             ("redis://h?retention=0s", "`retention`"),
+            ("redis+quorum://a,b,c?retention=29s", "30s or more"),
+            ("redis://h?offset=11s", "`offset`"),
             ("redis://h?connect_timeout=2m", "`connect_timeout`"),
             ("redis://h?timeout=1s&timeout=2s", "twice"),
             ("redis://h?layout=redisson", "\"redisson\""),
@@ -327,11 +414,27 @@ mod tests {
             "redis://bob:hunter#2@h",
             "redis://bob:hunter?2@h",
             "redis://bob:hunter%2@h",
+            "redis:bob:hunter@h",
+            "redis:/bob:hunter@h",
+            "redis//bob:hunter@h",
+            "redis:bob:hunter://2@h",
+            "redis://hunter@h",
+            "redis://bob:hunter",
+            "redis://bob:1/hunter",
+            "redis://bob:hunter/2",
+            "redis://bob:1?hunter",
+            "redis://[::1]hunter:1",
+            "redis+unix://bob:hunter/run/a.sock",
+            "redis+sentinel://hunter@a/main",
+            "redis+sentinel://a/main?sentinel_user=hunter",
+            "redis+quorum://bob:hunter@a,bob:hunter@b",
         ] {
             let why = parse(url).unwrap_err();
             assert!(!why.contains("hunter"), "{why}");
         }
-        let settings = parse("redis://bob:hunter2@h").unwrap();
-        assert!(!format!("{settings:?}").contains("hunter2"));
+        for url in ["redis://bob:hunter2@h", "redis://hunter@h"] {
+            let settings = Settings::parse_with(url, |_| Some("hunter2".to_owned())).unwrap();
+            assert!(!format!("{settings:?}").contains("hunter"));
+        }
     }
 }

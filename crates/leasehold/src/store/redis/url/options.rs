@@ -21,6 +21,9 @@ const RETENTIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 /// What a quarantine may last: as long as the longest lease that may be out.
 const QUARANTINES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
 
+/// What clocks may be apart: far less than the 10 s by which late copies of requests are told.
+const OFFSETS: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(10));
+
 /// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
 pub(super) const QUARANTINE: Duration = Duration::from_mins(1);
 
@@ -67,7 +70,8 @@ impl Settings {
         let mut seen = Vec::new();
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').ok_or_else(|| {
-                invalid(format!("the option {option:?} in the store URL has no value"))
+                // Not named: it may be a piece of a password with a `?` in it.
+                invalid("an option in the store URL has no value: write name=value")
             })?;
             if seen.contains(&name) {
                 return Err(invalid(format!("the option `{name}` is in the store URL twice")));
@@ -96,6 +100,7 @@ impl Settings {
             "insecure" => self.tls(name)?.insecure = switch(name, &value)?,
             "key" => self.tls(name)?.key = Some(value.into()),
             "layout" => self.format = format(&value)?,
+            "offset" => self.offset = Some(span(name, &value, OFFSETS)?),
             "prefix" => self.prefix = Some(prefix(value)?),
             "quarantine" => self.quarantine = quarantine(name, &value)?,
             "replicas" => self.replicas = replicas(&value)?,
@@ -109,13 +114,13 @@ impl Settings {
                 }
                 self.sentinel_login.user = Some(value);
             }
-            "timeout" => self.timeout = span(name, &value, TIMEOUTS)?,
+            "timeout" => self.timeout = Some(span(name, &value, TIMEOUTS)?),
             "waitaof" => self.waitaof = switch(name, &value)?,
             _ => {
                 return Err(invalid(format!(
                     "the store URL has the unknown option {name:?}: there are ca, cert, \
-                     connect_timeout, insecure, key, layout, prefix, quarantine, replicas, \
-                     retention, sentinel_user, timeout and waitaof"
+                     connect_timeout, insecure, key, layout, offset, prefix, quarantine, \
+                     replicas, retention, sentinel_user, timeout and waitaof"
                 )));
             }
         }
