@@ -1,12 +1,18 @@
 //! The one background thread of a process: it drives the keepers of all clients, and what a store
 //! must finish although nobody waits for it any more.
 
+use std::cell::Cell;
+use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use leasehold_core::{BoxFuture, Clock, StoreError, StoreErrorKind};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 type Task = BoxFuture<'static, ()>;
+
+thread_local! {
+    static IS_THE_THREAD: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Where tasks for the thread go, once it runs.
 static THREAD: Mutex<Option<UnboundedSender<Task>>> = Mutex::new(None);
@@ -33,6 +39,11 @@ pub(crate) fn spawn(clock: &dyn Clock, task: Task) -> Result<(), StoreError> {
     }
 }
 
+/// Whether this is the background thread, which waits for nobody.
+pub(crate) fn is_this_thread() -> bool {
+    IS_THE_THREAD.get()
+}
+
 /// Hands a task to the thread, which is started by the first one and lives as long as the process:
 /// nobody could say when the last client of a process was made.
 fn hand_over(task: Task) -> Result<(), StoreError> {
@@ -52,21 +63,34 @@ fn hand_over(task: Task) -> Result<(), StoreError> {
 }
 
 fn start() -> Result<UnboundedSender<Task>, StoreError> {
-    let failed = |error: std::io::Error| {
+    let failed = |error: io::Error| {
         let message = format!("the keeper's thread could not be started: {error}");
         StoreError::new(StoreErrorKind::Full, message).with_source(error)
     };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let (sender, mut receiver) = mpsc::unbounded_channel::<Task>();
     let drive = async move {
         while let Some(task) = receiver.recv().await {
             tokio::spawn(task);
         }
     };
-    std::thread::Builder::new()
-        .name("leasehold-keeper".to_owned())
-        .spawn(move || runtime.block_on(drive))
-        .map_err(failed)?;
+    // The runtime is made where it runs: to drop one inside of the caller's, should there be no
+    // thread for it, is a panic.
+    let (report, begun) = std::sync::mpsc::channel();
+    let run = move || {
+        IS_THE_THREAD.set(true);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let (runtime, result) = match runtime {
+            Ok(runtime) => (Some(runtime), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        // Whoever starts it waits for this.
+        let _ = report.send(result);
+        if let Some(runtime) = runtime {
+            runtime.block_on(drive);
+        }
+    };
+    std::thread::Builder::new().name("leasehold-keeper".to_owned()).spawn(run).map_err(failed)?;
+    let begun = begun.recv().unwrap_or_else(|_| Err(io::Error::other("it has ended")));
+    begun.map_err(failed)?;
     Ok(sender)
 }

@@ -1,21 +1,22 @@
 //! The entry point.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Bounds, ClientId, Clock, Error, HolderId, Invalid, Lease, LeaseOptions, LockName, Mode,
-    Operation, RenewLease, Reply, Result,
+    Bounds, ClientId, Clock, Error, HolderId, Invalid, Lease, LeaseOptions, LockName, Mode, Result,
 };
 
 use crate::admin::Admin;
-use crate::clock::SystemClock;
+use crate::adopt;
+use crate::clock::{PausedTime, SystemClock};
 use crate::contact::Contact;
 use crate::election::Election;
 use crate::engine::{Engine, Handle};
-use crate::event::{Event, Observer, Silent};
+use crate::event::{Event, Observer, Shielded, Silent};
 use crate::guard::Guard;
-use crate::keeper::{Granted, Keeper, renewal_outcome, unexpected};
+use crate::keeper::Keeper;
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::multi::Meanwhile;
@@ -43,8 +44,12 @@ impl Client {
     }
 
     /// Locks of this process, without a server: for embedding, and for tests.
+    ///
+    /// Made inside of a tokio runtime whose time is paused (`#[tokio::test(start_paused = true)]`),
+    /// it goes by that time: leases and limits pass when the test's time does. It then belongs to
+    /// that runtime, which also renews its leases.
     pub fn memory() -> Self {
-        Self::builder().with_store(Box::new(Memory::new()))
+        Self::builder().in_memory()
     }
 
     /// A client with options of its own.
@@ -53,7 +58,7 @@ impl Client {
             source: None,
             defaults: LeaseOptions::default(),
             drift: Bounds::default().drift,
-            clock: Arc::new(SystemClock::new()),
+            clock: None,
             observer: Arc::new(Silent),
         }
     }
@@ -182,46 +187,27 @@ impl Client {
         Admin::new(self.engine.clone())
     }
 
-    /// Takes over a lease that [`Guard::into_lease`] gave out, in this process or another. Renews
-    /// first: validity never travels between processes.
+    /// Takes over a lease that [`Guard::into_lease`] gave out, in this process or another. A lease
+    /// is adopted once, by whoever asks the store for it first: it gets a holder and a token of its
+    /// own, so that a lease which a job queue delivers twice makes one guard, and whoever still
+    /// writes with the token that it was handed out with is refused.
     ///
-    /// Cost: one round trip.
+    /// Cost: one round trip, and one more if it is the first that this client does. A store that
+    /// does not answer is asked again, for 5 s or the ttl, whichever is less. Of several who race
+    /// for one lease on a quorum it may be that none gets a majority: then the lease ends.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it has ended meanwhile, [`Error::Store`] if the store could not be asked.
+    /// [`Error::NotAdopted`] if it has ended meanwhile or was adopted before.
+    /// [`Error::Indeterminate`] if it may have been adopted and no answer came: the keeper then
+    /// ends it. After [`Error::Store`] and [`Error::NoQuorum`] the lease is as it was.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lease as it was, perhaps renewed.
+    /// Dropping the future has the keeper take the adoption back: the lease ends if it was adopted
+    /// by then, and stays as it was if it was not.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
-        let mut options = self.engine.defaults.clone();
-        options.ttl = lease.ttl;
-        options.check()?;
-        let keeper = &self.engine.keeper;
-        keeper.ensure_running()?;
-        let renew = RenewLease { name: lease.name.clone(), id: lease.holder, ttl: lease.ttl };
-        let asked_at = keeper.contact.now();
-        let timed = keeper.contact.execute(Operation::Renew(vec![renew])).await?;
-        let outcome = match &timed.answer.reply {
-            Reply::Many(replies) => replies.first().and_then(|r| renewal_outcome(r, lease.token)),
-            _ => None,
-        };
-        match outcome {
-            Some(Ok(grant)) => Ok(Guard::new(keeper.hold(Granted {
-                valid_until: keeper.contact.valid_until(&timed, grant, lease.ttl),
-                name: lease.name,
-                id: lease.holder,
-                mode: lease.mode,
-                options,
-                unanswered: false,
-                token: grant.token,
-                confirmed: true,
-                asked_at,
-            }))),
-            Some(Err(reason)) => Err(Error::Lost { name: lease.name, token: lease.token, reason }),
-            None => Err(unexpected(&timed.answer.reply).into()),
-        }
+        Ok(Guard::new(adopt::adopt(&self.engine, lease).await?))
     }
 
     /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is
@@ -231,8 +217,8 @@ impl Client {
     }
 
     /// Gives back all that this client holds, ends its waiters with [`Error::Closed`], and waits
-    /// until the store knows. Dropping the last handle does the same without waiting, except that
-    /// guards that live on keep their leases.
+    /// until the store knows. Dropping the last handle, when no guard is left either, waits for 1 s
+    /// at most; guards that live on keep their leases.
     ///
     /// # Errors
     ///
@@ -254,14 +240,22 @@ pub struct ClientBuilder {
     source: Option<Source>,
     defaults: LeaseOptions,
     drift: f64,
-    clock: Arc<dyn Clock>,
+    clock: Option<Arc<dyn Clock>>,
     observer: Arc<dyn Observer>,
 }
 
-#[derive(Debug)]
 enum Source {
     Store(Box<dyn Store>),
     Url(String),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(store) => store.fmt(f),
+            Self::Url(url) => f.write_str(&store::shown_url(url)),
+        }
+    }
 }
 
 impl ClientBuilder {
@@ -289,9 +283,10 @@ impl ClientBuilder {
         self
     }
 
-    /// Another clock, for tests. `memory:` runs on the same one.
+    /// Another clock, for tests. `memory:` runs on the same one; without one it takes that which
+    /// [`Client::memory`] would.
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -315,9 +310,7 @@ impl ClientBuilder {
         }
         let store: Box<dyn Store> = match self.source.take() {
             Some(Source::Store(store)) => store,
-            Some(Source::Url(url)) if url == "memory:" => {
-                Box::new(Memory::with_clock(Arc::clone(&self.clock)))
-            }
+            Some(Source::Url(url)) if url == "memory:" => return Ok(self.in_memory()),
             Some(Source::Url(url)) => store::connect(&url).await?,
             None => {
                 let why = "no store was given: call `url` or `store` before `build`";
@@ -327,14 +320,27 @@ impl ClientBuilder {
         Ok(self.with_store(store))
     }
 
+    fn in_memory(mut self) -> Client {
+        let paused = || PausedTime::of_this_runtime().map(|time| Arc::new(time) as Arc<dyn Clock>);
+        self.clock = self.clock.or_else(paused);
+        let store = match &self.clock {
+            Some(clock) => Memory::with_clock(Arc::clone(clock)),
+            None => Memory::new(),
+        };
+        self.with_store(Box::new(store))
+    }
+
     fn with_store(self, store: Box<dyn Store>) -> Client {
+        let observer: Arc<dyn Observer> = Arc::new(Shielded::new(self.observer));
         for text in store.warnings() {
-            self.observer.observe(&Event::Warning { text: &text });
+            observer.observe(&Event::Warning { text: &text });
         }
         let [client, seeds] = [random(), random()];
         let (keeper_seed, secret) = (seeds as u64, (seeds >> 64) as u64);
-        let bounds = Bounds { drift: self.drift, ..Bounds::default() };
-        let contact = Contact::new(store, self.clock, bounds, self.observer);
+        let offset = store.clock_offset();
+        let bounds = Bounds { drift: self.drift, offset, ..Bounds::default() };
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let contact = Contact::new(store, clock, bounds, observer);
         let keeper = Keeper::new(contact, ClientId(client), host(), keeper_seed);
         let engine = Engine::new(keeper, self.defaults, secret);
         Client { engine: Handle::new(Arc::new(engine)) }

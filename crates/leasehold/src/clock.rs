@@ -21,6 +21,9 @@ const CLOCK: ClockId = ClockId::Monotonic;
 /// that much late; a question to a guard is not. Shorter parts wake an idle waiter more often.
 const LONGEST_TIMER: Duration = Duration::from_secs(2);
 
+/// Longest sleep that cannot be called back: 100 ms, which the end of a runtime may wait for.
+const LONGEST_REAL_SLEEP: Duration = Duration::from_millis(100);
+
 impl SystemClock {
     /// The system's clock.
     pub const fn new() -> Self {
@@ -39,7 +42,7 @@ impl Clock for SystemClock {
 
     fn wall_us(&self) -> u64 {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        since_1970.map_or(0, |span| u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+        since_1970.map_or(0, micros)
     }
 
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
@@ -50,8 +53,63 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(LONGEST_TIMER)).await;
+                let (before, part) = (clock.now(), left.min(LONGEST_TIMER));
+                tokio::time::sleep(part).await;
+                if clock.now().saturating_since(before) < part / 2 {
+                    sleep_really(part).await;
+                }
             }
         })
     }
+}
+
+/// Sleeps where the runtime's timers run ahead of time, because a test has paused its clock. Asking
+/// them again and again until this clock has come so far would keep a core busy.
+async fn sleep_really(span: Duration) {
+    let sleep = move || std::thread::sleep(span.min(LONGEST_REAL_SLEEP));
+    // It ends early only with the runtime.
+    drop(tokio::task::spawn_blocking(sleep).await);
+}
+
+/// The time of a tokio runtime whose clock a test has paused: leases and timers of a store in
+/// memory then go by the time of the test.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PausedTime {
+    began: tokio::time::Instant,
+    began_wall_us: u64,
+}
+
+impl PausedTime {
+    /// That of the runtime around the caller, if it is paused: its time then stands still.
+    pub(crate) fn of_this_runtime() -> Option<Self> {
+        tokio::runtime::Handle::try_current().ok()?;
+        let (began, real) = (tokio::time::Instant::now(), std::time::Instant::now());
+        while real.elapsed().is_zero() {
+            std::hint::spin_loop();
+        }
+        let is_paused = tokio::time::Instant::now() == began;
+        is_paused.then(|| Self { began, began_wall_us: SystemClock.wall_us() })
+    }
+}
+
+impl Clock for PausedTime {
+    fn now(&self) -> Instant {
+        Instant::from_origin(self.began.elapsed())
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.began_wall_us.saturating_add(micros(self.began.elapsed()))
+    }
+
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep_until(self.began + at.since_origin()))
+    }
+
+    fn is_driven_by_caller(&self) -> bool {
+        true
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

@@ -17,7 +17,7 @@ use leasehold_core::{
 
 use crate::engine::{Engine, Handle};
 use crate::guard::Guard;
-use crate::keeper::{may_pass, unexpected};
+use crate::keeper::unexpected;
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::store::News;
@@ -272,7 +272,7 @@ impl Observation {
             Ok(timed) => timed.answer.reply,
             Err(error) => {
                 self.look_at = contact.now() + self.jitter.around(POLL_INTERVAL);
-                return if may_pass(&error) { Ok(false) } else { Err(error.into()) };
+                return if error.kind().is_outage() { Ok(false) } else { Err(error.into()) };
             }
         };
         let Reply::Status(status) = reply else { return Err(unexpected(&reply).into()) };

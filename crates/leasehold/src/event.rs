@@ -1,6 +1,9 @@
 //! What happens to leases, told to whoever wants to log, trace or count it.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{FencingToken, LockName, LossReason};
@@ -76,7 +79,8 @@ pub enum Event<'a> {
 /// Is told of every [`Event`]. The one seam for logs, traces and metrics.
 ///
 /// It is called by the keeper and by whoever calls a verb, so it must be quick and must not block:
-/// while it runs in the keeper, no lease of the process is renewed.
+/// while it runs in the keeper, no lease of the process is renewed. A panic of it ends in the call,
+/// costs no lease, and is told of once, as a [`Warning`](Event::Warning).
 pub trait Observer: Send + Sync + 'static {
     /// Takes note of an event.
     fn observe(&self, event: &Event<'_>);
@@ -94,6 +98,35 @@ pub(crate) struct Silent;
 
 impl Observer for Silent {
     fn observe(&self, _: &Event<'_>) {}
+}
+
+/// An observer whose panics end where it is called.
+pub(crate) struct Shielded {
+    observer: Arc<dyn Observer>,
+    has_panicked: AtomicBool,
+}
+
+impl Shielded {
+    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
+        Self { observer, has_panicked: AtomicBool::new(false) }
+    }
+}
+
+impl Observer for Shielded {
+    fn observe(&self, event: &Event<'_>) {
+        if panics(|| self.observer.observe(event))
+            && !self.has_panicked.swap(true, Ordering::Relaxed)
+        {
+            let text = "the observer panicked and has missed an event: mend it";
+            panics(|| self.observer.observe(&Event::Warning { text }));
+        }
+    }
+}
+
+/// Calls what a user gave us. A panic ends here, after the hook of the process has told of it:
+/// what it leaves half done is the user's own.
+pub(crate) fn panics(call: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(call)).is_err()
 }
 
 impl fmt::Debug for dyn Observer {

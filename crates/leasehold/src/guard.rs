@@ -1,40 +1,46 @@
 //! The held lease.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
     Action, Error, Facts, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode,
-    Operation, RenewLease, Reply, Result, StoreError,
+    Operation, Reply, Result, StoreError,
 };
 
+use crate::background;
 use crate::contact::Timed;
-use crate::keeper::{Held, Keeper, LeaseState, may_pass, renewal_outcome, unexpected};
+use crate::event::{self, Event};
+use crate::keeper::{Held, Keeper, LeaseState, renewal_outcome, unexpected};
 use crate::lost::Lost;
 
 /// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
 ///
 /// It holds no data, because a `Deref` would promise a protection that does not exist: carry
-/// [`token`](Guard::token) to whatever the lock protects instead. Dropping a guard never blocks and
-/// never panics, inside or outside of a runtime, during unwinding and after shutdown.
+/// [`token`](Guard::token) to whatever the lock protects instead. Dropping a guard never panics,
+/// inside or outside of a runtime, during unwinding and after shutdown, and never blocks, with one
+/// exception: whoever drops the last of a client's handles and guards, as the end of `main` does,
+/// waits until the store knows, for 1 s at most. A process that ends in another way (`abort`,
+/// `process::exit`, `kill -9`, a task that is never dropped) leaves its leases to their ttl: call
+/// [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
 #[derive(Debug)]
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {
     /// One for each name, in the order asked for; at least one.
-    held: Arc<[Held]>,
+    held: Arc<Vec<Held>>,
 }
 
 impl Guard {
     pub(crate) fn new(held: Held) -> Self {
         held.deliver();
-        Self { held: Arc::new([held]) }
+        Self { held: Arc::new(vec![held]) }
     }
 
     /// A guard of several names; `None` for none at all.
     pub(crate) fn of_all(held: Vec<Held>) -> Option<Self> {
         held.iter().for_each(Held::deliver);
-        (!held.is_empty()).then(|| Self { held: held.into() })
+        (!held.is_empty()).then(|| Self { held: Arc::new(held) })
     }
 
     fn first(&self) -> &Held {
@@ -45,7 +51,7 @@ impl Guard {
         &self.first().state
     }
 
-    fn keeper(&self) -> &Arc<Keeper> {
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
         &self.first().keeper
     }
 
@@ -54,8 +60,8 @@ impl Guard {
         &self.state().name
     }
 
-    /// The fencing token of the grant. It changes only by [`upgrade`](Guard::upgrade). Each of
-    /// several names has its own: see [`tokens`](Guard::tokens).
+    /// The fencing token of the grant. It changes only by [`upgrade`](Guard::upgrade), also by one
+    /// that was given up. Each of several names has its own: see [`tokens`](Guard::tokens).
     ///
     /// A reader's or a permit's token orders grants, but must not guard one resource that several
     /// of them write: a later peer would fence out an earlier one that is still valid.
@@ -73,7 +79,9 @@ impl Guard {
         self.state().id
     }
 
-    /// What is held.
+    /// What is held. A reader is the writer once [`upgrade`](Guard::upgrade) says so, and a writer
+    /// is a reader from the moment that [`downgrade`](Guard::downgrade) is called: the guard never
+    /// believes more than the store does. Each renewal compares the two.
     pub fn mode(&self) -> Mode {
         self.state().mode()
     }
@@ -119,16 +127,18 @@ impl Guard {
     }
 
     pub(crate) fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        let call = Arc::new(Mutex::new(Some(call)));
-        for held in self.held.iter() {
-            let call = Arc::clone(&call);
-            held.state.signal.on_end(move |reason| {
-                let first = call.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(call) = first {
-                    call(reason);
-                }
-            });
-        }
+        let (contact, lost) = (&self.keeper().contact, self.lost());
+        let observer = Arc::clone(&contact.observer);
+        let calling = async move {
+            let reason = lost.await;
+            if event::panics(|| call(reason)) {
+                let text = "a callback of on_lost panicked: mend it";
+                observer.observe(&Event::Warning { text });
+            }
+        };
+        // A task of its own, so that whoever finds out has no lock that the callback might want.
+        // Without the thread there is no keeper either, and no lease.
+        let _ = background::spawn(&*contact.clock, Box::pin(calling));
     }
 
     /// Renews now, and gives the validity that is left after it. The keeper does this by itself
@@ -146,12 +156,7 @@ impl Guard {
     /// Dropping the future leaves it open whether the lease was renewed.
     pub async fn renew(&self) -> Result<Duration> {
         self.ensure_held()?;
-        let renew = |Held { state, .. }: &Held| RenewLease {
-            name: state.name.clone(),
-            id: state.id,
-            ttl: state.options.ttl,
-        };
-        let renewals = self.held.iter().map(renew).collect();
+        let renewals = self.held.iter().map(|held| held.state.renewal()).collect();
         let timed = self.keeper().contact.execute(Operation::Renew(renewals)).await?;
         let Reply::Many(replies) = &timed.answer.reply else {
             return Err(unexpected(&timed.answer.reply).into());
@@ -179,7 +184,7 @@ impl Guard {
     }
 
     /// Makes a reader the writer: waits until the other readers have let go, and admits no new one
-    /// meanwhile. The token is minted anew. A writer stays what it is.
+    /// meanwhile. The token is minted anew. A writer stays what it is, and the store is not asked.
     ///
     /// Cost: one round trip when alone, else one more per second of waiting, and one when woken.
     ///
@@ -190,54 +195,69 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lease a read lease.
+    /// Dropping the future leaves the lease a read lease. The keeper takes the wish back in the
+    /// background; however late that arrives, it touches no later upgrade.
     pub async fn upgrade(&mut self) -> Result<()> {
         self.check_lock("upgraded")?;
-        let mut intent = Intent { held: self.first(), armed: true };
+        let Some(number) = self.state().begin_upgrade() else { return Ok(()) };
+        let mut change = Change { held: self.first(), number, is_settled: false };
         loop {
-            let timed = match self.change_mode(Mode::Exclusive).await {
-                Ok(timed) => timed,
-                Err(error) if may_pass(&error) => {
+            match self
+                .change_mode(Mode::Exclusive, change.number)
+                .await
+                .map(|timed| timed.answer.reply)
+            {
+                Err(error) if error.kind().is_outage() => {
                     self.until_rung(Duration::from_millis(100)).await?;
-                    continue;
                 }
                 Err(error) => return Err(error.into()),
-            };
-            match timed.answer.reply {
-                Reply::Granted(grant) => {
-                    intent.armed = false;
-                    self.state().changed(Mode::Exclusive, grant.token);
+                Ok(Reply::Granted(grant)) if self.state().upgraded(change.number, grant.token) => {
                     return Ok(());
                 }
-                Reply::Busy { retry_after } => self.until_rung(retry_after).await?,
-                Reply::WouldDeadlock => {
-                    intent.armed = false;
+                // Another guard of this lease has asked for something else meanwhile.
+                Ok(Reply::Granted(_) | Reply::Stale) => {}
+                Ok(Reply::Busy { retry_after }) => self.until_rung(retry_after).await?,
+                Ok(Reply::WouldDeadlock) => {
                     return Err(Error::WouldDeadlock { name: self.name().clone() });
                 }
-                ref reply => return Err(self.not_changed(reply)),
+                Ok(reply) => return Err(self.not_changed(&reply)),
+            }
+            // Each question has a number of its own, so that the store writes whenever it grants:
+            // replicas acknowledge what is written, and the upgrade itself may have been written
+            // for somebody else, by the release of the last other reader.
+            if !change.renumber() {
+                return Ok(());
             }
         }
     }
 
     /// Makes the writer a reader, at once, and admits the readers that wait. The token stays.
     ///
+    /// The guard is a reader from the moment of the call, whatever becomes of it.
+    ///
     /// Cost: one round trip.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit.
+    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit. If no answer came, it is
+    /// `Ok` all the same, and the keeper goes on until the store knows.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open which of the two the lease is; ask again to be sure.
+    /// Dropping the future has the keeper finish the downgrade.
     pub async fn downgrade(&mut self) -> Result<()> {
         self.check_lock("downgraded")?;
-        let timed = self.change_mode(Mode::Shared).await?;
-        match timed.answer.reply {
-            Reply::Granted(grant) => {
-                self.state().changed(Mode::Shared, grant.token);
-                Ok(())
-            }
+        let number = self.state().begin_downgrade();
+        let mut change = Change { held: self.first(), number, is_settled: false };
+        let answered = self.change_mode(Mode::Shared, number).await;
+        // Else dropping it leaves it to the keeper, which is as good.
+        change.is_settled = !answered.as_ref().is_err_and(|error| error.kind().is_transient());
+        if !change.is_settled {
+            return Ok(());
+        }
+        match answered?.answer.reply {
+            // Stale: another guard of this lease has asked for something else meanwhile.
+            Reply::Granted(_) | Reply::Stale => Ok(()),
             ref reply => Err(self.not_changed(reply)),
         }
     }
@@ -279,8 +299,8 @@ impl Guard {
         }
     }
 
-    async fn change_mode(&self, mode: Mode) -> Result<Timed, StoreError> {
-        let action = Action::ChangeMode { id: self.holder(), mode };
+    async fn change_mode(&self, mode: Mode, change: u64) -> Result<Timed, StoreError> {
+        let action = Action::ChangeMode { id: self.holder(), mode, change };
         self.keeper().contact.apply(self.name(), action).await
     }
 
@@ -319,12 +339,14 @@ impl Guard {
     ///
     /// Dropping the future has the keeper finish the release.
     pub async fn release(self) -> Result<()> {
-        if Arc::strong_count(&self.held) > 1 {
-            return self.ensure_held();
-        }
-        match &*self.held {
-            [held] => held.release().await,
-            several => join_all(several.iter().map(Held::release)).await.into_iter().collect(),
+        let is_held = self.ensure_held();
+        // Of guards that are released at the same moment, exactly one has the lease in the end.
+        match Arc::into_inner(self.held).as_deref() {
+            None => is_held,
+            Some([held]) => held.release().await,
+            Some(several) => {
+                join_all(several.iter().map(Held::release)).await.into_iter().collect()
+            }
         }
     }
 
@@ -350,9 +372,9 @@ impl Guard {
     }
 
     /// Stops renewing and gives the lease out as a value, for [`Client::adopt`] in another process.
-    /// It ends after its ttl unless it is adopted before.
+    /// It ends after its ttl unless it is adopted before, and only the first who adopts it has it.
     ///
-    /// In the file store a lease cannot outlive the process that acquired it.
+    /// In the file store it also ends with this process, unless it was adopted before.
     ///
     /// [`Client::adopt`]: crate::Client::adopt
     ///
@@ -380,18 +402,30 @@ impl Guard {
     }
 }
 
-/// A reader's wish to become the writer. Dropping it takes the wish back, so that readers are
-/// admitted again.
-struct Intent<'a> {
+/// A change of mode under way. Dropping it has the keeper see to it that the lease is a reader: an
+/// upgrade is taken back, so that readers are admitted again, and a downgrade is finished.
+struct Change<'a> {
     held: &'a Held,
-    armed: bool,
+    number: u64,
+    /// The store knows.
+    is_settled: bool,
 }
 
-impl Drop for Intent<'_> {
+impl Change<'_> {
+    /// Draws another number to ask again with; false if there is nothing left to ask for.
+    fn renumber(&mut self) -> bool {
+        let drawn = self.held.state.begin_upgrade();
+        self.number = drawn.unwrap_or(self.number);
+        drawn.is_some()
+    }
+}
+
+impl Drop for Change<'_> {
     fn drop(&mut self) {
-        if self.armed {
-            let state = &self.held.state;
-            let action = Action::ChangeMode { id: state.id, mode: Mode::Shared };
+        let state = &self.held.state;
+        if !self.is_settled && state.gives_up(self.number) {
+            let action =
+                Action::ChangeMode { id: state.id, mode: Mode::Shared, change: self.number };
             self.held.keeper.clean(state.name.clone(), action, state.options.ttl);
         }
     }

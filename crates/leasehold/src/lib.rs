@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod adopt;
 mod background;
 mod batch;
 pub mod blocking;

@@ -23,7 +23,14 @@ use crate::wait::{self, Asked, Limit};
 /// # Outages
 ///
 /// The first contact with the store fails after 5 s, or the wait budget if that is less. From then
-/// on a waiter rides out outages: `acquire` for ever, `acquire_within` to its limit.
+/// on a waiter rides out outages: `acquire` for ever, `acquire_within` to its limit. However many
+/// wait, a server that is away is dialled a few times a second, and all are served within seconds
+/// of its return.
+///
+/// An outage is what [`StoreErrorKind::is_outage`](crate::StoreErrorKind::is_outage) says is one.
+/// All else is an answer that no waiting changes, and ends the call at once: a store that is full,
+/// a right that is missing, a record that is foreign or damaged, a ttl that is not allowed; in a
+/// quorum, if so many nodes say so that the others are no majority.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
@@ -112,7 +119,9 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Closed`], [`Error::Store`]; never for contention.
+    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for what does not pass by
+    /// waiting, with its remedy; never for contention, and not for an outage once the store was
+    /// reached.
     ///
     /// # Cancel safety
     ///
@@ -182,6 +191,8 @@ impl Lock {
         self.mode.check()?;
         self.options.check()?;
         let (mode, options) = (self.mode, &self.options);
+        let bounds = self.engine.keeper.contact.bounds;
+        bounds.check(options.ttl, options.least_validity())?;
         let asked = |name: &LockName| Asked { name: name.clone(), mode, options: options.clone() };
         match names {
             Names::One(name) => {

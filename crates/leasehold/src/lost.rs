@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leasehold_core::{Clock, Instant, LossReason};
-
-type Callback = Box<dyn FnOnce(LossReason) + Send>;
+use leasehold_core::{BoxFuture, Clock, Instant, LossReason};
+use tokio::runtime::Handle;
 
 /// What a guard, its [`Lost`] futures and the keeper share of one lease.
 pub(crate) struct Signal {
@@ -26,7 +25,6 @@ struct State {
     ended: Option<LossReason>,
     next_slot: u64,
     wakers: Vec<(u64, Waker)>,
-    callbacks: Vec<Callback>,
 }
 
 impl Signal {
@@ -50,14 +48,13 @@ impl Signal {
         Instant::from_origin(Duration::from_nanos(self.valid_until.load(Ordering::Acquire)))
     }
 
-    /// Moves the end on, unless it has come already: what is lost stays lost.
+    /// Moves the end on, unless it has come already: what is lost stays lost. It wakes nobody, so
+    /// it may be called with locks held; ending is for [`check`](Self::check).
     pub(crate) fn extend(&self, until: Instant) {
-        if self.check().is_none() {
-            let state = self.state();
-            if state.ended.is_none() {
-                let until = self.limit.get().map_or(until, |limit| until.min(*limit));
-                self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
-            }
+        let state = self.state();
+        if state.ended.is_none() && self.clock.now() < self.valid_until() {
+            let until = self.limit.get().map_or(until, |limit| until.min(*limit));
+            self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
         }
     }
 
@@ -75,34 +72,16 @@ impl Signal {
 
     /// Ends the lease, for the first reason that is given. True if this was it.
     pub(crate) fn end(&self, reason: LossReason) -> bool {
-        let (wakers, callbacks) = {
+        let wakers = {
             let mut state = self.state();
             if state.ended.is_some() {
                 return false;
             }
             state.ended = Some(reason);
-            (std::mem::take(&mut state.wakers), std::mem::take(&mut state.callbacks))
+            std::mem::take(&mut state.wakers)
         };
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
-        callbacks.into_iter().for_each(|call| call(reason));
         true
-    }
-
-    /// Calls back when the lease ends; at once if it has.
-    pub(crate) fn on_end(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        match self.check() {
-            Some(reason) => call(reason),
-            None => {
-                let mut state = self.state();
-                match state.ended {
-                    Some(reason) => {
-                        drop(state);
-                        call(reason);
-                    }
-                    None => state.callbacks.push(Box::new(call)),
-                }
-            }
-        }
     }
 }
 
@@ -122,7 +101,9 @@ impl std::fmt::Debug for Signal {
 
 /// Completes when the lease ends: lost, or released ([`LossReason::Released`]).
 ///
-/// With several names, when the first of them ends. Every poll compares the clock first. Cloning
+/// With several names, when the first of them ends. Every poll compares the clock first, and a
+/// timer of its own sees to it that it is polled when the validity is over: it depends on nobody
+/// who looks (but outside of a tokio runtime, where there are no timers, on the keeper). Cloning
 /// gives an independent waiter; neither keeps the lease alive.
 ///
 /// # Cancel safety
@@ -133,6 +114,14 @@ impl std::fmt::Debug for Signal {
 pub struct Lost {
     /// One for each name of the guard, of which any may end.
     watched: Vec<Watched>,
+    timer: Timer,
+}
+
+/// Ends when a lease is over that nobody has prolonged.
+#[derive(Default)]
+struct Timer {
+    /// When it ends. The mutex is never locked: it makes the whole [`Sync`].
+    armed: Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
 }
 
 /// A signal and the slot for whoever waits for it.
@@ -144,7 +133,7 @@ struct Watched {
 
 impl Lost {
     pub(crate) fn new<'a>(signals: impl IntoIterator<Item = &'a Arc<Signal>>) -> Self {
-        Self { watched: signals.into_iter().map(Watched::new).collect() }
+        Self { watched: signals.into_iter().map(Watched::new).collect(), timer: Timer::default() }
     }
 }
 
@@ -157,9 +146,47 @@ impl Clone for Lost {
 impl Future for Lost {
     type Output = LossReason;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LossReason> {
-        let ended = self.watched.iter().find_map(|watched| watched.poll(context.waker()));
-        ended.map_or(Poll::Pending, Poll::Ready)
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LossReason> {
+        loop {
+            let ended = self.watched.iter().find_map(|watched| watched.poll(context.waker()));
+            if let Some(reason) = ended {
+                return Poll::Ready(reason);
+            }
+            let signals = self.watched.iter().map(|watched| &watched.signal);
+            let Some(first) = signals.min_by_key(|signal| signal.valid_until()) else {
+                return Poll::Pending;
+            };
+            let (clock, until) = (Arc::clone(&first.clock), first.valid_until());
+            if self.timer.poll(&*clock, until, context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Timer {
+    /// Ready at `until` or before that: what was set for an earlier end stays set, so that a
+    /// renewal costs nothing here.
+    fn poll(&mut self, clock: &dyn Clock, until: Instant, context: &mut Context<'_>) -> Poll<()> {
+        if !clock.is_driven_by_caller() && Handle::try_current().is_err() {
+            return Poll::Pending;
+        }
+        let armed = self.armed.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if armed.as_ref().is_some_and(|(at, _)| *at > until) {
+            *armed = None;
+        }
+        let (_, timer) = armed.get_or_insert_with(|| (until, clock.sleep_until(until)));
+        let polled = timer.as_mut().poll(context);
+        if polled.is_ready() {
+            *armed = None;
+        }
+        polled
+    }
+}
+
+impl std::fmt::Debug for Timer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Timer")
     }
 }
 
@@ -234,14 +261,55 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_is_called_once_also_when_it_comes_late() {
-        let signal = held(&FakeClock::new());
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let again = sender.clone();
-        signal.on_end(move |reason| sender.send(reason).unwrap());
-        signal.end(LossReason::Vanished);
-        signal.on_end(move |reason| again.send(reason).unwrap());
-        let calls: Vec<_> = receiver.iter().collect();
-        assert_eq!(calls, [LossReason::Vanished, LossReason::Vanished]);
+    fn extending_what_is_over_wakes_nobody_and_checking_it_does() {
+        let (clock, woken) = (FakeClock::new(), Arc::new(Woken::default()));
+        let signal = held(&clock);
+        let (waker, mut lost) = (Waker::from(Arc::clone(&woken)), Lost::new([&signal]));
+        let polled = Pin::new(&mut lost).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        lost.timer = Timer::default();
+        clock.advance(LEASE);
+        signal.extend(clock.now() + LEASE);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(signal.check(), Some(LossReason::Expired));
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_loss_is_noticed_by_its_own_clock_although_nobody_looks() {
+        let clock = FakeClock::new();
+        let signal = held(&clock);
+        let lost = tokio::spawn(Lost::new([&signal]));
+        tokio::task::yield_now().await;
+        clock.advance(LEASE / 2);
+        signal.extend(clock.now() + LEASE);
+        clock.advance(LEASE / 2);
+        tokio::task::yield_now().await;
+        assert!(!lost.is_finished(), "it was prolonged");
+        clock.advance(LEASE / 2);
+        assert_eq!(lost.await.unwrap(), LossReason::Expired);
+    }
+
+    #[test]
+    fn an_end_that_comes_earlier_is_noticed_in_time() {
+        let (clock, woken) = (FakeClock::new(), Arc::new(Woken::default()));
+        let signal = held(&clock);
+        let (waker, mut lost) = (Waker::from(Arc::clone(&woken)), Lost::new([&signal]));
+        let mut poll = || Pin::new(&mut lost).poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending());
+        signal.limit_to(clock.now() + LEASE / 2);
+        assert!(poll().is_pending());
+        clock.advance(LEASE / 2);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(poll(), Poll::Ready(LossReason::HeldTooLong));
     }
 }

@@ -12,7 +12,7 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{Error, Instant, Invalid, LockName, Result};
 
 use crate::engine::Engine;
-use crate::keeper::{Held, may_pass};
+use crate::keeper::Held;
 use crate::wait::{self, Asked, Limit};
 
 /// Most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that one
@@ -124,7 +124,7 @@ impl Gathering<'_> {
             match wait::acquire(engine, asked, Limit::Try).await {
                 Ok(granted) => *held = granted,
                 // The wait that follows rides out outages, as far as its limit allows.
-                Err(error) if rides_out && passes(&error) => {}
+                Err(error) if rides_out && is_outage(&error) => {}
                 Err(error) => return Err(error),
             }
             Ok(())
@@ -181,10 +181,10 @@ impl Gathering<'_> {
 }
 
 /// Whether a wait may go on after this: nothing was refused, the store was just not reached.
-fn passes(error: &Error) -> bool {
+fn is_outage(error: &Error) -> bool {
     match error {
-        Error::Indeterminate { .. } => true,
-        Error::Store(error) => may_pass(error),
+        Error::Indeterminate { .. } | Error::NoQuorum { .. } => true,
+        Error::Store(error) => error.kind().is_outage(),
         _ => false,
     }
 }

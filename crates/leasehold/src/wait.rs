@@ -15,7 +15,7 @@ use crate::contact::Timed;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::hints::Standing;
-use crate::keeper::{Granted, Held, Keeper, Turn, Waiter, may_pass, unexpected};
+use crate::keeper::{Granted, Held, Keeper, Turn, Waiter, unexpected};
 
 /// How long a store may take that was never reached before: 5 s, as `connect_timeout`.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
@@ -30,7 +30,8 @@ const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 /// How much longer than its limit a call may take to leave the queue properly: one request.
 pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// First and longest delay before a request that failed is sent again.
+/// First and longest delay before a request that failed is sent again, of which a random part is
+/// taken off, up to a half: who waits for the same store must not come back all at once.
 const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// How long a call waits.
@@ -103,12 +104,12 @@ impl Call<'_> {
             // Without messages one still waits by asking, so not having them ends nothing.
             select(open, self.at_limit()).await;
         }
-        let mut standing = None;
+        let (mut standing, mut retry) = (None, self.retry());
         loop {
             if self.keeper.is_closed() {
                 return Err(Error::Closed);
             }
-            match self.attempt(&mut standing).await? {
+            match self.attempt(&mut standing, &mut retry).await? {
                 Outcome::Again => {}
                 Outcome::Busy => return Ok(None),
                 Outcome::Held(held) => return Ok(Some(held)),
@@ -128,7 +129,7 @@ impl Call<'_> {
             };
             match self.keeper.contact.execute_until(look, until).await {
                 Ok(_) => return Ok(()),
-                Err(error) if may_pass(&error) && retry.is_before(until) => {
+                Err(error) if error.kind().is_outage() && retry.is_before(until) => {
                     retry.pause(self.keeper).await;
                 }
                 Err(error) => return Err(error.into()),
@@ -142,17 +143,19 @@ impl Call<'_> {
         Retry { backoff: Backoff::new(first, longest), jitter: Jitter::new(seed), at: self.started }
     }
 
-    async fn attempt(&self, standing: &mut Option<Standing>) -> Result<Outcome> {
+    async fn attempt(&self, standing: &mut Option<Standing>, retry: &mut Retry) -> Result<Outcome> {
         let (mut attempt, mut turn) = Attempt::new(self);
-        let mut retry = self.retry();
         loop {
             let timed = match attempt.send(self).await {
                 Ok(timed) => timed,
                 Err(error) => {
-                    self.after_failure(&attempt, error, &mut retry).await?;
+                    self.after_failure(&mut attempt, error, retry).await?;
                     continue;
                 }
             };
+            if timed.answer.reply != Reply::Stale {
+                retry.backoff.reset();
+            }
             match timed.answer.reply {
                 Reply::Granted(grant) => {
                     let until =
@@ -183,20 +186,24 @@ impl Call<'_> {
         }
     }
 
-    /// Decides whether to ask again after no answer, and waits until then.
+    /// Decides whether to ask again after no answer, and waits until then. A refusal is an answer.
     async fn after_failure(
         &self,
-        attempt: &Attempt,
+        attempt: &mut Attempt,
         error: StoreError,
         retry: &mut Retry,
     ) -> Result<()> {
+        if !error.kind().is_outage() {
+            let error = if attempt.unanswered { error.maybe_executed() } else { error };
+            return Err(error.into());
+        }
         let so_far = self.keeper.contact.now().saturating_since(self.started);
         let tries_on = match self.limit {
             Limit::Try if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
                 error.may_have_executed() && so_far < QUORUM_PATIENCE
             }
-            Limit::Try => error.may_have_executed(),
-            Limit::Forever | Limit::Within(_) => may_pass(&error),
+            Limit::Try => error.may_have_executed() && !is_granted_in_vain(&error),
+            Limit::Forever | Limit::Within(_) => true,
         };
         let in_time = self.give_up.is_none_or(|limit| retry.is_before(limit));
         if tries_on && in_time {
@@ -206,7 +213,8 @@ impl Call<'_> {
         if let StoreErrorKind::NoQuorum { granted, needed, nodes } = error.kind() {
             return Err(Error::NoQuorum { name: self.asked.name.clone(), granted, needed, nodes });
         }
-        if attempt.unanswered {
+        let may_be_settled = is_granted_in_vain(&error) || !attempt.unanswered;
+        if !may_be_settled || !self.settle(attempt).await {
             let (name, settles_within) = (self.asked.name.clone(), self.asked.options.ttl);
             return Err(Error::Indeterminate { name, settles_within, source: error });
         }
@@ -286,16 +294,25 @@ impl Call<'_> {
     /// Leaves the queue, and says who holds the lock.
     async fn leave(&self, mut attempt: Attempt) -> Result<Outcome> {
         let until = self.keeper.contact.now() + LEAVE_PATIENCE;
+        self.cancel(&mut attempt).await?;
+        Err(self.timeout(self.holder(until).await))
+    }
+
+    /// Ends an attempt of which the last copy was answered; whether it is certain that nothing of
+    /// it is left.
+    async fn settle(&self, attempt: &mut Attempt) -> bool {
+        // Where a message was faster, the lease that the keeper has made of it is dropped.
+        !attempt.known || !attempt.take() || self.cancel(attempt).await.is_ok()
+    }
+
+    /// Ends an attempt that was taken from the keeper, so that no answer to it counts any more.
+    /// Where this fails, dropping the attempt leaves it to the keeper.
+    async fn cancel(&self, attempt: &mut Attempt) -> Result<(), StoreError> {
+        let until = self.keeper.contact.now() + LEAVE_PATIENCE;
         let cancel = Operation::On { name: self.asked.name.clone(), action: attempt.cancel() };
-        let holder = match self.keeper.contact.execute_until(cancel, until).await {
-            Ok(_) => {
-                attempt.finish();
-                self.holder(until).await
-            }
-            // Dropping the attempt leaves the cancel to the keeper.
-            Err(error) => return Err(error.into()),
-        };
-        Err(self.timeout(holder))
+        self.keeper.contact.execute_until(cancel, until).await?;
+        attempt.finish();
+        Ok(())
     }
 
     async fn holder(&self, until: Instant) -> Option<Box<Holder>> {
@@ -349,7 +366,8 @@ impl Call<'_> {
     }
 }
 
-/// When to ask again after a failure.
+/// When to ask again after a failure. It belongs to the call, not to one attempt: each that fails
+/// makes the next one wait longer, until the store answers.
 struct Retry {
     backoff: Backoff,
     jitter: Jitter,
@@ -364,6 +382,7 @@ impl Retry {
 
     async fn pause(&mut self, keeper: &Keeper) {
         let delay = self.backoff.next_delay(&mut self.jitter);
+        let delay = self.jitter.between(delay / 2, delay);
         self.at = keeper.contact.now() + delay;
         keeper.contact.clock.sleep_until(self.at).await;
     }
@@ -436,14 +455,17 @@ impl Attempt {
             None => contact.execute(operation).await,
         };
         self.in_flight = false;
-        self.unanswered |= result.as_ref().is_err_and(StoreError::may_have_executed);
-        self.known = self.unanswered
-            || match &result {
-                Ok(timed) => {
-                    matches!(timed.answer.reply, Reply::Granted(_) | Reply::Queued(_))
-                }
-                Err(_) => was_known,
-            };
+        let (is_unanswered, may_be_known) = match &result {
+            Ok(timed) => {
+                (false, matches!(timed.answer.reply, Reply::Granted(_) | Reply::Queued(_)))
+            }
+            Err(error) => {
+                let may_be_known = error.may_have_executed();
+                (may_be_known && !is_granted_in_vain(error), was_known || may_be_known)
+            }
+        };
+        self.unanswered |= is_unanswered;
+        self.known = self.unanswered || may_be_known;
         result
     }
 
@@ -478,7 +500,15 @@ impl Drop for Attempt {
     }
 }
 
-fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
+/// Whether the store has granted it and does not vouch for it: replicas that must have it did not
+/// say so, or it may have forgotten an earlier holder. It answers the same attempt again, and keeps
+/// what it granted until the attempt is cancelled.
+fn is_granted_in_vain(error: &StoreError) -> bool {
+    error.may_have_executed()
+        && matches!(error.kind(), StoreErrorKind::NotReplicated | StoreErrorKind::Quarantined)
+}
+
+pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
     let (kind, why) = match refusal {
         Refusal::Ballot => (
             StoreErrorKind::Unsupported,
@@ -502,7 +532,7 @@ fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
         }
         Refusal::Version { found } => (
             StoreErrorKind::Version,
-            format!("its record has version {found}: update leasehold here"),
+            format!("its record has version {found}: use one release of leasehold everywhere"),
         ),
         Refusal::Weight => {
             (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))

@@ -17,7 +17,7 @@ fn two_holders() -> (leasehold::blocking::Guard, leasehold::blocking::Guard) {
 
 #[test]
 fn stock_is_deducted_once_and_never_below_zero() {
-    let stock = Data::new(Memory::new()).unwrap().stock("shop");
+    let stock = Data::new(Memory::new()).stock("shop");
     stock.restock("monday", [("tea", 3)]).unwrap();
     assert!(stock.deduct("order-1", [("tea", 2)]).unwrap().is_taken());
     assert!(stock.deduct("order-1", [("tea", 2)]).unwrap().is_taken());
@@ -28,7 +28,7 @@ fn stock_is_deducted_once_and_never_below_zero() {
 
 #[test]
 fn numbers_grow_and_a_cell_keeps_what_the_newest_holder_wrote() {
-    let data = Data::new(Memory::new()).unwrap();
+    let data = Data::new(Memory::new());
     let numbers = data.numbers("invoice").strictly_increasing();
     let (first, second) = (numbers.next().unwrap(), numbers.next().unwrap());
     assert!(first.value() < second.value());
@@ -42,7 +42,7 @@ fn numbers_grow_and_a_cell_keeps_what_the_newest_holder_wrote() {
 
 #[test]
 fn a_queue_is_drained_by_blocking_work_and_tells_each_producer_its_result() {
-    let data = Data::new(Memory::new()).unwrap();
+    let data = Data::new(Memory::new());
     let (_, newer) = two_holders();
     let queue = data.queue("mail");
     queue.push("a", "hello").unwrap();

@@ -306,3 +306,18 @@ fn two_hundred_threads_lose_no_update_in_memory() {
     });
     assert_eq!(data.read(), 1000);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_guards_that_are_released_at_once_one_lets_go_now() {
+    let client = Client::memory();
+    for round in 0..2000 {
+        let one = client.mutex("a").acquire().await.unwrap();
+        let other = one.reenter().unwrap();
+        let name = one.name().clone();
+        let both = [one, other].map(|guard| tokio::spawn(guard.release()));
+        for released in both {
+            released.await.unwrap().unwrap();
+        }
+        assert!(client.admin().inspect(&name).await.unwrap().is_free(), "round {round}");
+    }
+}

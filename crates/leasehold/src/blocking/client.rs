@@ -22,14 +22,8 @@ impl Client {
     }
 
     /// As [`crate::Client::memory`].
-    ///
-    /// # Panics
-    ///
-    /// When the system gives no file descriptors for a runtime.
-    #[expect(clippy::expect_used, reason = "as with a thread: the system is out of resources")]
     pub fn memory() -> Self {
-        let driver = Driver::new().expect("the system has descriptors for a runtime");
-        Self { inner: crate::Client::memory(), driver }
+        Self { inner: crate::Client::memory(), driver: Driver::default() }
     }
 
     /// As [`crate::ClientBuilder::build`].
@@ -38,7 +32,7 @@ impl Client {
     ///
     /// As there.
     pub fn build(builder: crate::ClientBuilder) -> Result<Self> {
-        let driver = Driver::new()?;
+        let driver = Driver::default();
         let inner = driver.wait(builder.build())?;
         Ok(Self { inner, driver })
     }

@@ -25,18 +25,14 @@ impl Data {
     ///
     /// As there.
     pub fn connect(url: impl AsRef<str>) -> Result<Self> {
-        let driver = Driver::new()?;
+        let driver = Driver::default();
         let inner = driver.wait(crate::Data::connect(url))?;
         Ok(Self { inner, driver })
     }
 
     /// As [`crate::Data::new`].
-    ///
-    /// # Errors
-    ///
-    /// When the system gives no file descriptors for a runtime.
-    pub fn new(store: impl DataStore) -> Result<Self> {
-        Ok(Self { inner: crate::Data::new(store), driver: Driver::new()? })
+    pub fn new(store: impl DataStore) -> Self {
+        Self { inner: crate::Data::new(store), driver: Driver::default() }
     }
 
     /// As [`crate::Data::cell`].

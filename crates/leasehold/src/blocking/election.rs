@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_core::{FencingToken, LeaseOptions, LossReason, Result};
 
 use super::Driver;
+use super::guard::End;
 use crate::election::Leader;
 
 /// One leader among many candidates, as [`crate::Election`].
@@ -36,7 +37,7 @@ impl Election {
     /// As there.
     pub fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
         let inner = self.driver.wait(self.inner.campaign(value))?;
-        Ok(Leadership { inner, driver: self.driver.clone() })
+        Ok(Leadership { _end: End::of(inner.guard()), inner, driver: self.driver.clone() })
     }
 
     /// As [`crate::Election::leader`].
@@ -59,11 +60,14 @@ impl Election {
     }
 }
 
-/// A leadership, as [`crate::Leadership`].
+/// A leadership, as [`crate::Leadership`]. Dropping it resigns as dropping a
+/// [`Guard`](super::Guard) lets go.
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
     inner: crate::Leadership,
+    /// Dropped after the lease.
+    _end: End,
     driver: Driver,
 }
 

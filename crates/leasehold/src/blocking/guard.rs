@@ -1,18 +1,39 @@
 //! The held lease without async.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{Error, FencingToken, HolderId, Lease, LockName, LossReason, Mode, Result};
 
 use super::Driver;
 use crate::fence::Fence;
+use crate::keeper::Keeper;
 
-/// A held lease, as [`crate::Guard`]. Dropping lets go soon, in the background.
+/// A held lease, as [`crate::Guard`]. Dropping it lets go before it returns, if the store answers
+/// within 1 s, else in the background.
 #[derive(Debug)]
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {
     inner: crate::Guard,
+    /// Dropped after the lease.
+    _end: End,
     driver: Driver,
+}
+
+/// The end of a lease: waits for a moment until the store knows of it.
+#[derive(Debug)]
+pub(super) struct End(Arc<Keeper>);
+
+impl End {
+    pub(super) fn of(guard: &crate::Guard) -> Self {
+        Self(Arc::clone(guard.keeper()))
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.settle();
+    }
 }
 
 impl From<&Guard> for Fence {
@@ -23,7 +44,7 @@ impl From<&Guard> for Fence {
 
 impl Guard {
     pub(super) fn new(inner: crate::Guard, driver: Driver) -> Self {
-        Self { inner, driver }
+        Self { _end: End::of(&inner), inner, driver }
     }
 
     /// The name of the lock.
@@ -77,8 +98,9 @@ impl Guard {
 
     /// Calls back once, when the lease ends: lost, or released ([`LossReason::Released`]).
     ///
-    /// The call comes from the keeper's thread or from whoever found it out, so it must be quick
-    /// and must not block: set a flag, send on a channel.
+    /// The call comes from the thread that renews all leases, so it must be quick and must not
+    /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
+    /// lease, and is told to the observer as a [`Warning`](crate::Event::Warning).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         self.inner.on_lost(call);
     }
@@ -98,7 +120,7 @@ impl Guard {
     ///
     /// As there.
     pub fn reenter(&self) -> Result<Self> {
-        Ok(Self { inner: self.inner.reenter()?, driver: self.driver.clone() })
+        Ok(Self::new(self.inner.reenter()?, self.driver.clone()))
     }
 
     /// As [`crate::Guard::upgrade`].

@@ -9,8 +9,9 @@
 //! # }
 //! ```
 //!
-//! A call from inside an async runtime is refused with [`Error::Invalid`], because it would block
-//! that runtime: use [`crate::Client`] there.
+//! A call from inside an async runtime is refused with
+//! [`Error::Invalid`](crate::Error::Invalid), because it would block that runtime: use
+//! [`crate::Client`] there.
 
 mod client;
 mod data;
@@ -20,9 +21,9 @@ mod lock;
 mod once;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use leasehold_core::{Error, Invalid, Result, StoreError, StoreErrorKind};
+use leasehold_core::{Invalid, Result, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 
 pub use self::client::{Admin, Client};
@@ -34,31 +35,36 @@ pub use self::once::Once;
 
 /// What drives the requests of a blocking client while one of its callers waits. Renewals do not
 /// depend on it: they are the keeper's.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Driver(Arc<Shared>);
 
-struct Shared(Option<Runtime>);
+/// A runtime, made by the first who waits.
+#[derive(Default)]
+struct Shared(OnceLock<Runtime>);
 
-impl Driver {
-    fn new() -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| {
+impl Shared {
+    fn runtime(&self) -> Result<&Runtime> {
+        if let Some(runtime) = self.0.get() {
+            return Ok(runtime);
+        }
+        let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let made = made.map_err(|error| {
             let message = format!("no runtime for the blocking client: {error}");
             StoreError::new(StoreErrorKind::Full, message).with_source(error)
         })?;
-        Ok(Self(Arc::new(Shared(Some(runtime)))))
+        // Another thread may have been faster; nothing runs on ours, which is dropped then.
+        Ok(self.0.get_or_init(|| made))
     }
+}
 
+impl Driver {
     fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
         if Handle::try_current().is_ok() {
             let why = "a blocking call inside an async runtime would block it: use \
                        `leasehold::Client` there";
             return Err(Invalid::new("runtime", why).into());
         }
-        match &self.0.0 {
-            Some(runtime) => runtime.block_on(verb),
-            None => Err(Error::Closed), // unreachable: it is taken out only by dropping it
-        }
+        self.0.runtime()?.block_on(verb)
     }
 }
 

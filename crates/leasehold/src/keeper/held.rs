@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use leasehold_core::{
     Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
-    Reply, Result,
+    RenewLease, Reply, Result,
 };
 use tokio::sync::Notify;
 
-use super::{Keeper, may_pass, renewal_outcome, unexpected};
+use super::{Keeper, renewal_outcome, unexpected};
 use crate::contact::Timed;
 use crate::lost::Signal;
 
@@ -35,7 +35,21 @@ pub(crate) struct LeaseState {
     /// Somebody has taken on its release, or it was handed out.
     finished: AtomicBool,
     token: AtomicU64,
-    mode: Mutex<Mode>,
+    modes: Mutex<Modes>,
+}
+
+/// What a lease is, and the order of the changes of its mode.
+///
+/// Several guards may share the lease and ask for different modes at the same time. Each request
+/// has a number of its own, and an answer counts only while no later one was asked for: so what is
+/// believed here is what the store comes to, in whatever order the requests arrive there.
+#[derive(Clone, Copy, Debug)]
+struct Modes {
+    mode: Mode,
+    /// The number of the change that made it so.
+    change: u64,
+    /// The last number that was drawn.
+    drawn: u64,
 }
 
 /// A grant, on its way to become a [`Held`].
@@ -68,7 +82,7 @@ impl LeaseState {
             unanswered: AtomicBool::new(granted.unanswered),
             finished: AtomicBool::new(false),
             token: AtomicU64::new(granted.token.get()),
-            mode: Mutex::new(granted.mode),
+            modes: Mutex::new(Modes { mode: granted.mode, change: 0, drawn: 0 }),
         }
     }
 
@@ -77,13 +91,77 @@ impl LeaseState {
             .unwrap_or(FencingToken::at_us(0)) // unreachable: only tokens are stored
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    fn modes(&self) -> MutexGuard<'_, Modes> {
+        self.modes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn changed(&self, mode: Mode, token: FencingToken) {
-        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
-        self.token.store(token.get(), Ordering::Release);
+    pub(crate) fn mode(&self) -> Mode {
+        self.modes().mode
+    }
+
+    /// What is believed of the mode, and by which change: while a reader waits to become the
+    /// writer, what was so before.
+    pub(super) fn believed(&self) -> (Mode, u64) {
+        let modes = self.modes();
+        (modes.mode, modes.change)
+    }
+
+    /// What is asked of the store to renew it.
+    pub(crate) fn renewal(&self) -> RenewLease {
+        let (mode, change) = self.believed();
+        RenewLease { name: self.name.clone(), id: self.id, ttl: self.options.ttl, mode, change }
+    }
+
+    /// The number with which to ask for the writer; `None` for who is the writer already.
+    pub(crate) fn begin_upgrade(&self) -> Option<u64> {
+        let mut modes = self.modes();
+        if modes.mode == Mode::Exclusive {
+            return None;
+        }
+        modes.drawn += 1;
+        Some(modes.drawn)
+    }
+
+    /// The store has made it the writer, by the request with this number. False if another was
+    /// made since, of which nothing is known yet.
+    pub(crate) fn upgraded(&self, number: u64, token: FencingToken) -> bool {
+        let mut modes = self.modes();
+        let is_last = modes.drawn == number;
+        if is_last {
+            self.token.store(token.get(), Ordering::Release);
+            (modes.mode, modes.change) = (Mode::Exclusive, number);
+        }
+        is_last
+    }
+
+    /// Makes it a reader from now on, and gives the number to say so with.
+    pub(crate) fn begin_downgrade(&self) -> u64 {
+        let mut modes = self.modes();
+        if modes.mode == Mode::Exclusive || modes.drawn != modes.change {
+            modes.drawn += 1;
+            (modes.mode, modes.change) = (Mode::Shared, modes.drawn);
+        }
+        modes.change
+    }
+
+    /// Whether the request with this number must be taken back, now that nobody waits for its
+    /// answer: not if it was believed, nor if a later one has taken its place.
+    pub(crate) fn gives_up(&self, number: u64) -> bool {
+        let mut modes = self.modes();
+        let gives_up = modes.mode == Mode::Shared && modes.drawn == number;
+        if gives_up {
+            modes.change = number;
+        }
+        gives_up
+    }
+
+    /// The store's token of a hold is higher than that of its guard if it made the reader the
+    /// writer after that had given up. It is the token of the same lease.
+    pub(super) fn saw(&self, token: FencingToken) {
+        let modes = self.modes();
+        if modes.mode == Mode::Shared && token > self.token() {
+            self.token.store(token.get(), Ordering::Release);
+        }
     }
 
     pub(super) fn label(&self) -> Option<String> {
@@ -147,8 +225,7 @@ impl Held {
         let (keeper, state) = (&self.keeper, &self.state);
         match renewal_outcome(reply, state.token()) {
             Some(Ok(grant)) => {
-                let until = keeper.contact.valid_until(timed, grant, state.options.ttl);
-                keeper.extend(state, until);
+                keeper.extend(state, timed, grant);
                 Ok(())
             }
             Some(Err(reason)) if keeper.may_reclaim(state, reason) => {
@@ -180,7 +257,7 @@ impl Held {
                 }
             }
             // Dropping it leaves it to the keeper.
-            Err(error) if may_pass(&error) => Ok(()),
+            Err(error) if error.kind().is_transient() => Ok(()),
             Err(error) => {
                 state.finish();
                 Err(error.into())
@@ -193,6 +270,9 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.state.finish() {
             self.keeper.let_go(&self.state);
+            if !self.keeper.has_handles() {
+                self.keeper.settle();
+            }
         }
     }
 }

@@ -10,7 +10,6 @@ use leasehold_core::{
     Renewal, Reply, StoreError, StoreErrorKind,
 };
 
-use super::run::renewals;
 use super::{Cleanup, Granted, Keeper, LeaseState, Turn, Waiter};
 use crate::contact::Timed;
 use crate::event::Event;
@@ -65,7 +64,7 @@ impl Keeper {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let deadline = keeper.contact.now() + timeout;
-            let operation = Operation::Renew(renewals(&states));
+            let operation = Operation::Renew(states.iter().map(|state| state.renewal()).collect());
             let result = keeper.contact.execute_until(operation, deadline).await;
             Done::Renewed { states, result }
         })
@@ -85,7 +84,7 @@ impl Keeper {
                     Err(error) => error,
                 };
                 let again = keeper.contact.now() + backoff.next_delay(&mut jitter);
-                if again >= until || !may_pass(&error) {
+                if again >= until || !error.kind().is_transient() {
                     return Done::Cleaned(Err(error));
                 }
                 keeper.contact.clock.sleep_until(again).await;
@@ -104,6 +103,7 @@ impl Keeper {
             }
         }
         self.cleaned.notify_waiters();
+        self.settled.notify_all();
     }
 
     /// Takes note of the answers to renewals, and gives the reclaims that follow from them.
@@ -131,9 +131,7 @@ impl Keeper {
         reply: &Reply,
     ) -> Option<BoxFuture<'static, Done>> {
         match renewal_outcome(reply, state.token()) {
-            Some(Ok(grant)) => {
-                self.extend(state, self.contact.valid_until(timed, grant, state.options.ttl));
-            }
+            Some(Ok(grant)) => self.extend(state, timed, grant),
             Some(Err(reason)) if self.may_reclaim(state, reason) => {
                 let (keeper, state) = (Arc::clone(self), Arc::clone(state));
                 return Some(Box::pin(async move {
@@ -148,12 +146,14 @@ impl Keeper {
     }
 
     /// A renewal was answered "yours".
-    pub(crate) fn extend(&self, state: &LeaseState, valid_until: Instant) {
+    pub(crate) fn extend(&self, state: &LeaseState, timed: &Timed, grant: Grant) {
         if state.signal.check().is_some() {
             // It came after the end: what is lost stays lost, and is not renewed any more.
             return self.forget(state);
         }
+        state.saw(grant.token);
         let now = self.contact.now();
+        let valid_until = self.contact.valid_until(timed, grant, state.options.ttl);
         let until = self.table().renewed(state.id, |renewing| {
             renewing.succeeded(now, valid_until);
             renewing.valid_until()
@@ -179,10 +179,20 @@ impl Keeper {
         id: HolderId,
         result: Result<Timed, StoreError>,
     ) {
+        self.told_by_poll(name, id, result);
+        self.table().answered(id);
+    }
+
+    fn told_by_poll(
+        self: &Arc<Self>,
+        name: &LockName,
+        id: HolderId,
+        result: Result<Timed, StoreError>,
+    ) {
         let now = self.contact.now();
         let timed = match result {
             Ok(timed) => timed,
-            Err(error) if may_pass(&error) => return self.table().poll_later(name, now),
+            Err(error) if error.kind().is_outage() => return self.table().poll_later(name, now),
             Err(error) => return self.fail_all(name, &error),
         };
         match timed.answer.reply {
@@ -226,28 +236,27 @@ impl Keeper {
         }
     }
 
-    /// A message says that an attempt was granted. Enters at once where that is sound, else gives
-    /// the poll that confirms it first.
+    /// A message says that an attempt was granted. Enters at once where that is sound, else the
+    /// store is asked first.
     pub(super) fn granted_by_message(
         self: &Arc<Self>,
         attempt: u64,
         nonce: u64,
         token: FencingToken,
         (granted_us, deadline_us): (u64, u64),
-    ) -> Option<BoxFuture<'static, Done>> {
+    ) {
         let (id, now) = (self.id(attempt), self.contact.now());
         let mut table = self.table();
-        if let Some(lease) = table.lease(id) {
-            lease.upgraded.notify_one();
-            return None;
+        if let Some(lease) = table.lease(id).cloned() {
+            drop(table);
+            return lease.upgraded.notify_one();
         }
         if let Some(name) = table.ended.granted_again(id, token) {
             drop(table);
             let release = Action::Release { id, keep: Duration::ZERO, unanswered: false };
-            self.clean(name, release, CLAIM_WINDOW);
-            return None;
+            return self.clean(name, release, CLAIM_WINDOW);
         }
-        let waiter = table.waiter(id).filter(|waiter| waiter.nonce == nonce)?;
+        let Some(waiter) = table.waiter(id).filter(|waiter| waiter.nonce == nonce) else { return };
         let is_entered = match waiter.options.renewal {
             // Nothing would confirm it in the background.
             Renewal::Off => false,
@@ -261,17 +270,12 @@ impl Keeper {
                 self.contact.bounds.valid_by_message(newest, now, granted_us, deadline_us)
             })
             .filter(|until| until.saturating_since(now) > waiter.options.least_validity());
-        let Some(until) = until else {
-            let (name, ttl) = (waiter.name.clone(), waiter.options.ttl);
-            drop(table);
-            return Some(self.poll(name, id, ttl));
-        };
+        let Some(until) = until else { return table.told(id) };
         let waiter = table.take_waiter(id);
         drop(table);
         if let Some(waiter) = waiter {
             self.enter(waiter, token, until, false);
         }
-        None
     }
 
     /// Gives a waiter its lease. If nobody takes it any more, dropping it lets go.
@@ -294,18 +298,6 @@ impl Keeper {
             asked_at: waiter.asked_at,
         });
         drop(waiter.turn.send(Turn::Granted(held)));
-    }
-}
-
-/// Whether trouble of this kind passes while one waits: an outage does, a refusal does not.
-pub(crate) fn may_pass(error: &StoreError) -> bool {
-    match error.kind() {
-        StoreErrorKind::NoQuorum { .. }
-        | StoreErrorKind::NotReplicated
-        | StoreErrorKind::Quarantined
-        | StoreErrorKind::Timeout
-        | StoreErrorKind::Unreachable => true,
-        _ => error.may_have_executed(),
     }
 }
 

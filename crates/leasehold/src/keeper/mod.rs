@@ -14,7 +14,7 @@ mod table;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -26,7 +26,7 @@ use leasehold_core::{
 use tokio::sync::{Notify, watch};
 
 pub(crate) use self::held::{Granted, Held, LeaseState};
-pub(crate) use self::jobs::{may_pass, renewal_outcome, unexpected};
+pub(crate) use self::jobs::{renewal_outcome, unexpected};
 use self::table::Table;
 pub(crate) use self::table::{Cleanup, Turn, Waiter};
 use crate::background;
@@ -42,6 +42,10 @@ const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 /// How long closing waits for a store that does not answer: 5 s, as for the first contact.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long whoever lets go of the last thing of a client waits until the store knows: 1 s. The
+/// process may end in the next moment, and what was held would stay taken for its ttl.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
 /// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
 pub(crate) struct Keeper {
     pub(crate) contact: Contact,
@@ -54,6 +58,8 @@ pub(crate) struct Keeper {
     wake: Notify,
     /// Rung when a cleanup is done.
     cleaned: Notify,
+    /// The same, for threads.
+    settled: Condvar,
     inbox: watch::Sender<InboxState>,
 }
 
@@ -77,6 +83,7 @@ impl Keeper {
             handles: AtomicUsize::new(0),
             wake: Notify::new(),
             cleaned: Notify::new(),
+            settled: Condvar::new(),
             inbox: watch::Sender::new(InboxState::Closed),
         })
     }
@@ -103,10 +110,22 @@ impl Keeper {
     pub(crate) fn drop_handle(&self) {
         if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.wake.notify_one();
+            self.settle();
         }
     }
 
-    fn has_handles(&self) -> bool {
+    /// Blocks for a moment until the store knows of all that was let go, if the keeper has a thread
+    /// of its own to tell it.
+    pub(crate) fn settle(&self) {
+        if self.contact.clock.is_driven_by_caller() || background::is_this_thread() {
+            return;
+        }
+        let is_unsettled = |table: &mut Table| table.unfinished > 0 && table.running;
+        // What is not settled by then ends by its deadline.
+        drop(self.settled.wait_timeout_while(self.table(), LAST_MOMENT, is_unsettled));
+    }
+
+    pub(crate) fn has_handles(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
     }
 
@@ -312,3 +331,6 @@ impl fmt::Debug for Keeper {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

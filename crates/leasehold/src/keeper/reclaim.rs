@@ -2,7 +2,7 @@
 
 use leasehold_core::{Action, LossReason, Operation, Reclaim, Reply, StoreError};
 
-use super::{Keeper, LeaseState, may_pass, renewal_outcome};
+use super::{Keeper, LeaseState, renewal_outcome};
 use crate::contact::Timed;
 
 impl Keeper {
@@ -22,9 +22,11 @@ impl Keeper {
         let ttl = state.options.ttl;
         let deadline = (self.contact.now() + ttl / 6).min(state.signal.valid_until());
         let nonce = self.table().seed();
+        let (mode, change) = state.believed();
         let request = Reclaim {
             id: state.id,
-            mode: state.mode(),
+            mode,
+            change,
             token: state.token(),
             ttl,
             nonce,
@@ -45,13 +47,11 @@ impl Keeper {
     ) {
         let timed = match result {
             Ok(timed) if timed.answer.reply != Reply::Late => timed,
-            Err(error) if !may_pass(&error) => return self.lose(state, reason),
+            Err(error) if !error.kind().is_transient() => return self.lose(state, reason),
             Ok(_) | Err(_) => return self.renewal_failed(state),
         };
         match renewal_outcome(&timed.answer.reply, state.token()) {
-            Some(Ok(grant)) => {
-                self.extend(state, self.contact.valid_until(&timed, grant, state.options.ttl));
-            }
+            Some(Ok(grant)) => self.extend(state, &timed, grant),
             Some(Err(found)) => self.lose(state, found),
             None => self.lose(state, reason),
         }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::{BoxFuture, Instant, LossReason, Message, RenewLease, StoreError};
+use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 
 use super::jobs::Done;
 use super::table::Due;
-use super::{InboxState, Keeper, LeaseState};
+use super::{InboxState, Keeper};
 use crate::event::Event;
 use crate::store::Inbox;
 
@@ -188,17 +188,14 @@ impl Running {
                 table.renew_all(now);
             }
             Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
-                if let Some(claim) =
-                    keeper.granted_by_message(attempt, nonce, token, (now_us, deadline_us))
-                {
-                    self.jobs.push(claim);
-                }
+                keeper.granted_by_message(attempt, nonce, token, (now_us, deadline_us));
             }
             Message::Revoked { attempt, token, .. } => {
                 let id = keeper.id(attempt);
                 let state = keeper.table().lease(id).cloned();
+                // A higher one is its own too, of an upgrade that it does not believe in (yet).
                 if let Some(state) = state
-                    && state.token() == token
+                    && token >= state.token()
                 {
                     keeper.lose(&state, LossReason::Revoked);
                 }
@@ -216,14 +213,4 @@ impl Drop for Running {
             self.keeper.inbox.send_replace(InboxState::Closed);
         }
     }
-}
-
-/// What is asked of the store for each lease of a batch.
-pub(super) fn renewals(states: &[Arc<LeaseState>]) -> Vec<RenewLease> {
-    let renewal = |state: &Arc<LeaseState>| RenewLease {
-        name: state.name.clone(),
-        id: state.id,
-        ttl: state.options.ttl,
-    };
-    states.iter().map(renewal).collect()
 }

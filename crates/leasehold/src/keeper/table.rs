@@ -41,8 +41,13 @@ pub(crate) struct Waiter {
     pub(crate) options: LeaseOptions,
     pub(crate) asked_at: Instant,
     pub(crate) turn: oneshot::Sender<Turn>,
-    /// Its place in the store's order, once the store has told it.
+    /// Its place in the store's order, once the store has told it. From then on the keeper asks
+    /// about it, and before its acquire does: there are never two questions about it at once.
     sequence: Option<u64>,
+    /// The keeper has asked about it and has no answer yet.
+    is_asked: bool,
+    /// It was told of its grant while a question was out whose answer may not say so.
+    is_told: bool,
     /// Some copy of its acquire was not answered, as far as is known.
     pub(super) unanswered: bool,
 }
@@ -54,7 +59,19 @@ impl Waiter {
         asked_at: Instant,
         turn: oneshot::Sender<Turn>,
     ) -> Self {
-        Self { name, id, nonce, mode, options, asked_at, turn, sequence: None, unanswered: true }
+        Self {
+            name,
+            id,
+            nonce,
+            mode,
+            options,
+            asked_at,
+            turn,
+            sequence: None,
+            is_asked: false,
+            is_told: false,
+            unanswered: true,
+        }
     }
 }
 
@@ -86,12 +103,15 @@ struct Group {
     backoff: Backoff,
 }
 
+/// A question about a waiter: its name, its attempt, and for how long it wants the lock.
+pub(super) type Poll = (LockName, HolderId, Duration);
+
 /// The work that is due now.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     pub(super) cleanups: Vec<Cleanup>,
     pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
-    pub(super) polls: Vec<(LockName, HolderId, Duration)>,
+    pub(super) polls: Vec<Poll>,
     pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
 }
 
@@ -102,6 +122,8 @@ pub(super) struct Table {
     waiters: HashMap<HolderId, Waiter>,
     groups: BTreeMap<LockName, Group>,
     group_due: BTreeSet<(Instant, LockName)>,
+    /// To be asked at once.
+    polls: Vec<Poll>,
     cleanups: Vec<Cleanup>,
     pub(super) ended: Ended,
     /// Cleanups that are queued or under way.
@@ -124,6 +146,7 @@ impl Table {
             waiters: HashMap::new(),
             groups: BTreeMap::new(),
             group_due: BTreeSet::new(),
+            polls: Vec::new(),
             cleanups: Vec::new(),
             ended: Ended::default(),
             unfinished: 0,
@@ -192,8 +215,39 @@ impl Table {
                     None => break group.members.first().map(|(_, id)| *id),
                 }
             };
-            if let Some(waiter) = next.and_then(|id| self.waiters.get(&id)) {
-                due.polls.push((name, waiter.id, waiter.options.ttl));
+            // If it is asked about already, the answer to that says when its name is due next.
+            if let Some(id) = next {
+                self.ask(id);
+            }
+        }
+        due.polls = std::mem::take(&mut self.polls);
+    }
+
+    /// Asks about a waiter, unless its acquire does or a question about it is out.
+    fn ask(&mut self, id: HolderId) {
+        let Some(waiter) = self.waiters.get_mut(&id) else { return };
+        if waiter.sequence.is_none() || waiter.is_asked {
+            return;
+        }
+        (waiter.is_asked, waiter.is_told) = (true, false);
+        self.polls.push((waiter.name.clone(), id, waiter.options.ttl));
+    }
+
+    /// A waiter was told of its grant. It is asked about at once, or as soon as the question that
+    /// is out is answered.
+    pub(super) fn told(&mut self, id: HolderId) {
+        if let Some(waiter) = self.waiters.get_mut(&id) {
+            waiter.is_told = true;
+            self.ask(id);
+        }
+    }
+
+    /// The question about a waiter was answered, or failed.
+    pub(super) fn answered(&mut self, id: HolderId) {
+        if let Some(waiter) = self.waiters.get_mut(&id) {
+            waiter.is_asked = false;
+            if waiter.is_told {
+                self.ask(id);
             }
         }
     }
@@ -285,7 +339,7 @@ impl Table {
         self.waiters.drain().map(|(_, waiter)| waiter).collect()
     }
 
-    /// Notes the place of a waiter that has joined, and when its name is polled next.
+    /// Notes the place of a waiter that has joined, and when it or its name is asked about next.
     pub(super) fn joined(
         &mut self,
         id: HolderId,
@@ -297,6 +351,7 @@ impl Table {
         let name = waiter.name.clone();
         waiter.unanswered = unanswered;
         waiter.sequence = Some(place.sequence);
+        let is_told = waiter.is_told;
         let at = now + patience(place, &mut self.jitter);
         match self.groups.get_mut(&name) {
             Some(group) => {
@@ -318,6 +373,10 @@ impl Table {
                 self.groups.insert(name.clone(), group);
                 self.group_due.insert((at, name));
             }
+        }
+        if is_told {
+            self.ask(id);
+            return Some(now);
         }
         Some(at)
     }

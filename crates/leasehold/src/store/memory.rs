@@ -101,7 +101,7 @@ impl Memory {
             Operation::Renew(leases) => {
                 let mut more = false;
                 let replies = leases.into_iter().map(|lease| {
-                    let action = Action::Renew { id: lease.id, ttl: lease.ttl };
+                    let action = lease.action();
                     let outcome = shared.step(lease.name, now, &action);
                     more |= outcome.more;
                     outcome.reply

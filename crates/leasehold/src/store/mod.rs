@@ -19,6 +19,7 @@ pub mod redis;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 #[cfg(feature = "file")]
 pub use self::file::File;
@@ -28,6 +29,7 @@ pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
 pub use self::redis::Redis;
 use leasehold_core::data::{self, Request};
+use leasehold_core::text::split_scheme;
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Invalid, LockName, Message, Operation, StoreError,
 };
@@ -36,8 +38,8 @@ use leasehold_core::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// A hand-over counts only once its claim was answered: what a message says is not entered.
-    /// So it is where the grant itself may still be taken back: replicas that have not
-    /// acknowledged it, a majority that was not asked.
+    /// So it is where the grant itself may not count: replicas that have not acknowledged it, a
+    /// majority that was not asked.
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
@@ -88,6 +90,13 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn shard(&self, name: &LockName) -> u64 {
         let _ = name;
         0
+    }
+
+    /// How far the clocks of servers may be apart that take over from each other; constant during
+    /// the life of this store. So much earlier than the store says a holder takes its lease for
+    /// over. Zero where a lease ends by the clock on which it began.
+    fn clock_offset(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Tells all who listen to the news of `name`. A hint like every message: it may be lost, and
@@ -201,6 +210,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).shard(name)
     }
 
+    fn clock_offset(&self) -> Duration {
+        (**self).clock_offset()
+    }
+
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         (**self).tell(name, news)
     }
@@ -238,7 +251,7 @@ pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
         _ if redis::Members::are_named_by(scheme) => Ok(Box::new(connect_quorum(url).await?)),
         #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
-        _ => Err(unknown(scheme).into()),
+        _ => Err(unknown(url).into()),
     }
 }
 
@@ -258,7 +271,7 @@ pub async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
         "memory" => Ok(vec![memory::finding()]),
         #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Redis::examine(url).await,
-        _ => Err(unknown(scheme).into()),
+        _ => Err(unknown(url).into()),
     }
 }
 
@@ -288,15 +301,39 @@ pub async fn connect_data(url: &str) -> leasehold_core::Result<Box<dyn DataStore
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
-        _ => Err(unknown(scheme).into()),
+        _ => Err(unknown(url).into()),
     }
 }
 
-fn unknown(scheme: &str) -> Invalid {
+/// A store URL as it may be shown, in logs and messages: with `***` for its password, and for a
+/// user without one, which may be a password in the wrong place. Of what is no sound URL only its
+/// scheme is shown: any other part of it may be a piece of a password.
+pub fn shown_url(url: &str) -> String {
+    let (scheme, is_sound) = match split_scheme(url) {
+        Some((scheme @ "file", path)) => {
+            let names_a_host = path.starts_with("//") && !path.starts_with("///");
+            (scheme, !names_a_host && !path.contains('?'))
+        }
+        Some((scheme @ "memory", rest)) => (scheme, rest.is_empty()),
+        #[cfg(feature = "redis")]
+        Some((scheme, _)) if Redis::is_named_by(scheme) => {
+            return redis::without_password(url).unwrap_or_else(|| format!("{scheme}:***"));
+        }
+        Some(_) | None => return "***".to_owned(),
+    };
+    if is_sound { url.to_owned() } else { format!("{scheme}:***") }
+}
+
+fn unknown(url: &str) -> Invalid {
+    let begins = match split_scheme(url) {
+        Some((scheme, rest)) if rest.starts_with("//") => format!("begins with {scheme:?}"),
+        // What stands there may be a password.
+        Some(_) | None => "begins with no scheme that is known".to_owned(),
+    };
     Invalid::new(
         "url",
         format!(
-            "the store URL begins with {scheme:?}: use `memory:`, `file:PATH`, \
+            "the store URL {begins}: use `memory:`, `file:PATH`, \
              `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS), `redis+unix://PATH`, \
              `redis+sentinel://HOST,…/SERVICE`, `redis+cluster://HOST,…` or \
              `redis+quorum://HOST,HOST,HOST`"

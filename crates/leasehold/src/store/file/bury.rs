@@ -93,6 +93,7 @@ pub(super) fn concerning(record: &Record, action: &Action, reply: &Reply) -> Vec
 pub(super) fn attempt_of(action: &Action) -> Option<HolderId> {
     match action {
         Action::Acquire(request) => Some(request.id),
+        Action::Adopt(request) => Some(request.id),
         Action::Reclaim(request) => Some(request.id),
         Action::Cancel { id, .. }
         | Action::ChangeMode { id, .. }
@@ -110,7 +111,7 @@ pub(super) fn may_be_left(action: &Action, reply: &Reply) -> bool {
     match reply {
         Reply::Cancelled(_) | Reply::Gone | Reply::NotHeld { .. } | Reply::Released => false,
         Reply::Busy { .. } | Reply::Refused(_) | Reply::Stale => {
-            !matches!(action, Action::Acquire(_))
+            !matches!(action, Action::Acquire(_) | Action::Adopt(_))
         }
         Reply::Granted(_)
         | Reply::Late

@@ -5,11 +5,13 @@
 //! time of an operation. Numbers have a fixed width, little end first; a list begins with its
 //! length.
 
+use std::collections::BTreeMap;
+
 use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, Facts, HoldState, HolderId};
 
 /// The first byte of every record: the layout that this release reads and writes.
-pub(super) const LAYOUT: u8 = 1;
+pub(super) const LAYOUT: u8 = 2;
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,8 +68,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record, Unreadable> {
         return Err(Unreadable::Layout(*layout));
     }
     let mut from = Reader(rest);
-    let record = from.record().ok_or(Unreadable::Damaged)?;
-    if from.0.is_empty() { Ok(record) } else { Err(Unreadable::Damaged) }
+    let record = from.record().filter(|_| from.0.is_empty()).ok_or(Unreadable::Damaged)?;
+    if record.is_sound() { Ok(record) } else { Err(Unreadable::Damaged) }
 }
 
 struct Writer(Vec<u8>);
@@ -111,8 +113,18 @@ impl Writer {
     }
 
     fn hold(&mut self, hold: &Hold) {
-        let Hold { id, weight, state, token_us, since_us, deadline_us, ttl_us, nonce, facts } =
-            hold;
+        let Hold {
+            id,
+            weight,
+            state,
+            token_us,
+            since_us,
+            deadline_us,
+            ttl_us,
+            change,
+            nonce,
+            facts,
+        } = hold;
         self.id(id);
         self.u32(*weight);
         self.u32(match state {
@@ -121,7 +133,7 @@ impl Writer {
             HoldState::Revoked => 2,
             HoldState::Unclaimed => 3,
         });
-        for number in [token_us, since_us, deadline_us, ttl_us, nonce] {
+        for number in [token_us, since_us, deadline_us, ttl_us, change, nonce] {
             self.u64(*number);
         }
         self.facts(facts);
@@ -179,6 +191,16 @@ impl Reader<'_> {
         (0..self.u32()?).map(|_| each(self)).collect()
     }
 
+    /// A list whose keys ascend: one that comes twice would make another disappear.
+    fn map<K: Ord + Copy, V>(
+        &mut self,
+        each: fn(&mut Self) -> Option<(K, V)>,
+    ) -> Option<BTreeMap<K, V>> {
+        let pairs: Vec<(K, V)> = self.list(each)?;
+        let ascends = pairs.is_sorted_by(|(one, _), (next, _)| one < next);
+        ascends.then(|| pairs.into_iter().collect())
+    }
+
     fn option<T>(&mut self, each: fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.u32()? {
             0 => Some(None),
@@ -200,8 +222,8 @@ impl Reader<'_> {
             collect_at_us,
             upgrading: self.option(Self::id)?,
             holds: self.list(Self::hold)?,
-            queue: self.list(|from| Some((from.u64()?, from.waiting()?)))?,
-            clients: self.list(|from| {
+            queue: self.map(|from| Some((from.u64()?, from.waiting()?)))?,
+            clients: self.map(|from| {
                 let client = from.client()?;
                 Some((client, Seen { last_us: from.u64()?, waiting: from.u32()? }))
             })?,
@@ -227,6 +249,7 @@ impl Reader<'_> {
             since_us: self.u64()?,
             deadline_us: self.u64()?,
             ttl_us: self.u64()?,
+            change: self.u64()?,
             nonce: self.u64()?,
             facts: self.facts()?,
         })
@@ -261,6 +284,7 @@ mod tests {
             since_us: 3,
             deadline_us: 4,
             ttl_us: 5,
+            change: 25,
             nonce: u64::MAX,
             facts: facts.clone(),
         };
@@ -270,11 +294,11 @@ mod tests {
             capacity: 12,
             last_token_us: 13,
             holds: states.map(hold).into(),
-            sweep: Sweep { cursor: 14, bound_us: 15, running_us: 16, longest_ttl_us: 17 },
+            sweep: Sweep { cursor: 4, bound_us: 3, running_us: 2, longest_ttl_us: 17 },
             upgrading: Some(id),
             queue: [(18, waiting)].into(),
             last_sequence: 19,
-            clients: [(id.client, Seen { last_us: 20, waiting: 21 })].into(),
+            clients: [(id.client, Seen { last_us: 20, waiting: 1 })].into(),
             tombstones: vec![Tombstone { client: id.client, attempt: 22, until_us: 23 }],
             collect_at_us: 24,
         }
@@ -294,6 +318,6 @@ mod tests {
             assert_eq!(decode(&bytes[..length]), Err(Unreadable::Damaged), "{length} bytes");
         }
         assert_eq!(decode(&[&bytes[..], &[0]].concat()), Err(Unreadable::Damaged));
-        assert_eq!(decode(&[2, 0, 0]), Err(Unreadable::Layout(2)));
+        assert_eq!(decode(&[1, 0, 0]), Err(Unreadable::Layout(1)));
     }
 }

@@ -8,7 +8,7 @@ use leasehold_core::data::cell::{self, Cell};
 use leasehold_core::data::numbers::{self, Sequence};
 use leasehold_core::data::queue::{self, Entry, Queue};
 use leasehold_core::data::stock::{self, Line, Order, State, Stock};
-use leasehold_core::data::{Action, COLLECT_BOUND, Fence, Fences, Id, Reply, Request};
+use leasehold_core::data::{Action, COLLECT_BOUND, Fence, Fences, Id, MAX_NUMBER, Reply, Request};
 use leasehold_core::{FencingToken, StoreError, StoreErrorKind};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Params, Row};
@@ -134,6 +134,12 @@ impl Tables<'_> {
         StoreError::new(StoreErrorKind::Corrupt, text)
     }
 
+    /// What a step can reckon with.
+    fn number(&self, number: i64) -> Result<u64, StoreError> {
+        let number = u64::try_from(number).ok().filter(|number| *number <= MAX_NUMBER);
+        number.ok_or_else(|| self.damaged("a number"))
+    }
+
     fn id(&self, text: String) -> Result<Id, StoreError> {
         Id::new("id", text).map_err(|_| self.damaged("an id"))
     }
@@ -169,17 +175,17 @@ impl Tables<'_> {
 
     fn cell(&self, fence: Option<&Fence>) -> Result<Cell, StoreError> {
         let sql = "SELECT version, value FROM data_cell WHERE name = ?1";
-        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?));
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?));
         let (version, value) = self.row(sql, [self.name], read)?.unwrap_or_default();
-        Ok(Cell { version, value, fences: self.fences("cell", fence)? })
+        Ok(Cell { version: self.number(version)?, value, fences: self.fences("cell", fence)? })
     }
 
     fn sequence(&self) -> Result<Option<Sequence>, StoreError> {
         let sql = "SELECT last, day FROM data_sequence WHERE name = ?1";
-        self.row(sql, [self.name], |row| {
-            let day = row.get::<_, Option<i64>>(1)?.map(|day| day as u64);
-            Ok(Sequence { last: row.get::<_, i64>(0)? as u64, day })
-        })
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?));
+        let Some((last, day)) = self.row(sql, [self.name], read)? else { return Ok(None) };
+        let day = day.map(|day| self.number(day)).transpose()?;
+        Ok(Some(Sequence { last: self.number(last)?, day }))
     }
 }
 
@@ -215,7 +221,7 @@ impl Tables<'_> {
         for item in items {
             let level = self.row(sql, (self.name, item.as_str()), |row| row.get::<_, i64>(0))?;
             if let Some(level) = level {
-                stock.levels.insert(item, level as u64);
+                stock.levels.insert(item, self.number(level)?);
             }
         }
         Ok(stock)
@@ -228,8 +234,8 @@ impl Tables<'_> {
         let (Some(state), Some(lines)) = (state, lines) else {
             return Err(self.damaged("an order"));
         };
-        let order = Order { state, lines, note, remember_us: remember_us as u64 };
-        Ok((self.id(id)?, until_us as u64, order))
+        let order = Order { state, lines, note, remember_us: self.number(remember_us)? };
+        Ok((self.id(id)?, self.number(until_us)?, order))
     }
 
     fn save_stock(&self, before: &Stock, after: &Stock) -> Result<(), StoreError> {
@@ -273,7 +279,8 @@ const STATES: [(State, &str); 4] = [
 
 fn read_line(text: &str) -> Option<Line> {
     let (quantity, item) = text.split_once(' ')?;
-    Some(Line { item: Id::new("item", item).ok()?, quantity: quantity.parse().ok()? })
+    let quantity = quantity.parse().ok().filter(|quantity| *quantity <= stock::MAX_QUANTITY)?;
+    Some(Line { item: Id::new("item", item).ok()?, quantity })
 }
 
 /// The columns of an order.
@@ -295,7 +302,7 @@ impl Tables<'_> {
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
         let (waiting, appended) = self.row(sql, [self.name], read)?.unwrap_or_default();
         let fences = self.fences("queue", fence)?;
-        let (waiting, appended) = (waiting as u64, appended as u64);
+        let (waiting, appended) = (self.number(waiting)?, self.number(appended)?);
         let mut queue = Queue { waiting, appended, fences, ..Queue::default() };
         let due = "SELECT id, until_us, result FROM data_result
             WHERE name = ?1 AND until_us <= ?2 ORDER BY until_us, id LIMIT ?3";
@@ -329,10 +336,14 @@ impl Tables<'_> {
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?));
         for (place, id, payload) in self.rows(sql, parameters, read)? {
             let id = self.id(id)?;
-            queue.places.insert(id.clone(), place as u64);
-            queue.entries.insert(place as u64, Entry { id, payload });
+            let place = self.number(place)?;
+            queue.places.insert(id.clone(), place);
+            queue.entries.insert(place, Entry { id, payload });
         }
-        Ok(())
+        match queue.waiting >= queue.entries.len() as u64 {
+            true => Ok(()),
+            false => Err(self.damaged("the count of its entries")),
+        }
     }
 
     fn add_results(
@@ -343,7 +354,7 @@ impl Tables<'_> {
     ) -> Result<(), StoreError> {
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get(2)?));
         for (id, until_us, result) in self.rows(sql, parameters, read)? {
-            queue.results.put(self.id(id)?, until_us as u64, result);
+            queue.results.put(self.id(id)?, self.number(until_us)?, result);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use leasehold_core::data::MAX_NUMBER;
 use leasehold_core::model::{self, Record};
 use leasehold_core::{
     Action, Addressed, ClientId, LockName, Now, Reply, StoreError, StoreErrorKind,
@@ -14,8 +15,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, Transactio
 use super::RULES;
 use super::bury;
 use super::codec::{self, Unreadable};
+use super::identity::Files;
 use super::location::Location;
 use super::presence::Presence;
+use super::room::{self, Reserve, Room};
 
 /// The layout of tables and records that this release reads and writes.
 const VERSION: u32 = codec::LAYOUT as u32;
@@ -49,6 +52,9 @@ pub(super) struct Database {
     location: Location,
     connection: Connection,
     boot: String,
+    /// What the paths led to when it was opened.
+    files: Option<Files>,
+    room: Room,
 }
 
 /// What a step did, apart from changing the record.
@@ -69,26 +75,87 @@ impl Database {
         boot: String,
         log_pages: Arc<AtomicU32>,
     ) -> Result<Self, StoreError> {
-        let opened = connect(&location.database, log_pages);
-        let mut connection = opened.map_err(|error| location.database_error(error))?;
+        let failed = |error| location.database_error(error);
+        let mut connection = connect(&location.database, log_pages).map_err(failed)?;
         prepare(&mut connection, location)?;
-        Ok(Self { location: location.clone(), connection, boot })
+        let room = Room::new(&connection).map_err(failed)?;
+        Ok(Self { location: location.clone(), connection, boot, files: None, room })
     }
 
-    /// Runs `work` in a transaction of its own: all of it is done, or nothing.
+    /// From now on the paths must lead to these files.
+    pub(super) fn expect(&mut self, files: Files) {
+        self.files = Some(files);
+    }
+
+    /// Whether the paths still lead to what is open. A database that was removed or replaced is
+    /// nobody's any more: others may have made another under its path.
+    pub(super) fn check_files(&mut self) -> Result<(), StoreError> {
+        let Some(files) = self.files else { return Ok(()) };
+        let lengths = files.check(&self.location)?;
+        let failed = |error| self.location.database_error(error);
+        self.room.note(&self.connection, lengths).map_err(failed)
+    }
+
+    /// Runs `work` in a transaction of its own: all of it is done, or nothing. Several times, if
+    /// there is no room for it at first.
     pub(super) fn write<T>(
         &mut self,
-        work: impl FnOnce(&Writing<'_>) -> Result<T, StoreError>,
+        reserve: Reserve,
+        work: impl Fn(&Writing<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let Self { location, connection, boot, .. } = self;
+        self.check_files()?;
+        for step in room::steps() {
+            match self.try_write(reserve, &work) {
+                Err(error) if error.kind() == StoreErrorKind::Full => {}
+                done => return done,
+            }
+            let has_grown = self.room.grow(&self.connection, &self.location.log, step);
+            self.check_files()?;
+            // A log that was copied begins again in the room that it has. If it cannot be copied,
+            // the next attempt fails as this one did.
+            let _ = self.shorten_log();
+            if !has_grown {
+                break;
+            }
+        }
+        self.try_write(reserve, &work)
+    }
+
+    fn try_write<T>(
+        &mut self,
+        reserve: Reserve,
+        work: impl Fn(&Writing<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let Self { location, connection, boot, room, .. } = self;
         let failed = |error| location.database_error(error);
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        if reserve == Reserve::Keep && !room.is_whole(&transaction).map_err(failed)? {
+            return Err(location.full());
+        }
         let writing = Writing { transaction, location, boot };
         let done = work(&writing)?;
-        // Whether a commit that failed has taken effect is for the next reader to find out.
-        writing.transaction.commit().map_err(|error| failed(error).maybe_executed())?;
+        writing.transaction.commit().map_err(|error| match failed(error) {
+            full if full.kind() == StoreErrorKind::Full => full,
+            // Whether it has taken effect is for the next reader to find out.
+            other => other.maybe_executed(),
+        })?;
         Ok(done)
+    }
+
+    /// The number that tells this database from others; zero before it is given one.
+    pub(super) fn identity(&mut self) -> Result<u64, StoreError> {
+        self.write(Reserve::Use, |writing| writing.number("identity"))
+    }
+
+    pub(super) fn set_identity(&mut self, number: u64) -> Result<(), StoreError> {
+        self.write(Reserve::Use, |writing| writing.set_number("identity", number))
+    }
+
+    /// Whether the paths lead to other files than those that are open, or to none.
+    pub(super) fn is_replaced(&self) -> bool {
+        let checked = self.files.map(|files| files.check(&self.location));
+        matches!(checked, Some(Err(error)) if error.kind() == StoreErrorKind::Corrupt)
     }
 
     /// Copies the log into the database, without holding up anybody who writes.
@@ -153,7 +220,7 @@ impl Writing<'_> {
         Ok(stepped)
     }
 
-    /// Names that begin with `prefix`, in order.
+    /// Names that begin with `prefix`, in order, without those whose record is damaged.
     pub(super) fn list(
         &self,
         prefix: &str,
@@ -165,7 +232,7 @@ impl Writing<'_> {
             if names.len() == limit as usize || !name.as_str().starts_with(prefix) {
                 return false;
             }
-            if idle || !record.is_idle() {
+            if record.is_ok_and(|record| idle || !record.is_idle()) {
                 names.push(name);
             }
             true
@@ -189,16 +256,19 @@ impl Writing<'_> {
     fn each_row(
         &self,
         first: &str,
-        mut visit: impl FnMut(LockName, Record) -> bool,
+        mut visit: impl FnMut(LockName, Result<Record, StoreError>) -> bool,
     ) -> Result<(), StoreError> {
         let failed = |error| self.location.database_error(error);
         let mut statement = self.transaction.prepare_cached(ROWS).map_err(failed)?;
         let mut rows = statement.query([first]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let name = self.name(row.get(0).map_err(failed)?)?;
+            // No name of ours: whoever has put it there may look for it.
+            let Ok(name) = LockName::new(row.get::<_, String>(0).map_err(failed)?) else {
+                continue;
+            };
             let bytes: Vec<u8> = row.get(1).map_err(failed)?;
             let boot: String = row.get(2).map_err(failed)?;
-            let record = self.decode(&name, &bytes, &boot)?;
+            let record = self.decode(&name, &bytes, &boot);
             if !visit(name, record) {
                 break;
             }
@@ -246,18 +316,12 @@ impl Writing<'_> {
     }
 
     fn decode(&self, name: &LockName, bytes: &[u8], boot: &str) -> Result<Record, StoreError> {
-        let mut record = codec::decode(bytes).map_err(|unreadable| {
-            let (shown, name) = (self.location.database.display(), name.as_str());
-            match unreadable {
-                Unreadable::Damaged => {
-                    let text = format!(
-                        "file:{shown}: the record of {name:?} is damaged: with nobody at work, \
-                         delete its row"
-                    );
-                    StoreError::new(StoreErrorKind::Corrupt, text)
-                }
-                Unreadable::Layout(found) => self.location.other_version(found.into()),
-            }
+        let mut record = codec::decode(bytes).map_err(|unreadable| match unreadable {
+            Unreadable::Damaged => self.location.damaged(
+                &format!("the record of {:?}", name.as_str()),
+                "with nobody at work, delete its row in the table `lock`",
+            ),
+            Unreadable::Layout(found) => self.location.other_version(found.into()),
         })?;
         if boot != self.boot {
             record.forget_everyone();
@@ -265,25 +329,24 @@ impl Writing<'_> {
         Ok(record)
     }
 
-    fn name(&self, name: String) -> Result<LockName, StoreError> {
-        LockName::new(name).map_err(|error| {
-            let shown = self.location.database.display();
-            let text = format!("file:{shown}: a row has no valid name ({error}): delete it");
-            StoreError::new(StoreErrorKind::Corrupt, text)
-        })
-    }
-
+    /// A number that the store keeps; zero before it is set.
     pub(super) fn number(&self, name: &str) -> Result<u64, StoreError> {
         let failed = |error| self.location.database_error(error);
         let sql = "SELECT value FROM number WHERE name = ?1";
         let mut statement = self.transaction.prepare_cached(sql).map_err(failed)?;
-        let value = statement.query_row([name], |row| row.get::<_, i64>(0)).map_err(failed)?;
-        Ok(value.unsigned_abs())
+        let value = statement.query_row([name], |row| row.get::<_, i64>(0)).optional();
+        u64::try_from(value.map_err(failed)?.unwrap_or(0))
+            .ok()
+            .filter(|value| *value <= MAX_NUMBER)
+            .ok_or_else(|| {
+                let remedy = "with nobody at work, set it to 0 in the table `number`";
+                self.location.damaged(&format!("the number {name:?}"), remedy)
+            })
     }
 
     pub(super) fn set_number(&self, name: &str, value: u64) -> Result<(), StoreError> {
         let failed = |error| self.location.database_error(error);
-        let sql = "UPDATE number SET value = ?2 WHERE name = ?1";
+        let sql = "INSERT OR REPLACE INTO number VALUES (?1, ?2)";
         let mut statement = self.transaction.prepare_cached(sql).map_err(failed)?;
         statement.execute((name, signed(value))).map_err(failed)?;
         Ok(())
@@ -294,7 +357,7 @@ impl Writing<'_> {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: LockName,
-    pub(super) record: Record,
+    pub(super) record: Result<Record, StoreError>,
 }
 
 /// The database's integers are signed. Times in microseconds fit by far.
@@ -326,53 +389,47 @@ fn prepare(connection: &mut Connection, location: &Location) -> Result<(), Store
     let failed = |error| location.database_error(error);
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    let number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, u32>(0));
-    let version = number("PRAGMA user_version").map_err(failed)?;
-    let application = number("PRAGMA application_id").map_err(failed)?;
-    let tables = number("SELECT count(*) FROM sqlite_schema").map_err(failed)?;
-    let shown = location.database.display();
-    if (version, application, tables) == (0, 0, 0) {
+    if is_empty(&transaction, location)? {
         transaction.execute_batch(TABLES).map_err(failed)?;
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-    } else if application != APPLICATION_ID {
-        let text = format!("file:{shown} is a database of another program: name another path");
-        return Err(StoreError::new(StoreErrorKind::Corrupt, text));
-    } else if version != VERSION {
-        return Err(location.other_version(version));
     }
     transaction.commit().map_err(failed)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_disk_is_said_to_be_full_and_nothing_is_half_written() {
-        let directory = tempfile::tempdir().unwrap();
-        let location = Location::check(&directory.path().join("locks.db")).unwrap();
-        location.create().unwrap();
-        let mut database = Database::open(&location, "boot".into(), Arc::default()).unwrap();
-        // SQLite treats a database that may not grow like a disk that is full.
-        database.connection.pragma_update(None, "max_page_count", 8).unwrap();
-        let record = Record { capacity: 1, ..Record::default() };
-        let bytes = vec![0; 1000];
-        let mut written = 0;
-        let error = loop {
-            let name = LockName::new(format!("{written}")).unwrap();
-            let done = database.write(|writing| {
-                writing.store(INSERT, &name, &record, &bytes)?;
-                writing.set_number("highest_token_us", written + 1)
-            });
-            match done {
-                Ok(()) => written += 1,
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
-        assert!(!error.may_have_executed());
-        let number = database.write(|writing| writing.number("highest_token_us")).unwrap();
-        assert_eq!(number, written);
+/// Whether nothing is in it yet; refuses one that is not ours or too new.
+fn is_empty(connection: &Connection, location: &Location) -> Result<bool, StoreError> {
+    let failed = |error| location.database_error(error);
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0));
+    let version = number("PRAGMA user_version").map_err(failed)?;
+    let application = number("PRAGMA application_id").map_err(failed)?;
+    let tables = number("SELECT count(*) FROM sqlite_schema").map_err(failed)?;
+    if (version, application, tables) == (0, 0, 0) {
+        return Ok(true);
     }
+    if application != APPLICATION_ID {
+        let shown = location.database.display();
+        let text = format!("file:{shown} is a database of another program: name another path");
+        return Err(StoreError::new(StoreErrorKind::Corrupt, text));
+    }
+    if version != VERSION {
+        return Err(location.other_version(version));
+    }
+    Ok(false)
+}
+
+/// Looks at a database without a trace: refuses what [`Database::open`] would refuse.
+pub(super) fn look(location: &Location) -> Result<(), StoreError> {
+    let failed = |error| location.database_error(error);
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = if location.log.exists() && location.shared_memory.exists() {
+        Connection::open_with_flags(&location.database, flags)
+    } else {
+        // Without a log to read, and without creating one.
+        flags |= OpenFlags::SQLITE_OPEN_URI;
+        let bytes = location.database.as_os_str().as_encoded_bytes().iter();
+        let path: String = bytes.map(|byte| format!("%{byte:02x}")).collect();
+        Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)
+    };
+    is_empty(&opened.map_err(failed)?, location).map(drop)
 }

@@ -22,9 +22,12 @@ use tokio::sync::oneshot;
 use super::bury;
 use super::database::{Database, Stepped, Writing};
 use super::gate::Gate;
+use super::identity::Opening;
 use super::location::Location;
 use super::presence::Presence;
+use super::room::Reserve;
 use super::tidy;
+use super::users::Users;
 
 /// How long an operation waits for its turn: 5 s. A turn takes less than a millisecond, so by then
 /// a process has been stopped in the middle of one, or the disk hangs.
@@ -33,9 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a dropped store waits for its thread: 1 s, a thousand turns.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Pages of the log at which it is copied into the database: 1000, some 4 MB, SQLite's own
+/// Pages of the log at which it is copied into the database: 500, some 2 MB, half of SQLite's own
 /// default. Done in the background, since it waits for the disk.
-const LONG_LOG_PAGES: u32 = 1000;
+const LONG_LOG_PAGES: u32 = 500;
 
 /// One store of this process.
 #[derive(Debug)]
@@ -50,6 +53,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     presence: Arc<Presence>,
     books: Mutex<Books>,
+    /// Dropped after the connection: others must not make another database before it is closed.
+    _users: Users,
     /// Requests with the worker. Nobody overtakes them.
     queued: AtomicUsize,
     /// The tables of the data parts have been looked for.
@@ -88,19 +93,34 @@ enum Request {
 impl Desk {
     pub(super) fn open(path: &Path, boot: String, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let location = Location::check(path)?;
-        location.create()?;
+        location.create_side()?;
         let failed = |error| location.io_error("open the directory beside it", error);
         let presence = Arc::new(Presence::open(&location).map_err(failed)?);
         let gate = Gate::open(presence.directory()).map_err(failed)?;
+        let failed = |error| location.io_error("say that it is in use", error);
+        let users = Users::open(&location).map_err(failed)?;
         let turn = gate.enter().map_err(failed)?;
+        let opening = Opening {
+            location: &location,
+            gate: &gate,
+            presence: &presence,
+            users: &users,
+            boot: &boot,
+        };
+        opening.join_others()?;
+        location.create_database()?;
         let log_pages = Arc::new(AtomicU32::new(0));
-        let database = Database::open(&location, boot, Arc::clone(&log_pages))?;
+        let mut database = Database::open(&location, boot.clone(), Arc::clone(&log_pages))?;
+        let files = opening.agree(&mut database)?;
+        database.expect(files);
+        users.join().map_err(failed)?;
         drop(turn);
         let shared = Shared {
             location,
             clock,
             presence,
             books: Mutex::new(Books { gate, database }),
+            _users: users,
             queued: AtomicUsize::new(0),
             has_data_tables: AtomicBool::new(false),
             tidy_at_us: AtomicU64::new(0),
@@ -280,7 +300,7 @@ impl Shared {
         database: &mut Database,
         operation: &Operation,
     ) -> Result<(Answer, Vec<Addressed>), StoreError> {
-        database.write(|writing| {
+        let done = database.write(reserve_for(operation), |writing| {
             let now = self.now();
             let mut messages = Vec::new();
             let (reply, more) = match operation {
@@ -295,8 +315,14 @@ impl Shared {
                 Operation::Renew(leases) => {
                     let (mut replies, mut more) = (Vec::with_capacity(leases.len()), false);
                     for lease in leases {
-                        let action = Action::Renew { id: lease.id, ttl: lease.ttl };
-                        let stepped = self.step(writing, now, &lease.name, &action)?;
+                        let stepped = match self.step(writing, now, &lease.name, &lease.action()) {
+                            // It ends this lease and none that is renewed with it.
+                            Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                                replies.push(Reply::NotHeld { newest: None });
+                                continue;
+                            }
+                            stepped => stepped?,
+                        };
                         messages.extend(stepped.messages);
                         more |= stepped.more;
                         replies.push(stepped.reply);
@@ -305,7 +331,16 @@ impl Shared {
                 }
             };
             Ok((Answer { now, more, reply }, messages))
-        })
+        });
+        match operation {
+            Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
+                // Who holds must hear at once that there is nothing to renew any more.
+                let replies = leases.iter().map(|_| Reply::NotHeld { newest: None }).collect();
+                let (now, reply) = (self.now(), Reply::Many(replies));
+                Ok((Answer { now, more: false, reply }, Vec::new()))
+            }
+            Operation::List { .. } | Operation::On { .. } | Operation::Renew(_) => done,
+        }
     }
 
     fn apply_data(
@@ -313,7 +348,7 @@ impl Shared {
         database: &mut Database,
         request: &data::Request,
     ) -> Result<data::Answer, StoreError> {
-        let done = database.write(|writing| {
+        let done = database.write(Reserve::Keep, |writing| {
             if !self.has_data_tables.load(Ordering::Relaxed) {
                 super::data::prepare(writing)?;
             }
@@ -333,10 +368,9 @@ impl Shared {
     ) -> Result<Stepped, StoreError> {
         let attempt = bury::attempt_of(action);
         if let Some(id) = attempt
-            && matches!(action, Action::Acquire(_) | Action::Renew { .. })
+            && matches!(action, Action::Acquire(_) | Action::Adopt(_))
         {
-            // Alive before anything is written in its name. A renewal may be the first thing that
-            // is heard of a lease which another process has handed to this one.
+            // Alive before anything is written in its name.
             self.enter(id.client)?;
         }
         let mut stepped = writing.step(name, now, action, &self.presence)?;
@@ -384,7 +418,9 @@ impl Shared {
             return Ok(());
         }
         self.tidy_at_us.store(now.lease_us + tidy::INTERVAL_US, Ordering::Relaxed);
-        if !self.in_turn(|database| database.write(|writing| tidy::claim(writing, now)))? {
+        if !self
+            .in_turn(|database| database.write(Reserve::Use, |writing| tidy::claim(writing, now)))?
+        {
             return Ok(());
         }
         // In turn, because a client comes to life in its turn: between the making of its pipe and
@@ -394,7 +430,7 @@ impl Shared {
         let mut next = Some(String::new());
         while let Some(from) = next {
             next = self.deliver(self.in_turn(|database| {
-                database.write(|writing| tidy::part(writing, now, &from, &dead))
+                database.write(Reserve::Use, |writing| tidy::part(writing, now, &from, &dead))
             })?);
         }
         self.in_turn(|_| {
@@ -416,6 +452,25 @@ impl Shared {
     fn late(&self, why: &str) -> StoreError {
         let shown = self.location.database.display();
         StoreError::new(StoreErrorKind::Timeout, format!("file:{shown}: {why}")).maybe_executed()
+    }
+}
+
+/// What begins something new leaves the room that is set aside for what ends or renews something.
+fn reserve_for(operation: &Operation) -> Reserve {
+    match operation {
+        Operation::On { action, .. } => match action {
+            Action::Acquire(_) | Action::Describe { .. } | Action::Reclaim(_) => Reserve::Keep,
+            Action::Adopt(_)
+            | Action::Cancel { .. }
+            | Action::ChangeMode { .. }
+            | Action::Commit { .. }
+            | Action::Inspect { .. }
+            | Action::Poll { .. }
+            | Action::Release { .. }
+            | Action::Renew { .. }
+            | Action::Revoke { .. } => Reserve::Use,
+        },
+        Operation::List { .. } | Operation::Renew(_) => Reserve::Use,
     }
 }
 

@@ -3,13 +3,16 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use leasehold_core::{Error, StoreErrorKind};
+use leasehold_core::{Error, StoreError, StoreErrorKind};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 
+use super::database;
 use super::location::Location;
-use super::{File, path_of};
-use crate::store::{Finding, Store as _};
+use super::{NO_PIPES, path_of};
+use crate::store::Finding;
 
 /// A disk with less room is full for the purposes of a database: 16 MiB.
 const FULL: u64 = 16 << 20;
@@ -26,35 +29,58 @@ const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Opens the database that a URL names, and looks at it and around it.
+/// What a database is created with.
+const NEW: u32 = 0o600;
+
+/// Looks at the database that a URL names and around it, also if it is not there yet.
 ///
 /// # Errors
 ///
-/// When it cannot be opened for want of rights or by a wrong path.
+/// When it cannot be used for want of rights or by a wrong path.
 pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let location = match Location::check(Path::new(path_of(url)?)) {
         Ok(location) => location,
         Err(error) => return unusable(url, error).map(|finding| vec![finding]),
     };
+    let shown = format!("file:{}", location.database.display());
+    let looked = tokio::task::spawn_blocking(move || look(&location)).await;
+    looked.unwrap_or_else(|_| {
+        let text = format!("{shown}: looking at it was broken off");
+        Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
+    })
+}
+
+fn look(location: &Location) -> Result<Vec<Finding>, Error> {
     let place = format!("file:{}", location.database.display());
-    let store = match File::connect(url).await {
-        Ok(store) => store,
-        Err(error) => return unusable(&place, error).map(|finding| vec![finding]),
-    };
-    let mut findings = vec![Finding::ok(
-        &place,
-        "store",
-        "a database on a local file system: its locks hold on this machine only",
-    )];
-    findings.extend(store.warnings().into_iter().map(|words| pipes(&place, &words)));
-    let looked: io::Result<()> = (|| {
-        findings.push(permissions(&place, &location)?);
-        findings.push(room(&place, &location)?);
-        findings.push(log(&place, &location)?);
-        Ok(())
-    })();
-    looked.map_err(|error| location.io_error("look at it", error))?;
+    let failed = |error| location.io_error("look at it", error);
+    allowed(location).map_err(failed)?;
+    let is_there = location.database.exists();
+    if is_there && let Err(error) = database::look(location) {
+        return unusable(&place, error.into()).map(|finding| vec![finding]);
+    }
+    let what = if is_there { "a database" } else { "not there yet" };
+    let found = format!("{what}, on a local file system: its locks hold on this machine only");
+    let mut findings = vec![Finding::ok(&place, "store", found)];
+    if !location.may_have_pipes().map_err(failed)? {
+        findings.push(pipes(&place));
+    }
+    findings.push(permissions(&place, location).map_err(failed)?);
+    findings.push(room(&place, location).map_err(failed)?);
+    findings.push(log(&place, location).map_err(failed)?);
     Ok(findings)
+}
+
+/// That this user may use what is there, and may create what is not.
+fn allowed(location: &Location) -> io::Result<()> {
+    let (all, file) = (Access::READ_OK | Access::WRITE_OK, &location.database);
+    let directory = location.directory();
+    for (path, access) in [(file.as_path(), all), (&location.side, all | Access::EXEC_OK)] {
+        match accessat(CWD, path, access, AtFlags::EACCESS) {
+            Err(Errno::NOENT) => accessat(CWD, directory, all | Access::EXEC_OK, AtFlags::EACCESS)?,
+            found => found?,
+        }
+    }
+    Ok(())
 }
 
 /// A store that is there and will not do.
@@ -74,8 +100,8 @@ fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
     }
 }
 
-fn pipes(place: &str, words: &str) -> Finding {
-    let (found, rest) = words.split_once(": ").unwrap_or((words, ""));
+fn pipes(place: &str) -> Finding {
+    let (found, rest) = NO_PIPES.split_once(": ").unwrap_or((NO_PIPES, ""));
     let (risk, remedy) = rest.rsplit_once(": ").unwrap_or((rest, ""));
     Finding::warning(place, "pipes", found, risk, remedy)
 }
@@ -83,10 +109,13 @@ fn pipes(place: &str, words: &str) -> Finding {
 /// Whoever may write the file may end every lock in it.
 fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     let topic = "permissions";
-    let database = fs::metadata(&location.database)?;
-    let directory = location.database.parent().unwrap_or(Path::new("/"));
-    let around = fs::metadata(directory)?;
-    let (mode, outside) = (database.mode() & 0o777, around.mode() & 0o1777);
+    let directory = location.directory();
+    let mode = match fs::metadata(&location.database) {
+        Ok(found) => found.mode() & 0o777,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => NEW,
+        Err(error) => return Err(error),
+    };
+    let outside = fs::metadata(directory)?.mode() & 0o1777;
     if outside & OTHERS_WRITE != 0 && outside & STICKY == 0 {
         return Ok(Finding::warning(
             place,
@@ -109,7 +138,7 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
 }
 
 fn room(place: &str, location: &Location) -> io::Result<Finding> {
-    let found = rustix::fs::statvfs(&location.database)?;
+    let found = rustix::fs::statvfs(location.directory())?;
     Ok(judge_room(place, found.f_bavail.saturating_mul(found.f_frsize)))
 }
 
@@ -124,9 +153,7 @@ fn judge_room(place: &str, free: u64) -> Finding {
 }
 
 fn log(place: &str, location: &Location) -> io::Result<Finding> {
-    let mut path = location.database.clone().into_os_string();
-    path.push("-wal");
-    let length = match fs::metadata(PathBuf::from(path)) {
+    let length = match fs::metadata(&location.log) {
         Ok(found) => found.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
         Err(error) => return Err(error),

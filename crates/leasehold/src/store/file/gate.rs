@@ -4,18 +4,25 @@
 //! waits for ever, and a hundred processes that try again burn processor time. The kernel keeps
 //! those who wait for a file lock in a queue and wakes one at a time. The gate is for order alone:
 //! were it missing, SQLite's lock would still keep transactions apart.
+//!
+//! What is written in it says which database it belongs to, see [`super::identity`].
 
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
-const FILE_NAME: &str = "gate";
+pub(super) const FILE_NAME: &str = "gate";
+
+/// Most bytes that are read of it: several times what is written in it.
+const MAX_TEXT: usize = 512;
 
 /// A file whose lock is the right to go to the database.
 #[derive(Debug)]
-pub(super) struct Gate(OwnedFd);
+pub(super) struct Gate(File);
 
 /// The right to go to the database, until dropped.
 #[derive(Debug)]
@@ -24,7 +31,25 @@ pub(super) struct Turn<'a>(&'a Gate);
 impl Gate {
     pub(super) fn open(directory: BorrowedFd<'_>) -> io::Result<Self> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        Ok(Self(openat(directory, FILE_NAME, flags, Mode::RUSR | Mode::WUSR)?))
+        Ok(Self(openat(directory, FILE_NAME, flags, Mode::RUSR | Mode::WUSR)?.into()))
+    }
+
+    /// What is written in it.
+    pub(super) fn read(&self) -> io::Result<String> {
+        let mut bytes = [0; MAX_TEXT];
+        let length = self.0.read_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    }
+
+    /// Writes something else in it. In place, so that it stays the file that others wait at, and
+    /// stays theirs.
+    pub(super) fn write(&self, text: &str) -> io::Result<()> {
+        self.0.set_len(0)?;
+        self.0.write_all_at(text.as_bytes(), 0)
+    }
+
+    pub(super) fn metadata(&self) -> io::Result<Metadata> {
+        self.0.metadata()
     }
 
     /// Enters if nobody is inside.

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use leasehold_core::{Error, Invalid, StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
+
+use super::gate;
+use super::identity::is_mounted_alone;
 
 /// Appended to the database's name: the directory with what belongs to running processes.
 const SIDE_SUFFIX: &str = ".clients";
@@ -15,11 +18,15 @@ const SIDE_SUFFIX: &str = ".clients";
 /// (`SQLITE_IOERR_SHMSIZE`, sqlite.org/rescode.html)
 const SHARED_MEMORY_FULL: i32 = 4874;
 
-/// The database's path and that of the directory beside it.
+/// The paths of the database, of what SQLite keeps beside it, and of the directory with what
+/// belongs to running processes.
 #[derive(Clone, Debug)]
 pub(super) struct Location {
     pub(super) database: PathBuf,
+    pub(super) log: PathBuf,
+    pub(super) shared_memory: PathBuf,
     pub(super) side: PathBuf,
+    pub(super) gate: PathBuf,
 }
 
 impl Location {
@@ -62,28 +69,100 @@ impl Location {
             }
             Ok(_) | Err(_) => {}
         }
-        let mut side = database.clone().into_os_string();
-        side.push(SIDE_SUFFIX);
-        let location = Self { database, side: side.into() };
+        let beside = |suffix: &str| {
+            let mut path = database.clone().into_os_string();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let (log, shared_memory, side) = (beside("-wal"), beside("-shm"), beside(SIDE_SUFFIX));
+        let gate = side.join(gate::FILE_NAME);
+        let location = Self { database, log, shared_memory, side, gate };
         location.refuse_network(&parent)?;
+        location.refuse_second_path()?;
         Ok(location)
     }
 
-    /// Creates what is not there yet: the directory for its user only, and an empty database.
-    ///
-    /// Several processes may do so at once. An existing database is not even opened here: closing
+    /// The directory that the database is in.
+    pub(super) fn directory(&self) -> &Path {
+        self.database.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Creates the directory beside the database, for its user only, if it is not there. Several
+    /// processes may do so at once.
+    pub(super) fn create_side(&self) -> Result<(), StoreError> {
+        self.found_is_fine(fs::DirBuilder::new().mode(0o700).create(&self.side))
+    }
+
+    /// Creates an empty database if there is none. One that is there is not even opened: closing
     /// it again would drop the locks that another connection of this process has on it.
-    pub(super) fn create(&self) -> Result<(), StoreError> {
-        let found_is_fine = |created: io::Result<()>| match created {
+    pub(super) fn create_database(&self) -> Result<(), StoreError> {
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        self.found_is_fine(options.open(&self.database).map(drop))
+    }
+
+    fn found_is_fine(&self, created: io::Result<()>) -> Result<(), StoreError> {
+        match created {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(self.io_error("create it", error))
             }
             Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The same database by two paths has two logs, and each side would see its own locks only.
+    fn refuse_second_path(&self) -> Result<(), StoreError> {
+        let shown = self.database.display();
+        let text = match fs::metadata(&self.database) {
+            Ok(found) if found.nlink() > 1 => format!(
+                "file:{shown} has {} hard links, and locks by one of them are not seen by the \
+                 others: leave one, and use symbolic links",
+                found.nlink()
+            ),
+            Ok(_) if is_mounted_alone(&self.database) => format!(
+                "file:{shown} is mounted as a single file, and locks are not seen where it comes \
+                 from: mount the directory that it is in"
+            ),
+            Ok(_) | Err(_) => return Ok(()),
         };
-        found_is_fine(fs::DirBuilder::new().mode(0o700).create(&self.side))?;
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        found_is_fine(options.open(&self.database).map(drop))
+        Err(StoreError::new(StoreErrorKind::Unsupported, text))
+    }
+
+    /// Not all who have it open mean the same files any more.
+    pub(super) fn replaced(&self) -> StoreError {
+        let shown = self.database.display();
+        let text = format!(
+            "file:{shown} or what belongs to it was removed or replaced while it is in use: end \
+             all processes that use it, and start again"
+        );
+        StoreError::new(StoreErrorKind::Corrupt, text)
+    }
+
+    /// Leases of one clock cannot be judged by another.
+    pub(super) fn other_clock(&self) -> StoreError {
+        let shown = self.database.display();
+        let text = format!(
+            "file:{shown} is in use by processes with another boot id or time namespace, whose \
+             leases run on another clock: give all the same, or use a server (redis://…)"
+        );
+        StoreError::new(StoreErrorKind::Unsupported, text)
+    }
+
+    /// What is free is set aside for what is held.
+    pub(super) fn full(&self) -> StoreError {
+        let shown = self.database.display();
+        let text = format!(
+            "file:{shown}: its disk is full but for what is set aside to renew and let go of what \
+             is held: make room on the disk"
+        );
+        StoreError::new(StoreErrorKind::Full, text)
+    }
+
+    /// What it says of a name or of itself cannot be.
+    pub(super) fn damaged(&self, what: &str, remedy: &str) -> StoreError {
+        let shown = self.database.display();
+        let text = format!("file:{shown}: {what} is damaged: {remedy}");
+        StoreError::new(StoreErrorKind::Corrupt, text)
     }
 
     /// An error of the system while doing something beside the database.
@@ -140,6 +219,15 @@ impl Location {
         StoreError::new(StoreErrorKind::Version, text)
     }
 
+    /// Whether named pipes can be made there, as far as the kind of file system tells.
+    pub(super) fn may_have_pipes(&self) -> io::Result<bool> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let FAT | EX_FAT = rustix::fs::statfs(self.directory())?.f_type as u32 {
+            return Ok(false);
+        }
+        Ok(!cfg!(target_vendor = "apple"))
+    }
+
     /// Locks and shared memory do not reach across machines, and on most network file systems
     /// they seem to.
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -161,6 +249,12 @@ impl Location {
         Ok(())
     }
 }
+
+/// File systems without special files. (linux/magic.h)
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const FAT: u32 = 0x4D44;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const EX_FAT: u32 = 0x2011_BAB0;
 
 /// Magic numbers of statfs(2), from its manual page and linux/magic.h.
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -6,7 +6,7 @@
 //! | file | what for |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
-//! | `PATH.clients/gate` | its lock is the right to go to the database, see [`gate`] |
+//! | `PATH.clients/gate` | its lock is the right to go to the database: [`gate`], [`identity`] |
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`presence`] |
 //! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`news`] |
 
@@ -17,11 +17,14 @@ mod database;
 mod desk;
 mod examine;
 mod gate;
+mod identity;
 mod inbox;
 mod location;
 mod news;
 mod presence;
+mod room;
 mod tidy;
+mod users;
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -44,6 +47,14 @@ use crate::clock::SystemClock;
 /// The kernel draws a new one whenever the machine is started. (random(4))
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// What a time namespace adds to the machine's clocks, in seconds and nanoseconds, a line for each
+/// clock; not there where the kernel knows no time namespaces. (time_namespaces(7))
+const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
+
+/// What is found, what it costs, and what mends it.
+const NO_PIPES: &str = "no named pipes can be made beside the database: a dead process is noticed \
+    when its lease ends, and a release within a second: use another file system";
+
 /// Most waiters are silent for 10 s, so that a hundred of them cost less than one hundredth of a
 /// processor. Elsewhere polls find lost messages and deaths; here a message is lost only with the
 /// process that sent it, and a waiter is woken by the deaths that concern it. What is left to polls
@@ -59,6 +70,11 @@ const RULES: Rules =
 ///
 /// Only Linux tells one start of the machine from another here. Elsewhere a lease may outlive a
 /// restart by its ttl, and on Apple's systems a dead process is noticed when its lease ends.
+///
+/// All must see the same file with the same clock: refused are hard links, a file that is mounted
+/// alone (mount its directory), and another boot id or time namespace than that of those who are
+/// there. What is removed while it is in use is lost to its holders at their next renewal, and not
+/// made anew before they have ended. On a full disk what is held can be renewed and let go.
 ///
 /// Clones share one connection.
 #[derive(Clone, Debug)]
@@ -79,7 +95,7 @@ impl File {
     ///
     /// Some milliseconds of blocking file operations.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::with_clock(path, SystemClock::new(), boot_id()?)
+        Self::with_clock(path, SystemClock::new(), boot()?)
     }
 
     /// Opens the database that a URL names, `file:PATH`.
@@ -92,8 +108,7 @@ impl File {
         })
     }
 
-    /// What would break a promise of the store that a URL names, which is created if it is not
-    /// there.
+    /// What would break a promise of the store that a URL names. Creates nothing.
     pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         examine::examine(url).await
     }
@@ -112,26 +127,34 @@ impl File {
 /// The path in `file:PATH`.
 fn path_of(url: &str) -> Result<&str, Invalid> {
     let path = url.strip_prefix("file:").unwrap_or(url);
-    if let Some((path, options)) = path.split_once('?') {
-        let why = format!("a file store has no option {options:?}: write file:{path}");
+    if let Some((path, _)) = path.split_once('?') {
+        let why = format!("a file store has no options behind a `?`: write file:{path}");
         return Err(Invalid::new("url", why));
     }
     if path.starts_with("//") && !path.starts_with("///") {
-        let why = format!("{url} names a host, and a file store is local: write file:PATH");
+        let why = "the store URL names a host, and a file store is local: write file:PATH";
         return Err(Invalid::new("url", why));
     }
     Ok(path)
 }
 
-fn boot_id() -> Result<String, StoreError> {
+/// The start of the machine, with what this process's clock differs from the machine's by: leases
+/// of two processes can be compared if both say the same.
+fn boot() -> Result<String, StoreError> {
     if !cfg!(any(target_os = "linux", target_os = "android")) {
         return Ok(String::new());
     }
-    let read = fs::read_to_string(BOOT_ID).map(|text| text.trim().to_owned());
-    read.map_err(|error| {
+    let id = fs::read_to_string(BOOT_ID).map_err(|error| {
         // Without it, leases from before a restart would be taken for living ones.
         let text = format!("cannot read {BOOT_ID} ({error}): mount /proc");
         StoreError::new(StoreErrorKind::Unsupported, text).with_source(error)
+    })?;
+    let offsets = fs::read_to_string(CLOCK_OFFSETS).unwrap_or_default();
+    let offset = offsets.lines().find_map(|line| line.strip_prefix("boottime"));
+    let offset: Vec<&str> = offset.unwrap_or_default().split_whitespace().collect();
+    Ok(match offset[..] {
+        [] | ["0", "0"] => id.trim().to_owned(),
+        _ => format!("{} {}", id.trim(), offset.join(" ")),
     })
 }
 
@@ -192,11 +215,7 @@ impl Store for File {
     fn warnings(&self) -> Vec<String> {
         match self.desk.presence().has_pipes() {
             true => Vec::new(),
-            false => vec![
-                "no named pipes can be made beside the database: a dead process is noticed when \
-                 its lease ends, and a release within a second: use another file system"
-                    .into(),
-            ],
+            false => vec![NO_PIPES.into()],
         }
     }
 }

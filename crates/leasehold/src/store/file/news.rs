@@ -91,11 +91,14 @@ pub(super) fn listen(presence: &Arc<Presence>, name: &LockName) -> io::Result<Fi
 /// What the pipes of the listeners to a name begin with. Two names may share it: each piece of
 /// news says which it is about.
 pub(super) fn mark(name: &LockName) -> String {
-    // FNV-1a, since the hash must be the same in every process and release.
-    let hash = name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{PREFIX}{hash:016x}-")
+    format!("{PREFIX}{:016x}-", hash(name.as_str().as_bytes()))
+}
+
+/// FNV-1a: the same in every process and release.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Where the news of one name arrive.

@@ -8,8 +8,8 @@
 //!
 //! A pipe rather than a lock on a file and a socket: there is no moment between creation and
 //! locking, asking takes no lock that another asker could mistake for life, waiting for a death
-//! needs no thread, paths may be as long as they like, and several processes may keep one client
-//! alive (one that adopts its lease, or a supervisor that outlives it).
+//! needs no thread, paths may be as long as they like, and a supervisor that outlives a client may
+//! keep it alive.
 //!
 //! A pipe that is *not there* proves nothing, since somebody may have cleaned up; then the lease
 //! decides. Pipes of the dead are removed after no record mentions them any more.
@@ -100,7 +100,7 @@ impl Presence {
         }
         let name = id.to_string();
         match make_pipe(self.directory.as_fd(), &name) {
-            // It exists if another process acts for this client too: it handed over a lease.
+            // It exists if another store of this process acts for this client too.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -146,13 +146,22 @@ impl Presence {
 
     /// The clients whose processes have ended and whose pipes are still there.
     pub(super) fn dead(&self) -> io::Result<Vec<ClientId>> {
-        let mut dead = Vec::new();
+        Ok(self.pipes()?.into_iter().filter(|id| self.is_dead(*id)).collect())
+    }
+
+    /// Whether somebody has a client's pipe open.
+    pub(super) fn is_anyone_alive(&self) -> io::Result<bool> {
+        Ok(self.pipes()?.into_iter().any(|id| matches!(self.look(id), Life::Alive(_))))
+    }
+
+    fn pipes(&self) -> io::Result<Vec<ClientId>> {
+        let mut pipes = Vec::new();
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
             let id = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            dead.extend(id.filter(|id| self.is_dead(*id)));
+            pipes.extend::<Option<ClientId>>(id);
         }
-        Ok(dead)
+        Ok(pipes)
     }
 
     /// Removes the pipe of a dead client that no record mentions.

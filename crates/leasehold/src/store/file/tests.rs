@@ -6,11 +6,16 @@ use std::os::fd::AsFd;
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::{self, Record};
 use leasehold_core::{
-    Acquire, Action, Facts, FakeClock, HolderId, LockName, Message, Mode, Now, Reply,
+    Acquire, Action, Adopt, Facts, FakeClock, FencingToken, HolderId, LockName, Message, Mode, Now,
+    RenewLease, Reply,
 };
 use rusqlite::Connection;
 
 use super::*;
+
+mod damage;
+mod places;
+mod room;
 
 const TTL: Duration = Duration::from_secs(30);
 const ALICE: ClientId = ClientId(0xa11ce);
@@ -71,6 +76,27 @@ fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
     })
 }
 
+/// The renewal of what Alice holds first.
+fn renew(ttl: Duration) -> Action {
+    let id = HolderId { client: ALICE, attempt: 1 };
+    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
+}
+
+fn adopt(by: (ClientId, u64), from: (ClientId, u64), token: u64) -> Action {
+    let [id, from] = [by, from].map(|(client, attempt)| HolderId { client, attempt });
+    Action::Adopt(Adopt {
+        id,
+        from,
+        mode: Mode::Exclusive,
+        token: FencingToken::from_number(token),
+        ttl: TTL,
+        nonce: id.attempt + 100,
+        not_after_us: u64::MAX >> 12,
+        ballot_us: None,
+        facts: Facts::default(),
+    })
+}
+
 fn release(client: ClientId, attempt: u64) -> Action {
     let id = HolderId { client, attempt };
     Action::Release { id, keep: Duration::ZERO, unanswered: false }
@@ -127,18 +153,28 @@ async fn a_lifeline_keeps_a_client_alive_whose_process_has_ended() {
 }
 
 #[tokio::test]
-async fn a_lease_that_was_handed_over_outlives_the_process_it_came_from() {
+async fn a_lease_that_was_adopted_outlives_the_process_it_came_from_and_ends_with_its_adopters() {
     let place = Place::new();
     let (alices, bobs) = (place.open(), place.open());
-    on(&alices, "a", acquire(ALICE, 1, true)).await;
-    let renew = Action::Renew { id: HolderId { client: ALICE, attempt: 1 }, ttl: TTL };
-    token(on(&bobs, "a", renew).await);
+    let handed_out = token(on(&alices, "a", acquire(ALICE, 1, true)).await);
+    token(on(&bobs, "a", adopt((BOB, 1), (ALICE, 1), handed_out)).await);
     drop(alices);
     let carols = place.open();
     let carol = ClientId(0xca401);
     assert!(matches!(on(&carols, "a", acquire(carol, 1, false)).await, Reply::Busy { .. }));
     drop(bobs);
     token(on(&carols, "a", acquire(carol, 2, false)).await);
+}
+
+#[tokio::test]
+async fn a_lease_that_nobody_has_adopted_ends_with_the_process_it_came_from() {
+    let place = Place::new();
+    let (alices, bobs) = (place.open(), place.open());
+    let handed_out = token(on(&alices, "a", acquire(ALICE, 1, true)).await);
+    drop(alices);
+    let late = adopt((BOB, 1), (ALICE, 1), handed_out);
+    assert!(matches!(on(&bobs, "a", late).await, Reply::NotHeld { .. }));
+    token(on(&bobs, "a", acquire(BOB, 2, false)).await);
 }
 
 #[tokio::test]
@@ -213,7 +249,7 @@ async fn tidying_ends_what_the_dead_hold_and_removes_their_pipes() {
     let place = Place::new();
     let (alices, store) = (place.open(), place.open());
     on(&alices, "a", acquire(ALICE, 1, true)).await;
-    let renew = Action::Renew { id: HolderId { client: ALICE, attempt: 1 }, ttl: 100 * TTL };
+    let renew = renew(100 * TTL);
     on(&alices, "a", renew).await;
     drop(alices);
     place.clock.advance(RULES.retention);
@@ -257,12 +293,12 @@ async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     let store = place.open();
     on(&store, "a", acquire(ALICE, 1, true)).await;
     let connection = Connection::open(place.path()).unwrap();
-    connection.execute("UPDATE lock SET record = x'0100'", []).unwrap();
+    connection.execute("UPDATE lock SET record = x'0200'", []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     assert!(!error.may_have_executed());
-    connection.execute("UPDATE lock SET record = x'0200'", []).unwrap();
+    connection.execute("UPDATE lock SET record = x'0100'", []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
@@ -274,7 +310,7 @@ fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.path()).unwrap();
-    connection.pragma_update(None, "user_version", 2).unwrap();
+    connection.pragma_update(None, "user_version", 3).unwrap();
     let Error::Store(error) = place.refusal() else { panic!() };
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
     connection.pragma_update(None, "application_id", 7).unwrap();
@@ -340,7 +376,7 @@ fn a_url_is_refused_for_options_and_hosts() {
     assert_eq!(path_of("file:/a b/c.db").unwrap(), "/a b/c.db");
     assert_eq!(path_of("file:///a/c.db").unwrap(), "///a/c.db");
     assert_eq!(path_of("file:c.db").unwrap(), "c.db");
-    assert!(path_of("file:c.db?timeout=3s").unwrap_err().why.contains("no option"));
+    assert!(path_of("file:c.db?timeout=3s").unwrap_err().why.contains("no options"));
     assert!(path_of("file://host/c.db").unwrap_err().why.contains("names a host"));
 }
 
@@ -366,6 +402,10 @@ struct History {
 }
 
 impl History {
+    fn lock_mode(&mut self) -> Mode {
+        if self.below(2) == 0 { Mode::Exclusive } else { Mode::Shared }
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
         self.random.next_u64() % bound
     }
@@ -375,7 +415,7 @@ impl History {
         let recent = self.attempt.saturating_sub(self.below(8));
         let id = HolderId { client, attempt: recent };
         let ttl = Duration::from_millis(100 + self.below(5000));
-        match self.below(20) {
+        match self.below(21) {
             0..=7 => {
                 self.attempt += 1;
                 let mode = match self.below(8) {
@@ -396,10 +436,7 @@ impl History {
                 })
             }
             8 => Action::Cancel { id, unanswered: self.below(2) == 0 },
-            9 => Action::ChangeMode {
-                id,
-                mode: if self.below(2) == 0 { Mode::Exclusive } else { Mode::Shared },
-            },
+            9 => Action::ChangeMode { id, mode: self.lock_mode(), change: self.below(4) },
             10..=12 => Action::Poll { id, ttl },
             13..=16 => Action::Release {
                 id,
@@ -407,7 +444,13 @@ impl History {
                 unanswered: self.below(4) == 0,
             },
             17 => Action::Inspect { limit: 10 },
-            _ => Action::Renew { id, ttl },
+            18 => {
+                self.attempt += 1;
+                let by = (ClientId(u128::from(self.below(4))), self.attempt);
+                // Of whatever token.
+                adopt(by, (client, recent), 0)
+            }
+            _ => Action::Renew { id, ttl, mode: self.lock_mode(), change: self.below(4) },
         }
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn part(
     let next = next.map(|row| row.name.as_str().to_owned());
     let (mut highest_us, mut messages) = (0, Vec::new());
     for row in rows {
-        let mut record = row.record;
+        // A damaged one is left as it is, and for whoever asks for its name to be told of.
+        let Ok(mut record) = row.record else { continue };
         if record.collect_at_us <= now.lease_us {
             // Else a name that comes again could be given a token that is lower than one of its
             // past, if the wall clock was set back meanwhile.

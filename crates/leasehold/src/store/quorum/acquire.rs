@@ -1,16 +1,18 @@
 //! Acquire: rounds that ask all nodes at once, until one is won or it is clear that none will be.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_core::model::TOMBSTONE_LIFE;
-use leasehold_core::quorum::{Round, Trace, Verdict, Vote, Word, kept_for};
+use leasehold_core::quorum::{Round, Said, Tally, Trace, Verdict, Vote, Word, kept_for};
 use leasehold_core::{
     Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Mode, Operation, Refusal,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
 use super::Nodes;
+use super::adopt::HandedOut;
 use super::asking::Asking;
 use super::ending;
 use super::leases::{Claim, Known};
@@ -31,18 +33,20 @@ const SPLIT_RETRY: Duration = Duration::from_millis(20);
 
 /// One acquire under way.
 pub(super) struct Attempt<'a> {
-    nodes: &'a Arc<Nodes>,
-    name: &'a LockName,
-    request: &'a Acquire,
-    started: Instant,
+    pub(super) nodes: &'a Arc<Nodes>,
+    pub(super) name: &'a LockName,
+    pub(super) request: &'a Acquire,
+    /// The lease that is asked for, if one is to be adopted.
+    pub(super) lease: Option<HandedOut>,
+    pub(super) started: Instant,
     /// Where this attempt cannot be asked for any more: a cancel of it may be on its way there.
     barred: Vec<bool>,
-    /// The last round did without those that are barred.
-    left_out: bool,
     /// What each node said of the hold.
     words: Vec<Word>,
-    /// What those said that have forgotten something and grant nothing new for now.
-    quarantined: Vec<StoreError>,
+    /// Why nodes did not vote in this round.
+    errors: Vec<StoreError>,
+    /// What those said that do not have the lease which is to be adopted.
+    pub(super) without: Tally,
 }
 
 impl<'a> Attempt<'a> {
@@ -52,11 +56,12 @@ impl<'a> Attempt<'a> {
             nodes,
             name,
             request,
+            lease: None,
             started: nodes.clock.now(),
             barred,
-            left_out: false,
             words,
-            quarantined: Vec::new(),
+            errors: Vec::new(),
+            without: Tally::new(nodes.len(), nodes.needed),
         }
     }
 
@@ -83,14 +88,17 @@ impl<'a> Attempt<'a> {
         if is_copy {
             return self.again().await;
         }
+        if !nodes.has_majority() {
+            // Those that are there would grant it in vain.
+            return Err(nodes.no_quorum(self.name, 0));
+        }
         let mut longest_pause = FIRST_PAUSE;
         for round_number in 1.. {
             let began = nodes.clock.now();
-            let (round, verdict) = self.round().await;
+            let (round, verdict) = self.round(nodes.acquire_timeout(request.ttl)).await;
             if let Verdict::Agreed(token) = verdict {
                 return Ok(self.won(token));
             }
-            self.left_out = self.barred.contains(&true);
             self.let_go(&round).await?;
             if !round.is_split() || round_number == ROUNDS {
                 return self.lost(&round, &verdict);
@@ -105,9 +113,10 @@ impl<'a> Attempt<'a> {
 
     /// A copy of an acquire that was granted. It must not be counted as a round: nodes that were
     /// not needed for the grant would grant now, with a higher token.
-    async fn again(&self) -> Result<Answer, StoreError> {
-        let (nodes, Acquire { id, ttl, .. }) = (self.nodes, self.request);
-        let renewal = RenewLease { name: self.name.clone(), id: *id, ttl: *ttl };
+    pub(super) async fn again(&self) -> Result<Answer, StoreError> {
+        let (nodes, Acquire { id, ttl, mode, .. }) = (self.nodes, self.request);
+        let name = self.name.clone();
+        let renewal = RenewLease { name, id: *id, ttl: *ttl, mode: *mode, change: 0 };
         let answer = renew::renew_one(nodes, renewal).await?;
         let reply = match answer.reply {
             Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Stale,
@@ -117,30 +126,36 @@ impl<'a> Attempt<'a> {
     }
 
     /// Asks all nodes at once; ends as soon as the outcome is certain.
-    async fn round(&mut self) -> (Round, Verdict) {
+    pub(super) async fn round(&mut self, timeout: Duration) -> (Round, Verdict) {
         let (nodes, request) = (self.nodes, self.request);
         let now = nodes.clock.now();
         let ballot_us = nodes.ballot(now);
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);
-        let mut asking = Asking::new(nodes, now + nodes.acquire_timeout(request.ttl));
+        let found = AtomicBool::new(false);
+        let mut asking = Asking::new(nodes, now + timeout);
         self.words.fill(Word::Open);
-        self.quarantined.clear();
+        self.errors.clear();
         for index in 0..nodes.len() {
             if self.barred[index] {
                 round.vote(index, Vote::Silent(false));
             } else {
-                asking.add(index, ask_one(nodes, index, self.name, request, ballot_us));
+                let asked = (self.name, request, self.lease);
+                asking.add(index, ask_one(nodes, index, asked, (ballot_us, &found)));
             }
         }
         loop {
             match round.verdict() {
-                verdict if verdict == Verdict::Open || is_worth_hearing(&round) => {
+                verdict if verdict == Verdict::Open || self.is_worth_hearing(&round) => {
                     match asking.next().await {
                         Some((index, heard)) => round.vote(index, self.vote(index, heard)),
                         None => round.close(),
                     }
                 }
                 Verdict::Commit { token, nodes } => self.commit(&mut round, token, &nodes).await,
+                // Every majority has a node that had the lease, unless it has ended or was adopted.
+                Verdict::Agreed(_) if self.lease.is_some() && !found.load(Ordering::Relaxed) => {
+                    return (round, Verdict::Refused);
+                }
                 verdict => return (round, verdict),
             }
         }
@@ -151,13 +166,12 @@ impl<'a> Attempt<'a> {
         let told = match heard {
             Ok(told) => told,
             Err(error) => {
-                if !error.may_have_executed() {
+                let may_hold = error.may_have_executed();
+                if !may_hold {
                     self.words[index] = Word::NotHeld;
                 }
-                if error.kind() == StoreErrorKind::Quarantined {
-                    self.quarantined.push(error.clone());
-                }
-                return Vote::Silent(error.may_have_executed());
+                self.errors.push(error);
+                return Vote::Silent(may_hold);
             }
         };
         self.words[index] = Word::NotHeld;
@@ -172,6 +186,10 @@ impl<'a> Attempt<'a> {
             // A wrong clock, there or here, is no word on who holds the lock.
             Reply::Late | Reply::Refused(Refusal::Ballot) => Vote::Silent(false),
             Reply::Refused(refusal) => Vote::Refused(*refusal),
+            reply @ (Reply::NotHeld { .. } | Reply::Revoked(_)) => {
+                self.without.add(Said::from(reply));
+                Vote::Busy(Duration::ZERO)
+            }
             _ => Vote::Silent(true),
         }
     }
@@ -202,12 +220,13 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn won(self, token: FencingToken) -> Answer {
+    pub(super) fn won(self, token: FencingToken) -> Answer {
         let Self { nodes, request, started, .. } = self;
         let left = kept_for(&self.words, nodes.needed, started);
         let known = Known {
             claim: Some(Claim {
                 mode: request.mode,
+                change: 0,
                 nonce: request.nonce,
                 facts: request.facts.clone(),
             }),
@@ -224,7 +243,7 @@ impl<'a> Attempt<'a> {
 
     /// Releases what was granted, and cancels what may have been, also where there is no answer.
     /// Waits for those that hold it, or a retry would find its own minority in its way.
-    async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
+    pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
         nodes.leases().end(id, now, now + self.request.ttl.max(TOMBSTONE_LIFE));
@@ -244,7 +263,7 @@ impl<'a> Attempt<'a> {
                 Trace::None => {}
             }
         }
-        let mut heard = ending::start(nodes, self.name, actions, self.request.ttl)?;
+        let mut heard = ending::start(nodes, self.name, id, actions, self.request.ttl)?;
         while holding > 0 {
             let Some((index, outcome)) = heard.recv().await else { break };
             if round.votes()[index].trace() == Trace::Held {
@@ -260,18 +279,23 @@ impl<'a> Attempt<'a> {
     }
 
     /// What a lost round means.
-    fn lost(&mut self, round: &Round, verdict: &Verdict) -> Result<Answer, StoreError> {
-        if *verdict != Verdict::Refused && self.left_out {
-            // Some were left out, so another attempt may do better.
-            return Ok(self.nodes.answer(self.started, Reply::Stale));
+    pub(super) fn lost(&self, round: &Round, verdict: &Verdict) -> Result<Answer, StoreError> {
+        let nodes = self.nodes;
+        if let Some(refusal) = nodes.refusal(self.name.as_str(), &self.errors) {
+            return Err(refusal);
         }
         if *verdict != Verdict::Refused {
-            // Without the quarantine it would have been won.
             let granted = round.count(|vote| matches!(vote, Vote::Granted(_)));
-            let quarantined = self.quarantined.pop();
-            return Err(match quarantined {
-                Some(error) if granted + 1 + self.quarantined.len() >= self.nodes.needed => error,
-                Some(_) | None => self.nodes.no_quorum(self.name, round),
+            let quarantined = |error: &&StoreError| error.kind() == StoreErrorKind::Quarantined;
+            let in_quarantine = self.errors.iter().filter(quarantined).count();
+            return Err(match self.errors.iter().find(quarantined) {
+                // Without the quarantine it would have been won.
+                Some(error) if granted + in_quarantine >= nodes.needed => error.clone(),
+                // Whoever was slow, or is still to end this one, may be in time for the next.
+                Some(_) | None if self.barred.contains(&true) => {
+                    nodes.no_quorum(self.name, granted).maybe_executed()
+                }
+                Some(_) | None => nodes.no_quorum(self.name, granted),
             });
         }
         let refusal = round.votes().iter().find_map(|vote| match vote {
@@ -290,45 +314,56 @@ impl<'a> Attempt<'a> {
                 Reply::Busy { retry_after }
             }
         };
-        Ok(self.nodes.answer(self.started, reply))
+        Ok(nodes.answer(self.started, reply))
+    }
+
+    /// Whether those that have not answered are waited for although the round is lost. If the votes
+    /// were split it is tried again, and whoever was not heard could not be asked then. If some
+    /// refuse for good, those may do so, too, and then no round will be won.
+    fn is_worth_hearing(&self, round: &Round) -> bool {
+        let open = round.count(|vote| vote == Vote::Open);
+        let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
+        let may_be_refused = refusals > 0 && refusals + open > self.nodes.len() - self.nodes.needed;
+        open > 0 && (round.is_split() || may_be_refused)
     }
 }
 
-/// Whether those that have not answered are waited for although the round is lost: if the votes
-/// were split it is tried again, and whoever was not heard could not be asked then.
-fn is_worth_hearing(round: &Round) -> bool {
-    round.is_split() && round.count(|vote| vote == Vote::Open) > 0
-}
-
-/// The acquire of one node, in its own time.
+/// The acquire of one node, or its adoption, in its own time.
 async fn ask_one(
     nodes: &Nodes,
     index: usize,
-    name: &LockName,
-    request: &Acquire,
-    ballot_us: Option<u64>,
+    (name, request, lease): (&LockName, &Acquire, Option<HandedOut>),
+    (ballot_us, found): (Option<u64>, &AtomicBool),
 ) -> Result<Told, StoreError> {
-    let (node, clock) = (&nodes.nodes[index], &*nodes.clock);
+    let (node, clock) = (&nodes.nodes[index], &nodes.clock);
     let on = |action| Operation::On { name: name.clone(), action };
     if !node.is_known() {
-        node.ask(clock, on(Action::Inspect { limit: 0 })).await?;
+        node.ask(on(Action::Inspect { limit: 0 })).await?;
     }
-    let mut asked_again = false;
+    let (mut asked_again, mut lease) = (false, lease);
     loop {
         let now = clock.now();
         let counts_us = request.not_after_us.saturating_sub(micros(now.since_origin()));
         let not_after_us = node.not_after_us(now, Duration::from_micros(counts_us));
-        let told = node
-            .ask(
-                clock,
-                on(Action::Acquire(Acquire {
-                    wait: false,
-                    not_after_us: not_after_us.unwrap_or(request.not_after_us),
-                    ballot_us,
-                    ..request.clone()
-                })),
-            )
-            .await?;
+        let acquire = Acquire {
+            wait: false,
+            not_after_us: not_after_us.unwrap_or(request.not_after_us),
+            ballot_us,
+            ..request.clone()
+        };
+        let action = match lease {
+            None => Action::Acquire(acquire),
+            Some(lease) => Action::Adopt(lease.adoption(acquire)),
+        };
+        let told = node.ask(on(action)).await?;
+        // As a reader it could be had there by two.
+        let may_be_given = ballot_us.is_some() && request.mode != Mode::Shared;
+        if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&told)).is_some() {
+            continue;
+        }
+        if lease.is_some() && matches!(told.answer.reply, Reply::Granted(_)) {
+            found.store(true, Ordering::Relaxed);
+        }
         // Its clock was set forward since it was last heard; now it has told the time.
         let was_late = told.answer.reply == Reply::Late;
         if !was_late || std::mem::replace(&mut asked_again, true) {

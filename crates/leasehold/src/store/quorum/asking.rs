@@ -77,6 +77,6 @@ impl<'a> Asking<'a> {
     /// Asks one node.
     pub(super) fn ask(&mut self, index: usize, operation: Operation) {
         let nodes = self.nodes;
-        self.add(index, async move { nodes.nodes[index].ask(&*nodes.clock, operation).await });
+        self.add(index, nodes.nodes[index].ask(operation));
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::model::NOT_AFTER;
+use leasehold_core::model::{NOT_AFTER, TOMBSTONE_LIFE};
+use leasehold_core::quorum::{Word, kept_for};
 use leasehold_core::{
     Action, Answer, Cancelled, Facts, FencingToken, Grant, HolderId, Instant, LockName, Mode,
     Operation, Reply, StoreError,
 };
 
+use super::acquire::held;
 use super::asking::{Asking, Heard};
 use super::node::{Told, micros};
 use super::{Nodes, ending, news};
@@ -24,11 +26,15 @@ pub(super) struct Changing<'a> {
 #[derive(Debug, Default)]
 struct Said {
     told: Vec<(usize, Told)>,
+    errors: Vec<StoreError>,
 }
 
 impl Said {
     fn add(&mut self, (index, outcome): Heard) {
-        self.told.extend(outcome.ok().map(|told| (index, told)));
+        match outcome {
+            Ok(told) => self.told.push((index, told)),
+            Err(error) => self.errors.push(error),
+        }
     }
 
     fn replies(&self) -> impl Iterator<Item = &Reply> {
@@ -40,7 +46,7 @@ impl Said {
     }
 
     fn granted(&self) -> usize {
-        self.count(|reply| matches!(reply, Reply::Granted(_)))
+        self.count(is_granted)
     }
 
     fn tokens(&self) -> impl Iterator<Item = FencingToken> {
@@ -68,7 +74,15 @@ impl Said {
     }
 }
 
+fn is_granted(reply: &Reply) -> bool {
+    matches!(reply, Reply::Granted(_))
+}
+
 impl Changing<'_> {
+    fn undecided(&self, said: &Said) -> StoreError {
+        self.nodes.undecided(self.name.as_str(), said.told.len(), &said.errors)
+    }
+
     fn on(&self, action: Action) -> Operation {
         Operation::On { name: self.name.clone(), action }
     }
@@ -95,6 +109,14 @@ impl Changing<'_> {
         unanswered: bool,
     ) -> Result<Answer, StoreError> {
         let (nodes, started) = (self.nodes, self.nodes.clock.now());
+        if nodes.nodes.iter().any(|node| node.owed.contains(id)) {
+            // It has been asked for, and whoever asked was told that too few had answered.
+            ending::until_done(nodes, id).await;
+            if keep.is_zero() {
+                self.tell_free();
+            }
+            return Ok(nodes.answer(started, Reply::Released));
+        }
         let known = nodes.leases().remove(id);
         let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
         let release = |index: usize| {
@@ -103,7 +125,7 @@ impl Changing<'_> {
             (index, Action::Release { id, keep, unanswered: unanswered || may_arrive })
         };
         let actions = (0..nodes.len()).map(release).collect();
-        let mut heard = ending::start(nodes, self.name, actions, ttl)?;
+        let mut heard = ending::start(nodes, self.name, id, actions, ttl)?;
         let mut said = Said::default();
         let mut missing = nodes.len();
         while missing > 0
@@ -121,7 +143,7 @@ impl Changing<'_> {
                 return Ok(nodes.answer(started, loss));
             }
         }
-        Err(nodes.undecided(self.name, said.told.len()))
+        Err(self.undecided(&said))
     }
 
     /// Tells whoever waits that it is free. A hint: if nobody can be told, they find out by asking.
@@ -139,9 +161,14 @@ impl Changing<'_> {
     ) -> Result<Answer, StoreError> {
         let (nodes, started) = (self.nodes, self.nodes.clock.now());
         let ttl = nodes.leases().remove(id).map_or(NOT_AFTER, |known| known.ttl);
+        if nodes.leases().end(id, started, started + ttl.max(TOMBSTONE_LIFE)) {
+            // All has been asked for, and no majority was ever granted.
+            ending::until_done(nodes, id).await;
+            return Ok(nodes.answer(started, Reply::Cancelled(Cancelled::Unknown)));
+        }
         let cancel = |index| (index, Action::Cancel { id, unanswered });
         let actions = (0..nodes.len()).map(cancel).collect();
-        let mut heard = ending::start(nodes, self.name, actions, ttl)?;
+        let mut heard = ending::start(nodes, self.name, id, actions, ttl)?;
         let mut said = Said::default();
         let mut missing = nodes.len();
         while said.told.len() < nodes.needed
@@ -152,7 +179,7 @@ impl Changing<'_> {
             said.add(each);
         }
         if said.told.len() < nodes.needed {
-            return Err(nodes.undecided(self.name, said.told.len()));
+            return Err(self.undecided(&said));
         }
         let is = |what| said.count(|reply| *reply == Reply::Cancelled(what)) > 0;
         let cancelled =
@@ -192,7 +219,7 @@ impl Changing<'_> {
         }
         match said.loss(nodes) {
             Some(loss) => Ok(nodes.answer(started, loss)),
-            None => Err(nodes.undecided(self.name, said.told.len())),
+            None => Err(self.undecided(said)),
         }
     }
 
@@ -205,23 +232,31 @@ impl Changing<'_> {
         Grant { token, deadline_us: micros(until.since_origin()), contended: false }
     }
 
-    /// A reader becomes the writer, or a writer a reader.
-    pub(super) async fn change_mode(&self, id: HolderId, mode: Mode) -> Result<Answer, StoreError> {
+    /// A reader becomes the writer, or a writer a reader. All nodes are given the same number.
+    pub(super) async fn change_mode(
+        &self,
+        id: HolderId,
+        mode: Mode,
+        change: u64,
+    ) -> Result<Answer, StoreError> {
         let (nodes, started) = (self.nodes, self.nodes.clock.now());
-        let said = self
-            .ask(Action::ChangeMode { id, mode }, |said| {
-                said.granted() >= nodes.needed || said.loss(nodes).is_some()
-            })
-            .await;
+        let said = self.ask_holders(Action::ChangeMode { id, mode, change }).await;
         if said.granted() >= nodes.needed {
-            return self.changed(id, mode, started, &said).await;
+            return match mode {
+                Mode::Exclusive => self.upgraded(id, change, started, &said).await,
+                Mode::Permits { .. } | Mode::Shared => {
+                    self.settle(id, (mode, change));
+                    self.granted_or_lost(id, started, &said)
+                }
+            };
         }
         if let Some(loss) = said.loss(nodes) {
             return Ok(nodes.answer(started, loss));
         }
-        let refused = said.replies().find(|reply| matches!(reply, Reply::Refused(_)));
-        if let Some(refused) = refused {
-            return Ok(nodes.answer(started, refused.clone()));
+        // It was overtaken by another request of the same holder.
+        let is_final = |reply: &&Reply| matches!(reply, Reply::Refused(_) | Reply::Stale);
+        if let Some(reply) = said.replies().find(is_final) {
+            return Ok(nodes.answer(started, reply.clone()));
         }
         let busy = said.replies().filter_map(|reply| match reply {
             Reply::Busy { retry_after } => Some(*retry_after),
@@ -232,55 +267,70 @@ impl Changing<'_> {
             let retry_after = busy.into_iter().max().unwrap_or_default();
             return Ok(nodes.answer(started, Reply::Busy { retry_after }));
         }
-        if said.count(|reply| *reply == Reply::WouldDeadlock) == 0 {
-            return Err(nodes.undecided(self.name, said.told.len()));
+        match said.count(|reply| *reply == Reply::WouldDeadlock) {
+            0 => Err(self.undecided(&said)),
+            // Where this one was first, its holder takes the wish back.
+            _ => Ok(nodes.answer(started, Reply::WouldDeadlock)),
         }
-        // Where this one was first it must not stand in the way of the other. Asked once only: a
-        // copy that is sent again later could take back what a later call was granted.
-        self.ask(Action::ChangeMode { id, mode: Mode::Shared }, |_| false).await;
-        Ok(nodes.answer(started, Reply::WouldDeadlock))
     }
 
-    /// A majority has changed the mode. Each has minted a token of its own for a writer; all must
+    /// A majority has made a reader the writer. Each has minted a token of its own, and all must
     /// come to one.
-    async fn changed(
+    ///
+    /// From now on only those count that say so. Of the others the reader's lease is left, beside
+    /// which they admit readers, and which may last longer than the writer's does.
+    async fn upgraded(
         &self,
         id: HolderId,
-        mode: Mode,
+        change: u64,
         started: Instant,
         said: &Said,
     ) -> Result<Answer, StoreError> {
         let nodes = self.nodes;
-        let before = nodes.leases().get(id).map(|known| (known.token, known.ttl));
-        let token = match (mode, before) {
-            (Mode::Shared, Some((token, _))) => token,
-            _ => said.tokens().max().unwrap_or(FencingToken::at_us(0)),
+        let ttl = nodes.leases().get(id).map_or(NOT_AFTER, |known| known.ttl);
+        let token = said.tokens().max().unwrap_or(FencingToken::at_us(0));
+        let is_writer_at = |index: usize| {
+            said.told.iter().any(|(at, told)| *at == index && is_granted(&told.answer.reply))
         };
-        let agreed = said.tokens().filter(|known| *known == token).count();
-        if mode == Mode::Exclusive && agreed < nodes.needed {
-            let ttl = before.map_or(NOT_AFTER, |(_, ttl)| ttl);
-            let agreed = |said: &Said| said.tokens().filter(|known| *known == token).count();
-            let commit = Action::Commit { id, token, ttl };
-            let committed =
-                self.ask(commit, |said| agreed(said) >= nodes.needed || said.loss(nodes).is_some());
-            let committed = committed.await;
-            if agreed(&committed) < nodes.needed {
-                return match committed.loss(nodes) {
-                    Some(loss) => Ok(nodes.answer(started, loss)),
-                    // Asked again it is the writer already, and only the token is left to agree on.
-                    None => Err(nodes.undecided(self.name, committed.told.len())),
-                };
-            }
+        let agreed = |said: &Said| {
+            let agreed = said.told.iter().filter_map(|(index, told)| match &told.answer.reply {
+                Reply::Granted(grant) if grant.token == token && is_writer_at(*index) => {
+                    Some((*index, held(told, grant)))
+                }
+                _ => None,
+            });
+            agreed.collect::<Vec<_>>()
+        };
+        let commit = Action::Commit { id, token, ttl };
+        let committed = self
+            .ask(commit, |said| agreed(said).len() >= nodes.needed || said.loss(nodes).is_some());
+        let committed = committed.await;
+        let agreed = agreed(&committed);
+        if agreed.len() < nodes.needed {
+            return match committed.loss(nodes) {
+                Some(loss) => Ok(nodes.answer(started, loss)),
+                // Asked again it is the writer already, and only the token is left to agree on.
+                None => Err(self.undecided(&committed)),
+            };
         }
         nodes.ballots().saw(token);
+        self.settle(id, (Mode::Exclusive, change));
         if let Some(known) = nodes.leases().get_mut(id) {
             known.token = token;
-            if let Some(claim) = &mut known.claim {
-                claim.mode = mode;
-            }
+            known.words.fill(Word::NotHeld);
+            agreed.into_iter().for_each(|(index, word)| known.words[index] = word);
+            known.until = started + kept_for(&known.words, nodes.needed, started);
         }
-        let grant = Grant { token, ..self.unchanged(id, started, said) };
-        Ok(nodes.answer(started, Reply::Granted(grant)))
+        let reply = Reply::Granted(self.unchanged(id, started, &committed));
+        Ok(nodes.answer(started, reply))
+    }
+
+    /// Takes note of what is held from now on.
+    fn settle(&self, id: HolderId, (mode, change): (Mode, u64)) {
+        let mut leases = self.nodes.leases();
+        if let Some(claim) = leases.get_mut(id).and_then(|known| known.claim.as_mut()) {
+            (claim.mode, claim.change) = (mode, change);
+        }
     }
 
     /// An operator ends the hold with this token.
@@ -299,7 +349,7 @@ impl Changing<'_> {
             })
             .await;
         if said.told.len() < nodes.needed {
-            return Err(nodes.undecided(self.name, said.told.len()));
+            return Err(self.undecided(&said));
         }
         let was_held = said.count(|reply| *reply == Reply::Revoked(true)) > 0;
         if was_held && force {

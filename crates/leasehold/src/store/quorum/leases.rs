@@ -29,6 +29,8 @@ pub(super) struct Known {
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) mode: Mode,
+    /// The number of the change that made it so.
+    pub(super) change: u64,
     pub(super) nonce: u64,
     pub(super) facts: Facts,
 }
@@ -37,14 +39,20 @@ pub(super) struct Claim {
 #[derive(Debug)]
 pub(super) struct Leases {
     known: HashMap<HolderId, Known>,
-    /// Attempts whose round failed while some copy was unanswered, and until when that matters.
+    /// Attempts that were given up while some copy was unanswered, and until when that matters.
     over: HashMap<HolderId, Instant>,
     sweep_at: usize,
+    sweep_over_at: usize,
 }
 
 impl Default for Leases {
     fn default() -> Self {
-        Self { known: HashMap::new(), over: HashMap::new(), sweep_at: SWEEP_AT }
+        Self {
+            known: HashMap::new(),
+            over: HashMap::new(),
+            sweep_at: SWEEP_AT,
+            sweep_over_at: SWEEP_AT,
+        }
     }
 }
 
@@ -72,12 +80,14 @@ impl Leases {
     }
 
     /// The attempt must not be asked for again: a cancel of it may still be on its way, and would
-    /// end on some node what a later copy was granted there.
-    pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) {
-        self.over.insert(id, until);
-        if self.over.len() >= SWEEP_AT {
+    /// end on some node what a later copy was granted there. True if that was so before.
+    pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) -> bool {
+        let was_over = self.over.insert(id, until).is_some();
+        if self.over.len() >= self.sweep_over_at {
             self.over.retain(|_, until| *until > now);
+            self.sweep_over_at = SWEEP_AT.max(self.over.len() * 2);
         }
+        was_over
     }
 
     /// Nothing of it is on its way any more.

@@ -20,16 +20,18 @@ pub(super) async fn inspect(
     let started = nodes.clock.now();
     let look = Operation::On { name: name.clone(), action: Action::Inspect { limit } };
     let mut asking = Asking::all(nodes, started + nodes.patience(), &look);
-    let mut seen = Vec::new();
+    let (mut seen, mut errors) = (Vec::new(), Vec::new());
     while !is_certain(nodes.len(), nodes.needed, &seen)
         && let Some((_, outcome)) = asking.next().await
     {
-        if let Ok(Reply::Status(status)) = outcome.map(|told| told.answer.reply) {
-            seen.push(*status);
+        match outcome.map(|told| told.answer.reply) {
+            Ok(Reply::Status(status)) => seen.push(*status),
+            Ok(_) => {}
+            Err(error) => errors.push(error),
         }
     }
     if seen.len() < nodes.needed {
-        return Err(nodes.undecided(name, seen.len()));
+        return Err(nodes.undecided(name.as_str(), seen.len(), &errors));
     }
     Ok(nodes.answer(started, Reply::Status(Box::new(merge(nodes, &seen)))))
 }
@@ -118,18 +120,22 @@ pub(super) async fn list(
     let operation = Operation::List { prefix, limit, idle };
     let mut asking = Asking::all(nodes, started + nodes.patience(), &operation);
     let mut counts: BTreeMap<LockName, usize> = BTreeMap::new();
-    let (mut answered, mut is_cut) = (0, false);
+    let (mut answered, mut is_cut, mut errors) = (0, false, Vec::new());
     while let Some((_, outcome)) = asking.next().await {
-        if let Ok(Reply::Names(names)) = outcome.map(|told| told.answer.reply) {
-            answered += 1;
-            is_cut |= names.len() >= limit as usize;
-            for name in names {
-                *counts.entry(name).or_default() += 1;
+        match outcome.map(|told| told.answer.reply) {
+            Ok(Reply::Names(names)) => {
+                answered += 1;
+                is_cut |= names.len() >= limit as usize;
+                for name in names {
+                    *counts.entry(name).or_default() += 1;
+                }
             }
+            Ok(_) => {}
+            Err(error) => errors.push(error),
         }
     }
     if answered < nodes.needed {
-        return Err(nodes.too_few_answers("the list", answered));
+        return Err(nodes.undecided("the list", answered, &errors));
     }
     // Where the limit cut a list short, a name may be missing from it that is there.
     let least = if is_cut || idle { 1 } else { least(nodes, answered) };

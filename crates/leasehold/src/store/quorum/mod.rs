@@ -1,6 +1,7 @@
 //! A store made of stores: a majority of independent ones decides.
 
 mod acquire;
+mod adopt;
 mod asking;
 mod change;
 mod ending;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::quorum::{Ballots, Round, Vote, majority};
+use leasehold_core::quorum::{Ballots, majority};
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Clock, Instant, Invalid, LockName, Mode, Now, Operation,
     RenewLease, Reply, StoreError, StoreErrorKind,
@@ -63,15 +64,36 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// # What it promises
 ///
 /// - **Exclusion** while no node forgets what it granted and no node's clock is set forward: a
-///   guard is valid until the q-th latest of its nodes' deadlines, q being the majority.
+///   guard is valid until the q-th latest of its nodes' deadlines, q being the majority. The nodes
+///   need not show the same time, since a lease ends on each by its own clock; where one is taken
+///   over by a replica, its quarantine sees to that, and without one `offset=` does.
 /// - **Order of tokens** whatever clocks, pauses and the network do, as long as no node forgets:
 ///   a token is stored on a majority before it is given out, and every later majority has one of
 ///   those nodes.
 /// - A minority that is down, unreachable or slow costs nothing but its share of the safety: nodes
 ///   are asked at the same time, and a call ends as soon as its outcome is certain.
+/// - While no majority can be reached, nothing new is asked of the other nodes: however many wait,
+///   each node that is away is asked now and then whether it is back.
 ///
 /// A node that was restarted without its data is what breaks the first two; see `quarantine` of
 /// the Redis store.
+///
+/// # Its nodes
+///
+/// All clients must mean the same servers: two lists of nodes may each have a majority. With
+/// `redis+quorum://` no server counts twice, also when an address comes to lead to another node
+/// later; and each client leaves its list at every node (in `lh:%nodes`; two round trips on
+/// connecting, then a small script once a minute). Whoever connects is warned of other lists that
+/// were used in the last 5 minutes, and `leasehold doctor` names them, too. With `layout=plain`
+/// nothing of that is left, and without `+info` servers cannot be told apart.
+///
+/// To go over to other nodes, change one at a time: stop the one that goes, for good; without a
+/// quarantine, wait for the longest ttl; then give all clients the new list, before the next one
+/// goes. Until then old majorities are among the nodes that stay, so no new one can do without
+/// them. The warning meanwhile is as it should be.
+///
+/// Nodes of one's own need a [retention](leasehold_core::model::LEAST_RETENTION) of 30 s, or tokens
+/// of a name that they have forgotten may go back.
 ///
 /// # What it cannot do
 ///
@@ -106,12 +128,13 @@ impl Quorum {
                 format!("a quorum of {count} stores: give {least} to {most}, best an odd number");
             return Err(Invalid::new("quorum", why));
         }
-        let seed = seed();
+        let (seed, clock): (_, Arc<dyn Clock>) = (seed(), Arc::new(clock));
+        let node = |store| Node::new(store, Arc::clone(&clock));
         Ok(Self {
             nodes: Arc::new(Nodes {
-                nodes: nodes.into_iter().map(Node::new).collect(),
+                nodes: nodes.into_iter().map(node).collect(),
                 needed: majority(count),
-                clock: Arc::new(clock),
+                clock,
                 leases: Mutex::default(),
                 ballots: Mutex::default(),
                 jitter: Mutex::new(Jitter::new(seed)),
@@ -146,17 +169,18 @@ impl Quorum {
         let changing = Changing { nodes, name: &name };
         match action {
             Action::Acquire(request) => Attempt::new(nodes, &name, &request).run().await,
+            Action::Adopt(request) => adopt::run(nodes, &name, &request).await,
             Action::Cancel { id, unanswered } => changing.cancel(id, unanswered).await,
-            Action::ChangeMode { id, mode } => changing.change_mode(id, mode).await,
+            Action::ChangeMode { id, mode, change } => changing.change_mode(id, mode, change).await,
             Action::Commit { .. } | Action::Reclaim(_) => Err(unsupported(&name)),
             Action::Describe { id, facts } => changing.describe(id, facts).await,
             Action::Inspect { limit } => look::inspect(nodes, &name, limit).await,
-            Action::Poll { id, ttl } => renew::poll(nodes, RenewLease { name, id, ttl }).await,
+            Action::Poll { id, ttl } => renew::poll(nodes, name, id, ttl).await,
             Action::Release { id, keep, unanswered } => {
                 changing.release(id, keep, unanswered).await
             }
-            Action::Renew { id, ttl } => {
-                renew::renew_one(nodes, RenewLease { name, id, ttl }).await
+            Action::Renew { id, ttl, mode, change } => {
+                renew::renew_one(nodes, RenewLease { name, id, ttl, mode, change }).await
             }
             Action::Revoke { id, token, force } => changing.revoke(id, token, force).await,
         }
@@ -187,6 +211,11 @@ impl Store for Quorum {
         Box::pin(news::inbox(&self.nodes, client))
     }
 
+    fn clock_offset(&self) -> Duration {
+        let each = self.nodes.nodes.iter().map(|node| node.store.clock_offset());
+        each.max().unwrap_or_default()
+    }
+
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let (name, news) = (name.clone(), news.to_owned());
         Box::pin(async move { news::tell(&self.nodes, &name, &news).await })
@@ -212,14 +241,21 @@ impl Store for Quorum {
             )
         });
         let each = nodes.nodes.iter().flat_map(|node| node.store.warnings());
-        even.into_iter().chain(each).collect()
+        let mut warnings: Vec<_> = even.into_iter().collect();
+        for words in each {
+            // What concerns all of them, each says.
+            if !warnings.contains(&words) {
+                warnings.push(words);
+            }
+        }
+        warnings
     }
 }
 
 /// The nodes, and what all who use them share.
 #[derive(Debug)]
 struct Nodes {
-    nodes: Vec<Node>,
+    nodes: Vec<Arc<Node>>,
     /// How many make a majority.
     needed: usize,
     clock: Arc<dyn Clock>,
@@ -290,32 +326,39 @@ impl Nodes {
         Answer { now, more: false, reply }
     }
 
-    /// Too few nodes answered to know what came of it.
-    fn undecided(&self, name: &LockName, answered: usize) -> StoreError {
-        self.too_few_answers(name.as_str(), answered).maybe_executed()
+    /// Whether so many nodes can be reached, as far as is known, that a majority may be had.
+    fn has_majority(&self) -> bool {
+        self.nodes.iter().filter(|node| node.is_there()).count() >= self.needed
     }
 
-    fn too_few_answers(&self, what: &str, answered: usize) -> StoreError {
+    /// Whether so many nodes refuse that the others are no majority, and no waiting helps: what
+    /// most of them say.
+    fn refusal(&self, what: &str, errors: &[StoreError]) -> Option<StoreError> {
+        let refusals = || errors.iter().filter(|error| !error.kind().is_outage());
+        let often = |kind| refusals().filter(|error| error.kind() == kind).count();
+        let (refused, nodes) = (refusals().count(), self.len());
+        let most = refusals().max_by_key(|error| often(error.kind()))?;
+        let why = format!("{what}: {refused} of {nodes} nodes refuse: {most}");
+        (refused > nodes - self.needed).then(|| StoreError::new(most.kind(), why))
+    }
+
+    /// Too few nodes answered to know what came of it.
+    fn undecided(&self, what: &str, answered: usize, errors: &[StoreError]) -> StoreError {
         let (nodes, needed) = (self.len(), self.needed);
         let why = format!("{what}: {answered} of {nodes} nodes answered, {needed} are needed");
-        StoreError::new(StoreErrorKind::Unreachable, why)
+        let unreachable = || StoreError::new(StoreErrorKind::Unreachable, why);
+        self.refusal(what, errors).unwrap_or_else(unreachable).maybe_executed()
     }
 
-    /// A round was lost because too few nodes could be had.
-    fn no_quorum(&self, name: &LockName, round: &Round) -> StoreError {
+    /// Too few nodes could be had.
+    fn no_quorum(&self, name: &LockName, granted: usize) -> StoreError {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let granted = count(round.count(|vote| matches!(vote, Vote::Granted(_))));
-        let (needed, nodes) = (count(self.needed), count(self.len()));
+        let (granted, needed, nodes) = (count(granted), count(self.needed), count(self.len()));
         let why = format!(
             "{name}: {granted} of {nodes} nodes granted it and {needed} are needed: see which of \
              them can be reached"
         );
-        let error = StoreError::new(StoreErrorKind::NoQuorum { granted, needed, nodes }, why);
-        // Whoever is slow may be in time for the next round; whoever is not there will not.
-        match round.count(|vote| matches!(vote, Vote::Open | Vote::Silent(true))) {
-            0 => error,
-            _ => error.maybe_executed(),
-        }
+        StoreError::new(StoreErrorKind::NoQuorum { granted, needed, nodes }, why)
     }
 }
 
@@ -329,6 +372,7 @@ fn default_timeout(ttl: Duration) -> Duration {
 fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
     let mode = match action {
         Action::Acquire(request) => request.mode,
+        Action::Adopt(request) => request.mode,
         Action::ChangeMode { .. } => Mode::Shared,
         Action::Cancel { .. }
         | Action::Commit { .. }

@@ -1,36 +1,57 @@
-//! One node: a store, what time it is there, and whether it answers.
+//! One node: a store, what time it is there, and whether it can be reached.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
+use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::{
-    Answer, Bounds, Clock, Instant, Now, Operation, Sample, StoreError, StoreErrorKind,
+    Action, Answer, Bounds, Clock, Instant, LockName, Now, Operation, Sample, StoreError,
+    StoreErrorKind,
 };
+use tokio::sync::watch;
 
 use super::super::Store;
+use super::ending::Owed;
+use crate::background;
 
-/// A node that has answered nothing for so long is asked one thing at a time until it does: 1 s.
-/// Else a node behind a firewall that swallows everything would collect, of each acquire, a request
-/// and the cancel that must follow it.
+/// A node that has answered nothing for so long is away: 1 s.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// First and longest pause before a node that is away is asked whether it is back: the longest is
+/// how long it may be there and not be known to be.
+const PROBE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// How long such a question may take: 1 s, a connection to another continent and an answer.
+const PROBE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// A store among others.
+///
+/// One that cannot be reached is *away*: nothing is sent there, and whoever asks is told so at
+/// once, while the background thread looks whether it is back. So an outage costs the same however
+/// many wait, and nobody waits for a node of which nothing will come, nor owes it anything.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) store: Box<dyn Store>,
+    /// What must still be ended there.
+    pub(super) owed: Owed,
+    clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    /// A silent node is being asked.
-    probing: AtomicBool,
+    /// Why it is away, if it is.
+    away: watch::Sender<Option<StoreError>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// The name that it was asked for last, by which it is found out whether it is back.
+    asked: Option<LockName>,
     /// What time it was there, by its newest answer.
     seen: Option<Seen>,
     /// When the first request was sent of those that had no answer since the last answer.
     silent_since: Option<Instant>,
+    /// Somebody looks whether it is back.
+    is_looked_for: bool,
 }
 
 /// What time it was at a node, some time between these two here.
@@ -42,67 +63,128 @@ struct Seen {
 }
 
 /// An answer and when its request was sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) answer: Answer,
     pub(super) sent: Instant,
 }
 
-/// Ends a probe.
-struct Probe<'a>(Option<&'a AtomicBool>);
-
-impl Drop for Probe<'_> {
-    fn drop(&mut self) {
-        if let Some(probing) = self.0 {
-            probing.store(false, Ordering::Release);
-        }
-    }
-}
-
 impl Node {
-    pub(super) fn new(store: Box<dyn Store>) -> Self {
-        Self { store, state: Mutex::default(), probing: AtomicBool::new(false) }
+    pub(super) fn new(store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let (owed, state, away) = (Owed::default(), Mutex::default(), watch::Sender::default());
+        Arc::new(Self { store, owed, clock, state, away })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks, for as long as the caller polls.
-    pub(super) async fn ask(
-        &self,
-        clock: &dyn Clock,
+    /// Asks, for as long as the caller polls, unless it is away.
+    pub(super) async fn ask(self: &Arc<Self>, operation: Operation) -> Result<Told, StoreError> {
+        let away = self.away.borrow().clone();
+        match away {
+            Some(why) => Err(why),
+            None => self.ask_anyway(operation).await,
+        }
+    }
+
+    /// Asks also while it is away: what holds a lease does not wait until that has been looked at.
+    pub(super) async fn ask_anyway(
+        self: &Arc<Self>,
         operation: Operation,
     ) -> Result<Told, StoreError> {
-        let sent = clock.now();
-        let _probe = self.admit(sent)?;
-        let answer = self.store.execute(operation).await?;
+        if let Some(name) = name_of(&operation) {
+            self.state().asked = Some(name.clone());
+        }
+        let sent = self.clock.now();
+        match self.store.execute(operation).await {
+            Ok(answer) => {
+                self.answered(sent, &answer);
+                Ok(Told { answer, sent })
+            }
+            Err(error) => {
+                if is_out_of_reach(&error) && !error.may_have_executed() {
+                    self.leave(error.clone());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn answered(&self, sent: Instant, answer: &Answer) {
         let mut state = self.state();
         state.silent_since = None;
         if state.seen.is_none_or(|newest| newest.sent <= sent) {
-            state.seen = Some(Seen { sent, heard: clock.now(), now: answer.now });
+            state.seen = Some(Seen { sent, heard: self.clock.now(), now: answer.now });
         }
-        Ok(Told { answer, sent })
-    }
-
-    fn admit(&self, now: Instant) -> Result<Probe<'_>, StoreError> {
-        let silence = self.state().silent_since.map(|since| now.saturating_since(since));
-        match silence {
-            Some(silence) if silence >= SILENCE => {
-                if self.probing.swap(true, Ordering::AcqRel) {
-                    let why = format!("it has not answered for {silence:.1?}");
-                    return Err(StoreError::new(StoreErrorKind::Unreachable, why));
-                }
-                Ok(Probe(Some(&self.probing)))
-            }
-            Some(_) | None => Ok(Probe(None)),
-        }
+        drop(state);
+        self.come_back();
     }
 
     /// A request that was sent at `sent` had no answer in time.
-    pub(super) fn did_not_answer(&self, sent: Instant) {
-        self.state().silent_since.get_or_insert(sent);
+    pub(super) fn did_not_answer(self: &Arc<Self>, sent: Instant) {
+        let since = *self.state().silent_since.get_or_insert(sent);
+        let silence = self.clock.now().saturating_since(since);
+        if silence >= SILENCE {
+            let why = format!("it has not answered for {silence:.1?}");
+            self.leave(StoreError::new(StoreErrorKind::Unreachable, why));
+        }
     }
+
+    // ---- away
+
+    /// Whether it is worth a request.
+    pub(super) fn is_there(&self) -> bool {
+        self.away.borrow().is_none()
+    }
+
+    /// Waits until it is.
+    pub(super) async fn until_there(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.away.subscribe().wait_for(Option::is_none).await;
+    }
+
+    /// It is away from now on, and somebody looks whether it is back.
+    fn leave(self: &Arc<Self>, why: StoreError) {
+        let mut state = self.state();
+        let Some(name) = state.asked.clone() else { return };
+        self.away.send_if_modified(|away| away.is_none() && away.replace(why).is_none());
+        if std::mem::replace(&mut state.is_looked_for, true) {
+            return;
+        }
+        let looking = look_for(Arc::downgrade(self), Arc::clone(&self.clock), name);
+        if background::spawn(&*self.clock, Box::pin(looking)).is_err() {
+            // Then whoever asks finds out.
+            state.is_looked_for = false;
+            self.away.send_replace(None);
+        }
+    }
+
+    fn come_back(&self) {
+        self.away.send_if_modified(|away| away.take().is_some());
+    }
+
+    /// Whether nobody needs to look for it any more, because it is back.
+    fn is_found(&self) -> bool {
+        let mut state = self.state();
+        state.is_looked_for = !self.is_there();
+        !state.is_looked_for
+    }
+
+    /// Asks whether it answers again.
+    async fn look(&self, name: &LockName) {
+        let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 0 } };
+        let sent = self.clock.now();
+        let asking = std::pin::pin!(self.store.execute(look));
+        match select(asking, self.clock.sleep_until(sent + PROBE_PATIENCE)).await {
+            Either::Left((Ok(answer), _)) => self.answered(sent, &answer),
+            // A refusal is an answer.
+            Either::Left((Err(error), _)) if !is_out_of_reach(&error) => self.come_back(),
+            Either::Left((Err(_), _)) | Either::Right(_) => {}
+        }
+    }
+
+    // ---- its clock
 
     /// Whether it is known what time it is there.
     pub(super) fn is_known(&self) -> bool {
@@ -122,6 +204,37 @@ impl Node {
         let sample = Sample { sent: seen.sent, server_us: seen.now.lease_us };
         let latest_us = sample.latest_us(now, Bounds::default().drift);
         Some(latest_us.saturating_add(micros(span.min(NOT_AFTER))))
+    }
+}
+
+/// Asks a node now and then until it is back, or nobody has any use for it.
+async fn look_for(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockName) {
+    let (first, longest) = PROBE_BACKOFF;
+    let mut backoff = Backoff::new(first, longest);
+    let mut jitter = Jitter::new(super::seed());
+    loop {
+        clock.sleep_until(clock.now() + backoff.next_delay(&mut jitter)).await;
+        let Some(node) = node.upgrade() else { return };
+        if !node.is_there() {
+            node.look(&name).await;
+        }
+        if node.is_found() {
+            return;
+        }
+    }
+}
+
+/// Whether a request failed because there is no way to the node, or nothing at its end.
+fn is_out_of_reach(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
+}
+
+/// A name that an operation is about.
+fn name_of(operation: &Operation) -> Option<&LockName> {
+    match operation {
+        Operation::List { .. } => None,
+        Operation::On { name, .. } => Some(name),
+        Operation::Renew(leases) => leases.first().map(|lease| &lease.name),
     }
 }
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::quorum::{Said, Tally, Word, kept_for};
 use leasehold_core::{
-    Action, Answer, FencingToken, Grant, Instant, Operation, Reclaim, RenewLease, Reply,
-    StoreError, StoreErrorKind,
+    Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reclaim,
+    RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
 use super::acquire::held;
 use super::asking::Asking;
-use super::leases::Known;
+use super::leases::{Claim, Known};
 use super::node::{Told, micros};
 use super::{Nodes, default_timeout};
 
@@ -79,9 +79,19 @@ pub(super) async fn renew_one(
     Ok(Answer { reply, ..answer })
 }
 
-/// Says whether a lease is held, and renews it.
-pub(super) async fn poll(nodes: &Arc<Nodes>, renewal: RenewLease) -> Result<Answer, StoreError> {
-    let answer = renew_one(nodes, renewal).await?;
+/// Says whether a lease is held, and renews it. Nobody waits here, so whoever did not acquire it
+/// has nothing to ask for.
+pub(super) async fn poll(
+    nodes: &Arc<Nodes>,
+    name: LockName,
+    id: HolderId,
+    ttl: Duration,
+) -> Result<Answer, StoreError> {
+    let known = nodes.leases().get(id).and_then(|known| known.claim.clone());
+    let Some(Claim { mode, change, .. }) = known else {
+        return Ok(nodes.answer(nodes.clock.now(), Reply::Gone));
+    };
+    let answer = renew_one(nodes, RenewLease { name, id, ttl, mode, change }).await?;
     let reply = match answer.reply {
         Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Gone,
         other => other,
@@ -123,7 +133,7 @@ async fn renew_at(
     renewals: &[RenewLease],
 ) -> Result<Vec<Said>, StoreError> {
     let operation = Operation::Renew(renewals.to_vec());
-    let told = nodes.nodes[index].ask(&*nodes.clock, operation).await?;
+    let told = nodes.nodes[index].ask_anyway(operation).await?;
     let Reply::Many(replies) = &told.answer.reply else {
         return Ok(vec![Said::Nothing; renewals.len()]);
     };
@@ -157,7 +167,10 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &Told, grant: &
     }
     if let Some(known) = leases.get_mut(renewal.id) {
         known.ttl = renewal.ttl;
-        known.words[index] = held(told, grant);
+        // Else it was sent for a reader that has become the writer, perhaps not on this node.
+        if known.claim.as_ref().is_none_or(|claim| claim.change <= renewal.change) {
+            known.words[index] = held(told, grant);
+        }
     }
 }
 
@@ -171,7 +184,7 @@ async fn reclaim(
 ) -> Said {
     let Some(request) = claim(nodes, index, renewal, newest) else { return Said::NotHeld(newest) };
     let operation = Operation::On { name: renewal.name.clone(), action: Action::Reclaim(request) };
-    let Ok(told) = nodes.nodes[index].ask(&*nodes.clock, operation).await else {
+    let Ok(told) = nodes.nodes[index].ask(operation).await else {
         return Said::Nothing;
     };
     let word = match &told.answer.reply {
@@ -203,7 +216,8 @@ fn claim(
     let claim = known.claim.clone()?;
     let request = Reclaim {
         id: renewal.id,
-        mode: claim.mode,
+        mode: renewal.mode,
+        change: renewal.change,
         token: known.token,
         ttl: renewal.ttl,
         nonce: claim.nonce,

@@ -1,0 +1,173 @@
+//! Adopting a lease that was handed out: the first who asks the store for it has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::{
+    Action, Adopt, Error, FencingToken, Grant, HolderId, Instant, Lease, LeaseOptions, Operation,
+    Reply, Result, StoreError, StoreErrorKind,
+};
+
+use crate::contact::Timed;
+use crate::engine::Engine;
+use crate::keeper::{Granted, Held, Keeper, renewal_outcome, unexpected};
+use crate::wait::refused;
+
+/// How long a store is asked that does not answer: 5 s, as for the first contact, or the ttl if
+/// that is less, because nobody renews the lease meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// First and longest delay before a request that failed is sent again.
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Takes over a lease, for the first who does.
+pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
+    let mut options = engine.defaults.clone();
+    options.ttl = lease.ttl;
+    options.check()?;
+    lease.mode.check()?;
+    engine.keeper.contact.bounds.check(options.ttl, options.least_validity())?;
+    engine.keeper.ensure_running()?;
+    let contact = &engine.keeper.contact;
+    let asked_at = contact.now();
+    let until = asked_at + PATIENCE.min(lease.ttl);
+    let mut attempt = Attempt::new(engine, &lease);
+    let (first, longest) = RETRY_BACKOFF;
+    let (mut backoff, mut jitter) = (Backoff::new(first, longest), Jitter::new(attempt.nonce));
+    loop {
+        if engine.keeper.is_closed() {
+            return Err(Error::Closed);
+        }
+        let late = || StoreError::new(StoreErrorKind::Timeout, "the store answers too late");
+        let error = match attempt.send(engine, &options, until).await {
+            Ok(timed) => match &timed.answer.reply {
+                // The store has told what time it is.
+                Reply::Late => late(),
+                Reply::Stale => {
+                    attempt = Attempt::new(engine, &lease);
+                    late()
+                }
+                reply => {
+                    let grant = attempt.outcome(reply)?;
+                    let valid_until = contact.valid_until(&timed, grant, lease.ttl);
+                    return Ok(attempt.granted(options, grant.token, valid_until, asked_at));
+                }
+            },
+            Err(error) if error.kind().is_outage() => error,
+            Err(error) => return Err(attempt.failure(error)),
+        };
+        let again = contact.now() + backoff.next_delay(&mut jitter);
+        if again >= until {
+            return Err(attempt.failure(error));
+        }
+        contact.clock.sleep_until(again).await;
+    }
+}
+
+/// An attempt to adopt. Dropping it while the store may know it has the keeper cancel it: the lease
+/// then ends if it was adopted, and stays as it was otherwise.
+struct Attempt<'a> {
+    keeper: &'a Arc<Keeper>,
+    lease: &'a Lease,
+    id: HolderId,
+    nonce: u64,
+    /// A copy is on its way.
+    in_flight: bool,
+    /// Some copy was never answered.
+    unanswered: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(engine: &'a Engine, lease: &'a Lease) -> Self {
+        let (id, nonce) = engine.next_attempt();
+        Self { keeper: &engine.keeper, lease, id, nonce, in_flight: false, unanswered: false }
+    }
+
+    async fn send(
+        &mut self,
+        engine: &Engine,
+        options: &LeaseOptions,
+        until: Instant,
+    ) -> Result<Timed, StoreError> {
+        let (contact, lease) = (&self.keeper.contact, self.lease);
+        let on = |action| Operation::On { name: lease.name.clone(), action };
+        if !contact.is_made() {
+            // What time it is, which the request must carry.
+            contact.execute_until(on(Action::Inspect { limit: 0 }), until).await?;
+        }
+        let request = Adopt {
+            id: self.id,
+            from: lease.holder,
+            mode: lease.mode,
+            token: Some(lease.token),
+            ttl: lease.ttl,
+            nonce: self.nonce,
+            not_after_us: contact.not_after_us(&lease.name),
+            ballot_us: None,
+            facts: engine.facts(options.label.clone()),
+        };
+        self.in_flight = true;
+        let result = contact.execute_until(on(Action::Adopt(request)), until).await;
+        self.in_flight = false;
+        self.unanswered |= result.as_ref().is_err_and(StoreError::may_have_executed);
+        result
+    }
+
+    /// What the store has decided.
+    fn outcome(&mut self, reply: &Reply) -> Result<Grant> {
+        let Lease { name, token, mode, .. } = self.lease;
+        match (reply, renewal_outcome(reply, *token)) {
+            (_, Some(Ok(grant))) => Ok(grant),
+            (_, Some(Err(reason))) => {
+                self.unanswered = false;
+                Err(Error::NotAdopted { name: name.clone(), token: *token, reason })
+            }
+            (Reply::Refused(refusal), None) => Err(refused(name, *mode, *refusal).into()),
+            (other, None) => Err(unexpected(other).into()),
+        }
+    }
+
+    fn granted(
+        &mut self,
+        options: LeaseOptions,
+        token: FencingToken,
+        valid_until: Instant,
+        asked_at: Instant,
+    ) -> Held {
+        self.keeper.hold(Granted {
+            name: self.lease.name.clone(),
+            id: self.id,
+            mode: self.lease.mode,
+            options,
+            // From now on a release sees to late copies.
+            unanswered: std::mem::take(&mut self.unanswered),
+            token,
+            valid_until,
+            confirmed: true,
+            asked_at,
+        })
+    }
+
+    fn failure(&self, error: StoreError) -> Error {
+        let name = self.lease.name.clone();
+        match error.kind() {
+            _ if self.unanswered => {
+                Error::Indeterminate { name, settles_within: self.lease.ttl, source: error }
+            }
+            StoreErrorKind::NoQuorum { granted, needed, nodes } => {
+                Error::NoQuorum { name, granted, needed, nodes }
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.in_flight || self.unanswered {
+            let cancel = Action::Cancel { id: self.id, unanswered: true };
+            self.keeper.clean(self.lease.name.clone(), cancel, self.lease.ttl);
+        }
+    }
+}

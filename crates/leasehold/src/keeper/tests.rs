@@ -1,0 +1,64 @@
+//! A keeper between a store that does not answer and what users do when a lease ends.
+
+use std::sync::mpsc;
+
+use leasehold_core::{Answer, BoxFuture, FakeClock, LossReason, Operation, StoreError};
+
+use super::*;
+use crate::client::Client;
+use crate::store::{Capabilities, Inbox, Memory, Store};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A store that answers no renewal.
+#[derive(Debug)]
+struct Mute(Memory);
+
+impl Store for Mute {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        match operation {
+            Operation::Renew(_) => Box::pin(std::future::pending()),
+            other => self.0.execute(other),
+        }
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.0.inbox(client)
+    }
+}
+
+/// Lets every other task run until it waits for something.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The keeper is woken when the lease has ended, with a renewal that has failed, and takes note of
+/// that first.
+#[tokio::test]
+async fn a_callback_that_drops_another_guard_does_not_stop_the_keeper() {
+    let clock = FakeClock::new();
+    clock.advance(Duration::from_secs(1_000));
+    let store = Mute(Memory::with_clock(clock.clone()));
+    let client = Client::builder().store(store).clock(clock.clone()).build().await.unwrap();
+    let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
+    let other = client.mutex("b").ttl(TTL).acquire().await.unwrap();
+    let (tell, told) = mpsc::channel();
+    guard.on_lost(move |reason| {
+        drop(other);
+        tell.send(reason).unwrap();
+    });
+    settle().await;
+    clock.advance(TTL / 2);
+    settle().await;
+    clock.advance(10 * TTL);
+    settle().await;
+    assert_eq!(told.try_recv(), Ok(LossReason::Expired));
+    let again = client.mutex("b").ttl(TTL).acquire().await.unwrap();
+    again.release().await.unwrap();
+}

@@ -1,0 +1,144 @@
+//! The store is sure of its file: what is at its path is what everybody else means.
+
+use super::*;
+
+/// Removes what a pattern of a shell would: the files that begin with the database's name.
+fn remove(place: &Place, suffixes: &[&str]) {
+    for suffix in suffixes {
+        let mut path = place.path().into_os_string();
+        path.push(suffix);
+        let path = std::path::PathBuf::from(path);
+        let is_directory = path.is_dir();
+        let removed = if is_directory { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.unwrap();
+    }
+}
+
+fn kind(error: &Error) -> StoreErrorKind {
+    let Error::Store(error) = error else { panic!("{error}") };
+    error.kind()
+}
+
+#[tokio::test]
+async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody() {
+    let ways: [&[&str]; 5] = [
+        &[""],
+        &["", "-wal", "-shm"],
+        &["-wal", "-shm"],
+        &[".clients"],
+        &["", "-wal", "-shm", ".clients"],
+    ];
+    for way in ways {
+        let place = Place::new();
+        let store = place.open();
+        token(on(&store, "a", acquire(ALICE, 1, true)).await);
+        remove(&place, way);
+        // Whoever comes now neither joins what is left nor begins anew beside those who believe.
+        let refused = place.refusal();
+        assert_eq!(kind(&refused), StoreErrorKind::Corrupt, "{way:?}: {refused}");
+        assert!(refused.to_string().contains("start again"), "{way:?}: {refused}");
+        let release = Operation::On { name: name("a"), action: release(ALICE, 1) };
+        let error = store.execute(release).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{way:?}: {error}");
+        let lease = RenewLease {
+            name: name("a"),
+            id: HolderId { client: ALICE, attempt: 1 },
+            ttl: TTL,
+            mode: Mode::Exclusive,
+            change: 0,
+        };
+        let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
+        assert_eq!(renewed, Reply::Many(vec![Reply::NotHeld { newest: None }]), "{way:?}");
+        drop(store);
+        // Without the pipes beside it, a lease in the database ends by its time.
+        place.clock.advance(TTL);
+        token(on(&place.open(), "a", acquire(BOB, 1, false)).await);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_was_put_in_the_place_of_another_is_not_joined_while_that_is_in_use() {
+    let (place, other) = (Place::new(), Place::new());
+    drop(other.open());
+    let store = place.open();
+    token(on(&store, "a", acquire(ALICE, 1, true)).await);
+    fs::rename(other.path(), place.path()).unwrap();
+    assert_eq!(kind(&place.refusal()), StoreErrorKind::Corrupt);
+    let inspect = Operation::On { name: name("a"), action: Action::Inspect { limit: 1 } };
+    let error = store.execute(inspect).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+    drop(store);
+    token(on(&place.open(), "a", acquire(BOB, 1, false)).await);
+}
+
+#[tokio::test]
+async fn a_copy_of_the_database_is_used_where_nobody_uses_another() {
+    let place = Place::new();
+    let store = place.open();
+    let before = token(on(&store, "a", acquire(ALICE, 1, true)).await);
+    on(&store, "a", release(ALICE, 1)).await;
+    drop(store);
+    let saved = place.directory.path().join("saved");
+    fs::copy(place.path(), &saved).unwrap();
+    remove(&place, &["", "-wal", "-shm", ".clients"]);
+    fs::rename(saved, place.path()).unwrap();
+    let store = place.open();
+    assert!(token(on(&store, "a", acquire(BOB, 1, false)).await) > before);
+    // All others find that what is there belongs together now.
+    drop(place.open());
+}
+
+#[tokio::test]
+async fn another_boot_id_is_no_restart_while_somebody_is_there() {
+    let place = Place::new();
+    let store = place.open();
+    token(on(&store, "a", acquire(ALICE, 1, true)).await);
+    let other = || File::with_clock(place.path(), place.clock.clone(), "second".into());
+    let refused = other().unwrap_err();
+    assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
+    assert!(refused.to_string().contains("another boot id"), "{refused}");
+    // A guardian may still be at work for a process that is gone.
+    let lifeline = store.lifeline(ALICE).unwrap();
+    drop(store);
+    assert_eq!(kind(&other().unwrap_err()), StoreErrorKind::Unsupported);
+    drop(lifeline);
+    token(on(&other().unwrap(), "a", acquire(BOB, 1, false)).await);
+}
+
+#[tokio::test]
+async fn a_hard_link_to_a_database_is_refused() {
+    let place = Place::new();
+    let store = place.open();
+    let link = place.directory.path().join("link.db");
+    fs::hard_link(place.path(), &link).unwrap();
+    for path in [place.path(), link.clone()] {
+        let refused = File::open(path).unwrap_err();
+        assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
+        assert!(refused.to_string().contains("hard links"), "{refused}");
+    }
+    // Those who have it open go on: nobody else can come in by the other name.
+    token(on(&store, "a", acquire(ALICE, 1, true)).await);
+    fs::remove_file(link).unwrap();
+    drop(place.open());
+}
+
+#[tokio::test]
+async fn what_is_looked_at_is_not_created() {
+    let place = Place::new();
+    let url = format!("file:{}", place.path().display());
+    let files = || fs::read_dir(place.directory.path()).unwrap().count();
+    let findings = File::examine(&url).await.unwrap();
+    assert!(findings.iter().all(|finding| finding.level == crate::store::Level::Ok));
+    assert_eq!(files(), 0);
+    fs::write(place.path(), "").unwrap();
+    File::examine(&url).await.unwrap();
+    assert_eq!(files(), 1);
+    fs::remove_file(place.path()).unwrap();
+    let store = place.open();
+    token(on(&store, "a", acquire(ALICE, 1, true)).await);
+    let before = files();
+    File::examine(&url).await.unwrap();
+    assert_eq!(files(), before);
+    // And the store is none the worse for it.
+    assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
+}

@@ -1,0 +1,35 @@
+//! The room that is set aside for what is held.
+
+use super::*;
+use crate::store::file::database::Database;
+use crate::store::file::identity::Files;
+use crate::store::file::location::Location;
+use crate::store::file::room::{RESERVE, Reserve};
+
+#[test]
+fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
+    let place = Place::new();
+    drop(place.open());
+    let location = Location::check(&place.path()).unwrap();
+    let mut database = Database::open(&location, "first".into(), Arc::default()).unwrap();
+    database.expect(Files::look(&location).unwrap().0);
+    for round in 0..40 {
+        let pages = database
+            .write(Reserve::Keep, |writing| {
+                writing.sql(|transaction| {
+                    let sql = "INSERT INTO number VALUES (?1, 1)";
+                    for number in 0..100 {
+                        transaction.execute(sql, [format!("{round}/{number}/{:>90}", "")])?;
+                    }
+                    transaction.query_row("PRAGMA page_count", [], |row| row.get::<_, u32>(0))
+                })
+            })
+            .unwrap();
+        // What a transaction has taken of it is made good by the next that begins something.
+        database.write(Reserve::Keep, |_| Ok(())).unwrap();
+        // SQLite cuts the file then, if the whole log was copied.
+        database.shorten_log().unwrap();
+        let length = fs::metadata(place.path()).unwrap().len();
+        assert!(length >= (u64::from(pages) + RESERVE) * 4096, "{length} for {pages} pages");
+    }
+}

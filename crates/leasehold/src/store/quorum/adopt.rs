@@ -1,0 +1,120 @@
+//! Adopt: a round like that of an acquire, in which a lease that was handed out changes hands on a
+//! majority of the nodes.
+//!
+//! Nothing is given back while it is open whether it is won: the lease would end with it. The same
+//! attempt is asked for again, and nodes that have it say so again.
+
+use std::sync::Arc;
+
+use leasehold_core::quorum::{Tally, Verdict, Vote};
+use leasehold_core::{Acquire, Adopt, Answer, FencingToken, HolderId, LockName, Reply, StoreError};
+
+use super::acquire::Attempt;
+use super::node::{Told, micros};
+use super::{Nodes, unsupported};
+
+/// A lease, as it was handed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HandedOut {
+    holder: HolderId,
+    token: FencingToken,
+}
+
+impl HandedOut {
+    /// What one node is asked for: whatever token it has granted the lease with.
+    pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
+        let Acquire { id, mode, ttl, nonce, not_after_us, ballot_us, facts, wait: _ } = acquire;
+        // Nodes that remember no token come to none together: each gives a higher one.
+        let ballot_us = ballot_us.or(Some(self.token.us() + 1));
+        let (from, token) = (self.holder, None);
+        Adopt { id, from, mode, token, ttl, nonce, not_after_us, ballot_us, facts }
+    }
+
+    /// Whether a node has never heard of the lease, nor of any that came after. It was not needed
+    /// when the lease was granted, and gives the name to whoever asks: else two who adopt could
+    /// each get half of those that have heard of it, and none a majority. Alone such nodes give
+    /// nothing: a lease that none of a majority has heard of has ended.
+    pub(super) fn is_unknown_to(self, told: &Told) -> bool {
+        match &told.answer.reply {
+            Reply::NotHeld { newest } => newest.is_none_or(|newest| newest < self.token),
+            _ => false,
+        }
+    }
+}
+
+/// Adopts a lease.
+pub(super) async fn run(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    request: &Adopt,
+) -> Result<Answer, StoreError> {
+    let Some(token) = request.token else { return Err(unsupported(name)) };
+    // So that the new token is a higher one in the first round.
+    nodes.ballots().saw(token);
+    let asked = Acquire {
+        id: request.id,
+        mode: request.mode,
+        ttl: request.ttl,
+        wait: false,
+        nonce: request.nonce,
+        not_after_us: request.not_after_us,
+        ballot_us: None,
+        facts: request.facts.clone(),
+    };
+    let mut attempt = Attempt::new(nodes, name, &asked);
+    attempt.lease = Some(HandedOut { holder: request.from, token });
+    attempt.adopt(request.from).await
+}
+
+impl Attempt<'_> {
+    async fn adopt(mut self, from: HolderId) -> Result<Answer, StoreError> {
+        let (nodes, started, id) = (self.nodes, self.started, self.request.id);
+        if micros(started.since_origin()) > self.request.not_after_us {
+            return Ok(nodes.answer(started, Reply::Late));
+        }
+        if nodes.leases().is_over(id) {
+            return Ok(nodes.answer(started, Reply::Stale));
+        }
+        if nodes.leases().get(id).is_some_and(|known| known.claim.is_some()) {
+            return self.again().await;
+        }
+        let (round, verdict) = self.round(nodes.patience()).await;
+        match verdict {
+            Verdict::Agreed(token) => {
+                nodes.leases().remove(from);
+                Ok(self.won(token))
+            }
+            Verdict::Refused => {
+                self.let_go(&round).await?;
+                let refusal = round.votes().iter().find_map(|vote| match vote {
+                    Vote::Refused(refusal) => Some(*refusal),
+                    Vote::Busy(_) | Vote::Granted(_) | Vote::Open => None,
+                    Vote::Silent(_) | Vote::Stale => None,
+                });
+                let is_stale = round.count(|vote| vote == Vote::Stale) > 0
+                    && round.count(|vote| matches!(vote, Vote::Busy(_))) == 0;
+                let reply = match refusal {
+                    Some(refusal) => Reply::Refused(refusal),
+                    None if is_stale => Reply::Stale,
+                    None => not_there(&self.without),
+                };
+                Ok(nodes.answer(started, reply))
+            }
+            Verdict::Commit { .. } | Verdict::Open | Verdict::TooFew => {
+                let granted = round.count(|vote| matches!(vote, Vote::Granted(_)));
+                self.lost(&round, &verdict).map_err(|error| match granted {
+                    0 => error,
+                    _ => error.maybe_executed(),
+                })
+            }
+        }
+    }
+}
+
+/// So many nodes do not have the lease, or another has it there, that the rest is no majority.
+fn not_there(without: &Tally) -> Reply {
+    match without.is_revoked() {
+        false => Reply::NotHeld { newest: without.newest() },
+        true => Reply::Revoked(true),
+    }
+}
