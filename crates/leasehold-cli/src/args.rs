@@ -1,5 +1,6 @@
 //! The command line: one definition for parsing, `--help`, completions and the man page.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use leasehold::{FencingToken, LockName, Mode};
 
 use crate::report::Voice;
+use crate::store_choice::StoreUrl;
 
 /// Runs programs under a lock that holds across processes and machines.
 #[derive(Debug, Parser)]
@@ -50,9 +52,10 @@ Exit code: that of CMD; 128 + n if signal n ended it; 75 busy or timed out (see 
 was lost; 69 trouble with the store; 126 CMD cannot be executed; 127 CMD is not found; 2 usage.
 
 CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in
-the order given, separated by spaces. The lease covers CMD and every
-process in its group: what CMD leaves behind is ended before the lock is released, so start what
-shall stay with `setsid`.";
+the order given, separated by spaces. A `leasehold run` in CMD that asks for what CMD's own lease
+holds is told so, with exit code 75. The lease covers CMD and all that it starts: what CMD leaves
+behind is ended before the lock is released, so start what shall stay with `setsid`. What runs as
+another user cannot be ended: write `sudo leasehold run …` instead of `… -- sudo CMD`.";
 
 const HOLD_EXAMPLES: &str = "\
 A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.
@@ -70,7 +73,7 @@ Examples:
   leasehold doctor -s redis://db:6379/0 --strict    for a deployment: warnings count, too
 
 Run it where the locks are used, as the user of theirs or one with +info and +config|get on top.
-It takes no lock and changes nothing; a file store that is not there yet is created.
+It takes no lock and changes nothing.
 
 Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
 cannot be reached; 2 usage.";
@@ -104,7 +107,8 @@ pub(crate) enum Command {
     #[command(display_order = 8)]
     EndQuarantine(EndQuarantine),
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
-    /// lets go when stdin ends or a signal comes
+    /// lets go when stdin ends or a signal comes; with /dev/null as its stdin, as in the
+    /// background of a script, when a signal comes
     #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
     Hold(Hold),
     /// Lists the locks that are held or awaited
@@ -155,14 +159,14 @@ pub(crate) struct StoreArgs {
     /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
     /// redis+sentinel://HOST,…/SERVICE, redis+cluster://HOST,…, redis+quorum://HOST,… or
     /// file:PATH; else $LEASEHOLD_STORE, else the configuration
-    #[arg(short, long, value_name = "URL", help_heading = "Store")]
-    pub(crate) store: Option<String>,
+    #[arg(short, long, value_name = "URL", value_parser = store_url, help_heading = "Store")]
+    pub(crate) store: Option<StoreUrl>,
 }
 
 /// How much is said on stderr.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct VoiceArgs {
-    /// Says nothing on stderr; the exit code tells
+    /// Says nothing on stderr but what went wrong
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Says more: the token, how long it waited and held, what is weak about the store
@@ -239,9 +243,9 @@ pub(crate) struct EndArgs {
 pub(crate) enum OnLost {
     /// Nothing: it runs on, and others may run beside it
     Ignore,
-    /// KILL to its process group at once
+    /// KILL to it and all that it has started, at once
     Kill,
-    /// TERM to its process group, and KILL after --kill-after
+    /// TERM to it and all that it has started, and KILL after --kill-after
     Term,
 }
 
@@ -375,6 +379,10 @@ pub(crate) struct Where {
 
 fn name(text: &str) -> Result<LockName, String> {
     LockName::new(text).map_err(|refusal| refusal.to_string())
+}
+
+fn store_url(text: &str) -> Result<StoreUrl, Infallible> {
+    Ok(text.into())
 }
 
 fn token(text: &str) -> Result<FencingToken, String> {

@@ -32,14 +32,14 @@ struct Line<'a> {
 /// Examines the store.
 pub(crate) fn doctor(args: &Doctor) -> Outcome {
     let voice = Voice::from(args.output.voice);
-    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let choice = store_choice::choose(args.store.store.as_ref())?;
     choice.prepare(voice)?;
-    let mut findings = runtime()?.block_on(examine(&choice.url)).map_err(Failure::from)?;
+    let mut findings = runtime()?.block_on(examine(choice.url.reveal())).map_err(Failure::from)?;
     // Whoever reads only the first lines reads the worst.
     findings.sort_by_key(|finding| rank(finding.level));
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (dangers, warnings) = (count(Level::Danger), count(Level::Warning));
-    let store = choice.shown_url();
+    let store = choice.url.to_string();
     match args.output.json {
         true => {
             let findings = findings.iter().map(line).collect();

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leasehold::{Client, Election, FencingToken, Leader, LeaseOptions, LockName};
+use leasehold::{Client, Election, FencingToken, Leader, LeaseOptions, LockName, Mode};
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -42,7 +42,7 @@ fn stand(args: &Elect, value: &str) -> Outcome {
         on_lost: args.end.on_lost,
         voice,
     };
-    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let choice = store_choice::choose(args.store.store.as_ref())?;
     runtime()?.block_on(async {
         let mut session = Session::open(&choice, voice).await?;
         let election = session.client.election(&args.name).options(options);
@@ -60,7 +60,7 @@ async fn lead(
 ) -> Outcome {
     let asked_at = Instant::now();
     let campaign = async { Ok(election.campaign(value).await?) };
-    let leadership = session.wait(from_ref(&args.name), campaign).await?;
+    let leadership = session.wait(from_ref(&args.name), Mode::Exclusive, campaign).await?;
     session.settle(leadership.guard(), args.ttl, asked_at).await?;
     let outcome = Guarded::run(work, session, leadership.guard().reenter()?).await;
     if let Err(error) = leadership.resign().await {
@@ -110,7 +110,7 @@ fn watch<T>(
     args: &Elect,
     look: impl AsyncFnOnce(&Election) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let choice = store_choice::choose(args.store.store.as_ref())?;
     runtime()?.block_on(async {
         let client: Client =
             connect(&choice, Voice::from(args.voice), Arc::new(Notify::new())).await?;

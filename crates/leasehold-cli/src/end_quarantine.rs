@@ -12,13 +12,13 @@ use crate::{runtime, store_choice};
 /// Ends the quarantine of the store, if there is one.
 pub(crate) fn end_quarantine(args: &EndQuarantine) -> Outcome {
     let voice = Voice::from(args.voice);
-    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let choice = store_choice::choose(args.store.store.as_ref())?;
     runtime()?.block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         client.admin().end_quarantine().await?;
         client.close().await?;
         Ok::<_, Failure>(())
     })?;
-    voice.detail(format_args!("{}: new locks are granted from now on", choice.shown_url()));
+    voice.detail(format_args!("{}: new locks are granted from now on", choice.url));
     Ok(0)
 }

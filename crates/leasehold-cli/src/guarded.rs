@@ -3,21 +3,21 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use leasehold::{Clock as _, Error, Guard, LossReason, Lost, SystemClock, show_duration};
+use leasehold::{Clock as _, Error, Guard, LossReason, Lost, show_duration};
 use rustix::fs::{FileType, fstat};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
 use crate::args::OnLost;
+use crate::guardian::descendants::Remaining;
 use crate::guardian::link::Link;
+use crate::guardian::watch::{Advice, Watch};
 use crate::guardian::wire::{Begin, How, Order, Report, Why};
+use crate::guardian::{CLOCK, sleep_until};
+use crate::nested;
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice, by_signal};
 use crate::session::Session;
 use crate::signals::signal_name;
 use crate::terminal::Terminal;
-
-/// The variable that says who holds the lease; a command that starts another `leasehold run` passes
-/// it on.
-const HOLDER: &str = "LEASEHOLD_HOLDER";
 
 /// By how much the end of a lease may differ from its `--max-hold` and still be its work: 2 s,
 /// because the grant is known after it was made, on a busy machine long after.
@@ -45,6 +45,7 @@ pub(crate) struct Guarded<'a> {
     guard: Guard,
     lost: Lost,
     link: Link,
+    watch: Watch,
     terminal: Option<Terminal>,
     /// The command has the terminal from the start. In a pipeline it gets it only when it asks,
     /// because a pager in our own group, to the right of us, needs it to read its keys.
@@ -63,21 +64,23 @@ impl<'a> Guarded<'a> {
         let terminal = Terminal::of_this_process();
         let lends_at_once =
             terminal.as_ref().is_some_and(Terminal::is_in_foreground) && !stdout_is_a_pipe();
+        let valid_until = valid_until(&guard);
         let begin = Begin {
-            until_us: valid_until_us(&guard),
+            until_us: micros(valid_until.since_origin()),
             kill_after_us: micros(work.kill_after),
             on_lost: work.on_lost,
-            is_nested: std::env::var_os(HOLDER).is_some(),
+            is_nested: nested::is_nested(),
             lend_terminal: lends_at_once,
-            quiet: voice.quiet,
         };
         let (names, tokens): (Vec<_>, Vec<_>) =
             guard.tokens().map(|(name, token)| (name.to_string(), token.to_string())).unzip();
         let name = names.join(" ");
+        let [holder, outer] = nested::variables(&guard);
         let variables = [
             ("LEASEHOLD_NAME", name.clone()),
             ("LEASEHOLD_TOKEN", tokens.join(" ")),
-            (HOLDER, guard.holder().to_string()),
+            holder,
+            outer,
         ];
         let lifeline = session.client.lifeline();
         let link = Link::start(work.command, &variables, lifeline, begin)
@@ -91,6 +94,7 @@ impl<'a> Guarded<'a> {
             lost: guard.lost(),
             guard,
             link,
+            watch: Watch::new(work.on_lost, work.kill_after, valid_until),
             terminal,
             lends_at_once,
             loss: None,
@@ -105,8 +109,8 @@ impl<'a> Guarded<'a> {
         outcome
     }
 
-    /// Until the guardian has ended. The loss comes first in every round: a leasehold that was
-    /// stopped for longer than its lease says so before it does anything else.
+    /// Until the guardian has ended, or was replaced. The loss comes first in every round: a
+    /// leasehold that was stopped for longer than its lease says so before it does anything else.
     async fn supervise(&mut self) {
         loop {
             tokio::select! {
@@ -116,11 +120,21 @@ impl<'a> Guarded<'a> {
                     Some(report) => self.note(report).await,
                     None => return,
                 },
-                () = self.session.renewed.notified() => {
-                    let until_us = valid_until_us(&self.guard);
+                () = self.session.renewed.notified(), if self.loss.is_none() => {
+                    let valid_until = valid_until(&self.guard);
+                    self.watch.renewed(valid_until);
+                    let until_us = micros(valid_until.since_origin());
                     self.link.order(Order::Deadline { until_us }).await;
                 }
                 signal = self.session.signals.next() => self.pass_on(signal).await,
+                () = sleep_until(self.watch.due()) => match self.watch.look(CLOCK.now()) {
+                    Advice::Wake => self.link.wake(),
+                    Advice::Replace => {
+                        self.note_ending(Why::Overdue);
+                        return self.replace_guardian().await;
+                    }
+                    Advice::Finish => return self.replace_guardian().await,
+                },
             }
         }
     }
@@ -135,7 +149,10 @@ impl<'a> Guarded<'a> {
             (OnLost::Kill, None, None) => "the command is killed",
             (OnLost::Term, None, None) => "the command is being ended",
         };
-        self.voice.say(format_args!("{name}: lost the lease with token {token}: {reason}; {what}"));
+        self.voice
+            .error(format_args!("{name}: lost the lease with token {token}: {reason}; {what}"));
+        self.watch.asked(CLOCK.now());
+        self.link.wake();
         self.link.order(Order::Lost).await;
     }
 
@@ -147,7 +164,14 @@ impl<'a> Guarded<'a> {
                 }
             }
             Report::Stopped { signal } => self.note_stop(signal).await,
-            Report::Ending { why } => self.note_ending(why),
+            Report::Ending { why } => {
+                self.watch.ending(CLOCK.now());
+                self.note_ending(why);
+            }
+            Report::Remains { process } => {
+                self.watch.hopeless();
+                say_that_it_remains(&self.name, self.voice, &process);
+            }
             Report::Ended { how } => self.how = Some(how),
         }
     }
@@ -157,7 +181,7 @@ impl<'a> Guarded<'a> {
         match why {
             // Said where the loss was noticed, or by the guardian itself.
             Why::Died | Why::Lost => {}
-            Why::LeftBehind => self.voice.say(format_args!(
+            Why::LeftBehind => self.voice.remark(format_args!(
                 "{name}: the command has ended and left processes behind: they are being ended \
                  (start with setsid what shall stay)"
             )),
@@ -173,7 +197,7 @@ impl<'a> Guarded<'a> {
                     }
                     Some(_) | None => format!("the lease ends in {left} and is not renewed"),
                 };
-                self.voice.say(format_args!("{name}: {why}: the command is being ended"));
+                self.voice.error(format_args!("{name}: {why}: the command is being ended"));
             }
         }
         if why != Why::LeftBehind {
@@ -197,7 +221,8 @@ impl<'a> Guarded<'a> {
             return; // somebody stopped the command alone; the lease goes on
         }
         let (name, left) = (self.name.clone(), show_duration(self.guard.validity()));
-        self.voice.say(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
+        self.voice
+            .remark(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
         let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
         self.take_terminal_back();
         // The shell must see that its job has stopped. What the command's group got from the
@@ -231,39 +256,57 @@ impl<'a> Guarded<'a> {
         let (name, voice) = (self.name.clone(), self.voice);
         let (how, voice_of_end) = match self.how {
             Some(how) => (how, voice),
-            None => (self.unsupervised_end(), Voice { quiet: true, ..voice }),
+            None => (self.unsupervised_end().await, Voice { quiet: true, ..voice }),
         };
         let ignores = self.work.on_lost == OnLost::Ignore;
-        let mut was_lost = self.loss.is_some() || self.ending.is_some();
+        let mut was_lost = self.was_lost();
         match self.guard.release().await {
             Ok(()) => {}
             Err(Error::Lost { .. }) if was_lost => {} // said already
             Err(Error::Lost { reason, token, .. }) => {
                 was_lost = true;
-                voice.say(format_args!(
+                voice.error(format_args!(
                     "{name}: the lease with token {token} was lost before the command ended: \
                      {reason}"
                 ));
             }
             // It ends by itself; what was done under it was done alone.
-            Err(error) => voice.say(format_args!("{name}: could not let go: {error}")),
+            Err(error) => voice.error(format_args!("{name}: could not let go: {error}")),
         }
         Ok(if was_lost && !ignores { LOST } else { exit_code(how, voice_of_end) })
     }
 
+    fn was_lost(&self) -> bool {
+        self.loss.is_some() || self.ending.is_some()
+    }
+
+    /// The guardian does not end the command in time: it is stopped, or hangs.
+    async fn replace_guardian(&mut self) {
+        let (name, voice) = (&self.name, self.voice);
+        let remains = |process: &Remaining| say_that_it_remains(name, voice, process);
+        self.link.replace_guardian(remains).await;
+    }
+
     /// The guardian ended without a word about the command: it could not start it, and has said
     /// why, or it was killed, and the kernel has killed the command.
-    fn unsupervised_end(&mut self) -> How {
-        self.link.kill_group();
-        match self.link.wait().ok().and_then(|status| status.code()) {
+    async fn unsupervised_end(&mut self) -> How {
+        let (name, voice) = (&self.name, self.voice);
+        let remains = |process: &Remaining| say_that_it_remains(name, voice, process);
+        match self.link.outlive_guardian(remains).await.ok().and_then(|status| status.code()) {
             Some(code) => How::Exited(u8::try_from(code).unwrap_or(NOT_EXECUTABLE)),
             None => {
-                let why = "the guardian of the command was killed, so the command was, too";
-                self.voice.say(format_args!("{}: {why}", self.name));
+                if !self.was_lost() {
+                    let why = "the guardian of the command was killed, so the command was, too";
+                    voice.error(format_args!("{name}: {why}"));
+                }
                 How::Signaled(Signal::KILL.as_raw())
             }
         }
     }
+}
+
+fn say_that_it_remains(name: &str, voice: Voice, process: &Remaining) {
+    voice.error(format_args!("{name}: {}", process.sentence()));
 }
 
 /// The command's own exit code; a line if a signal ended it, unless that is what everybody expects
@@ -275,9 +318,9 @@ fn exit_code(how: How, voice: Voice) -> u8 {
             match Signal::from_named_raw(number) {
                 Some(Signal::INT | Signal::PIPE) => {}
                 Some(signal) => {
-                    voice.say(format_args!("the command was ended by {}", signal_name(signal)));
+                    voice.remark(format_args!("the command was ended by {}", signal_name(signal)));
                 }
-                None => voice.say(format_args!("the command was ended by signal {number}")),
+                None => voice.remark(format_args!("the command was ended by signal {number}")),
             }
             by_signal(number)
         }
@@ -286,9 +329,9 @@ fn exit_code(how: How, voice: Voice) -> u8 {
 
 /// Until when the lease may be relied on, by the clock that counts suspended time. The clock is
 /// read first: time that passes between the two makes the result earlier, never later.
-fn valid_until_us(guard: &Guard) -> u64 {
-    let now = SystemClock::new().now();
-    micros((now + guard.validity()).since_origin())
+fn valid_until(guard: &Guard) -> leasehold::Instant {
+    let now = CLOCK.now();
+    now + guard.validity()
 }
 
 fn micros(span: Duration) -> u64 {

@@ -1,8 +1,9 @@
 //! `leasehold hold`: a lease without a command, for scripts.
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _, stdin};
 
 use leasehold::{FencingToken, Guard, HolderId, LockName, show_duration};
+use rustix::fs::{fstat, stat};
 use rustix::process::Signal;
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -26,7 +27,7 @@ struct Line<'a> {
 pub(crate) fn hold(args: &Hold) -> Outcome {
     let voice = Voice::from(args.lock.voice);
     let options = lease_options(&args.lock)?;
-    let choice = store_choice::choose(args.lock.store.store.as_deref())?;
+    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     runtime()?.block_on(async {
         let mut session = Session::open(&choice, voice).await?;
         let outcome =
@@ -47,10 +48,12 @@ async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Vo
         ttl_seconds: args.lock.ttl.as_secs_f64(),
     };
     print_json(&line)?;
+    let stdin = Stdin::of_this_process();
+    stdin.explain(guard.name(), voice);
     tokio::select! {
         biased;
         _ = guard.lost() => {}
-        () = asked_to_end(session) => {}
+        () = asked_to_end(session, stdin) => {}
     }
     let name = guard.name().clone();
     let released = guard.release().await;
@@ -63,15 +66,58 @@ async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Vo
             if failure.exit == LOST {
                 Err(failure)
             } else {
-                voice.say(failure.message);
+                voice.failure(&failure);
                 Ok(0)
             }
         }
     }
 }
 
-async fn asked_to_end(session: &mut Session) {
-    let stdin = end_of_stdin();
+/// What stdin is good for.
+#[derive(Clone, Copy, Debug)]
+enum Stdin {
+    /// Its end says when to let go.
+    Ends,
+    /// A script, cron or systemd has put `/dev/null` there, which ends at once and says nothing.
+    Null,
+    /// The user ends it with a key.
+    Terminal,
+}
+
+impl Stdin {
+    fn of_this_process() -> Self {
+        let is_null = || {
+            let (stdin, null) = (fstat(stdin()).ok()?, stat("/dev/null").ok()?);
+            Some((stdin.st_mode, stdin.st_rdev) == (null.st_mode, null.st_rdev))
+        };
+        match stdin().is_terminal() {
+            true => Self::Terminal,
+            false if is_null() == Some(true) => Self::Null,
+            false => Self::Ends,
+        }
+    }
+
+    fn explain(self, name: &LockName, voice: Voice) {
+        match self {
+            Self::Ends => {}
+            Self::Null => voice.remark(format_args!(
+                "{name}: stdin is /dev/null, so it is held until a signal comes, such as that of \
+                 `kill {}`",
+                std::process::id()
+            )),
+            Self::Terminal => voice.remark(format_args!("{name}: held until Ctrl-D")),
+        }
+    }
+
+    async fn end(self) {
+        match self {
+            Self::Ends | Self::Terminal => end_of_stdin().await,
+            Self::Null => std::future::pending().await,
+        }
+    }
+}
+
+async fn asked_to_end(session: &mut Session, stdin: Stdin) {
     let signal = async {
         loop {
             if let Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM =
@@ -82,7 +128,7 @@ async fn asked_to_end(session: &mut Session) {
         }
     };
     tokio::select! {
-        () = stdin => {}
+        () = stdin.end() => {}
         () = signal => {}
     }
 }
@@ -98,7 +144,7 @@ async fn end_of_stdin() {
             return;
         }
         loop {
-            match std::io::stdin().read(&mut dropped) {
+            match stdin().read(&mut dropped) {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -18,7 +18,7 @@ const LIMIT: u32 = 10_000;
 /// Lists the locks of the store, by name.
 pub(crate) fn list(args: &List) -> Outcome {
     let voice = Voice::from(args.output.voice);
-    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let choice = store_choice::choose(args.store.store.as_ref())?;
     let mut locks = runtime()?.block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         let admin = client.admin();
@@ -35,7 +35,7 @@ pub(crate) fn list(args: &List) -> Outcome {
         Ok::<_, Failure>(locks)
     })?;
     if locks.len() == LIMIT as usize {
-        voice.say(format_args!("only the first {LIMIT} names were found: give a prefix"));
+        voice.remark(format_args!("only the first {LIMIT} names were found: give a prefix"));
     }
     // What was let go between the two requests is idle by now.
     locks.retain(|(_, status)| args.all || !status.is_free() || status.waiting > 0);
@@ -45,7 +45,7 @@ pub(crate) fn list(args: &List) -> Outcome {
         print_json(&views.collect::<Vec<_>>())?;
     } else if locks.is_empty() {
         let what = if args.all { "no lock is remembered" } else { "no lock is held or awaited" };
-        voice.say(what);
+        voice.remark(what);
     } else {
         let rows: Vec<_> = locks.iter().map(|(name, status)| row(name, status)).collect();
         print(table(["NAME", "HOLDER", "HELD", "LEFT", "TOKEN", "WAITING", "LABEL"], &rows))?;

@@ -10,6 +10,7 @@ mod guarded;
 mod guardian;
 mod hold;
 mod list;
+mod nested;
 mod program;
 mod report;
 mod revoke;
@@ -39,11 +40,11 @@ fn main() -> ExitCode {
         Some(exec::MODE) => (Voice::usual(), exec::main(&arguments[2..])),
         Some(_) | None => match usage::parse(&arguments) {
             Ok(command) => (command.voice(), execute(&command)),
-            Err(ended) => (ended.voice, ended.outcome),
+            Err(outcome) => (Voice::usual(), outcome),
         },
     };
     let exit = outcome.unwrap_or_else(|failure| {
-        voice.say(&failure.message);
+        voice.failure(&failure);
         failure.exit
     });
     ExitCode::from(exit)

@@ -33,11 +33,19 @@ pub(crate) fn by_signal(signal: i32) -> u8 {
 pub(crate) struct Failure {
     pub(crate) exit: u8,
     pub(crate) message: String,
+    /// What anybody who asks for a lock reckons with, and no trouble: it is busy, or the user does
+    /// not want to wait any more.
+    is_expected: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: u8, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+        Self { exit, message: message.into(), is_expected: false }
+    }
+
+    /// Something that whoever asks for a lock reckons with.
+    pub(crate) fn expected(exit: u8, message: impl Into<String>) -> Self {
+        Self { is_expected: true, ..Self::new(exit, message) }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -87,19 +95,34 @@ impl Voice {
         Self { quiet: false, verbose: false }
     }
 
-    /// Says something the user should know.
-    pub(crate) fn say(self, message: impl Display) {
+    /// Says what went wrong, also where quiet was asked for: whoever looks at the exit code of a
+    /// nightly job looks too late.
+    pub(crate) fn error(self, message: impl Display) {
+        // Nobody may be listening, and that is no reason to stop supervising.
+        let line = format!("leasehold: {}\n", escaped(&message.to_string()));
+        let _unheard = std::io::stderr().write_all(line.as_bytes());
+    }
+
+    /// Says something the user should know, and that is no error.
+    pub(crate) fn remark(self, message: impl Display) {
         if !self.quiet {
-            // Nobody may be listening, and that is no reason to stop supervising.
-            let line = format!("leasehold: {}\n", escaped(&message.to_string()));
-            let _unheard = std::io::stderr().write_all(line.as_bytes());
+            self.error(message);
+        }
+    }
+
+    /// Says why the command ends. A busy lock that was called a success is worth no line.
+    pub(crate) fn failure(self, failure: &Failure) {
+        match (failure.is_expected, failure.exit) {
+            (false, _) => self.error(&failure.message),
+            (true, 0) => self.detail(&failure.message),
+            (true, _) => self.remark(&failure.message),
         }
     }
 
     /// Says something only `-v` asks for.
     pub(crate) fn detail(self, message: impl Display) {
         if self.verbose {
-            self.say(message);
+            self.remark(message);
         }
     }
 }

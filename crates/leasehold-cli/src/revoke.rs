@@ -12,7 +12,7 @@ use crate::{runtime, store_choice};
 /// Ends the lease with this very token.
 pub(crate) fn revoke(args: &Revoke) -> Outcome {
     let voice = Voice::from(args.voice);
-    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, token) = (&args.name, args.token);
     let was_held = runtime()?.block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
@@ -28,7 +28,7 @@ pub(crate) fn revoke(args: &Revoke) -> Outcome {
         return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
     }
     match args.force {
-        true => voice.say(format_args!(
+        true => voice.remark(format_args!(
             "{name}: the lease with token {token} has ended; its holder may still be at work"
         )),
         false => voice.detail(format_args!(

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
         return Err(Failure::usage("there is no command to run"));
     };
     program::look_up(program)?;
-    let choice = store_choice::choose(args.lock.store.store.as_deref())?;
+    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     let work = Work {
         command: &args.command,
         kill_after,

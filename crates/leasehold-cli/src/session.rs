@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::{
-    Client, Error, Event, Guard, LeaseOptions, Lock, LockName, Mode, Status, show_duration,
+    Admin, Client, Error, Event, Guard, LeaseOptions, Lock, LockName, Mode, Status, show_duration,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Notify;
 
 use crate::args::LockArgs;
+use crate::nested;
 use crate::report::{self, Failure, Outcome, Voice};
 use crate::signals::{Signals, signal_name};
 use crate::status_line;
@@ -67,7 +68,8 @@ impl Session {
     ) -> Result<Guard, Failure> {
         let (asked_at, ttl, client) = (Instant::now(), options.ttl, self.client.clone());
         let lock = requested(&client, names, args)?.options(options);
-        let guard = self.wait(names, wait_for(&lock, names, args, &client)).await?;
+        let acquiring = wait_for(&lock, names, args, &client);
+        let guard = self.wait(names, mode(args), acquiring).await?;
         self.settle(&guard, ttl, asked_at).await?;
         Ok(guard)
     }
@@ -76,12 +78,13 @@ impl Session {
     pub(crate) async fn wait<T>(
         &mut self,
         names: &[LockName],
+        mode: Mode,
         acquiring: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let status = status_line::show(self.client.admin(), names, self.voice);
         tokio::select! {
             biased;
-            signal = interruption(&mut self.signals) => Err(Failure::new(
+            signal = interruption(&mut self.signals) => Err(Failure::expected(
                 report::by_signal(signal.as_raw()),
                 format!(
                     "{}: {} while waiting: left the queue",
@@ -90,6 +93,9 @@ impl Session {
                 ),
             )),
             acquired = acquiring => acquired,
+            why = own_lease_in_the_way(self.client.admin(), names, mode) => {
+                Err(Failure::new(report::BUSY, why))
+            }
             never = status => match never {},
         }
     }
@@ -129,7 +135,7 @@ impl Session {
             () = tokio::time::sleep(limit) => "the store does not answer".to_owned(),
         };
         if !failed {
-            self.voice.say(format_args!("could not let go, so the lease ends by itself: {why}"));
+            self.voice.error(format_args!("could not let go, so the lease ends by itself: {why}"));
         }
         outcome
     }
@@ -156,7 +162,7 @@ pub(crate) async fn connect(
         // The rest is told where it happens.
         _ => {}
     };
-    Ok(Client::builder().url(&choice.url).observer(observe).build().await?)
+    Ok(Client::builder().url(choice.url.reveal()).observer(observe).build().await?)
 }
 
 /// Names as one text, as the command sees them.
@@ -180,6 +186,34 @@ fn requested(client: &Client, names: &[LockName], args: &LockArgs) -> Result<Loc
     })
 }
 
+/// What is asked for, of each name.
+fn mode(args: &LockArgs) -> Mode {
+    match args.permits {
+        Some(permits) => permits,
+        None if args.shared => Mode::Shared,
+        None => Mode::Exclusive,
+    }
+}
+
+/// Completes when it is known that a lease around this process is in its way: that wait would not
+/// end.
+async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> String {
+    if !nested::is_nested() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(status_line::PATIENCE).await;
+        for name in names {
+            if let Ok(status) = admin.inspect(name).await
+                && let Some(why) = nested::waits_for_itself(name, mode, &status)
+            {
+                return why;
+            }
+        }
+        tokio::time::sleep(status_line::PERIOD).await;
+    }
+}
+
 async fn wait_for(
     lock: &Lock,
     names: &[LockName],
@@ -195,7 +229,7 @@ async fn wait_for(
         (false, None) => lock.acquire().await,
     };
     granted.map_err(|error| match error {
-        Error::Timeout { .. } => Failure::new(args.busy_exit, error.to_string()),
+        Error::Timeout { .. } => Failure::expected(args.busy_exit, error.to_string()),
         other => other.into(),
     })
 }
@@ -205,10 +239,10 @@ async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
     for name in names {
         let status = client.admin().inspect(name).await.unwrap_or_default();
         if let Some(by) = holders(&status) {
-            return Failure::new(args.busy_exit, format!("{name} is busy: held by {by}"));
+            return Failure::expected(args.busy_exit, format!("{name} is busy: held by {by}"));
         }
     }
-    Failure::new(args.busy_exit, format!("{} is busy", joined(names)))
+    Failure::expected(args.busy_exit, format!("{} is busy", joined(names)))
 }
 
 /// Says who holds a lock, and for how long the first of them.

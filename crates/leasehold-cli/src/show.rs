@@ -18,7 +18,7 @@ use crate::{runtime, store_choice};
 /// Shows one lock; exit code 1 if it is free.
 pub(crate) fn show(args: &Show) -> Outcome {
     let voice = Voice::from(args.output.voice);
-    let choice = store_choice::choose(args.store.store.as_deref())?;
+    let choice = store_choice::choose(args.store.store.as_ref())?;
     let status = runtime()?.block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         let status = client.admin().inspect(&args.name).await?;

@@ -12,10 +12,10 @@ use crate::session::holders;
 use crate::terminal::Terminal;
 
 /// What ends sooner is not worth a line: 300 ms.
-const PATIENCE: Duration = Duration::from_millis(300);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
 
 /// How often the line is renewed: every second, one request to the store each.
-const PERIOD: Duration = Duration::from_secs(1);
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// Width of a terminal that does not know its own.
 const USUAL_COLUMNS: u16 = 80;

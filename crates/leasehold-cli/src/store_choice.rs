@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use leasehold::store::shown_url;
+
 use crate::report::{Failure, STORE, Voice};
 
 /// Where a machine's administrator says which store is used.
@@ -15,10 +17,39 @@ const SYSTEM_CONFIGURATION: &str = "/etc/leasehold/store";
 /// Where root's locks are if nothing says otherwise.
 const SYSTEM_LOCKS: &str = "/var/lib/leasehold/locks.db";
 
+/// The URL of a store; what is printed of it, by `Debug` too, has no password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct StoreUrl(String);
+
+impl StoreUrl {
+    /// All of it, for the library only.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for StoreUrl {
+    fn from(url: &str) -> Self {
+        Self(url.to_owned())
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown_url(&self.0))
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// The store, as a URL, and who chose it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    pub(crate) url: String,
+    pub(crate) url: StoreUrl,
     pub(crate) because: Because,
 }
 
@@ -85,13 +116,13 @@ impl Surroundings {
 ///
 /// A choice that was made and cannot be read is an error, never a reason for the next one: ten
 /// machines that each take a local lock are the worst silent failure there is.
-pub(crate) fn choose(option: Option<&str>) -> Result<Choice, Failure> {
+pub(crate) fn choose(option: Option<&StoreUrl>) -> Result<Choice, Failure> {
     choose_in(&Surroundings::of_this_process(), option)
 }
 
-fn choose_in(around: &Surroundings, option: Option<&str>) -> Result<Choice, Failure> {
+fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice, Failure> {
     if let Some(url) = option {
-        return chosen(url, Because::Option);
+        return chosen(url.reveal(), Because::Option);
     }
     if let Some(url) = &around.store {
         let url = url.to_str().ok_or_else(|| Failure::usage("LEASEHOLD_STORE is not UTF-8"))?;
@@ -112,7 +143,7 @@ fn choose_in(around: &Surroundings, option: Option<&str>) -> Result<Choice, Fail
         }
     }
     let path = default_path(around)?;
-    Ok(Choice { url: file_url(&path)?, because: Because::Default(path) })
+    Ok(Choice { url: StoreUrl(file_url(&path)?), because: Because::Default(path) })
 }
 
 fn is_absence(error: &io::Error) -> bool {
@@ -131,7 +162,7 @@ fn chosen(url: &str, because: Because) -> Result<Choice, Failure> {
         );
         return Err(Failure::usage(why));
     }
-    Ok(Choice { url: url.to_owned(), because })
+    Ok(Choice { url: url.into(), because })
 }
 
 fn default_path(around: &Surroundings) -> Result<PathBuf, Failure> {
@@ -159,7 +190,7 @@ impl Choice {
     /// this machine only if nobody chose the store.
     pub(crate) fn prepare(&self, voice: Voice) -> Result<(), Failure> {
         let Because::Default(path) = &self.because else { return Ok(()) };
-        voice.say(format_args!(
+        voice.remark(format_args!(
             "no store configured: this lock holds on this machine only ({})",
             path.display()
         ));
@@ -167,23 +198,6 @@ impl Choice {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
             Failure::new(STORE, format!("cannot make {}: {error}", directory.display()))
         })
-    }
-
-    /// The URL without its password.
-    pub(crate) fn shown_url(&self) -> String {
-        let Some((scheme, rest)) = self.url.split_once("://") else { return self.url.clone() };
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        // The last `@`: one that belongs to the password should be written %40, and is not always.
-        match rest[..end].rsplit_once('@') {
-            Some((credentials, host)) => {
-                let shown = match credentials.split_once(':') {
-                    Some((user, _)) => format!("{user}:***"),
-                    None => credentials.to_owned(),
-                };
-                format!("{scheme}://{shown}@{host}{}", &rest[end..])
-            }
-            None => self.url.clone(),
-        }
     }
 }
 
@@ -203,7 +217,7 @@ mod tests {
     }
 
     fn choice(around: &Surroundings, option: Option<&str>) -> Choice {
-        choose_in(around, option).unwrap()
+        choose_in(around, option.map(StoreUrl::from).as_ref()).unwrap()
     }
 
     fn configured(directory: &Path, text: &str) {
@@ -217,10 +231,10 @@ mod tests {
         configured(directory.path(), "redis://configured/\nsecond line\n");
         let mut around = nowhere();
         around.config_home = Some(directory.path().to_owned());
-        assert_eq!(choice(&around, None).url, "redis://configured/");
+        assert_eq!(choice(&around, None).url.reveal(), "redis://configured/");
         around.store = Some("redis://environment/".into());
         assert_eq!(choice(&around, None).because, Because::Environment);
-        assert_eq!(choice(&around, Some("redis://option/")).url, "redis://option/");
+        assert_eq!(choice(&around, Some("redis://option/")).url.reveal(), "redis://option/");
     }
 
     #[test]
@@ -230,9 +244,9 @@ mod tests {
         configured(machine.path(), "redis://machine/");
         let mut around = nowhere();
         around.system_configuration = machine.path().join("leasehold/store");
-        assert_eq!(choice(&around, None).url, "redis://machine/");
+        assert_eq!(choice(&around, None).url.reveal(), "redis://machine/");
         around.home = Some(user.path().to_owned());
-        assert_eq!(choice(&around, None).url, "redis://user/");
+        assert_eq!(choice(&around, None).url.reveal(), "redis://user/");
     }
 
     #[test]
@@ -247,7 +261,7 @@ mod tests {
         assert!(choose_in(&around, None).unwrap_err().message.contains("cannot read"));
         around.store = Some("".into());
         assert!(choose_in(&around, None).unwrap_err().message.contains("LEASEHOLD_STORE"));
-        assert!(choose_in(&nowhere(), Some("memory:")).is_err());
+        assert!(choose_in(&nowhere(), Some(&"memory:".into())).is_err());
     }
 
     #[test]
@@ -255,24 +269,13 @@ mod tests {
         let mut around = nowhere();
         assert!(choose_in(&around, None).unwrap_err().message.contains("HOME"));
         around.home = Some("/home/u".into());
-        assert_eq!(choice(&around, None).url, "file:/home/u/.local/state/leasehold/locks.db");
+        assert_eq!(
+            choice(&around, None).url.reveal(),
+            "file:/home/u/.local/state/leasehold/locks.db"
+        );
         around.state_home = Some("/state".into());
-        assert_eq!(choice(&around, None).url, "file:/state/leasehold/locks.db");
+        assert_eq!(choice(&around, None).url.reveal(), "file:/state/leasehold/locks.db");
         around.is_root = true;
-        assert_eq!(choice(&around, None).url, "file:/var/lib/leasehold/locks.db");
-    }
-
-    #[test]
-    fn a_password_is_not_shown() {
-        for (url, shown) in [
-            ("redis://u:secret@h:1/0", "redis://u:***@h:1/0"),
-            ("redis://:p@ss@h/", "redis://:***@h/"),
-            ("redis://u@h/?prefix=a@b:c", "redis://u@h/?prefix=a@b:c"),
-            ("redis://h/", "redis://h/"),
-            ("file:/a:b@c", "file:/a:b@c"),
-        ] {
-            let choice = Choice { url: url.into(), because: Because::Option };
-            assert_eq!(choice.shown_url(), shown);
-        }
+        assert_eq!(choice(&around, None).url.reveal(), "file:/var/lib/leasehold/locks.db");
     }
 }

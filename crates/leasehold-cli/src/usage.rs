@@ -4,16 +4,10 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
+use leasehold::store::shown_url;
 
 use crate::args::{Cli, Command};
-use crate::report::{Failure, Outcome, Voice, print};
-
-/// A command line that asks for nothing but to be told.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) voice: Voice,
-    pub(crate) outcome: Outcome,
-}
+use crate::report::{Failure, Outcome, print};
 
 /// Reads the command line.
 ///
@@ -21,23 +15,21 @@ pub(crate) struct Told {
 ///
 /// Help and version were asked for, or something is wrong; both have been dealt with but for the
 /// exit code.
-pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Told> {
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
     let error = match Cli::try_parse_from(arguments) {
         Ok(cli) => return Ok(cli.command),
         Err(error) => error,
     };
-    let voice = Voice { quiet: asks_for_silence(arguments), verbose: false };
-    let outcome = match error.kind() {
+    Err(match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             print(error.render().to_string().trim_end()).map(|()| 0)
         }
         kind => {
-            let said = one_line(&error.render().to_string());
+            let said = without_passwords(&one_line(&error.render().to_string()), arguments);
             let remedy = remedy(arguments, kind);
             Err(Failure::usage(format!("{said} ({remedy})")))
         }
-    };
-    Err(Told { voice, outcome })
+    })
 }
 
 /// What to do about it: whoever wrote `run NAME CMD` lacks nothing but the `--`.
@@ -60,10 +52,16 @@ fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
     }
 }
 
-/// Whether `-q` is there, on a command line that could not be read.
-fn asks_for_silence(arguments: &[OsString]) -> bool {
-    let ours = arguments.iter().take_while(|argument| *argument != "--");
-    ours.into_iter().any(|argument| argument == "-q" || argument == "--quiet")
+/// What tells that an argument may be a store URL.
+const STORE_URL_HAS: [&str; 5] = ["://", "@", "file:", "redis:", "valkey:"];
+
+/// A message of the parser's, which may quote an argument: a store URL in the wrong place, too.
+fn without_passwords(said: &str, arguments: &[OsString]) -> String {
+    let texts = arguments.iter().filter_map(|argument| argument.to_str());
+    let values = texts.clone().filter_map(|text| text.split_once('=').map(|(_, value)| value));
+    let is_url = |text: &&str| STORE_URL_HAS.iter().any(|sign| text.contains(sign));
+    let urls = texts.chain(values).filter(is_url);
+    urls.fold(said.to_owned(), |said, url| said.replace(url, &shown_url(url)))
 }
 
 /// The parser's message: what is wrong and its tip, without the usage that follows.

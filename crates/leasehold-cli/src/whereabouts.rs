@@ -14,8 +14,8 @@ struct Line {
 
 /// Prints the choice and its reason.
 pub(crate) fn print_choice(args: &Where) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_deref())?;
-    let line = Line { store: choice.shown_url(), because: choice.because.to_string() };
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let line = Line { store: choice.url.to_string(), because: choice.because.to_string() };
     match args.output.json {
         true => print_json(&line)?,
         false => print(format_args!("{}  ({})", escaped(&line.store), escaped(&line.because)))?,

@@ -10,12 +10,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold::{Clock as _, Instant, SystemClock};
+use leasehold::{Clock as _, Instant};
 use rustix::process::{Pid, getpid};
 use rustix::stdio::dup2_stdin;
 
-use super::own_program;
 use super::wire::{self, Begin};
+use super::{CLOCK, own_program};
 use crate::args::OnLost;
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Voice};
 use crate::terminal;
@@ -32,19 +32,18 @@ const YES: &str = "yes";
 /// Builds the command line of this step.
 pub(super) fn stage(command: &[OsString], begin: &Begin) -> io::Result<Command> {
     let mut stage = own_program()?;
-    let flag = |on| if on { YES } else { "no" };
     let valid_until = match begin.on_lost {
         OnLost::Ignore => NEVER.to_owned(),
         OnLost::Kill | OnLost::Term => begin.until_us.to_string(),
     };
-    stage.args([MODE, &getpid().to_string(), &valid_until]);
-    stage.args([flag(begin.lend_terminal), flag(begin.quiet)]).args(command);
+    let lend_terminal = if begin.lend_terminal { YES } else { "no" };
+    stage.args([MODE, &getpid().to_string(), &valid_until, lend_terminal]).args(command);
     Ok(stage)
 }
 
 /// Becomes the command. Returns only if that fails.
 pub(crate) fn main(arguments: &[OsString]) -> Outcome {
-    let [guardian, valid_until, lend_terminal, quiet, program, arguments @ ..] = arguments else {
+    let [guardian, valid_until, lend_terminal, program, arguments @ ..] = arguments else {
         return Err(Failure::usage("this is started by leasehold itself"));
     };
     die_with(guardian)?;
@@ -64,8 +63,8 @@ pub(crate) fn main(arguments: &[OsString]) -> Outcome {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
     };
-    let voice = Voice { quiet: quiet == YES, verbose: false };
-    voice.say(format_args!("cannot execute {}: {error}", program.to_string_lossy()));
+    let program = program.to_string_lossy();
+    Voice::usual().error(format_args!("cannot execute {program}: {error}"));
     Ok(exit)
 }
 
@@ -77,9 +76,7 @@ fn take_stdin() -> io::Result<()> {
 
 fn is_over(valid_until: &OsString) -> bool {
     let until_us = valid_until.to_str().and_then(|us| us.parse().ok());
-    until_us.is_some_and(|us| {
-        SystemClock::new().now() >= Instant::from_origin(Duration::from_micros(us))
-    })
+    until_us.is_some_and(|us| CLOCK.now() >= Instant::from_origin(Duration::from_micros(us)))
 }
 
 /// Asks the kernel to kill the command if its guardian dies: nobody would supervise it then. The

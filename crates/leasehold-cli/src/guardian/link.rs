@@ -5,13 +5,23 @@ use std::io::{self, stdin};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use leasehold::Clock as _;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
+use tokio::time::{sleep, timeout};
 
+use super::descendants::{Remaining, Tree};
+use super::supervisor::{AFTER_KILL, GLANCE, RARE_GLANCE};
 use super::wire::{self, Begin, Incoming, Order, Report};
-use super::{MODE, own_program};
+use super::{CLOCK, MODE, own_program};
+
+/// How long an order may wait for room in the socket: 1 s. A guardian that was stopped for hours
+/// leaves none.
+const NO_ROOM: Duration = Duration::from_secs(1);
 
 /// A running guardian, and through it the command.
 #[derive(Debug)]
@@ -19,6 +29,8 @@ pub(crate) struct Link {
     guardian: Child,
     orders: OwnedWriteHalf,
     reports: Incoming,
+    /// Whose descendants the command and all that it starts are, besides the guardian's.
+    root: Pid,
     group: Option<Pid>,
 }
 
@@ -32,6 +44,7 @@ impl Link {
         lifeline: Option<OwnedFd>,
         begin: Begin,
     ) -> io::Result<Self> {
+        let is_reaper = become_second_reaper();
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let mut guardian = own_program()?;
         guardian.arg(MODE).args(command);
@@ -45,15 +58,17 @@ impl Link {
         wire::forget_stdio()?;
         ours.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-        let mut link = Self { guardian, orders, reports: wire::incoming(reports), group: None };
+        let root = if is_reaper { getpid() } else { Pid::from_child(&guardian) };
+        let reports = wire::incoming(reports);
+        let mut link = Self { guardian, orders, reports, root, group: None };
         link.order(Order::Begin(begin)).await;
         Ok(link)
     }
 
     /// Tells the guardian something.
     pub(crate) async fn order(&mut self, order: Order) {
-        // If it is dead, the end of its reports says so.
-        let _dead = wire::send(&mut self.orders, &order).await;
+        // If it is dead, the end of its reports says so; if it does not read, the watch will.
+        let _dead = timeout(NO_ROOM, wire::send(&mut self.orders, &order)).await;
     }
 
     /// What the guardian tells next; `None` when it has ended.
@@ -74,16 +89,56 @@ impl Link {
         self.group
     }
 
-    /// Waits for the guardian to end.
-    pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.guardian.wait()
+    /// Lets the guardian go on, if it was stopped.
+    pub(crate) fn wake(&self) {
+        // Until it is waited for, its number is its own.
+        let _ended = kill_process(Pid::from_child(&self.guardian), Signal::CONT);
     }
 
-    /// The guardian died before the command: the kernel has killed the command, and this kills
-    /// what it had started.
-    pub(crate) fn kill_group(&self) {
-        if let Some(group) = self.group {
-            let _empty = kill_process_group(group, Signal::KILL);
+    /// Ends the command and all that it started in the guardian's place, and then the guardian.
+    /// `remains` is given one of those who do not end.
+    pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
+        // It must not begin the command now; and while it is there, orphans are its children.
+        let _ended = kill_process(Pid::from_child(&self.guardian), Signal::STOP);
+        self.end_all(remains).await;
+        let _ended = self.guardian.kill();
+    }
+
+    /// Waits for the guardian to end, and ends what it has left.
+    pub(crate) async fn outlive_guardian(
+        &mut self,
+        remains: impl FnOnce(&Remaining),
+    ) -> io::Result<ExitStatus> {
+        let status = self.guardian.wait();
+        self.end_all(remains).await;
+        status
+    }
+
+    /// Kills until nobody is left.
+    async fn end_all(&self, remains: impl FnOnce(&Remaining)) {
+        let guardian = Pid::from_child(&self.guardian);
+        let tree = Tree { root: self.root, guardian, group: self.group };
+        let (tell_at, mut remains) = (CLOCK.now() + AFTER_KILL, Some(remains));
+        loop {
+            let left = tree.look();
+            if left.is_nobody() {
+                return;
+            }
+            tree.kill();
+            if let (true, Some(process)) = (CLOCK.now() >= tell_at, left.example())
+                && let Some(remains) = remains.take()
+            {
+                remains(&process);
+            }
+            sleep(if remains.is_some() { GLANCE } else { RARE_GLANCE }).await;
         }
     }
+}
+
+/// Has orphans of the command become children of leasehold if the guardian dies, so that they can
+/// be found. Not if somebody else is its child: leasehold was executed by a program that had
+/// children, whose orphans could not be told from those of the command.
+fn become_second_reaper() -> bool {
+    let is_childless = matches!(wait(WaitOptions::NOHANG), Err(Errno::CHILD));
+    is_childless && super::become_reaper().is_ok()
 }

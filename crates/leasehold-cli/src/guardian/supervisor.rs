@@ -3,28 +3,36 @@
 use std::io;
 use std::time::Duration;
 
-use leasehold::{Clock as _, Instant, SystemClock};
+use leasehold::{Clock as _, Instant};
+use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, kill_process_group,
-    test_kill_process_group, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process, kill_process_group, wait,
 };
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::signal::unix::{self, SignalKind};
 
+use super::descendants::{Descendants, Tree};
 use super::wire::{self, Begin, How, Incoming, Order, Report, Why};
+use super::{CLOCK, sleep_until};
 use crate::args::OnLost;
 use crate::report::Voice;
 use crate::signals::Signals;
 
-/// How often it is looked whether the group is empty once the command has ended: 20 ms. Nothing
-/// tells when a process ends that is nobody's child here.
-const GLANCE: Duration = Duration::from_millis(20);
+/// How often it is looked who is left once the command has ended or was killed: 50 ms. The end of
+/// the last one is told by a signal, but nothing tells when he makes a session of his own.
+pub(super) const GLANCE: Duration = Duration::from_millis(50);
 
-/// How long the end of a killed group is awaited: 2 s. A process that hangs in the kernel (a dead
-/// network disk) does not end, and waiting for it for ever helps nobody.
-const AFTER_KILL: Duration = Duration::from_secs(2);
+/// The same once it was said that somebody does not end: 1 s, because it may take hours.
+pub(super) const RARE_GLANCE: Duration = Duration::from_secs(1);
 
-const CLOCK: SystemClock = SystemClock::new();
+/// How long the end of what was killed is awaited without a word: 2 s.
+pub(super) const AFTER_KILL: Duration = Duration::from_secs(2);
+
+/// How long before the end of the lease all must have been killed: an eighth of the time between
+/// TERM and KILL, 250 ms at most. To find them takes some milliseconds, on a busy machine more.
+pub(super) fn head_start(kill_after: Duration) -> Duration {
+    (kill_after / 8).min(Duration::from_millis(250))
+}
 
 /// What the guardian listens to.
 #[derive(Debug)]
@@ -48,20 +56,26 @@ impl Watched {
 enum Phase {
     /// It runs, and the lease is valid.
     Running,
-    /// It has ended by itself; what it left in its group may finish until then. A `tee` that a
-    /// shell script writes through ends a little after the script.
+    /// It has ended by itself; what it left may finish until then. A `tee` that a shell script
+    /// writes through ends a little after the script.
     Draining { until: Instant },
-    /// The group was sent TERM.
+    /// All were sent TERM.
     Stopping { kill_at: Instant },
-    /// The group was sent KILL.
-    Killed { until: Instant },
+    /// All are sent KILL again and again, because what forks meanwhile is found only by looking
+    /// again. Who does not end by then is told of.
+    Killed { tell_at: Option<Instant> },
 }
 
-/// Supervises one command and its process group.
+/// Supervises one command and what it starts.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     /// The command; its group has the same number.
     leader: Pid,
+    tree: Tree,
+    /// Nobody is left, not even who has made a session of his own.
+    is_childless: bool,
+    /// Who was sent TERM: they can be killed without looking for them.
+    told: Option<Descendants>,
     on_lost: OnLost,
     kill_after: Duration,
     is_nested: bool,
@@ -71,7 +85,6 @@ pub(super) struct Supervisor {
     reports: OwnedWriteHalf,
     /// Leasehold has died: nobody reads reports or sends orders.
     alone: bool,
-    voice: Voice,
 }
 
 impl Supervisor {
@@ -79,6 +92,9 @@ impl Supervisor {
     pub(super) fn new(leader: Pid, begin: &Begin, reports: OwnedWriteHalf) -> Self {
         let supervisor = Self {
             leader,
+            tree: Tree { root: getpid(), guardian: getpid(), group: Some(leader) },
+            is_childless: false,
+            told: None,
             on_lost: begin.on_lost,
             kill_after: Duration::from_micros(begin.kill_after_us),
             is_nested: begin.is_nested,
@@ -87,24 +103,24 @@ impl Supervisor {
             how: None,
             reports,
             alone: false,
-            voice: Voice { quiet: begin.quiet, verbose: false },
         };
         supervisor.report(&Report::Started { group: leader.as_raw_pid() });
         supervisor
     }
 
-    /// Supervises until the command has ended and nothing of its group is left.
+    /// Supervises until the command has ended and nothing of what it started is left.
     pub(super) async fn run(mut self, mut watched: Watched) {
         while !self.is_over() {
             tokio::select! {
                 biased;
-                _ = watched.children.recv() => self.reap(),
+                _ = watched.children.recv() => {}
                 order = wire::receive(&mut watched.orders), if !self.alone => {
                     self.obey(order);
                 }
                 _ = watched.dropped.next() => {}
                 () = sleep_until(self.wake_at()) => {}
             }
+            self.reap();
             self.look_at_the_clock(CLOCK.now());
         }
         if let Some(how) = self.how {
@@ -112,37 +128,35 @@ impl Supervisor {
         }
         // Last, because whoever should read this may not, and nothing may wait for him before.
         if self.alone && self.on_lost != OnLost::Ignore {
-            self.voice.say("leasehold itself was killed, so its command was ended");
+            Voice::usual().error("leasehold itself was killed, so its command was ended");
         }
     }
 
-    /// A killed group that does not end is given up.
     fn is_over(&self) -> bool {
-        let given_up = match self.phase {
-            Phase::Killed { until } => CLOCK.now() >= until,
-            Phase::Running | Phase::Draining { .. } | Phase::Stopping { .. } => false,
-        };
-        given_up || (self.how.is_some() && test_kill_process_group(self.leader).is_err())
+        self.how.is_some() && (self.is_childless || self.tree.look().is_nobody())
     }
 
     /// When the command must be told to stop, unless a renewal moves the deadline.
     fn stop_at(&self) -> Option<Instant> {
         match self.on_lost {
             OnLost::Ignore => None,
-            OnLost::Kill => Some(self.deadline),
-            OnLost::Term => Some(self.deadline.saturating_sub(self.kill_after)),
+            OnLost::Kill => Some(self.kill_by()),
+            OnLost::Term => Some(self.kill_by().saturating_sub(self.kill_after)),
         }
     }
 
+    fn kill_by(&self) -> Instant {
+        self.deadline.saturating_sub(head_start(self.kill_after))
+    }
+
     fn wake_at(&self) -> Option<Instant> {
-        let next = match self.phase {
+        match self.phase {
             Phase::Running => self.stop_at(),
-            Phase::Draining { until } | Phase::Killed { until } => Some(until),
-            Phase::Stopping { kill_at } => Some(kill_at),
-        };
-        match self.how {
-            None => next,
-            Some(_) => Some(CLOCK.now() + GLANCE),
+            Phase::Stopping { kill_at } if self.how.is_none() => Some(kill_at),
+            Phase::Killed { tell_at: None } => Some(CLOCK.now() + RARE_GLANCE),
+            Phase::Draining { .. } | Phase::Stopping { .. } | Phase::Killed { .. } => {
+                Some(CLOCK.now() + GLANCE)
+            }
         }
     }
 
@@ -158,10 +172,22 @@ impl Supervisor {
             }
             Phase::Draining { until } if now >= until => self.stop(Why::LeftBehind),
             Phase::Stopping { kill_at } if now >= kill_at => self.kill(),
-            Phase::Running
-            | Phase::Draining { .. }
-            | Phase::Stopping { .. }
-            | Phase::Killed { .. } => {}
+            Phase::Killed { tell_at } => {
+                self.tree.kill();
+                if tell_at.is_some_and(|at| now >= at) {
+                    self.tell_who_remains();
+                }
+            }
+            Phase::Running | Phase::Draining { .. } | Phase::Stopping { .. } => {}
+        }
+    }
+
+    fn tell_who_remains(&mut self) {
+        let Some(process) = self.tree.look().example() else { return };
+        self.phase = Phase::Killed { tell_at: None };
+        match self.alone {
+            true => Voice::usual().error(process.sentence()),
+            false => self.report(&Report::Remains { process }),
         }
     }
 
@@ -173,7 +199,7 @@ impl Supervisor {
             Some(Order::Lost) => self.stop_because(Why::Lost),
             Some(Order::Signal { number }) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
-                    self.signal(signal);
+                    self.signal_group(signal);
                 }
             }
             Some(Order::Begin(_)) => {} // it has begun
@@ -193,7 +219,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells the group to end. There is no way back: a renewal that comes now is too late.
+    /// Tells all to end. There is no way back: a renewal that comes now is too late.
     fn stop(&mut self, why: Why) {
         // The guardian of an outer lease kills a leasehold only after its TERM was passed on and
         // that lease's own grace is over, so there is none left to give here.
@@ -204,31 +230,49 @@ impl Supervisor {
             let kill_at = CLOCK.now() + self.kill_after;
             let kill_at = match self.on_lost {
                 OnLost::Ignore => kill_at,
-                OnLost::Kill | OnLost::Term => kill_at.min(self.deadline),
+                OnLost::Kill | OnLost::Term => kill_at.min(self.kill_by()),
             };
             self.phase = Phase::Stopping { kill_at };
-            self.signal(Signal::TERM);
+            let all = self.tree.look();
+            all.signal(Signal::TERM);
             // A stopped process acts on TERM only when it runs again.
-            self.signal(Signal::CONT);
+            all.signal(Signal::CONT);
+            self.told = Some(all);
         }
         self.report(&Report::Ending { why });
     }
 
     fn kill(&mut self) {
-        self.signal(Signal::KILL);
-        self.phase = Phase::Killed { until: CLOCK.now() + AFTER_KILL };
+        self.signal_group(Signal::KILL);
+        if let Some(told) = self.told.take() {
+            told.signal(Signal::KILL);
+        }
+        self.tree.kill();
+        self.phase = Phase::Killed { tell_at: Some(CLOCK.now() + AFTER_KILL) };
     }
 
-    fn signal(&self, signal: Signal) {
-        // An empty group needs no signal, and a process of another user cannot be sent one.
-        let _nobody = kill_process_group(self.leader, signal);
+    /// Sends a signal to the command's group, in no time as long as the command was not waited for:
+    /// so long its number cannot be another's.
+    fn signal_group(&self, signal: Signal) {
+        match self.how {
+            // The processes may be another user's.
+            None => drop(kill_process_group(self.leader, signal)),
+            Some(_) => self.tree.look().signal_group(signal),
+        }
     }
 
     fn reap(&mut self) {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-        while let Ok(Some((pid, status))) = wait(options) {
-            if pid == self.leader {
-                self.changed(status);
+        loop {
+            match wait(options) {
+                Ok(Some((pid, status))) if pid == self.leader => self.changed(status),
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(error) => {
+                    // Elsewhere orphans are not children of the guardian.
+                    self.is_childless = cfg!(target_os = "linux") && error == Errno::CHILD;
+                    return;
+                }
             }
         }
     }
@@ -256,11 +300,4 @@ impl Supervisor {
 
 fn instant(us: u64) -> Instant {
     Instant::from_origin(Duration::from_micros(us))
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => CLOCK.sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }

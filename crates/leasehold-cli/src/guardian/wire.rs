@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::descendants::Remaining;
 use crate::args::OnLost;
 
 /// What the guardian is told.
@@ -43,7 +44,6 @@ pub(crate) struct Begin {
     pub(crate) is_nested: bool,
     /// The command shall have the terminal from its first line on.
     pub(crate) lend_terminal: bool,
-    pub(crate) quiet: bool,
 }
 
 /// What the guardian tells.
@@ -53,18 +53,20 @@ pub(crate) enum Report {
     Started { group: i32 },
     /// It was stopped by this signal.
     Stopped { signal: i32 },
-    /// The group is being ended.
+    /// It is being ended, with all that it started.
     Ending { why: Why },
-    /// It ended, and nothing of its group is left.
+    /// This was killed, and is still there.
+    Remains { process: Remaining },
+    /// It ended, and nothing of what it started is left.
     Ended { how: How },
 }
 
-/// Why the guardian ends the group.
+/// Why the guardian ends the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Why {
     /// Leasehold has died.
     Died,
-    /// The command ended and left processes of its group behind.
+    /// The command ended and left processes behind.
     LeftBehind,
     /// It was told so.
     Lost,

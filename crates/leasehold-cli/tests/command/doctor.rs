@@ -115,7 +115,7 @@ fn a_quarantine_is_told_of_until_it_is_over() {
     let url = format!("{}&quarantine=1h", server.patient_url());
     Visit::to(&url, &[]).assert_found("warning", "quarantine", "or is new");
     let place = Place::on_file();
-    place.end(&["run", "x", "-n", "-q", "-s", &url, "--", "true"]).assert_silent(69);
+    place.end(&["run", "x", "-n", "-q", "-s", &url, "--", "true"]).assert_failed(69, "quarantine");
     Visit::to(&url, &[]).assert_found("warning", "quarantine", "for another");
     place.end(&["end-quarantine", "-s", &url]);
     Visit::to(&url, &[]).assert_found("ok", "quarantine", "over");
@@ -178,7 +178,9 @@ fn a_server_that_cannot_be_reached_is_69() {
     visit("redis://127.0.0.1:1/").assert_failed(69, "nothing listens there");
     let server = sound().password("secret").start().unwrap();
     visit(&server.patient_url_as("default", "wrong")).assert_failed(69, "wrong user or password");
-    visit("file:/proc/locks.db").assert_failed(69, "/proc");
+    let run = ["run", "x", "-s", "file:/proc/locks.db", "--", "true"];
+    place.end(&run).assert_failed(69, "/proc");
+    Visit::to("file:/proc/locks.db", &[]).assert_found("danger", "disk", "0 MiB");
     visit("redis://127.0.0.1:1/?timeout=1").assert_failed(2, "timeout");
     let server = sound().password("secret").start().unwrap();
     let found = Visit::to(&server.patient_url_as("default", "secret"), &[]);
@@ -238,6 +240,10 @@ fn a_replica_with_other_settings_than_its_primary_is_told_of() {
     let found = Visit::to(&servers[0].patient_url(), &[]);
     found.assert_found("warning", "memory", "it may be promoted");
     found.assert_found("danger", "clock", "leases end early");
+    let visit = |options: &str| Visit::to(&format!("{}{options}", servers[0].patient_url()), &[]);
+    visit("&offset=9s").assert_found("warning", "clock", "more than half");
+    visit("&offset=10s").assert_found("ok", "clock", "offset= allows 10s");
+    assert!(!visit("&quarantine=on").has("danger", "clock", ""), "it grants nothing new then");
 }
 
 #[test]
@@ -256,8 +262,13 @@ fn sentinels_are_counted_and_held_against_each_other() {
 
 #[test]
 fn every_node_of_a_cluster_is_looked_at() {
-    let cluster = Cluster::start(0).unwrap();
+    let cluster = Cluster::start_with(&RedisServer::options().own_clock(), 0).unwrap();
     let found = Visit::to(&cluster.url(), &[]);
+    found.assert_found("ok", "clock", "3 servers that take over");
+    cluster.node(2).set_clock(0.4, 1.0).unwrap();
+    Visit::to(&cluster.url(), &[]).assert_found("warning", "clock", "more than half");
+    cluster.node(2).set_clock(2.0, 1.0).unwrap();
+    Visit::to(&cluster.url(), &[]).assert_found("danger", "clock", "two may hold one lock");
     let primaries = found.findings().filter(|finding| finding["topic"] == "role").count();
     assert_eq!(primaries, cluster.size(), "{}", found.report);
     let alone = Visit::to(&cluster.node(0).patient_url(), &[]);
@@ -267,6 +278,7 @@ fn every_node_of_a_cluster_is_looked_at() {
 #[test]
 fn the_nodes_of_a_quorum_are_counted_told_apart_and_compared() {
     let servers: Vec<_> = (0..3).map(|_| sound().own_clock().start().unwrap()).collect();
+    let others: Vec<_> = (0..2).map(|_| sound().start().unwrap()).collect();
     let quorum = |ports: &[u16]| {
         let nodes: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+quorum://{}?timeout=30s&connect_timeout=30s", nodes.join(","))
@@ -278,6 +290,14 @@ fn the_nodes_of_a_quorum_are_counted_told_apart_and_compared() {
     Visit::to(&quorum(&[a, b, 1]), &[]).assert_found("danger", "reachable", "nothing listens");
     let twice = quorum(&[a, b]).replacen(&format!(",127.0.0.1:{b}"), &format!(",localhost:{a}"), 1);
     Visit::to(&twice, &[]).assert_found("danger", "quorum", "the same server");
+    Visit::to(&quorum(&[a, b, c]), &[]).assert_found("ok", "nodes", "no client with other nodes");
+    let plain = format!("{}&layout=plain&prefix=", quorum(&[a, b, c]));
+    Visit::to(&plain, &[]).assert_found("ok", "nodes", "other languages");
+    let place = Place::on_file();
+    let elsewhere = servers[2..].iter().chain(&others).map(RedisServer::port).collect::<Vec<_>>();
+    place.end(&["ls", "-s", &quorum(&elsewhere)]);
+    Visit::to(&quorum(&[a, b, c]), &[]).assert_found("danger", "nodes", "the same nodes");
+    assert!(!Visit::to(&quorum(&elsewhere), &[]).has("danger", "nodes", ""));
     servers[1].set_clock(4.0, 1.0).unwrap();
     Visit::to(&quorum(&[a, b, c]), &[]).assert_found("warning", "clock", "second round trip");
     servers[1].set_clock(30.0, 1.0).unwrap();
@@ -298,6 +318,10 @@ fn a_file_store_is_looked_at_with_what_is_around_it() {
     for topic in ["permissions", "disk", "log"] {
         sound.assert_found("ok", topic, "");
     }
+    assert!(!path.exists(), "what is looked at is not created");
+    let place = Place::on_file();
+    place.end(&["run", "x", "-q", "-s", &url, "--", "true"]).assert_silent(0);
+    Visit::to(&url, &["--strict"]).assert_found("ok", "store", "this machine only");
     mode(&path, 0o660);
     Visit::to(&url, &[]).assert_found("warning", "permissions", "chmod go=");
     mode(directory.path(), 0o777);

@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod descendants;
+#[cfg(test)]
 mod doctor;
 #[cfg(test)]
 mod elect;
@@ -14,11 +16,19 @@ mod guardian;
 #[cfg(test)]
 mod main_job;
 #[cfg(test)]
+mod nested;
+#[cfg(test)]
 mod operator;
+#[cfg(test)]
+mod places;
+#[cfg(test)]
+mod quiet;
 #[cfg(test)]
 mod quorum;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod secrets;
 #[cfg(test)]
 mod several;
 #[cfg(test)]

@@ -105,6 +105,18 @@ fn a_revoke_by_force_lets_the_next_in_at_once(place: &Place) {
 }
 
 #[test]
+fn hold_in_the_background_of_a_script_holds_until_it_is_ended() {
+    let place = Place::on_file();
+    let mut hold = Background::start(place.leasehold(&["hold", "x"]));
+    assert!(hold.error_line().contains("stdin is /dev/null"));
+    assert!(hold.line().contains("token"));
+    assert!(place.token("x").is_some());
+    hold.signal(Signal::TERM);
+    assert_eq!(hold.end().code, Some(0));
+    assert!(place.token("x").is_none());
+}
+
+#[test]
 fn where_prints_the_store_and_its_reason_without_the_password() {
     let place = Place::on_file();
     let shown = place.end(&["where"]);

@@ -25,3 +25,20 @@ fn a_command_is_run_seen_and_revoked_on_a_quorum() {
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     assert_eq!(place.end(&["run", "job", "--", "true"]).code, Some(0));
 }
+
+#[test]
+fn a_command_that_a_quorum_can_never_grant_ends_at_once() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::start().unwrap()).collect();
+    let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
+    let url = format!("redis+quorum://{}?timeout=5s", hosts.join(","));
+    let place = Place { directory: tempfile::tempdir().unwrap(), server: None, url };
+    for wait in [None, Some("--no-wait")] {
+        let mut words = vec!["run", "job", "--ttl", "2m"];
+        words.extend(wait);
+        words.extend(["--", "true"]);
+        let refused = place.end(&words);
+        assert!(refused.code.is_some_and(|code| code != 0), "{refused:?}");
+        assert!(refused.stderr.contains("raise quarantine="), "{refused:?}");
+        assert_eq!(refused.stderr.trim().lines().count(), 1, "{refused:?}");
+    }
+}

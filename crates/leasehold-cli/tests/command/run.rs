@@ -68,7 +68,7 @@ fn a_busy_lock_is_75_or_whatever_was_asked_for(place: &Place) {
     let busy = place.end(&["run", "x", "--no-wait", "--", "touch", "ran"]);
     busy.assert_failed(75, "x is busy: held by");
     assert!(busy.stderr.contains("(the \\u{202e}holder)"), "{busy:?}");
-    place.end(&["run", "x", "-n", "-E", "0", "-q", "--", "touch", "ran"]).assert_silent(0);
+    place.end(&["run", "x", "-n", "-E", "0", "--", "touch", "ran"]).assert_silent(0);
     place
         .end(&["run", "x", "-w", "1s", "-E", "9", "--", "touch", "ran"])
         .assert_failed(9, "still busy");
@@ -108,7 +108,7 @@ fn the_command_is_looked_up_before_anything_is_acquired(place: &Place) {
     place.end(&["run", "x", "--", "no-such-command"]).assert_failed(127, "no-such-command");
     place.end(&["run", "x", "--", "./no/such/file"]).assert_failed(127, "./no/such/file");
     place.end(&["run", "x", "--", "/etc/passwd"]).assert_failed(126, "/etc/passwd");
-    place.end(&["run", "x", "-q", "--", "/"]).assert_silent(126);
+    place.end(&["run", "x", "-q", "--", "/"]).assert_failed(126, "/");
 }
 
 fn what_the_command_leaves_behind_may_finish_and_is_then_ended(place: &Place) {

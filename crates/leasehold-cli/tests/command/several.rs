@@ -37,7 +37,7 @@ fn a_busy_name_among_several_is_waited_for(place: &Place) {
 
 fn a_job_that_ended_at_once_is_skipped_until_at_least_is_over(place: &Place) {
     let job = |name, least| {
-        let options = ["-n", "-E", "0", "-q", "--at-least", least, "--at-most", "1h"];
+        let options = ["-n", "-E", "0", "--at-least", least, "--at-most", "1h"];
         ended(place.shell(name, &options, "echo ran")).stdout
     };
     assert_eq!(job("hourly", "59m"), "ran\n");

@@ -46,6 +46,18 @@ fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
 }
 
 #[test]
+fn a_caller_that_blocks_the_signal_of_ended_children_is_served_and_finds_it_blocked() {
+    let place = Place::on_file();
+    let status = ["run", "x", "--", "grep", "SigBlk", "/proc/self/status"];
+    let arguments = [&["--block-signal=CHLD", crate::harness::PROGRAM][..], &status].concat();
+    let mut running = Background::start(place.program("env", &arguments));
+    let line = running.line();
+    let mask = u64::from_str_radix(line.strip_prefix("SigBlk:").unwrap().trim(), 16).unwrap();
+    assert_eq!(mask, 1 << (Signal::CHILD.as_raw() - 1), "{line}");
+    running.end().assert_silent(0);
+}
+
+#[test]
 fn stop_and_continue_are_mirrored_with_a_warning() {
     let place = Place::on_file();
     // Without a child: one that is stopped between fork and exec would keep its parent from

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::harness::{Place, ended};
+use crate::harness::{PROGRAM, Place, ended};
 
 #[test]
 fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
@@ -42,7 +42,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
     ] {
         run(name, options).assert_failed(2, words);
     }
-    run("x", &["-q", "--wiat", "1s"]).assert_silent(2);
+    run("x", &["-q", "--wiat", "1s"]).assert_failed(2, "--wait");
     place.end(&["run", "x"]).assert_failed(2, "<CMD>");
     place.end(&["run", "x", "true"]).assert_failed(2, "write `--` before");
     place.end(&["revoke", "x"]).assert_failed(2, "--token");
@@ -91,4 +91,28 @@ fn without_home_the_default_store_is_refused_and_others_are_not() {
     let mut command = place.leasehold(&["run", "x", "--", "true"]);
     command.env_remove("HOME").env_remove("LEASEHOLD_STORE");
     ended(command).assert_failed(2, "HOME");
+}
+
+#[test]
+fn a_limit_of_threads_or_descriptors_is_told_in_words() {
+    let place = Place::on_redis();
+    // Root is not limited in its processes, so it becomes somebody else.
+    let somebody: &[&str] = match rustix::process::geteuid().is_root() {
+        true => &["setpriv", "--reuid=65534", "--clear-groups"],
+        false => &["env"],
+    };
+    let limited = |limit: &str| {
+        let run = ["prlimit", limit, PROGRAM, "run", "x", "--", "true"];
+        let mut command = place.program(somebody[0], &[&somebody[1..], &run[..]].concat());
+        command.current_dir("/");
+        ended(command)
+    };
+    // With fewer descriptors than these, tokio itself gives up.
+    let threads = (1..8).map(|limit| format!("--nproc={limit}"));
+    let descriptors = (8..16).map(|limit| format!("--nofile={limit}"));
+    for limit in threads.chain(descriptors) {
+        let limited = limited(&limit);
+        assert!(!limited.stderr.contains("panicked"), "{limit}: {limited:?}");
+        assert_ne!(limited.code, Some(101), "{limit}: {limited:?}");
+    }
 }

@@ -1,0 +1,348 @@
+//! What the command has started: all of it, in whatever process group, found and signalled.
+//!
+//! Nobody gets out of this tree by outliving its parent: orphans become children of the guardian,
+//! which is their subreaper. Only who makes a session of its own (`setsid`) does, and says by it
+//! that it shall stay.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use nix::unistd::{Uid, User};
+use rustix::process::{
+    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process,
+    test_kill_process_group,
+};
+use serde::{Deserialize, Serialize};
+
+/// How often it is looked again because somebody ended meanwhile, of whom nothing is known: 10
+/// times. On a machine that starts a thousand programs a second that may be so every time.
+const MOST_LOOKS: u32 = 10;
+
+/// Where to look for what the command has started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree {
+    /// All of it descends from this process.
+    pub(crate) root: Pid,
+    /// This one does, too, and is not meant.
+    pub(crate) guardian: Pid,
+    /// The command's own process group, once it is known.
+    pub(crate) group: Option<Pid>,
+}
+
+impl Tree {
+    /// Looks who is there.
+    pub(crate) fn look(&self) -> Descendants {
+        for looks in 1.. {
+            let Some(snapshot) = Snapshot::take() else { break };
+            let found = self.among(snapshot.processes);
+            if !found.is_nobody || snapshot.is_complete || looks == MOST_LOOKS {
+                return found;
+            }
+        }
+        // Without a `/proc` of this process's numbers, the group is all that can be known.
+        let is_empty = |group| test_kill_process_group(group) == Err(rustix::io::Errno::SRCH);
+        let is_nobody = self.group.is_none_or(is_empty);
+        let (processes, groups) = (Vec::new(), HashSet::new());
+        Descendants { group: self.group, processes, groups, is_nobody }
+    }
+
+    /// Kills all.
+    pub(crate) fn kill(&self) {
+        self.kill_children();
+        self.look().signal(Signal::KILL);
+    }
+
+    /// Kills those who are children of this process, who are found at once. Whoever starts himself
+    /// anew in group after group has ended before all processes are looked at, but then the new one
+    /// is an orphan, and so a child of this process.
+    fn kill_children(&self) {
+        if self.root != getpid() {
+            return;
+        }
+        let own = Process::read(getpid().as_raw_pid());
+        let session = own.map(|process| process.session);
+        let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        let children =
+            children.split_whitespace().filter_map(|pid| Process::read(pid.parse().ok()?));
+        let guardian = self.guardian.as_raw_pid();
+        for child in children.filter(|child| Some(child.session) == session) {
+            // Nobody else waits for it, so its number is its own.
+            if let Some(pid) = Pid::from_raw(child.pid).filter(|_| child.pid != guardian) {
+                let _denied = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    /// Those of all processes that are meant.
+    fn among(&self, processes: Vec<Process>) -> Descendants {
+        let myself = getpid().as_raw_pid();
+        let own = processes.iter().find(|process| process.pid == myself);
+        let session = own.map(|process| process.session);
+        let below = below(self.root.as_raw_pid(), &processes);
+        let (ours, others): (Vec<_>, Vec<_>) = processes.into_iter().partition(|process| {
+            let is_ours = below.contains(&process.pid) && Some(process.session) == session;
+            is_ours && process.pid != self.guardian.as_raw_pid()
+        });
+        let shared: HashSet<i32> = others.iter().map(|process| process.group).collect();
+        let processes: Vec<_> = ours.into_iter().filter(|process| !process.has_ended).collect();
+        let groups = processes.iter().map(|process| process.group);
+        let groups: HashSet<i32> = groups.filter(|group| !shared.contains(group)).collect();
+        // An empty group's number may be another's by now.
+        let group = self.group.filter(|group| groups.contains(&group.as_raw_pid()));
+        let is_nobody = processes.is_empty();
+        Descendants { group, processes, groups, is_nobody }
+    }
+}
+
+/// The processes below this one, by their numbers.
+fn below(root: i32, processes: &[Process]) -> HashSet<i32> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for process in processes {
+        children.entry(process.parent).or_default().push(process.pid);
+    }
+    let mut found = HashSet::new();
+    let mut unvisited = vec![root];
+    while let Some(parent) = unvisited.pop() {
+        // Each has one parent, so none comes twice.
+        let children = children.remove(&parent).unwrap_or_default();
+        found.extend(&children);
+        unvisited.extend(children);
+    }
+    found
+}
+
+/// What was found of the command and of what it has started.
+#[derive(Debug)]
+pub(crate) struct Descendants {
+    /// The command's group, if anybody is in it.
+    group: Option<Pid>,
+    processes: Vec<Process>,
+    /// Their groups, without those that others are in, too.
+    groups: HashSet<i32>,
+    is_nobody: bool,
+}
+
+impl Descendants {
+    /// Whether nobody is left.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.is_nobody
+    }
+
+    /// Sends a signal to the command's group, if anybody is in it.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // It may be empty by now, or its processes another user's.
+            let _nobody = kill_process_group(group, signal);
+        }
+    }
+
+    /// Sends a signal to all, group by group: each in one step, which no fork escapes. So also who
+    /// was forked since they were looked for is sent it, unless he has made a group of his own.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if self.processes.is_empty() {
+            self.signal_group(signal);
+        }
+        let mut signalled = HashSet::new();
+        for process in self.processes.iter().filter(|process| process.is_still_there()) {
+            // They may have ended just now, or be another user's.
+            let _gone_or_denied = match self.groups.contains(&process.group) {
+                true if signalled.insert(process.group) => {
+                    Pid::from_raw(process.group).map(|group| kill_process_group(group, signal))
+                }
+                true => None,
+                false => Pid::from_raw(process.pid).map(|pid| kill_process(pid, signal)),
+            };
+        }
+    }
+
+    /// One of those who are left, for people; of those that cannot be signalled, if there are any.
+    pub(crate) fn example(&self) -> Option<Remaining> {
+        let remaining: Vec<Remaining> = self.processes.iter().map(Process::remaining).collect();
+        let denied = remaining.iter().position(|process| process.is_denied).unwrap_or(0);
+        remaining.into_iter().nth(denied)
+    }
+}
+
+/// A process that was killed and is still there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Remaining {
+    pid: i32,
+    program: String,
+    /// Its effective user, if that can be known.
+    user: Option<u32>,
+    /// It is another user's, so it could not be sent the signal.
+    is_denied: bool,
+}
+
+impl Remaining {
+    /// Says who it is, and what follows from it.
+    pub(crate) fn sentence(&self) -> String {
+        let Self { pid, program, user, is_denied } = self;
+        let user = match user.map(Uid::from_raw) {
+            None => String::new(),
+            Some(uid) => match User::from_uid(uid) {
+                Ok(Some(user)) => format!(" of user {}", user.name),
+                Ok(None) | Err(_) => format!(" of user {uid}"),
+            },
+        };
+        let process = format!("process {pid} ({program}){user}");
+        match is_denied {
+            true => format!(
+                "{process} cannot be ended: nothing is released while it runs, and a lost lease \
+                 ends by itself (write `sudo leasehold run …`, and not `… -- sudo CMD`)"
+            ),
+            false => format!(
+                "{process} was killed and has not ended yet: nothing is released while it is there"
+            ),
+        }
+    }
+}
+
+/// All processes at one time.
+struct Snapshot {
+    processes: Vec<Process>,
+    /// Whoever was there when the look began is among them.
+    is_complete: bool,
+}
+
+impl Snapshot {
+    /// Looks at all processes; `None` where `/proc` does not show those that this one sees.
+    ///
+    /// The numbers are read first, so whoever is not among them began later; and whoever ended
+    /// before he could be looked at may have left children that are not among them either, so then
+    /// the snapshot is not complete. A parent that ends meanwhile has given its children away
+    /// before it is gone: that one is missing in the numbers, or ended while it was looked at.
+    fn take() -> Option<Self> {
+        let myself = fs::read_link("/proc/self").ok()?;
+        // In a namespace of processes without its own /proc these are the numbers of others.
+        if !cfg!(target_os = "linux") || myself.to_str() != Some(&getpid().to_string()) {
+            return None;
+        }
+        let number =
+            |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+        let numbers: Vec<i32> = fs::read_dir("/proc").ok()?.filter_map(number).collect();
+        let mut is_complete = true;
+        let read = |pid: &i32| {
+            let process = Process::read(*pid);
+            // One that is there and may not be looked at is nobody's whom this process knows.
+            is_complete &= process.is_some() || Path::new(&format!("/proc/{pid}")).exists();
+            process
+        };
+        let processes = numbers.iter().filter_map(read).collect();
+        Some(Self { processes, is_complete })
+    }
+}
+
+/// One process.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    group: i32,
+    session: i32,
+    /// When it began, in ticks since the machine did: with it, a number that is used again is
+    /// another process.
+    began: u64,
+    program: String,
+    /// Its parent has not taken notice yet.
+    has_ended: bool,
+}
+
+impl Process {
+    fn read(pid: i32) -> Option<Self> {
+        // A program's name may be in any encoding.
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(&String::from_utf8_lossy(&stat))
+    }
+
+    /// Reads `/proc/PID/stat` (proc_pid_stat(5)).
+    fn parse(stat: &str) -> Option<Self> {
+        // The name of the program may have spaces and brackets, and stands in the outer brackets.
+        let (pid, rest) = stat.split_once(" (")?;
+        let (program, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<i32>().ok();
+        let threads = number(17)?;
+        Some(Self {
+            pid: pid.parse().ok()?,
+            parent: number(1)?,
+            group: number(2)?,
+            session: number(3)?,
+            began: fields.get(19)?.parse().ok()?,
+            program: program.to_owned(),
+            // The first thread may have ended before the others.
+            has_ended: matches!(fields.first(), Some(&("Z" | "X" | "x"))) && threads <= 1,
+        })
+    }
+
+    /// Whether its number and that of its group are still its own: much time may have passed since
+    /// it was looked at, and this process may have been stopped meanwhile.
+    fn is_still_there(&self) -> bool {
+        Self::read(self.pid).is_some_and(|now| (now.began, now.group) == (self.began, self.group))
+    }
+
+    fn remaining(&self) -> Remaining {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        // Real, effective, saved, for files.
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let user = users.and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
+        let tested = Pid::from_raw(self.pid).map(test_kill_process);
+        Remaining {
+            pid: self.pid,
+            program: self.program.clone(),
+            user,
+            is_denied: tested == Some(Err(rustix::io::Errno::PERM)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(pid: i32, parent: i32, state: &str, threads: i32) -> String {
+        let zeros = "0 ".repeat(11);
+        format!("{pid} (a) b (c) {state} {parent} 7 8 {zeros}20 0 {threads} 0 4711 9 9\n")
+    }
+
+    #[test]
+    fn a_process_is_read_whatever_its_name() {
+        let expected = Process {
+            pid: 3,
+            parent: 2,
+            group: 7,
+            session: 8,
+            began: 4711,
+            program: "a) b (c".to_owned(),
+            has_ended: false,
+        };
+        assert_eq!(Process::parse(&stat(3, 2, "S", 1)), Some(expected));
+        assert_eq!(Process::parse("3 (a"), None);
+    }
+
+    #[test]
+    fn a_process_has_ended_with_its_last_thread() {
+        let has_ended =
+            |state, threads| Process::parse(&stat(3, 2, state, threads)).unwrap().has_ended;
+        assert!(has_ended("Z", 1));
+        assert!(!has_ended("Z", 2));
+        assert!(!has_ended("T", 1));
+    }
+
+    #[test]
+    fn descendants_are_found_in_whatever_order_they_stand() {
+        let parents = [(9, 3), (3, 2), (2, 1), (5, 1), (4, 9)];
+        let read = |(pid, parent)| Process::parse(&stat(pid, parent, "S", 1)).unwrap();
+        let found = below(2, &parents.map(read));
+        assert_eq!(found, HashSet::from([3, 4, 9]));
+    }
+
+    #[test]
+    fn this_process_sees_itself() {
+        let snapshot = Snapshot::take().unwrap();
+        let me = getpid().as_raw_pid();
+        assert!(snapshot.processes.iter().any(|process| process.pid == me));
+    }
+}

@@ -1,0 +1,308 @@
+//! What the command starts, in whatever process group: nothing of it outlives the lease, whoever
+//! of leasehold and its guardian is stopped or killed. And what does, in words.
+
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
+
+use crate::harness::{Background, PROGRAM, Place, children, ended, until};
+
+/// Notes the time again and again in the file that is named, and takes no notice of TERM.
+const BEAT: &str =
+    "trap '' TERM; exec 2>/dev/null; echo $$; while :; do date +%s%N >>beats; sleep 0.02; done";
+
+/// Puts its work into a group of its own, as coreutils' timeout and the job control of a shell do.
+const IN_GROUPS: [&str; 2] =
+    ["timeout 1000 sh -c \"$BEAT\" & wait", "bash -c 'set -m; sh -c \"$BEAT\" & wait'"];
+
+/// `leasehold run x` with a script that has [`BEAT`] in its environment, and the number of the
+/// process that beats.
+fn beating(place: &Place, options: &[&str], script: &str) -> (Background, Pid) {
+    let mut command = place.shell("x", options, script);
+    command.env("BEAT", BEAT);
+    let mut holder = Background::start(command);
+    let beating = pid(&holder.line());
+    until("it beats", || place.path("beats").exists());
+    (holder, beating)
+}
+
+fn pid(line: &str) -> Pid {
+    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
+}
+
+fn guardian(holder: &Background) -> Pid {
+    let guardian = children(holder.pid());
+    let [guardian] = guardian[..] else { panic!("{guardian:?}") };
+    guardian
+}
+
+fn is_gone(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    // A zombie has ended, whoever does not care to know that.
+    stat.map_or(true, |stat| stat.rsplit(") ").next().unwrap().starts_with('Z'))
+}
+
+fn last_beat(place: &Place) -> u128 {
+    place.read("beats").lines().last().unwrap().parse().unwrap()
+}
+
+fn next_holder(place: &Place) -> Background {
+    let next = Background::start(place.shell("x", &[], "date +%s%N"));
+    until("the next one waits", || place.show("x")["waiting"] == 1);
+    next
+}
+
+#[track_caller]
+fn assert_was_alone(place: &Place, mut next: Background) {
+    let entered: u128 = next.line().parse().unwrap();
+    assert!(last_beat(place) < entered, "the old command still ran when the next one began");
+    assert_eq!(next.end().code, Some(0));
+}
+
+fn revoke(place: &Place) {
+    let token = place.token("x").unwrap();
+    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+}
+
+on_each_store!(
+    groups_of_their_own_end_before_the_next_one_begins_when_the_lease_is_revoked,
+    groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_stopped,
+    groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_killed,
+    groups_of_their_own_end_when_the_guardian_is_killed,
+    what_starts_itself_anew_in_group_after_group_is_ended_too,
+    a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely,
+    a_guardian_that_does_not_answer_is_not_waited_for,
+    when_leasehold_and_its_guardian_are_both_stopped_the_command_outlives_the_lease,
+    when_leasehold_and_its_guardian_are_both_killed_what_the_command_started_goes_on,
+);
+
+fn groups_of_their_own_end_before_the_next_one_begins_when_the_lease_is_revoked(place: &Place) {
+    for script in IN_GROUPS {
+        let (holder, beating) = beating(place, &["--kill-after", "500ms"], script);
+        let next = next_holder(place);
+        revoke(place);
+        holder.end().assert_failed(76, "an operator revoked it");
+        assert!(is_gone(beating), "{script}");
+        assert_was_alone(place, next);
+    }
+}
+
+fn groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_stopped(place: &Place) {
+    for script in IN_GROUPS {
+        let (holder, beating) = beating(place, &["--ttl", "4s"], script);
+        let next = next_holder(place);
+        holder.signal(Signal::STOP);
+        assert_was_alone(place, next);
+        until("it is gone", || is_gone(beating));
+        holder.signal(Signal::CONT);
+        holder.end().assert_failed(76, "x: lost the lease with token");
+    }
+}
+
+fn groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_killed(place: &Place) {
+    for script in IN_GROUPS {
+        let (holder, beating) = beating(place, &["--ttl", "4s"], script);
+        let next = next_holder(place);
+        holder.signal(Signal::KILL);
+        assert_was_alone(place, next);
+        until("it is gone", || is_gone(beating));
+    }
+}
+
+fn groups_of_their_own_end_when_the_guardian_is_killed(place: &Place) {
+    for script in IN_GROUPS {
+        let (holder, beating) = beating(place, &[], script);
+        let next = next_holder(place);
+        kill_process(guardian(&holder), Signal::KILL).unwrap();
+        holder.end().assert_failed(137, "guardian");
+        assert!(is_gone(beating), "{script}");
+        assert_was_alone(place, next);
+    }
+}
+
+fn what_starts_itself_anew_in_group_after_group_is_ended_too(place: &Place) {
+    let relay = "trap '' TERM; set -m; date +%s%N >>beats; sleep 0.02; bash relay & exit 0";
+    std::fs::write(place.path("relay"), relay).unwrap();
+    let options = ["--kill-after", "500ms"];
+    let holder = Background::start(place.shell("x", &options, "bash relay; exec sleep 1000"));
+    until("it goes on and on", || place.read("beats").lines().count() > 5);
+    let next = next_holder(place);
+    revoke(place);
+    holder.end().assert_failed(76, "an operator revoked it");
+    assert_was_alone(place, next);
+}
+
+fn a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely(place: &Place) {
+    let script =
+        "exec 2>/dev/null; trap 'echo told; exit 0' TERM; echo $$; while :; do sleep 0.02; done";
+    let mut holder = Background::start(place.shell("x", &["--kill-after", "15s"], script));
+    holder.line();
+    kill_process(guardian(&holder), Signal::STOP).unwrap();
+    revoke(place);
+    let holder = holder.end();
+    holder.assert_failed(76, "an operator revoked it");
+    assert_eq!(holder.stdout, "told\n");
+}
+
+/// Keeps a process from running until it is killed: continuing it is of no use.
+fn hold_still(process: Pid) {
+    let process = nix::unistd::Pid::from_raw(process.as_raw_nonzero().get());
+    let (held, is_held) = std::sync::mpsc::channel();
+    // Only the thread that traces it can wait for it.
+    std::thread::spawn(move || {
+        ptrace::attach(process).unwrap();
+        while let WaitStatus::Stopped(..) = waitpid(process, Some(WaitPidFlag::__WALL)).unwrap() {
+            let _nobody_waits = held.send(());
+        }
+    });
+    is_held.recv().unwrap();
+}
+
+fn a_guardian_that_does_not_answer_is_not_waited_for(place: &Place) {
+    let (holder, first) = beating(place, &["--kill-after", "500ms"], IN_GROUPS[0]);
+    let next = next_holder(place);
+    hold_still(guardian(&holder));
+    revoke(place);
+    holder.end().assert_failed(76, "an operator revoked it");
+    assert!(is_gone(first));
+    assert_was_alone(place, next);
+}
+
+fn when_leasehold_and_its_guardian_are_both_stopped_the_command_outlives_the_lease(place: &Place) {
+    let (holder, beating) = beating(place, &["--ttl", "2s"], "sh -c \"$BEAT\"");
+    let (guardian, mut next) = (guardian(&holder), next_holder(place));
+    kill_process(guardian, Signal::STOP).unwrap();
+    holder.signal(Signal::STOP);
+    let entered: u128 = next.line().parse().unwrap();
+    until("the old command runs beside the next one", || last_beat(place) > entered);
+    assert_eq!(next.end().code, Some(0));
+    holder.signal(Signal::CONT);
+    holder.end().assert_failed(76, "x: lost the lease with token");
+    assert!(is_gone(beating));
+}
+
+fn when_leasehold_and_its_guardian_are_both_killed_what_the_command_started_goes_on(place: &Place) {
+    let (holder, beating) = beating(place, &["--ttl", "2s"], "sh -c \"$BEAT\" & wait");
+    let guardian = guardian(&holder);
+    let command = children(guardian)[0];
+    let mut next = next_holder(place);
+    // So that it cannot act between the one and the other.
+    holder.signal(Signal::STOP);
+    kill_process(guardian, Signal::KILL).unwrap();
+    holder.signal(Signal::KILL);
+    let entered: u128 = next.line().parse().unwrap();
+    until("what it started runs beside the next one", || last_beat(place) > entered);
+    until("the command itself is gone", || is_gone(command));
+    assert_eq!(next.end().code, Some(0));
+    kill_process(beating, Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_guardian_that_does_not_answer_costs_no_overlap_when_the_server_is_gone() {
+    let mut place = Place::on_redis();
+    let (holder, beating) = beating(&place, &["--ttl", "4s"], IN_GROUPS[0]);
+    hold_still(guardian(&holder));
+    drop(place.server.take());
+    holder.end().assert_failed(76, "not renewed");
+    assert!(is_gone(beating));
+}
+
+#[test]
+fn what_a_script_leaves_behind_in_a_group_of_its_own_may_finish_and_is_then_ended() {
+    let place = Place::on_file();
+    let script = "timeout 1000 sh -c 'sleep 0.1; echo finished >log' & exec true";
+    ended(place.shell("x", &["--kill-after", "15s"], script)).assert_silent(0);
+    assert_eq!(place.read("log"), "finished\n");
+    let script = "timeout 1000 sh -c 'echo $$; exec sleep 1000' & exit 3";
+    let left = ended(place.shell("x", &["--kill-after", "5s"], script));
+    left.assert_failed(3, "left processes behind");
+    assert!(is_gone(pid(&left.stdout)));
+}
+
+#[test]
+fn what_has_made_a_session_of_its_own_stays() {
+    let place = Place::on_file();
+    let script = "setsid sh -c 'echo $$; exec sleep 1000 >&- 2>&-' & exec sleep 1000";
+    let mut holder = Background::start(place.shell("x", &[], script));
+    let daemon = pid(&holder.line());
+    until("it has a session of its own", || getsid(Some(daemon)) == Ok(daemon));
+    revoke(&place);
+    holder.end().assert_failed(76, "an operator revoked it");
+    test_kill_process(daemon).unwrap();
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+    kill_process(daemon, Signal::KILL).unwrap();
+}
+
+#[test]
+fn children_that_leasehold_had_before_it_was_leasehold_are_left_alone() {
+    let place = Place::on_file();
+    let script = format!(
+        "sleep 1000 >&- 2>&- & echo $!; exec {PROGRAM} run x -- sh -c 'echo $$; exec sleep 1000'"
+    );
+    let mut holder = Background::start(place.program("sh", &["-c", &script]));
+    let (stranger, command) = (pid(&holder.line()), pid(&holder.line()));
+    let guardian = children(holder.pid()).into_iter().find(|child| *child != stranger).unwrap();
+    kill_process(guardian, Signal::KILL).unwrap();
+    holder.end().assert_failed(137, "guardian");
+    assert!(is_gone(command) && !is_gone(stranger));
+    kill_process(stranger, Signal::KILL).unwrap();
+}
+
+/// `leasehold run x OPTIONS -- sh -c SCRIPT` by somebody who may not send signals to others; the
+/// script has `$NOBODY` before what shall run as another user. Only root can play that.
+fn among_users(place: &Place, options: &[&str], script: &str) -> Option<Background> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let dropped = ["--bounding-set=-kill", "--inh-caps=-kill", PROGRAM, "run", "x"];
+    let arguments = [&dropped[..], options, &["--", "sh", "-c", script]].concat();
+    let mut command = place.program("setpriv", &arguments);
+    command.env("NOBODY", "setpriv --reuid=65534 --clear-groups");
+    Some(Background::fed(command))
+}
+
+#[test]
+fn while_a_process_of_another_user_runs_nothing_is_released() {
+    let place = Place::on_file();
+    let script = "exec $NOBODY sh -c 'echo $$; exec sleep 1000'";
+    let Some(mut holder) = among_users(&place, &["--kill-after", "100ms"], script) else { return };
+    let command = pid(&holder.line());
+    revoke(&place);
+    assert!(holder.error_line().contains("an operator revoked it"));
+    let line = holder.error_line();
+    let process = format!("process {} (sleep)", command.as_raw_nonzero());
+    for words in [&process, "nobody", "cannot be ended", "sudo leasehold run"] {
+        assert!(line.contains(words), "{words:?}: {line}");
+    }
+    place.end(&["run", "x", "-n", "-q", "--", "true"]).assert_silent(75);
+    kill_process(command, Signal::KILL).unwrap();
+    assert_eq!(holder.end().code, Some(76));
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+#[test]
+fn what_runs_as_another_user_outlives_a_lease_that_is_lost() {
+    let place = Place::on_file();
+    let script = "exec $NOBODY sh -c 'echo $$; exec sleep 1000'";
+    let Some(mut holder) = among_users(&place, &["--ttl", "2s"], script) else { return };
+    let command = pid(&holder.line());
+    revoke(&place);
+    assert_eq!(ended(place.shell("x", &[], "true")).code, Some(0));
+    assert!(!is_gone(command));
+    kill_process(command, Signal::KILL).unwrap();
+    assert_eq!(holder.end().code, Some(76));
+}
+
+#[test]
+fn what_another_user_leaves_behind_is_waited_for() {
+    let place = Place::on_file();
+    let script = "$NOBODY sh -c 'echo $$; exec sleep 1000' & exec cat";
+    let Some(mut holder) = among_users(&place, &["--kill-after", "100ms"], script) else { return };
+    let left = pid(&holder.line());
+    holder.close_stdin();
+    assert!(holder.error_line().contains("left processes behind"));
+    assert!(holder.error_line().contains("cannot be ended"));
+    place.end(&["run", "x", "-n", "-q", "--", "true"]).assert_silent(75);
+    kill_process(left, Signal::KILL).unwrap();
+    holder.end().assert_silent(0);
+}

@@ -1,0 +1,127 @@
+//! One file, seen from other places: mounts, namespaces, users, and a file that is gone.
+
+use std::fs;
+use std::os::unix::fs::chown;
+
+use crate::harness::{Background, Ended, PROGRAM, Place, ended};
+
+const NOBODY: u32 = 65534;
+
+/// Somebody who holds `x` on the file store of this place, until the end.
+fn held() -> (Place, Background) {
+    let place = Place::on_file();
+    let holder = place.holder("x", &[]);
+    (place, holder)
+}
+
+/// `leasehold run x --no-wait` in namespaces of its own, after some steps of a shell there; nothing
+/// where this user may not make them.
+fn elsewhere(place: &Place, namespaces: &[&str], steps: &str, database: &str) -> Option<Ended> {
+    let unshared = |script: &str| {
+        let arguments = [namespaces, &["sh", "-ec", script]].concat();
+        ended(place.program("unshare", &arguments))
+    };
+    let tried = unshared("true");
+    if tried.code != Some(0) {
+        println!("left out: unshare {namespaces:?} is not allowed here: {}", tried.stderr);
+        return None;
+    }
+    let run = format!("exec {PROGRAM} run x --no-wait --store file:{database} -- true");
+    Some(unshared(&format!("{steps}\n{run}")))
+}
+
+#[test]
+fn a_file_that_is_mounted_alone_is_refused() {
+    let (place, _holder) = held();
+    let steps = "touch other.db; mount --bind locks.db other.db";
+    let Some(refused) = elsewhere(&place, &["--mount"], steps, "other.db") else { return };
+    refused.assert_failed(69, "mount the directory");
+    assert!(!place.path("other.db.clients").exists(), "nothing is left at the other path");
+}
+
+#[test]
+fn a_directory_that_is_mounted_elsewhere_has_the_same_locks() {
+    let (place, mut holder) = held();
+    let steps = "mkdir -p /mnt; mount --bind . /mnt";
+    let other = || elsewhere(&place, &["--mount"], steps, "/mnt/locks.db");
+    let Some(busy) = other() else { return };
+    assert_eq!(busy.code, Some(75), "{busy:?}");
+    holder.close_stdin();
+    assert_eq!(holder.end().code, Some(0));
+    assert_eq!(other().and_then(|free| free.code), Some(0));
+}
+
+#[test]
+fn another_pid_namespace_has_the_same_locks() {
+    let (place, _holder) = held();
+    let other = elsewhere(&place, &["--pid", "--fork"], "", "locks.db");
+    let Some(busy) = other else { return };
+    assert_eq!(busy.code, Some(75), "{busy:?}");
+}
+
+#[test]
+fn another_boot_id_is_refused_while_the_file_is_in_use() {
+    let (place, holder) = held();
+    let steps = "cat /proc/sys/kernel/random/uuid > boot_id
+        mount --bind boot_id /proc/sys/kernel/random/boot_id";
+    let other = || elsewhere(&place, &["--mount"], steps, "locks.db");
+    let Some(refused) = other() else { return };
+    refused.assert_failed(69, "another boot id");
+    drop(holder);
+    assert_eq!(other().and_then(|alone| alone.code), Some(0));
+}
+
+#[test]
+fn another_time_namespace_is_refused_while_the_file_is_in_use() {
+    let (place, holder) = held();
+    let namespaces = ["--time", "--boottime", "100000", "--fork"];
+    let Some(refused) = elsewhere(&place, &namespaces, "", "locks.db") else { return };
+    refused.assert_failed(69, "time namespace");
+    // The same clock in a namespace of its own is the same clock.
+    let same = elsewhere(&place, &["--time", "--fork"], "", "locks.db");
+    assert_eq!(same.and_then(|same| same.code), Some(75));
+    drop(holder);
+    let alone = elsewhere(&place, &namespaces, "", "locks.db");
+    assert_eq!(alone.and_then(|alone| alone.code), Some(0));
+}
+
+#[test]
+fn two_users_who_share_a_directory_have_the_same_locks() {
+    let place = Place::on_file();
+    if chown(place.directory.path(), Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("left out: only root can act for two users");
+        return;
+    }
+    let user = format!("--reuid={NOBODY}");
+    let run = [&user, "--clear-groups", "sh", "-c", "echo held; exec cat"];
+    let run = [&run[..2], &[PROGRAM, "run", "x", "--quiet", "--"], &run[2..]].concat();
+    let tried = ended(place.program("setpriv", &[&run[..2], &[PROGRAM, "--version"]].concat()));
+    if tried.code != Some(0) {
+        println!("left out: another user cannot run it here: {}", tried.stderr);
+        return;
+    }
+    let mut holder = Background::fed(place.program("setpriv", &run));
+    assert_eq!(holder.line(), "held");
+    let busy = place.end(&["run", "x", "--no-wait", "--", "true"]);
+    assert_eq!(busy.code, Some(75), "{busy:?}");
+    holder.close_stdin();
+    assert_eq!(holder.end().code, Some(0));
+    place.end(&["run", "x", "--no-wait", "--", "true"]).assert_silent(0);
+}
+
+#[test]
+fn a_command_whose_store_is_removed_in_use_is_ended_and_nobody_begins_anew_before() {
+    let place = Place::on_file();
+    let mut holder = place.holder("x", &["--ttl", "3s"]);
+    for file in ["locks.db", "locks.db-wal", "locks.db-shm"] {
+        fs::remove_file(place.path(file)).unwrap();
+    }
+    fs::remove_dir_all(place.path("locks.db.clients")).unwrap();
+    let begin = || place.end(&["run", "x", "--no-wait", "--", "true"]);
+    begin().assert_failed(69, "removed or replaced while it is in use");
+    // Its stdin stays open, so nothing but the loss ends it.
+    let stdin = holder.child().stdin.take();
+    assert_eq!(holder.end().code, Some(76));
+    drop(stdin);
+    begin().assert_silent(0);
+}
