@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold::store::{File, Memory};
-use leasehold::{Client, FakeClock, Guard, LockName};
+use leasehold::{Client, FakeClock, Guard, LockName, Mode};
 use leasehold_testkit::{Faults, Faulty, RedisServer, SharedStore, Subject, must};
 use tokio::runtime::{Builder, Runtime};
 
@@ -90,6 +90,36 @@ async fn an_acquire_that_is_dropped_at_any_point_leaves_nothing_behind() {
     }
 }
 
+/// The lease is then either as it was, or has ended: it never has a holder that nobody knows.
+#[tokio::test]
+async fn an_adoption_that_is_dropped_at_any_point_leaves_the_lease_as_it_was_or_ends_it() {
+    let (mut was_left, mut has_ended) = (0, 0);
+    for polls in 0..MOST_POLLS {
+        let (subject, network, name) = slow_store(u64::from(polls)).await;
+        let (client, other) = (subject.client_of(network).await, subject.client().await);
+        let guard = must(subject.drive(other.mutex(&name).acquire()).await);
+        let lease = must(guard.into_lease());
+        let mut adopt = Box::pin(client.adopt(lease.clone()));
+        for _ in 0..polls {
+            if poll_once(adopt.as_mut()).is_ready() {
+                break;
+            }
+            subject.pass(Duration::from_millis(2)).await;
+        }
+        drop(adopt);
+        subject.pass(SOON).await;
+        match subject.drive(other.adopt(lease)).await {
+            Ok(guard) => {
+                was_left += 1;
+                must(subject.drive(guard.release()).await);
+            }
+            Err(_) => has_ended += 1,
+        }
+        assert!(is_soon_free(&subject, &other, &name).await, "dropped after {polls} polls");
+    }
+    assert!(was_left > 0 && has_ended > 0, "{was_left} and {has_ended}");
+}
+
 #[tokio::test]
 async fn several_names_that_are_dropped_at_any_point_leave_nothing_behind() {
     for polls in 0..2 * MOST_POLLS {
@@ -144,6 +174,124 @@ async fn a_release_or_a_try_that_is_dropped_at_any_point_leaves_nothing_behind()
             drop(future);
             assert!(is_soon_free(&subject, &other, &name).await, "dropped after {polls} polls");
         }
+    }
+}
+
+/// Polls a future so often, and tells whether it was done by then.
+async fn poll_so_often(
+    subject: &Subject,
+    polls: u32,
+    future: impl Future<Output = leasehold::Result<()>>,
+    mut before: impl FnMut(u32),
+) -> bool {
+    let mut future = std::pin::pin!(future);
+    for poll in 0..polls {
+        before(poll);
+        if let Poll::Ready(done) = poll_once(future.as_mut()) {
+            must(done);
+            return true;
+        }
+        subject.pass(Duration::from_millis(2)).await;
+    }
+    false
+}
+
+/// A reader that is dropped while it becomes the writer, after so many polls, and tries again. The
+/// other reader leaves after `held_for` polls.
+async fn drop_upgrade_after(polls: u32, held_for: u32) -> bool {
+    let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
+    let (client, other) = (subject.client_of(network).await, subject.client().await);
+    let mut guard = must(subject.drive(client.rwlock(&name).read().acquire()).await);
+    let read = other.rwlock(&name).read();
+    let mut reader = Some(must(subject.drive(read.acquire()).await));
+    let leaves = |poll| {
+        if poll == held_for {
+            drop(reader.take());
+        }
+    };
+    let was_upgraded = poll_so_often(&subject, polls, guard.upgrade(), leaves).await;
+    drop(reader);
+    let expected = if was_upgraded { Mode::Exclusive } else { Mode::Shared };
+    assert_eq!(guard.mode(), expected, "dropped after {polls} polls");
+    must(subject.drive(guard.upgrade()).await);
+    subject.pass(SOON).await;
+    let admitted = must(subject.drive(read.try_acquire()).await);
+    assert!(admitted.is_none(), "dropped after {polls} polls, left after {held_for}: {guard:?}");
+    must(subject.drive(guard.renew()).await);
+    was_upgraded
+}
+
+#[tokio::test]
+async fn an_upgrade_that_is_dropped_at_any_point_touches_no_later_one() {
+    for held_for in [0, 1, 2, 3, 4, 6, 10] {
+        let mut upgraded = 0;
+        for polls in 0..MOST_POLLS {
+            upgraded += u32::from(drop_upgrade_after(polls, held_for).await);
+        }
+        assert!(upgraded > 0, "the sweep has come to the end of the upgrade");
+    }
+}
+
+/// Two guards of one lease ask for the writer at the same time, and one of them gives up.
+#[tokio::test]
+async fn an_upgrade_that_is_dropped_beside_one_of_the_same_lease_takes_nothing_back() {
+    for polls in 1..MOST_POLLS {
+        let (subject, network, name) = slow_store(u64::from(polls)).await;
+        let (client, other) = (subject.client_of(network).await, subject.client().await);
+        let mut one = must(subject.drive(client.rwlock(&name).read().acquire()).await);
+        let mut two = must(one.reenter());
+        let read = other.rwlock(&name).read();
+        let reader = must(subject.drive(read.acquire()).await);
+        {
+            let (mut stays, mut goes) = (Box::pin(one.upgrade()), Box::pin(two.upgrade()));
+            for _ in 0..polls {
+                assert!(poll_once(stays.as_mut()).is_pending());
+                assert!(poll_once(goes.as_mut()).is_pending());
+                subject.pass(Duration::from_millis(2)).await;
+            }
+            drop(goes);
+            drop(reader);
+            must(subject.drive(stays).await);
+        }
+        subject.pass(SOON).await;
+        let admitted = must(subject.drive(read.try_acquire()).await);
+        assert!(admitted.is_none(), "dropped after {polls} polls: {one:?}");
+        assert_eq!((one.mode(), two.mode()), (Mode::Exclusive, Mode::Exclusive));
+    }
+}
+
+#[tokio::test]
+async fn an_upgrade_that_is_dropped_at_any_point_keeps_no_reader_out() {
+    for polls in 1..MOST_POLLS {
+        let (subject, network, name) = slow_store(u64::from(polls)).await;
+        let (client, other) = (subject.client_of(network).await, subject.client().await);
+        let mut guard = must(subject.drive(client.rwlock(&name).read().acquire()).await);
+        let read = other.rwlock(&name).read();
+        let _reader = must(subject.drive(read.acquire()).await);
+        assert!(!poll_so_often(&subject, polls, guard.upgrade(), |_| ()).await);
+        subject.pass(SOON).await;
+        let admitted = must(subject.drive(read.try_acquire()).await);
+        assert!(admitted.is_some(), "dropped after {polls} polls: {guard:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_downgrade_that_is_dropped_at_any_point_leaves_a_reader() {
+    for polls in 1..MOST_POLLS {
+        let (subject, network, name) = slow_store(u64::from(polls)).await;
+        let (client, other) = (subject.client_of(network).await, subject.client().await);
+        let mut guard = must(subject.drive(client.rwlock(&name).write().acquire()).await);
+        poll_so_often(&subject, polls, guard.downgrade(), |_| ()).await;
+        assert_eq!(guard.mode(), Mode::Shared, "dropped after {polls} polls");
+        subject.pass(SOON).await;
+        let read = other.rwlock(&name).read();
+        let reader = must(subject.drive(read.try_acquire()).await);
+        assert!(reader.is_some(), "dropped after {polls} polls: {guard:?}");
+        drop(reader);
+        must(subject.drive(guard.upgrade()).await);
+        subject.pass(SOON).await;
+        let admitted = must(subject.drive(read.try_acquire()).await);
+        assert!(admitted.is_none(), "dropped after {polls} polls: {guard:?}");
     }
 }
 

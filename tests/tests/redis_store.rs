@@ -96,7 +96,9 @@ async fn a_lock_is_taken_renewed_and_released() {
     assert_eq!(token, again, "the same attempt, the same grant");
     let busy = store.execute(acquire("a", second, false)).await.unwrap().reply;
     assert!(matches!(busy, Reply::Busy { .. }), "{busy:?}");
-    let lease = |id| RenewLease { name: LockName::new("a").unwrap(), id, ttl: TTL };
+    let name = LockName::new("a").unwrap();
+    let lease =
+        |id| RenewLease { name: name.clone(), id, ttl: TTL, mode: Mode::Exclusive, change: 0 };
     let renewals = Operation::Renew(vec![lease(first), lease(second)]);
     let Reply::Many(replies) = store.execute(renewals).await.unwrap().reply else { panic!() };
     assert!(matches!(replies[0], Reply::Granted(_)), "{replies:?}");
@@ -463,7 +465,7 @@ async fn a_full_server_grants_nothing_new_and_blocks_no_unlock() {
     assert_eq!(error.kind(), StoreErrorKind::Full);
     assert!(!error.may_have_executed());
     assert!(error.to_string().contains("maxmemory"), "{error}");
-    let renew = Action::Renew { id: id(1, 1), ttl: TTL };
+    let renew = Action::Renew { id: id(1, 1), ttl: TTL, mode: Mode::Exclusive, change: 0 };
     let renewed = store.execute(on("a", renew)).await.unwrap().reply;
     assert!(matches!(renewed, Reply::Granted(_)), "{renewed:?}");
     let released = store.execute(release("a", id(1, 1))).await.unwrap().reply;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
 use leasehold::store::{Memory, Store};
-use leasehold::{Client, ClientId, Clock, FakeClock, HolderId, Lock, LockName, Mode};
+use leasehold::{Client, ClientId, Clock, Error, FakeClock, Guard, HolderId, Lock, LockName, Mode};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::DEFAULT_RETENTION;
 use leasehold_core::{Operation, Reply};
@@ -68,8 +68,9 @@ impl Simulation {
         lock.ttl(TTL)
     }
 
-    /// A client that acquires, works and lets go, or changes its mind, again and again.
-    async fn work(&self, client: &Client, seed: u64) {
+    /// A client that acquires, works and lets go, or hands its lease on, or changes its mind, again
+    /// and again.
+    async fn work(&self, client: &Client, next: &Client, seed: u64) {
         let mut random = Jitter::new(seed);
         for round in 0..ROUNDS {
             let writes = random.next_u64().is_multiple_of(3);
@@ -86,11 +87,15 @@ impl Simulation {
             let acquired = {
                 let acquire = std::pin::pin!(lock.acquire());
                 match select(acquire, self.clock.sleep_until(self.clock.now() + patience)).await {
-                    Either::Left((guard, _)) => Some(must(guard)),
+                    Either::Left((Ok(guard), _)) => Some(guard),
+                    Either::Left((Err(error), _)) => {
+                        self.history.borrow_mut().errors.push(error);
+                        continue;
+                    }
                     Either::Right(_) => None,
                 }
             };
-            let Some(guard) = acquired else {
+            let Some(mut guard) = acquired else {
                 let at = self.now();
                 let unknown = ClientId(u128::from(seed) << 32 | round as u128);
                 let id = HolderId { client: unknown, attempt: 1 };
@@ -98,33 +103,12 @@ impl Simulation {
                 self.history.borrow_mut().calls.push(Call { id, mode, asked, outcome });
                 continue;
             };
-            let mut hold = Hold {
-                token: guard.token(),
-                entered: self.now(),
-                left: self.now(),
-                valid_until: self.now() + guard.validity(),
-                was_told: false,
-            };
-            let steps = random.next_u64() % 12;
-            for _ in 0..steps {
-                if mode == Mode::Exclusive {
-                    self.history.borrow_mut().accepted.push(guard.token());
-                }
-                let work = self.sleep(random.between(Duration::ZERO, Duration::from_millis(600)));
-                let is_lost =
-                    matches!(select(guard.lost(), std::pin::pin!(work)).await, Either::Left(_));
-                // Whoever is told works until that moment.
-                hold.left = self.now();
-                hold.was_told = is_lost;
-                hold.valid_until = self.now() + guard.validity();
-                if is_lost {
-                    break;
-                }
-            }
+            let hold = self.hold(&mut guard, &mut random).await;
             let outcome = Outcome::Held(hold);
             self.history.borrow_mut().calls.push(Call { id: guard.holder(), mode, asked, outcome });
-            match random.next_u64() % 2 {
+            match random.next_u64() % 3 {
                 0 => drop(guard),
+                1 => self.hand_on(guard, [client, next], &mut random).await,
                 _ => {
                     let told = guard.release().await.err();
                     self.history.borrow_mut().errors.extend(told);
@@ -134,9 +118,110 @@ impl Simulation {
         }
     }
 
+    /// Works under a lease, for some steps.
+    async fn hold(&self, guard: &mut Guard, random: &mut Jitter) -> Hold {
+        let mut hold = Hold {
+            token: guard.token(),
+            entered: self.now(),
+            left: self.now(),
+            valid_until: self.now() + guard.validity(),
+            was_told: false,
+            changes: Vec::new(),
+        };
+        let steps = random.next_u64() % 12;
+        for _ in 0..steps {
+            if self.mode == Mode::Shared && random.next_u64().is_multiple_of(2) {
+                // What is given up is soon asked for again: that is what may go wrong.
+                for _ in 0..random.next_u64() % 4 {
+                    self.change_mode(guard, &mut hold, random).await;
+                }
+            }
+            if guard.mode() == Mode::Exclusive {
+                self.history.borrow_mut().accepted.push(guard.token());
+            }
+            let work = self.sleep(random.between(Duration::ZERO, Duration::from_millis(600)));
+            let is_lost =
+                matches!(select(guard.lost(), std::pin::pin!(work)).await, Either::Left(_));
+            // Whoever is told works until that moment.
+            hold.left = self.now();
+            hold.was_told = is_lost;
+            hold.valid_until = self.now() + guard.validity();
+            if is_lost {
+                break;
+            }
+        }
+        hold
+    }
+
+    /// Makes a reader the writer, or the writer a reader, or gives that up after a while.
+    async fn change_mode(&self, guard: &mut Guard, hold: &mut Hold, random: &mut Jitter) {
+        let longest = [1, 30, 300][random.next_u64() as usize % 3];
+        let patience = random.between(Duration::ZERO, Duration::from_millis(longest));
+        let gives_up = self.sleep(patience);
+        let changed = async {
+            match guard.mode() {
+                Mode::Exclusive => {
+                    hold.changes.push((self.now(), Mode::Shared));
+                    guard.downgrade().await
+                }
+                Mode::Shared => guard.upgrade().await,
+                Mode::Permits { .. } => Ok(()),
+            }
+        };
+        let told = match select(std::pin::pin!(changed), std::pin::pin!(gives_up)).await {
+            Either::Left((told, _)) => told,
+            Either::Right(_) => Ok(()),
+        };
+        if guard.mode() == Mode::Exclusive {
+            hold.changes.push((self.now(), Mode::Exclusive));
+        }
+        match told {
+            // Whoever is told so can let go of the read lease, and does so sooner or later.
+            Ok(()) | Err(Error::WouldDeadlock { .. }) => {}
+            Err(error) => self.history.borrow_mut().errors.push(error),
+        }
+    }
+
+    /// The lease of a guard is delivered to two clients, of which one at most adopts it.
+    async fn hand_on(&self, guard: Guard, to: [&Client; 2], random: &mut Jitter) {
+        let Ok(lease) = guard.into_lease() else { return };
+        let (asked, mode) = (self.now(), lease.mode);
+        let adopted = join_all(to.map(|client| client.adopt(lease.clone()))).await;
+        assert!(adopted.iter().filter(|adopted| adopted.is_ok()).count() < 2, "{adopted:?}");
+        for adopted in adopted {
+            let guard = match adopted {
+                Ok(guard) => guard,
+                Err(error) => {
+                    self.history.borrow_mut().errors.push(error);
+                    continue;
+                }
+            };
+            let mut hold = Hold {
+                token: guard.token(),
+                entered: self.now(),
+                left: self.now(),
+                valid_until: self.now() + guard.validity(),
+                was_told: false,
+                changes: Vec::new(),
+            };
+            assert!(hold.token > lease.token, "it fences whoever handed it out");
+            let work = self.sleep(random.between(Duration::ZERO, Duration::from_secs(3)));
+            hold.was_told =
+                matches!(select(guard.lost(), std::pin::pin!(work)).await, Either::Left(_));
+            hold.left = self.now();
+            hold.valid_until = self.now() + guard.validity();
+            let (id, outcome) = (guard.holder(), Outcome::Held(hold));
+            self.history.borrow_mut().calls.push(Call { id, mode, asked, outcome });
+            let told = guard.release().await.err();
+            self.history.borrow_mut().errors.extend(told);
+        }
+    }
+
     async fn everybody_works(&self, clients: &[Client], seed: u64) {
-        let workers =
-            (1..).zip(clients).map(|(number, client)| self.work(client, seed << 8 | number));
+        let next = clients.iter().cycle().skip(1);
+        let workers = (1..)
+            .zip(clients.iter().zip(next))
+            .map(|(number, (client, next))| self.work(client, next, seed << 8 | number));
         self.subject.drive_within(LIMIT, join_all(workers)).await;
     }
 

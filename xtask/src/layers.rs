@@ -38,7 +38,7 @@ const LAYERS: [Layers; 2] = [
             &["hints", "keeper"],
             &["engine"],
             &["admin", "guard", "wait"],
-            &["multi"],
+            &["adopt", "multi"],
             &["lock"],
             &["batch", "data", "election", "fence", "once", "rwlock", "semaphore"],
             &["client"],

@@ -1,4 +1,4 @@
-//! The tasks of this repository: `cargo xtask {test,tidy,layers,bench,servers}`.
+//! The tasks of this repository: `cargo xtask {test,stress,tidy,layers,bench,servers}`.
 //!
 //! Nothing but the standard library, so that a fresh clone runs its first task within seconds.
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod needs;
 mod promises;
 mod servers;
 mod source;
+mod stress;
 mod test;
 mod tidy;
 mod tree;
@@ -25,6 +26,9 @@ usage: cargo xtask TASK
 
   test [--long]    the whole mandatory suite; --long plays random runs for hours
   test --servers   the tests of stores, once on every server of `target/servers`
+  stress [SPAN] [TOPOLOGY...]
+                   processes that are stopped and killed, on every kind of store or those named,
+                   for a minute each or as long as said (10m)
   tidy             the house style, as far as a program can tell
   layers           the direction of imports between modules and between crates
   bench [NAME]     all benchmarks, or the one named, in release mode
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         ["bench", names @ ..] => bench::run(&root, names),
         ["layers"] => layers::run(&root),
         ["servers"] => servers::run(&root),
+        ["stress", how @ ..] => stress::run(&root, how),
         ["test"] => test::run(&root, test::Length::Mandatory),
         ["test", "--long"] => test::run(&root, test::Length::Long),
         ["test", "--servers"] => test::on_every_server(&root),

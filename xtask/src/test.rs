@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::command::{Counts, Run};
-use crate::{Outcome, layers, mixed, needs, servers, tidy};
+use crate::{Outcome, layers, mixed, needs, servers, stress, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
-const LONG: [(&str, &str); 4] = [
+const LONG: [(&str, &str); 5] = [
     ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
     ("LEASEHOLD_LARGE_WORLDS", "yes"),           // model checks that take minutes
     ("LEASEHOLD_SEEDS", "150"),                  // simulations with faults
+    (stress::SPAN, "150s"),                      // stopped and killed processes, each topology
     ("PROPTEST_CASES", "6400"),                  // every other property
 ];
 

@@ -2,7 +2,9 @@
 //! those of the fault catalogue.
 #![cfg(test)]
 
+mod clocks;
 mod conformance;
+mod contention;
 mod messages;
 mod moves;
 mod outages;

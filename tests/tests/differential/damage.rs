@@ -7,8 +7,8 @@ use leasehold::store::redis::Redis;
 use leasehold::store::redis::script::Script;
 use leasehold::store::redis::wire::Call;
 use leasehold_core::{
-    Acquire, Action, ClientId, Facts, FencingToken, HolderId, Mode, Reclaim, Refusal, RenewLease,
-    Reply, StoreErrorKind,
+    Acquire, Action, Adopt, ClientId, Facts, FencingToken, HolderId, Mode, Reclaim, Refusal,
+    RenewLease, Reply, StoreErrorKind,
 };
 use leasehold_testkit::RedisServer;
 use redis::{RedisError, Value};
@@ -28,8 +28,9 @@ fn actions() -> Vec<Action> {
     vec![
         acquire(9, Mode::Shared),
         acquire(3, Mode::Exclusive),
+        adopt(9),
         Action::Cancel { id: id(3), unanswered: true },
-        Action::ChangeMode { id: id(1), mode: Mode::Exclusive },
+        Action::ChangeMode { id: id(1), mode: Mode::Exclusive, change: 1 },
         Action::Commit { id: id(1), token, ttl: TTL },
         Action::Describe { id: id(1), facts: Facts::default() },
         Action::Inspect { limit: 10 },
@@ -38,7 +39,7 @@ fn actions() -> Vec<Action> {
         reclaim(6),
         Action::Release { id: id(1), keep: Duration::ZERO, unanswered: true },
         Action::Release { id: id(1), keep: Duration::ZERO, unanswered: false },
-        Action::Renew { id: id(1), ttl: TTL },
+        renew(TTL),
         Action::Revoke { id: id(1), token, force: true },
     ]
 }
@@ -60,11 +61,32 @@ fn acquire(client: u128, mode: Mode) -> Action {
     })
 }
 
+/// The reader 1 renews.
+fn renew(ttl: Duration) -> Action {
+    Action::Renew { id: id(1), ttl, mode: Mode::Shared, change: 0 }
+}
+
+/// Somebody with this number adopts the lease of reader 1.
+fn adopt(client: u128) -> Action {
+    Action::Adopt(Adopt {
+        id: id(client),
+        from: id(1),
+        mode: Mode::Shared,
+        token: None,
+        ttl: TTL,
+        nonce: 7,
+        not_after_us: u64::MAX,
+        ballot_us: None,
+        facts: Facts::default(),
+    })
+}
+
 /// The reader with this number takes back what it has held.
 fn reclaim(client: u128) -> Action {
     Action::Reclaim(Reclaim {
         id: id(client),
         mode: Mode::Shared,
+        change: 0,
         token: FencingToken::at_us(START_US),
         ttl: TTL,
         nonce: 7,
@@ -155,7 +177,7 @@ fn damage_each_field(mode: Mode, expected: usize) {
     assert_eq!(fields.len(), expected);
     let mut refusals = 0;
     for field in &fields {
-        for damage in [&b""[..], b"\x01", b"\x01\0garbage", &[0xff; 500]] {
+        for damage in [&b""[..], b"\x02", b"\x02\0garbage", &[0xff; 500]] {
             for action in actions() {
                 server.stage_in(mode);
                 let key = server.key(0);
@@ -192,7 +214,7 @@ fn is_version(reply: &Result<Reply, StoreErrorKind>) -> bool {
 #[test]
 fn a_record_of_an_unknown_version_is_refused_and_stays_as_it_is() {
     let mut server = Server::start(RedisServer::options());
-    for state in [&b"\x02"[..], b"\x02whatever comes later", &[0xfe; 200]] {
+    for state in [&b"\x03"[..], b"\x03whatever comes later", b"\x01", &[0xfe; 200]] {
         server.stage();
         let key = server.key(0);
         redis::cmd("HSET").arg(key).arg("s").arg(state).exec(&mut server.connection).unwrap();
@@ -211,7 +233,8 @@ fn one_damaged_record_does_not_end_the_leases_that_are_renewed_with_it() {
     server.stage();
     let key = server.key(SOUND);
     redis::cmd("SET").arg(key).arg("theirs").exec(&mut server.connection).unwrap();
-    let lease = |index| RenewLease { name: name(index), id: id(1), ttl: TTL };
+    let (id, mode) = (id(1), Mode::Shared);
+    let lease = |index| RenewLease { name: name(index), id, ttl: TTL, mode, change: 0 };
     let call = Call::renew(&server.layout, &[lease(SOUND), lease(0), lease(SOUND)]);
     let reply = server.command(&call, START_US + 5).query(&mut server.connection).unwrap();
     let Reply::Many(replies) = call.answer(reply).unwrap().reply else { panic!("not many") };
@@ -234,7 +257,7 @@ fn a_span_that_cannot_be_reckoned_with_is_refused_before_anything_is_done() {
     let refused = Err(StoreErrorKind::Unsupported);
     for ttl in [Duration::MAX, Duration::from_secs(2_000_000_000)] {
         assert_eq!(server.act(&Action::Poll { id: id(1), ttl }, START_US), refused);
-        assert_eq!(server.act(&Action::Renew { id: id(1), ttl }, START_US), refused);
+        assert_eq!(server.act(&renew(ttl), START_US), refused);
         let release = Action::Release { id: id(1), keep: ttl, unanswered: true };
         assert_eq!(server.act(&release, START_US), refused);
         let Action::Acquire(request) = acquire(1, Mode::Shared) else { unreachable!() };
@@ -278,7 +301,10 @@ fn a_full_server_refuses_an_acquire_and_nothing_else() {
     for action in actions() {
         match action {
             // These may make the record grow.
-            Action::Acquire(_) | Action::Describe { .. } | Action::Reclaim(_) => {}
+            Action::Acquire(_)
+            | Action::Adopt(_)
+            | Action::Describe { .. }
+            | Action::Reclaim(_) => {}
             Action::Cancel { .. }
             | Action::ChangeMode { .. }
             | Action::Commit { .. }
@@ -312,12 +338,14 @@ fn scripts_call_no_command_but_those_that_the_rights_name() {
 fn rights(script: Script) -> &'static str {
     match script {
         Script::Acquire
+        | Script::Adopt
         | Script::Cancel
         | Script::ChangeMode
         | Script::Commit
         | Script::Describe
         | Script::Guard
         | Script::Inspect
+        | Script::Nodes
         | Script::Poll
         | Script::Reclaim
         | Script::Release
@@ -330,6 +358,7 @@ fn rights(script: Script) -> &'static str {
         | Script::StockSettle
         | Script::StockTake => Redis::DATA_RIGHTS,
         Script::PlainAcquire
+        | Script::PlainAdopt
         | Script::PlainDescribe
         | Script::PlainInspect
         | Script::PlainRelease

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use leasehold::store::redis::packed::Reader;
+use leasehold::store::redis::wire::RECORD_VERSION;
 use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, HolderId};
 
@@ -51,7 +52,7 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
 /// Reads the state and the first hold. Gives the flags, how many holds there are, and the sum of
 /// their weights.
 fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u8, u32, u32)> {
-    if packed.byte()? != 1 {
+    if packed.byte()? != RECORD_VERSION {
         return None;
     }
     let flags = packed.byte()?;
@@ -149,6 +150,7 @@ fn hold(mut packed: Reader<'_>) -> Option<Hold> {
         since_us: packed.number()?,
         deadline_us: packed.number()?,
         ttl_us: packed.number()?,
+        change: packed.number()?,
         nonce: packed.nonce()?,
         facts: packed.facts()?,
     })

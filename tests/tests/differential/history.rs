@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_core::model::{self, NOT_AFTER, Record};
+use leasehold_core::model::{self, Hold, NOT_AFTER, Record};
 use leasehold_core::{
-    Acquire, Action, Addressed, Answer, ClientId, Facts, FencingToken, HolderId, LockName, Mode,
-    Now, Operation, Reclaim, RenewLease, Reply,
+    Acquire, Action, Addressed, Adopt, Answer, ClientId, Facts, FencingToken, HolderId, LockName,
+    Mode, Now, Operation, Reclaim, RenewLease, Reply,
 };
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ pub(crate) enum Step {
     /// The clock goes on, in µs.
     Pass(u64),
     /// Many leases are renewed in one call.
-    RenewMany(Vec<(usize, Who, Duration)>),
+    RenewMany(Vec<(usize, Who, Duration, Believed)>),
 }
 
 /// Whose attempt.
@@ -58,18 +58,70 @@ pub(crate) enum Who {
 /// An action, without whose it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
-    Acquire { mode: Mode, ttl: Duration, wait: bool, late: bool, ballot: Option<Named> },
-    Cancel { unanswered: bool },
-    ChangeMode(Mode),
-    Commit { token: Named, ttl: Duration },
-    Describe { pid: u32 },
-    Inspect { limit: u32 },
-    Poll { ttl: Duration },
-    Reclaim { mode: Mode, token: Named, ttl: Duration, late: bool },
-    Release { keep: Duration, unanswered: bool },
-    Renew { ttl: Duration },
-    Revoke { force: bool, wrong_token: bool },
+    Acquire {
+        mode: Mode,
+        ttl: Duration,
+        wait: bool,
+        late: bool,
+        ballot: Option<Named>,
+    },
+    /// The lease of whoever holds; rarely of another mode, or with another token.
+    Adopt {
+        from: usize,
+        other: Other,
+        ttl: Duration,
+        late: bool,
+        ballot: Option<Named>,
+    },
+    Cancel {
+        unanswered: bool,
+    },
+    ChangeMode(Mode, i64),
+    Commit {
+        token: Named,
+        ttl: Duration,
+    },
+    Describe {
+        pid: u32,
+    },
+    Inspect {
+        limit: u32,
+    },
+    Poll {
+        ttl: Duration,
+    },
+    Reclaim {
+        mode: Mode,
+        change: i64,
+        token: Named,
+        ttl: Duration,
+        late: bool,
+    },
+    Release {
+        keep: Duration,
+        unanswered: bool,
+    },
+    Renew {
+        ttl: Duration,
+        believed: Believed,
+    },
+    Revoke {
+        force: bool,
+        wrong_token: bool,
+    },
 }
+
+/// In what an adoption differs from the lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Other {
+    Mode(Mode),
+    None,
+    Token(Option<Named>),
+}
+
+/// What a holder believes of its hold: its mode, or another, and a change so far from its last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Believed(Option<Mode>, i64);
 
 /// A token time that a caller names: so far from the clock, from the last token of the name, or
 /// from the token of its own hold, in µs.
@@ -202,8 +254,35 @@ impl World {
                 ballot_us: ballot.map(|named| self.named_us(name, id, named)),
                 facts: facts(id),
             }),
+            Verb::Adopt { from, other, ttl, late, ballot } => {
+                let record = &self.records[name];
+                let hold = from.checked_rem(record.holds.len()).map(|nth| &record.holds[nth]);
+                let from = hold.map_or(id, |hold| hold.id);
+                let weight = hold.map_or(1, |hold| hold.weight);
+                let token = hold.map(|hold| FencingToken::at_us(hold.token_us));
+                let named = |named| FencingToken::at_us(self.named_us(name, from, named));
+                Action::Adopt(Adopt {
+                    id,
+                    from,
+                    mode: match other {
+                        Other::Mode(mode) => mode,
+                        Other::None | Other::Token(_) => Mode::of(weight, record.capacity),
+                    },
+                    token: match other {
+                        Other::Token(token) => token.map(named),
+                        Other::Mode(_) | Other::None => token,
+                    },
+                    ttl,
+                    nonce: u64::MAX - id.attempt,
+                    not_after_us: self.not_after_us(late),
+                    ballot_us: ballot.map(|named| self.named_us(name, id, named)),
+                    facts: facts(id),
+                })
+            }
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
-            Verb::ChangeMode(mode) => Action::ChangeMode { id, mode },
+            Verb::ChangeMode(mode, away) => {
+                Action::ChangeMode { id, mode, change: self.change(name, id, away) }
+            }
             Verb::Commit { token, ttl } => {
                 let token = FencingToken::at_us(self.named_us(name, id, token));
                 Action::Commit { id, token, ttl }
@@ -211,9 +290,10 @@ impl World {
             Verb::Describe { pid } => Action::Describe { id, facts: Facts { pid, ..facts(id) } },
             Verb::Inspect { limit } => Action::Inspect { limit },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
-            Verb::Reclaim { mode, token, ttl, late } => Action::Reclaim(Reclaim {
+            Verb::Reclaim { mode, change, token, ttl, late } => Action::Reclaim(Reclaim {
                 id,
                 mode,
+                change: self.change(name, id, change),
                 token: FencingToken::at_us(self.named_us(name, id, token)),
                 ttl,
                 nonce: u64::MAX - id.attempt,
@@ -221,7 +301,7 @@ impl World {
                 facts: facts(id),
             }),
             Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
-            Verb::Renew { ttl } => Action::Renew { id, ttl },
+            Verb::Renew { ttl, believed } => self.renewal(name, id, ttl, believed).action(),
             Verb::Revoke { force, wrong_token } => {
                 let held = self.records[name].holds.iter().find(|hold| hold.id == id);
                 let token_us = held.map_or(START_US, |hold| hold.token_us);
@@ -229,6 +309,22 @@ impl World {
                 Action::Revoke { id, token: FencingToken::at_us(token_us), force }
             }
         }
+    }
+
+    fn hold(&self, name: usize, id: HolderId) -> Option<&Hold> {
+        self.records[name].holds.iter().find(|hold| hold.id == id)
+    }
+
+    fn change(&self, name: usize, id: HolderId, away: i64) -> u64 {
+        self.hold(name, id).map_or(0, |hold| hold.change).saturating_add_signed(away)
+    }
+
+    fn renewal(&self, name: usize, id: HolderId, ttl: Duration, believed: Believed) -> RenewLease {
+        let (Believed(mode, away), capacity) = (believed, self.records[name].capacity);
+        let own = self.hold(name, id).map(|hold| Mode::of(hold.weight, capacity));
+        let mode = mode.or(own).unwrap_or(Mode::Exclusive);
+        let change = self.change(name, id, away);
+        RenewLease { name: self::name(name), id, ttl, mode, change }
     }
 
     fn not_after_us(&self, late: bool) -> u64 {
@@ -273,15 +369,15 @@ impl World {
         self.push(Asked::Delete(name), None, Vec::new(), &[name]);
     }
 
-    fn renew_many(&mut self, leases: &[(usize, Who, Duration)]) {
+    fn renew_many(&mut self, leases: &[(usize, Who, Duration, Believed)]) {
         let (now, mut more, mut messages) = (self.now(), false, Vec::new());
         let (mut asked, mut replies) = (Vec::new(), Vec::new());
-        for (name, who, ttl) in leases {
-            let (id, ttl) = (self.id(*name, *who), *ttl);
-            asked.push(RenewLease { name: self::name(*name), id, ttl });
-            let action = Action::Renew { id, ttl };
-            let outcome =
-                model::step(&mut self.records[*name], now, model::DEFAULT_RETENTION, &action);
+        for (name, who, ttl, believed) in leases {
+            let id = self.id(*name, *who);
+            let lease = self.renewal(*name, id, *ttl, *believed);
+            let (record, action) = (&mut self.records[*name], lease.action());
+            let outcome = model::step(record, now, model::DEFAULT_RETENTION, &action);
+            asked.push(lease);
             more |= outcome.more;
             messages.extend(outcome.messages);
             replies.push(outcome.reply);
@@ -354,7 +450,7 @@ fn a_reader_that_wants_to_write() -> impl Strategy<Value = Vec<Step>> {
     let meanwhile = prop::collection::vec((who(), verb(0)), 1..6);
     (2u8..5, 0usize..5, meanwhile).prop_map(|(size, nth, meanwhile)| {
         let crowd = Step::Crowd { name: 0, mode: Mode::Shared, size, stride: 96, wait: false };
-        let upgrade = Step::Act(0, Who::Holder(nth), Verb::ChangeMode(Mode::Exclusive));
+        let upgrade = Step::Act(0, Who::Holder(nth), Verb::ChangeMode(Mode::Exclusive, 1));
         let acts = meanwhile.into_iter().map(|(who, verb)| Step::Act(0, who, verb));
         [Step::Delete(0), crowd, upgrade].into_iter().chain(acts).collect()
     })
@@ -370,9 +466,12 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (0..NAMES.len()).prop_map(Step::Delete),
         1 => Just(Step::FlushScripts), // which takes the server as long as hundreds of others
         120 => pass().prop_map(Step::Pass),
-        30 => prop::collection::vec((0..NAMES.len(), who(), ttl()), 1..6)
-            .prop_map(Step::RenewMany),
+        30 => prop::collection::vec(renewed(), 1..6).prop_map(Step::RenewMany),
     ]
+}
+
+fn renewed() -> impl Strategy<Value = (usize, Who, Duration, Believed)> {
+    (0..NAMES.len()).prop_flat_map(|name| (Just(name), who(), ttl(), believed(name)))
 }
 
 fn act() -> impl Strategy<Value = Step> {
@@ -405,17 +504,27 @@ fn who() -> impl Strategy<Value = Who> {
 fn verb(name: usize) -> impl Strategy<Value = Verb> {
     let flag = || prop::bool::weighted(0.3);
     let late = || prop::bool::weighted(0.05);
-    let ballot = prop::option::weighted(0.3, named());
-    let acquire = (mode(name), ttl(), prop::bool::weighted(0.7), late(), ballot).prop_map(
+    let ballot = || prop::option::weighted(0.3, named());
+    let acquire = (mode(name), ttl(), prop::bool::weighted(0.7), late(), ballot()).prop_map(
         |(mode, ttl, wait, late, ballot)| Verb::Acquire { mode, ttl, wait, late, ballot },
     );
-    let reclaim = (mode(name), named(), ttl(), late())
-        .prop_map(|(mode, token, ttl, late)| Verb::Reclaim { mode, token, ttl, late });
+    let reclaim = (mode(name), away(), named(), ttl(), late()).prop_map(
+        |(mode, change, token, ttl, late)| Verb::Reclaim { mode, change, token, ttl, late },
+    );
+    let other = prop_oneof![
+        8 => Just(Other::None),
+        1 => mode(name).prop_map(Other::Mode),
+        3 => prop::option::of(named()).prop_map(Other::Token),
+    ];
+    let adopt = (0usize..100, other, ttl(), late(), ballot()).prop_map(
+        |(from, other, ttl, late, ballot)| Verb::Adopt { from, other, ttl, late, ballot },
+    );
     let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
     prop_oneof![
         12 => acquire,
+        5 => adopt,
         2 => flag().prop_map(|unanswered| Verb::Cancel { unanswered }),
-        3 => mode(name).prop_map(Verb::ChangeMode),
+        5 => (mode(name), away()).prop_map(|(mode, away)| Verb::ChangeMode(mode, away)),
         3 => (named(), ttl()).prop_map(|(token, ttl)| Verb::Commit { token, ttl }),
         2 => any::<u32>().prop_map(|pid| Verb::Describe { pid }),
         1 => (0u32..50).prop_map(|limit| Verb::Inspect { limit }),
@@ -423,10 +532,20 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
         5 => reclaim,
         8 => (keep, flag())
             .prop_map(|(keep, unanswered)| Verb::Release { keep, unanswered }),
-        3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
+        5 => (ttl(), believed(name)).prop_map(|(ttl, believed)| Verb::Renew { ttl, believed }),
         2 => (flag(), flag())
             .prop_map(|(force, wrong_token)| Verb::Revoke { force, wrong_token }),
     ]
+}
+
+/// How far from the last change of a hold another one is.
+fn away() -> impl Strategy<Value = i64> {
+    prop_oneof![2 => Just(-1), 3 => Just(0), 5 => Just(1), 1 => Just(3)]
+}
+
+fn believed(name: usize) -> impl Strategy<Value = Believed> {
+    (prop::option::weighted(0.3, mode(name)), prop_oneof![3 => Just(0), 1 => away()])
+        .prop_map(|(mode, away)| Believed(mode, away))
 }
 
 /// Close to what is there already, and around the bounds of what is believed.

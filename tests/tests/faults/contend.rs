@@ -1,13 +1,15 @@
 //! Many who want one lock while a server or a network is hurt again and again: what they saw is
 //! written down, and the history of it checked.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, FencingToken, Guard, Lost, Mode};
+use leasehold_core::backoff::Jitter;
 use leasehold_testkit::RedisServer;
 use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation};
+use tokio::time::{sleep, timeout};
 
 use crate::scene::{PATIENCE, SHORT, connect, has_ended, soon};
 
@@ -39,6 +41,8 @@ impl Memory {
 struct Section {
     memory: Memory,
     since: Instant,
+    /// How many turns have begun.
+    turns: AtomicU64,
     /// Whoever entered last and has not left.
     inside: Mutex<Option<(FencingToken, Lost)>>,
     history: Mutex<History>,
@@ -47,7 +51,7 @@ struct Section {
 impl Section {
     fn new(memory: Memory) -> Self {
         let (inside, history) = (Mutex::default(), Mutex::default());
-        Self { memory, since: Instant::now(), inside, history }
+        Self { memory, since: Instant::now(), turns: AtomicU64::new(0), inside, history }
     }
 
     /// Whoever was in it before must have left, or must know that its lease has ended.
@@ -66,6 +70,50 @@ impl Section {
         }
     }
 
+    /// Reads or writes, and changes from one to the other some times.
+    async fn change_modes(&self, client: &Client) {
+        let mut random = Jitter::new(self.turns.fetch_add(1, Ordering::Relaxed));
+        let asked = self.since.elapsed();
+        let lock = client.rwlock("contended");
+        let (mode, lock) = match random.next_u64() % 3 {
+            0 => (Mode::Exclusive, lock.write()),
+            _ => (Mode::Shared, lock.read()),
+        };
+        let lock = lock.ttl(SHORT);
+        let mut guard = loop {
+            match lock.acquire().await {
+                Ok(guard) => break guard,
+                // On a busy machine the trouble may come faster than the first contact.
+                Err(error) => self.history.lock().unwrap().errors.push(error),
+            }
+        };
+        let entered = self.since.elapsed();
+        let (token, least) = (guard.token(), entered + guard.validity());
+        let mut changes = Vec::new();
+        for _ in 0..4 {
+            let patience = random.between(Duration::ZERO, Duration::from_millis(20));
+            let changed = async {
+                match guard.mode() {
+                    Mode::Exclusive => {
+                        changes.push((self.since.elapsed(), Mode::Shared));
+                        guard.downgrade().await
+                    }
+                    Mode::Permits { .. } | Mode::Shared => guard.upgrade().await,
+                }
+            };
+            // Not being answered, or having lost the lease, is what the faults are for.
+            drop(timeout(patience, changed).await);
+            if guard.mode() == Mode::Exclusive {
+                changes.push((self.since.elapsed(), Mode::Exclusive));
+                // Long enough for what was given up before to arrive.
+                sleep(5 * patience).await;
+            }
+        }
+        let hold = self.leave_after(&guard, (token, entered, least), changes);
+        self.note(Call { id: guard.holder(), mode, asked, outcome: Outcome::Held(hold) }, guard)
+            .await;
+    }
+
     async fn take_turn(&self, client: &Client) {
         let asked = self.since.elapsed();
         let guard = client.mutex("contended").ttl(SHORT).acquire().await.unwrap();
@@ -74,23 +122,40 @@ impl Section {
         self.enter(&guard);
         tokio::task::yield_now().await;
         self.leave(&guard);
+        let hold = self.leave_after(&guard, (guard.token(), entered, least), Vec::new());
+        let (id, mode, outcome) = (guard.holder(), Mode::Exclusive, Outcome::Held(hold));
+        self.note(Call { id, mode, asked, outcome }, guard).await;
+    }
+
+    /// What is known of a hold whose work has ended just now.
+    fn leave_after(
+        &self,
+        guard: &Guard,
+        (token, entered, least): (FencingToken, Duration, Duration),
+        changes: Vec<(Duration, Mode)>,
+    ) -> Hold {
         let left = self.since.elapsed();
         let (validity, was_told) = (guard.validity(), !guard.is_held());
-        let hold = Hold {
-            token: guard.token(),
-            entered,
-            left,
-            // What it is once it is lost is not known any more.
-            valid_until: if was_told { least } else { left + validity },
-            was_told,
-        };
-        let (id, mode) = (guard.holder(), Mode::Exclusive);
+        // What it is once it is lost is not known any more.
+        let valid_until = if was_told { least } else { left + validity };
+        Hold { token, entered, left, valid_until, was_told, changes }
+    }
+
+    async fn note(&self, call: Call, guard: Guard) {
         // Not being answered, or having lost the lease, is what the faults are for.
         let told = guard.release().await.err();
         let mut history = self.history.lock().unwrap();
-        history.calls.push(Call { id, mode, asked, outcome: Outcome::Held(hold) });
+        history.calls.push(call);
         history.errors.extend(told);
     }
+}
+
+/// What is contended for.
+#[derive(Clone, Copy)]
+enum What {
+    Mutex,
+    /// By readers that become the writer, and writers that become readers, or give that up.
+    ReadWriteLock,
 }
 
 /// So many clients of one server.
@@ -104,7 +169,7 @@ pub(crate) async fn connect_all(url: &str, clients: u32) -> Vec<Client> {
 
 /// Four tasks of each client take turns, so often each, whatever befalls the server meanwhile.
 pub(crate) async fn contend(clients: &[Client], rounds: u32) {
-    contend_until(clients, rounds, Memory::Kept, || true).await;
+    contend_until(What::Mutex, clients, rounds, Memory::Kept, || true).await;
 }
 
 /// The same for as long as the trouble has not come often: how fast a machine is decides how many
@@ -115,13 +180,29 @@ pub(crate) async fn contend_during(
     rounds: u32,
     memory: Memory,
 ) {
+    contend_for(What::Mutex, trouble, clients, rounds, memory).await;
+}
+
+/// The same for a read-write lock whose holders change its mode.
+pub(crate) async fn change_modes_during(trouble: Hurting, clients: &[Client], rounds: u32) {
+    contend_for(What::ReadWriteLock, trouble, clients, rounds, Memory::Kept).await;
+}
+
+async fn contend_for(
+    what: What,
+    trouble: Hurting,
+    clients: &[Client],
+    rounds: u32,
+    memory: Memory,
+) {
     let times = Arc::clone(&trouble.times);
     let has_come_often = move || times.load(Ordering::Relaxed) >= OFTEN;
-    contend_until(clients, rounds, memory, has_come_often).await;
+    contend_until(what, clients, rounds, memory, has_come_often).await;
     trouble.end();
 }
 
 async fn contend_until(
+    what: What,
     clients: &[Client],
     rounds: u32,
     memory: Memory,
@@ -136,7 +217,10 @@ async fn contend_until(
             running.push(tokio::spawn(async move {
                 let mut turns = 0;
                 while turns < rounds || !may_end() {
-                    section.take_turn(&client).await;
+                    match what {
+                        What::Mutex => section.take_turn(&client).await,
+                        What::ReadWriteLock => section.change_modes(&client).await,
+                    }
                     turns += 1;
                 }
                 turns as usize

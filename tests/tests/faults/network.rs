@@ -1,15 +1,16 @@
 //! B: the network between a client and the server.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::script::Script;
 use leasehold::store::{Redis, Store};
-use leasehold::{ClientId, Error, HolderId, LockName, LossReason, Mode, StoreErrorKind};
+use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, Mode, StoreErrorKind};
 use leasehold_core::{Acquire, Action, Facts, Operation};
 use leasehold_testkit::{Fault, Proxy, RedisServer};
 
-use crate::contend::{Hurting, Memory, connect_all, contend_during};
+use crate::contend::{Hurting, Memory, change_modes_during, connect_all, contend_during};
 use crate::scene::{LONG, NAME, SHORT, Scene, connect, has_ended, loss, reliable_until, soon};
 
 /// What a call comes to whose reply does not arrive, or not as a whole.
@@ -42,6 +43,46 @@ async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
         guard.release().await.unwrap();
         scene.assert_free().await;
     }
+}
+
+/// B1: the reply of adopt is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_a_lost_reply_of_adopt_gives_the_same_grant() {
+    for fault in REPLY_LOST {
+        let scene = Scene::new().await;
+        let lease = scene.take().await.into_lease().unwrap();
+        let lost = scene.proxy.strike(1, Script::Adopt, fault);
+        let (far, same) = (scene.far.clone(), lease.clone());
+        let adopting = tokio::spawn(async move { far.adopt(same).await });
+        soon(lost.happened()).await;
+        let granted = scene.tokens(NAME).await;
+        let guard = soon(adopting).await.unwrap().unwrap();
+        assert_eq!(granted, [guard.token()], "{fault:?}");
+        assert!(guard.token() > lease.token, "{fault:?}");
+        let status = scene.status(NAME).await;
+        assert_eq!(status.last_token, Some(guard.token()), "{fault:?}: no second one was minted");
+        guard.release().await.unwrap();
+        scene.assert_free().await;
+    }
+}
+
+/// B5: an adoption whose caller has gone arrives after its cancel, and the lease is as it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b5_an_adoption_that_arrives_after_its_cancel_adopts_nothing() {
+    let scene = Scene::new().await;
+    let lease = scene.take().await.into_lease().unwrap();
+    let held = scene.proxy.strike(1, Script::Adopt, Fault::HoldRequest);
+    let cancelled = scene.proxy.strike(1, Script::Cancel, Fault::RepeatRequest);
+    let (far, same) = (scene.far.clone(), lease.clone());
+    let adopting = tokio::spawn(async move { far.adopt(same).await });
+    soon(held.happened()).await;
+    adopting.abort();
+    soon(cancelled.happened()).await;
+    scene.proxy.deliver().unwrap();
+    assert_eq!(scene.tokens(NAME).await, [lease.token]);
+    let guard = soon(scene.far.adopt(lease)).await.unwrap();
+    guard.release().await.unwrap();
+    scene.assert_free().await;
 }
 
 /// B2: the reply of release is lost, somebody else is granted, and the release comes again.
@@ -311,9 +352,49 @@ async fn b14_a_holder_whose_replies_drip_is_told_before_the_next_enters() {
     .await;
 }
 
+/// B15: a reader gives up becoming the writer and tries again, and only then the store is told
+/// that it gave up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b15_a_wish_that_is_taken_back_late_touches_no_later_upgrade() {
+    let scene = Scene::new().await;
+    let mut guard = soon(scene.far.rwlock(NAME).read().ttl(LONG).acquire()).await.unwrap();
+    let read = scene.near.rwlock(NAME).read().ttl(LONG);
+    let other = soon(read.acquire()).await.unwrap();
+    let held = {
+        let mut upgrade = pin!(guard.upgrade());
+        let wished = async { while read.try_acquire().await.unwrap().is_some() {} };
+        tokio::select! {
+            upgraded = &mut upgrade => panic!("somebody else reads: {upgraded:?}"),
+            () = soon(wished) => scene.proxy.strike(1, Script::ChangeMode, Fault::HoldRequest),
+        }
+    };
+    soon(held.happened()).await;
+    other.release().await.unwrap();
+    soon(guard.upgrade()).await.unwrap();
+    assert_eq!(scene.proxy.deliver().unwrap().len(), 1);
+    assert!(read.try_acquire().await.unwrap().is_none(), "beside {guard:?}");
+    soon(guard.renew()).await.unwrap();
+}
+
 /// B1 to B10 at random moments: replies are lost, and then their connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b_lost_answers_under_contention_grant_nothing_twice_and_leave_nothing_behind() {
+    while_answers_are_lost(async |losing, clients| {
+        contend_during(losing, clients, 15, Memory::Kept).await;
+    })
+    .await;
+}
+
+/// The same for those who become the writer or a reader, and those who give that up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b_lost_answers_while_modes_change_let_nobody_in_beside_a_writer() {
+    while_answers_are_lost(async |losing, clients| {
+        change_modes_during(losing, clients, 8).await;
+    })
+    .await;
+}
+
+async fn while_answers_are_lost(contend: impl AsyncFnOnce(Hurting, &[Client])) {
     let server = RedisServer::start().unwrap();
     let proxy = Arc::new(Proxy::start(server.port()).unwrap());
     let clients = connect_all(&proxy.url(), 4).await;
@@ -326,7 +407,7 @@ async fn b_lost_answers_under_contention_grant_nothing_twice_and_leave_nothing_b
             proxy.mute(false);
         }
     });
-    contend_during(losing, &clients, 15, Memory::Kept).await;
+    contend(losing, &clients).await;
     for client in clients {
         client.close().await.unwrap();
     }

@@ -9,7 +9,9 @@ use leasehold_core::{Action, Operation};
 use leasehold_testkit::{Data, RedisServer, Tail};
 
 use crate::contend::{Hurting, Memory, connect_all, contend_during};
-use crate::scene::{LONG, NAME, SHORT, Scene, breaks_exclusion_and_not_the_order, loss, soon};
+use crate::scene::{
+    LONG, NAME, PATIENCE, SHORT, Scene, breaks_exclusion_and_not_the_order, connect, loss, soon,
+};
 
 /// C1: killed without persistence, and at once there again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,4 +168,66 @@ async fn c1_restarts_without_data_leave_nobody_behind_under_contention() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_restarts_with_an_append_only_file_leave_nobody_behind_under_contention() {
     contend_during_restarts(Data::Kept, Memory::Kept).await;
+}
+
+/// How often a server has refused something with this code.
+fn refusals(server: &RedisServer, code: &str) -> u64 {
+    let stats = server.info("errorstats").unwrap();
+    let prefix = format!("errorstat_{code}:count=");
+    let count = stats.lines().find_map(|line| line.strip_prefix(&prefix));
+    count.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// C8: while the server refuses all writes because it could not save, a guard is dropped: it is
+/// let go once it takes writes again, however long its lease is; and who waits is told at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c8_what_a_server_that_cannot_save_did_not_let_go_is_let_go_later() {
+    // Without a time to save nothing is refused.
+    let server = RedisServer::options().line("save 3600 1").start().unwrap();
+    let scene = Scene::of(server).await;
+    let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    let directory = scene.server.socket().parent().unwrap().join("dump.rdb");
+    std::fs::create_dir(directory).unwrap();
+    scene.server.command::<()>("BGSAVE").unwrap();
+    let since = Instant::now();
+    while !scene.server.info("persistence").unwrap().contains("rdb_last_bgsave_status:err") {
+        assert!(since.elapsed() < PATIENCE, "the snapshot never fails");
+    }
+    match soon(scene.near.mutex("another").acquire()).await {
+        Err(Error::Store(error)) => assert_eq!(error.kind(), StoreErrorKind::Full, "{error}"),
+        other => panic!("{other:?}"),
+    }
+    drop(guard);
+    // The acquire, the release, and the release again.
+    while refusals(&scene.server, "MISCONF") < 3 {
+        assert!(since.elapsed() < PATIENCE, "it was given up at the first refusal");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    scene.server.command::<()>("CONFIG SET stop-writes-on-bgsave-error no").unwrap();
+    let next = soon(scene.near.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    next.release().await.unwrap();
+}
+
+/// C16: a right that a script finds missing half-way is an answer, not an outage.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_a_right_that_a_script_lacks_half_way_is_said_at_once() {
+    for right in ["+hset ", "+pexpireat "] {
+        let rights = Redis::HOLDER_RIGHTS.replace(right, "");
+        let options = RedisServer::options().user(&format!("poor on >pw {rights}"));
+        let server = options.start().unwrap();
+        let client = connect(&server.patient_url_as("poor", "pw")).await;
+        for outcome in [
+            soon(client.mutex("a").acquire()).await.map(Some),
+            soon(client.mutex("b").acquire_within(LONG)).await.map(Some),
+            soon(client.mutex("c").try_acquire()).await,
+        ] {
+            match outcome {
+                Err(Error::Store(error)) => {
+                    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
+                    assert!(error.to_string().contains("lacks a right"), "{error}");
+                }
+                other => panic!("{right}: {other:?}"),
+            }
+        }
+    }
 }

@@ -71,7 +71,11 @@ async fn a_majority_of_theirs_keeps_us_out_and_ours_keeps_them_out() {
         theirs.expect("acquired");
         let before = three.values();
         assert!(must(client.mutex(NAME).try_acquire().await).is_none(), "{kind:?}");
-        assert_eq!(three.values(), before, "{kind:?}: what is theirs is left alone");
+        // They say so once a majority has it, and the third may have it a moment later.
+        for (before, after) in before.iter().zip(three.values()) {
+            let is_left_alone = before.is_none() || after == *before;
+            assert!(is_left_alone, "{kind:?}: what is theirs is left alone");
+        }
         theirs.tell("release");
         theirs.expect("released");
         let guard = must(client.mutex(NAME).acquire().await);

@@ -105,6 +105,10 @@ pub(crate) fn request(id: HolderId) -> Acquire {
     }
 }
 
+pub(crate) fn renew(id: HolderId, ttl: Duration) -> Action {
+    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
+}
+
 pub(crate) fn release(id: HolderId, keep: Duration) -> Action {
     Action::Release { id, keep, unanswered: false }
 }
@@ -156,7 +160,7 @@ async fn no_verb_of_ours_touches_what_somebody_else_holds() {
             Action::Poll { id, ttl },
             release(id, Duration::ZERO),
             release(id, TTL),
-            Action::Renew { id, ttl },
+            renew(id, ttl),
             Action::Revoke { id, token, force: true },
         ] {
             let reply = must(shared.act("a", action.clone()).await);
@@ -197,7 +201,7 @@ async fn whoever_ended_by_time_lets_the_other_in_and_finds_out() {
     while !shared.they_take("a", "theirs", TTL) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    for action in [Action::Renew { id: id(2), ttl: TTL }, release(id(2), Duration::ZERO)] {
+    for action in [renew(id(2), TTL), release(id(2), Duration::ZERO)] {
         let reply = must(shared.act("a", action).await);
         assert_eq!(reply, Reply::NotHeld { newest: None }, "a holder of theirs has no token");
     }
@@ -212,7 +216,7 @@ async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
     for action in [
         Action::Acquire(request(id(1))),
         Action::Inspect { limit: 1 },
-        Action::Renew { id: id(1), ttl: TTL },
+        renew(id(1), TTL),
         release(id(1), Duration::ZERO),
     ] {
         let error = shared.act("a", action).await.unwrap_err();
@@ -222,6 +226,8 @@ async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
         name: must(LockName::new(name)),
         id: id(1),
         ttl: TTL * 2,
+        mode: Mode::Exclusive,
+        change: 0,
     };
     let batch = Operation::Renew(vec![lease("a"), lease("b")]);
     let Reply::Many(replies) = must(shared.store.execute(batch).await).reply else { panic!() };

@@ -1,12 +1,17 @@
 //! A store made of stores: what every store must do, contention, and faults of its nodes. Scenarios
 //! are named by their number in the catalogue of faults.
 
+mod adopting;
 mod clocks;
 mod conformance;
 mod contention;
 mod fleet;
+mod identity;
 mod late;
 mod memory_loss;
 mod minorities;
+mod modes;
+mod outage;
+mod permanent;
 mod refusals;
 mod renewals;

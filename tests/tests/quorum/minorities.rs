@@ -8,11 +8,23 @@ use leasehold_testkit::must;
 use crate::fleet::{Fleet, name, soon};
 
 /// A lease is had, excludes others, and is let go. Whoever reaches other nodes than the holder may
-/// not be able to tell whether it is busy.
-async fn works(client: &Client, other: &Client, name: &str) {
+/// not be able to tell whether it is busy, only not have it; the witness reaches those of both.
+async fn works(client: &Client, other: &Client, witness: &Client, name: &str) {
     let first = must(soon("a lease", client.mutex(name).acquire()).await);
     let refused = soon("an answer", other.mutex(name).try_acquire()).await;
     assert!(matches!(refused, Ok(None) | Err(Error::NoQuorum { .. })), "{refused:?}");
+    soon("the word that it is busy", async {
+        loop {
+            match witness.mutex(name).try_acquire().await {
+                Ok(None) => return,
+                // A busy machine answers too late.
+                Err(Error::NoQuorum { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+                granted => panic!("{granted:?}"),
+            }
+        }
+    })
+    .await;
+    must(first.ensure_held());
     let token = first.token();
     must(first.release().await);
     let second = must(soon("a lease", other.mutex(name).acquire()).await);
@@ -24,12 +36,12 @@ async fn works(client: &Client, other: &Client, name: &str) {
 async fn h1_a_minority_that_is_killed_is_not_missed() {
     let mut fleet = Fleet::start(5);
     let (one, two) = (fleet.client().await, fleet.client().await);
-    works(&one, &two, "before").await;
+    works(&one, &two, &two, "before").await;
     must(fleet.servers[1].kill9());
     must(fleet.servers[4].kill9());
-    works(&one, &two, "after").await;
+    works(&one, &two, &two, "after").await;
     let late = fleet.client().await;
-    works(&late, &one, "connected without them").await;
+    works(&late, &one, &one, "connected without them").await;
 }
 
 /// Nothing ever comes from two of five nodes: whoever waited for them would wait for ever.
@@ -37,15 +49,15 @@ async fn h1_a_minority_that_is_killed_is_not_missed() {
 async fn h1_a_minority_that_is_not_reached_is_not_waited_for() {
     let fleet = Fleet::start(5);
     let (near, far) = (fleet.network(), fleet.network());
-    let (one, two) = (near.client().await, far.client().await);
+    let (one, two, all) = (near.client().await, far.client().await, fleet.client().await);
     near.swallow(&[0, 3], true);
     far.swallow(&[2, 3], true);
     for round in 0..5 {
-        works(&one, &two, &format!("round {round}")).await;
+        works(&one, &two, &all, &format!("round {round}")).await;
     }
     let late = fleet.network();
     late.swallow(&[0, 1], true);
-    works(&late.client().await, &one, "connected without them").await;
+    works(&late.client().await, &one, &all, "connected without them").await;
 }
 
 #[tokio::test]
@@ -77,7 +89,7 @@ async fn h1_a_node_that_was_down_at_the_start_joins_when_it_comes_up() {
     fleet.until(0, &name, is_there).await;
     must(fleet.servers[1].kill9());
     must(guard.release().await);
-    works(&client, &client, "after").await;
+    works(&client, &client, &client, "after").await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Where a grant may still be taken back, a hand-over is not entered before its claim.
+//! Where a grant may not count, a hand-over is not entered before its claim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

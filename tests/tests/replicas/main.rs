@@ -3,10 +3,13 @@
 
 mod claim;
 mod conformance;
+mod contention;
 mod failover;
+mod one_question;
 mod places;
 mod policy;
 mod quarantine;
+mod questions;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

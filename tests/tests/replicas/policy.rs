@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Guard, LossReason, Renewal, StoreErrorKind};
+use leasehold::{Client, Error, Guard, LossReason, Mode, Renewal, StoreErrorKind};
 use leasehold_testkit::{RedisServer, Replicated, must};
 
 use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind, try_acquire};
@@ -79,6 +79,34 @@ async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
     assert!(is_not_replicated(&error), "{error}");
 }
 
+/// A reader that gives up an upgrade which was not acknowledged takes it back, and never a later
+/// one: a writer asks for nothing.
+#[tokio::test]
+async fn an_upgrade_that_is_not_acknowledged_is_taken_back_and_a_writer_stays_one() {
+    let servers = must(Replicated::start(1));
+    let url = servers[0].url();
+    let careless = connect(&url).await;
+    let read = careless.rwlock("a").read().ttl(TTL);
+    let admits = || async { must(read.try_acquire().await).is_some() };
+    let careful = connect(&format!("{url}?{SURE}&replicas=1")).await;
+    let lock = careful.rwlock("a").read().ttl(TTL);
+    let mut guard = must(lock.acquire_within(PATIENCE).await);
+    must(servers[1].stop());
+    // Some tries long, each of which the primary grants.
+    let gave_up = tokio::time::timeout(Duration::from_secs(4), guard.upgrade()).await;
+    assert!(gave_up.is_err(), "{gave_up:?}");
+    assert_eq!(guard.mode(), Mode::Shared);
+    super::until("readers are let in", admits).await;
+    must(servers[1].cont());
+    must(guard.upgrade().await);
+    assert!(!admits().await, "{guard:?}");
+    must(servers[1].stop());
+    must(guard.upgrade().await);
+    assert!(!admits().await, "a writer stays what it is: {guard:?}");
+    must(guard.ensure_held());
+    must(servers[1].cont());
+}
+
 #[tokio::test]
 async fn d16_a_renewal_that_is_not_acknowledged_prolongs_nothing() {
     let servers = must(Replicated::start(1));
@@ -134,10 +162,45 @@ async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_is_not_acknowledged_leaves_a_reader() {
+async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_has_it() {
+    let servers = must(Replicated::start(1));
+    let careless = connect(&servers[0].url()).await;
+    let url = format!("{}?{SURE}&replicas=1", servers[0].url());
+    let held = must(try_acquire(&careless, "a").await).unwrap();
+    let name = held.name().clone();
+    let mut waiting = Vec::new();
+    for number in 1..=2 {
+        let lock = connect(&url).await.mutex("a").ttl(TTL);
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+        super::until("it waits", || async {
+            must(careless.admin().inspect(&name).await).waiting == number
+        })
+        .await;
+    }
+    let [first, second] = waiting.try_into().unwrap();
+    must(servers[1].stop());
+    let (waits_before, _) = must(servers[0].command_stats("wait"));
+    must(held.release().await);
+    // Those in vain are the first's claims; the second asks now and then, too.
+    eventually("many a WAIT has ended in vain", || {
+        must(servers[0].command_stats("wait")).0 >= waits_before + 6
+    })
+    .await;
+    let status = must(careless.admin().inspect(&name).await);
+    assert_eq!((status.holders.len(), status.waiting), (1, 1), "{status:?}");
+    let handed = status.holders[0].id;
+    assert!(!first.is_finished() && !second.is_finished());
+    must(servers[1].cont());
+    let guard = tokio::time::timeout(PATIENCE, first).await.unwrap().unwrap().unwrap();
+    assert_eq!(guard.holder(), handed, "it was left to whoever had it");
+    must(guard.release().await);
+    must(must(tokio::time::timeout(PATIENCE, second).await.unwrap().unwrap()).release().await);
+}
+
+#[tokio::test]
+async fn an_upgrade_that_is_not_acknowledged_is_asked_for_until_the_replica_has_it() {
     let servers = must(Replicated::start(1));
     let client = connect(&format!("{}?{SURE}&replicas=1", servers[0].url())).await;
-    let careless = connect(&servers[0].url()).await;
     let read = client.rwlock("a").read().ttl(TTL).renewal(Renewal::Off);
     let mut guard = must(read.acquire_within(PATIENCE).await);
     must(servers[1].stop());
@@ -148,14 +211,65 @@ async fn an_upgrade_that_is_not_acknowledged_leaves_a_reader() {
     });
     eventually("a WAIT has ended in vain", || must(servers[0].command_stats("wait")).0 > waits)
         .await;
-    // It is a reader again each time, so that another reader finds a way in.
-    let another = careless.rwlock("a").read().ttl(TTL).acquire_within(PATIENCE).await;
     assert!(!upgrading.is_finished());
-    must(must(another).release().await);
     must(servers[1].cont());
     let (guard, outcome) = must(tokio::time::timeout(PATIENCE, upgrading).await.unwrap());
     must(outcome);
     assert!(guard.is_held());
+}
+
+/// The last other reader lets go, and its release makes the waiting reader the writer: what the
+/// reader asks then must write, or replicas that lack the release would acknowledge the answer.
+#[tokio::test]
+async fn an_upgrade_that_is_handed_over_is_not_believed_before_the_replica_has_it() {
+    let servers = must(Replicated::start(1));
+    let url = servers[0].url();
+    let careless = connect(&url).await;
+    let careful = connect(&format!("{url}?{SURE}&replicas=1")).await;
+    let read = |client: &Client| client.rwlock("a").read().ttl(TTL);
+    let mut guard = must(read(&careful).acquire_within(PATIENCE).await);
+    let other = must(read(&careless).acquire_within(PATIENCE).await);
+    let upgrading = tokio::spawn(async move {
+        let outcome = guard.upgrade().await;
+        (guard, outcome)
+    });
+    super::until("nobody is admitted", || async {
+        must(read(&careless).try_acquire().await).is_none()
+    })
+    .await;
+    must(servers[1].stop());
+    must(other.release().await);
+    let (waits, _) = must(servers[0].command_stats("wait"));
+    eventually("it was asked for again", || must(servers[0].command_stats("wait")).0 > waits + 2)
+        .await;
+    assert!(!upgrading.is_finished());
+    must(servers[1].cont());
+    let (guard, outcome) = must(tokio::time::timeout(PATIENCE, upgrading).await.unwrap());
+    must(outcome);
+    assert!(guard.is_held());
+}
+
+/// What was adopted and not acknowledged is neither believed nor handed to anybody else: its
+/// adopter asks again, and ends it when it gives up.
+#[tokio::test]
+async fn an_adoption_that_is_not_acknowledged_is_nobodys_until_its_adopter_gives_up() {
+    let servers = must(Replicated::start(1));
+    let url = servers[0].url();
+    let careful = connect(&format!("{url}?{SURE}&replicas=1")).await;
+    let careless = connect(&url).await;
+    let lease = must(acquire(&careful, "a").await.into_lease());
+    must(servers[1].stop());
+    let (waits, _) = must(servers[0].command_stats("wait"));
+    let adopting = tokio::spawn(async move { careful.adopt(lease).await });
+    eventually("a WAIT has ended in vain", || must(servers[0].command_stats("wait")).0 > waits)
+        .await;
+    let taken = must(try_acquire(&careless, "a").await);
+    assert!(adopting.is_finished() || taken.is_none(), "{taken:?}");
+    drop(taken);
+    let error = must(tokio::time::timeout(PATIENCE, adopting).await.unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Indeterminate { .. }), "{error}");
+    must(acquire(&careless, "a").await.release().await);
+    must(servers[1].cont());
 }
 
 #[tokio::test]

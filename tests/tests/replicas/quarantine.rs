@@ -251,6 +251,8 @@ async fn c11_a_newcomer_in_the_moment_of_a_flush_is_refused_and_costs_the_holder
     must(must(other.mutex("b").ttl(TTL).acquire_within(PATIENCE).await).release().await);
     must(server.command::<()>("FLUSHALL"));
     assert_quarantined(&ask(&other).await);
+    let status = must(other.admin().inspect(held.name()).await);
+    assert_eq!(status.holders, [], "it has given back what did not count");
     let error = renew(&held).await.unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LossReason::Superseded { .. }, .. }), "{error}");
 }

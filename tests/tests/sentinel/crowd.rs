@@ -110,6 +110,7 @@ impl Shared {
             left,
             valid_until: if validity.is_zero() { entered } else { left + validity },
             was_told: lost.poll(&mut Context::from_waker(Waker::noop())).is_ready(),
+            changes: Vec::new(),
         };
         (guard.holder(), hold)
     }

@@ -91,6 +91,10 @@ async fn acquire(store: &Redis, id: HolderId) -> Option<FencingToken> {
     }
 }
 
+fn renew(id: HolderId, ttl: Duration) -> Action {
+    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
+}
+
 async fn release(store: &Redis, id: HolderId) -> Reply {
     ask(store, Action::Release { id, keep: Duration::ZERO, unanswered: false }).await
 }
@@ -109,7 +113,7 @@ async fn d17_a_forgotten_release_is_repeated_by_its_owner_and_hits_nobody_else()
     let second = acquire(&store, id(2)).await.expect("it is free now");
     assert!(second > first);
     assert_eq!(release(&store, id(1)).await, Reply::NotHeld { newest: Some(second) });
-    let renewed = ask(&store, Action::Renew { id: id(2), ttl: LONG }).await;
+    let renewed = ask(&store, renew(id(2), LONG)).await;
     assert!(matches!(renewed, Reply::Granted(_)), "{renewed:?}");
 }
 

@@ -1,7 +1,9 @@
 //! The Redis store where sentinels say who is the primary.
 #![cfg(test)]
 
+mod clocks;
 mod conformance;
+mod contention;
 mod crowd;
 mod failover;
 mod loss;

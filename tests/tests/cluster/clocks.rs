@@ -1,0 +1,49 @@
+//! D19: a slot moves to a node whose clock is ahead. Deadlines are those of the clock of the node
+//! before it, so leases end early by the difference.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Guard, Renewal};
+use leasehold_testkit::{Cluster, must};
+
+use super::{PATIENCE, url, with_least_rights};
+
+/// A lease that a test waits for, and that is long beside what a busy machine takes.
+const TTL: Duration = Duration::from_secs(8);
+
+/// Moves the slot of a name that is held to a node whose clock is ahead, and takes it there as soon
+/// as that is possible: by whom it was held before, and by whom it is held now.
+async fn taken_after_a_move(ahead_s: f64, options: &str) -> (Guard, Guard) {
+    let cluster = must(Cluster::start_with(&with_least_rights().own_clock(), 0));
+    must(cluster.node(1).set_clock(ahead_s, 1.0));
+    let url = format!("{}?{options}", url(&cluster));
+    let (one, two) = (must(Client::connect(&url).await), must(Client::connect(&url).await));
+    let (name, slot) = cluster.fresh_name(0);
+    let lock = |client: &Client| client.mutex(&name).ttl(TTL).renewal(Renewal::Off);
+    let first = must(lock(&one).acquire_within(PATIENCE).await);
+    must(cluster.move_slot(slot, 1));
+    let (lock, since) = (lock(&two), Instant::now());
+    loop {
+        assert!(since.elapsed() < PATIENCE, "it is never free");
+        if let Ok(Some(second)) = lock.try_acquire().await {
+            return (first, second);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d19_a_slot_that_moves_to_a_clock_that_is_less_ahead_than_offset_has_one_holder() {
+    for (ahead_s, options) in [(0.4, ""), (2.5, "offset=3s")] {
+        let (first, second) = taken_after_a_move(ahead_s, options).await;
+        assert!(!first.is_held(), "two hold");
+        assert!(second.token() > first.token());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d19_a_slot_that_moves_to_a_clock_that_is_further_ahead_than_offset_has_two_holders() {
+    let (first, second) = taken_after_a_move(5.0, "").await;
+    assert!(first.is_held() && second.is_held(), "exclusion is broken, as was expected");
+    assert!(second.token() > first.token(), "but not the order of tokens");
+}

@@ -1,0 +1,121 @@
+//! Processes that are killed while they hold or wait, where several servers make up the store: what
+//! was promised to the dead is kept, and nobody waits for longer than that.
+#![cfg(test)]
+
+use std::time::Duration;
+
+use leasehold::{Client, Clock, LockName, SystemClock};
+use leasehold_testkit::worker::{self, Worker};
+use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep, timeout};
+
+/// Short, because the end of the dead one's lease is waited for, and so long that a busy machine
+/// lets a quorum be asked in time.
+const TTL: Duration = Duration::from_secs(6);
+
+/// How long something that must happen may take before the test gives it up: generous.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const NAME: &str = "deadly";
+
+fn now_ns() -> u128 {
+    SystemClock::new().now().since_origin().as_nanos()
+}
+
+fn runtime() -> Runtime {
+    must(Builder::new_multi_thread().worker_threads(1).enable_all().build())
+}
+
+#[test]
+#[ignore = "a process of the tests below: it acquires, says until when it holds, and waits"]
+fn job() {
+    let arguments = worker::arguments();
+    runtime().block_on(async {
+        let client = must(Client::connect(&arguments[0]).await);
+        worker::say("asks");
+        let guard = must(client.mutex(NAME).ttl(TTL).acquire().await);
+        let entered = now_ns();
+        let until = entered + guard.validity().as_nanos();
+        worker::say(&format!("{entered} {until} {}", guard.token()));
+        worker::listen();
+        must(guard.release().await);
+        must(client.close().await);
+    });
+}
+
+/// What a process says once it holds: since when, until when at least, and the token.
+fn hear(process: &mut Worker) -> [u128; 3] {
+    let said = process.hear().unwrap();
+    let numbers: Vec<u128> = said.split(' ').map(|number| must(number.parse())).collect();
+    must(numbers.try_into())
+}
+
+/// Starts a process that has asked for the lock when this returns.
+fn start(url: &str) -> Worker {
+    let mut process = Worker::start(&[url]);
+    process.expect("asks");
+    process
+}
+
+/// Kills a holder, and the first of two who wait; `wait` waits until so many are seen to wait.
+fn kill_who_holds_and_who_is_next(url: &str, wait: fn(&str, u32)) {
+    let mut holder = start(url);
+    let [_, until, token] = hear(&mut holder);
+    let mut next = start(url);
+    wait(url, 1);
+    let mut last = start(url);
+    wait(url, 2);
+    holder.kill9();
+    next.kill9();
+    let [entered, _, later] = hear(&mut last);
+    assert!(entered >= until, "{entered} is before {until}: it was promised to the dead");
+    assert!(later > token, "{later} was granted after {token}");
+    last.tell("leave");
+    last.finish();
+}
+
+fn wait_for_queue(url: &str, many: u32) {
+    runtime().block_on(async {
+        let client = must(Client::connect(url).await);
+        let (name, since) = (must(LockName::new(NAME)), Instant::now());
+        while client.admin().inspect(&name).await.is_ok_and(|status| status.waiting < many) {
+            assert!(since.elapsed() < PATIENCE, "it never joins");
+            sleep(Duration::from_millis(20)).await;
+        }
+        must(timeout(PATIENCE, client.close()).await).unwrap();
+    });
+}
+
+mod sentinel {
+    use super::*;
+
+    #[test]
+    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+        let fleet = must(SentinelFleet::start());
+        kill_who_holds_and_who_is_next(&fleet.url(), wait_for_queue);
+    }
+}
+
+mod cluster {
+    use super::*;
+
+    #[test]
+    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+        let cluster = must(Cluster::start(0));
+        kill_who_holds_and_who_is_next(&cluster.url(), wait_for_queue);
+    }
+}
+
+mod quorum {
+    use super::*;
+
+    #[test]
+    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+        let nodes: Vec<_> = (0..3).map(|_| must(RedisServer::start())).collect();
+        let hosts: Vec<_> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
+        // It has no queue to look at: who waits asks again and again.
+        kill_who_holds_and_who_is_next(&url, |_, _| ());
+    }
+}

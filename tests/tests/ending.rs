@@ -1,0 +1,83 @@
+//! What a process holds when it ends is let go, however its `main` ends.
+#![cfg(test)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::exit;
+
+use leasehold::{Client, Error, Guard, LockName, Result, blocking};
+use leasehold_testkit::worker::{self, Worker};
+use leasehold_testkit::{RedisServer, must};
+use tokio::runtime::{Builder, Runtime};
+
+fn runtime(kind: &str) -> Runtime {
+    let mut builder = match kind {
+        "threads" => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    must(builder.worker_threads(1).enable_all().build())
+}
+
+#[test]
+#[ignore = "a job of the tests below, for a process of its own"]
+fn job() {
+    let arguments = worker::arguments();
+    let [end, url] = arguments.as_slice() else { panic!("{arguments:?}") };
+    drop(catch_unwind(AssertUnwindSafe(|| main_that_ends(end, url))));
+    // As fast as a program ends whose `main` returns.
+    exit(0);
+}
+
+fn main_that_ends(end: &str, url: &str) -> Result<()> {
+    let (kind, end) = end.split_once(' ').unwrap_or((end, ""));
+    if kind == "blocking" {
+        let client = blocking::Client::connect(url)?;
+        let _guard = client.mutex("a").acquire()?;
+        return finish(end);
+    }
+    runtime(kind).block_on(async {
+        if end == "guard last" {
+            let _guard: Guard = Client::connect(url).await?.mutex("a").acquire().await?;
+            return Ok(());
+        }
+        let client = Client::connect(url).await?;
+        let _guard = client.mutex("a").acquire().await?;
+        finish(end)
+    })
+}
+
+fn finish(end: &str) -> Result<()> {
+    match end {
+        "error" => Err(Error::Closed),
+        "panic" => panic!("on purpose"),
+        _ => Ok(()),
+    }
+}
+
+const ENDS: [&str; 9] = [
+    "blocking return",
+    "blocking error",
+    "blocking panic",
+    "single return",
+    "single error",
+    "single panic",
+    "single guard last",
+    "threads return",
+    "threads panic",
+];
+
+#[test]
+fn what_is_held_as_main_ends_is_let_go() {
+    let server = must(RedisServer::start());
+    let url = server.patient_url();
+    let runtime = runtime("single");
+    let client = must(runtime.block_on(Client::connect(&url)));
+    let name = must(LockName::new("a"));
+    for round in 0..3 {
+        for end in ENDS {
+            Worker::start(&[end, &url]).finish();
+            let status = must(runtime.block_on(client.admin().inspect(&name)));
+            assert!(status.is_free(), "round {round}: {end}: {:?}", status.holders);
+            assert!(status.last_token.is_some(), "{end}: it was never held");
+        }
+    }
+}

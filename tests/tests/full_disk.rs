@@ -1,0 +1,198 @@
+//! A file store on a disk that is full: what is held is renewed and let go, and handed on.
+//!
+//! The disk is a small one in memory, which a process may mount that is in a mount namespace of
+//! its own.
+#![cfg(test)]
+
+use std::fs::{self, File as Disk};
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use leasehold::store::{File, Store};
+use leasehold::{ClientId, Facts, HolderId, LockName, Mode};
+use leasehold_core::{Acquire, Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
+use leasehold_testkit::worker::{self, Worker};
+use leasehold_testkit::{fresh_number, must};
+use tokio::runtime::Builder;
+
+/// Far longer than any of these tests takes: nothing in them ends by time.
+const TTL: Duration = Duration::from_secs(600);
+
+/// As many names as are held when the disk becomes full.
+const HELD: u64 = 40;
+
+/// One client on a store, without the library.
+struct Client {
+    store: File,
+    id: ClientId,
+}
+
+impl Client {
+    fn new(path: &Path) -> Self {
+        Self { store: must(File::open(path)), id: ClientId(fresh_number()) }
+    }
+
+    fn holder(&self, attempt: u64) -> HolderId {
+        HolderId { client: self.id, attempt }
+    }
+
+    async fn ask(&self, number: u64, action: Action) -> Result<Reply, StoreError> {
+        let name = must(LockName::new(format!("name/{number}")));
+        Ok(self.store.execute(Operation::On { name, action }).await?.reply)
+    }
+
+    /// Acquires the name of this number, with an attempt of the same number.
+    async fn acquire(&self, number: u64, wait: bool) -> Result<Reply, StoreError> {
+        let action = Action::Acquire(Acquire {
+            id: self.holder(number),
+            mode: Mode::Exclusive,
+            ttl: TTL,
+            wait,
+            nonce: number,
+            not_after_us: u64::MAX >> 12,
+            ballot_us: None,
+            facts: Facts { host: "h".repeat(200), pid: 1, label: None },
+        });
+        self.ask(number, action).await
+    }
+
+    /// Lets go so that the record remembers it, and grows.
+    async fn release(&self, number: u64) -> Reply {
+        let id = self.holder(number);
+        let release = Action::Release { id, keep: Duration::ZERO, unanswered: true };
+        must(self.ask(number, release).await)
+    }
+
+    async fn assert_renewed(&self, numbers: std::ops::Range<u64>) {
+        let lease = |number| {
+            let name = must(LockName::new(format!("name/{number}")));
+            RenewLease { name, id: self.holder(number), ttl: TTL, mode: Mode::Exclusive, change: 0 }
+        };
+        let renewal = Operation::Renew(numbers.map(lease).collect());
+        let Reply::Many(replies) = must(self.store.execute(renewal).await).reply else {
+            panic!("not many")
+        };
+        assert!(replies.iter().all(|reply| matches!(reply, Reply::Granted(_))), "{replies:?}");
+    }
+
+    /// Acquires one new name after the other until there is no room for any more.
+    async fn acquire_until_full(&self, first: u64) -> u64 {
+        let mut number = first;
+        loop {
+            match self.acquire(number, false).await {
+                Ok(Reply::Granted(_)) => number += 1,
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
+                    assert!(!error.may_have_executed(), "{error}");
+                    assert!(error.to_string().contains("make room"), "{error}");
+                    return number;
+                }
+            }
+        }
+    }
+}
+
+/// Writes until nothing fits any more.
+fn fill(path: &Path) {
+    let mut disk = must(Disk::create(path));
+    for size in [1 << 16, 1 << 12, 1] {
+        let full = loop {
+            if let Err(error) = disk.write_all(&vec![b'x'; size]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::StorageFull, "{full}");
+    }
+}
+
+/// Renews, hands on and lets go on a full disk, and goes on when there is room again.
+fn hold_on_a_full_disk(directory: &str) {
+    worker::end_with_parent();
+    let directory = Path::new(directory);
+    let (path, filler) = (directory.join("locks.db"), directory.join("filler"));
+    must(Builder::new_current_thread().enable_all().build()).block_on(async {
+        let (holder, waiter) = (Client::new(&path), Client::new(&path));
+        for number in 0..HELD {
+            assert!(matches!(must(holder.acquire(number, false).await), Reply::Granted(_)));
+        }
+        assert!(matches!(must(waiter.acquire(0, true).await), Reply::Queued(_)));
+        fill(&filler);
+        let after = holder.acquire_until_full(HELD).await;
+        println!("{} more were acquired before it was full", after - HELD);
+
+        // More than fit the log.
+        let poll = Action::Poll { id: waiter.holder(0), ttl: TTL };
+        for _ in 0..50 {
+            holder.assert_renewed(0..after).await;
+            assert!(matches!(must(waiter.ask(0, poll.clone()).await), Reply::Queued(_)));
+        }
+        assert_eq!(holder.release(0).await, Reply::Released);
+        assert!(matches!(must(waiter.ask(0, poll).await), Reply::Granted(_)));
+        // Also by a process that comes now.
+        let late = Client::new(&path);
+        let revoke = late.ask(1, Action::Inspect { limit: 1 }).await;
+        assert!(matches!(must(revoke), Reply::Status(status) if status.holders.len() == 1));
+        for number in 1..after {
+            assert_eq!(holder.release(number).await, Reply::Released, "{number}");
+            waiter.assert_renewed(0..1).await;
+        }
+
+        must(fs::remove_file(&filler));
+        for number in after..after + HELD {
+            assert!(matches!(must(late.acquire(number, false).await), Reply::Granted(_)));
+        }
+        assert_eq!(waiter.release(0).await, Reply::Released);
+    });
+}
+
+/// A store alone on a small disk does not fill it with its own log.
+fn work_on_a_small_disk(directory: &str) {
+    worker::end_with_parent();
+    must(Builder::new_current_thread().enable_all().build()).block_on(async {
+        let client = Client::new(&Path::new(directory).join("locks.db"));
+        for number in 0..3_000 {
+            assert!(matches!(must(client.acquire(number % 8, false).await), Reply::Granted(_)));
+            let id = client.holder(number % 8);
+            let release = Action::Release { id, keep: Duration::ZERO, unanswered: false };
+            assert_eq!(must(client.ask(number % 8, release).await), Reply::Released);
+        }
+    });
+}
+
+#[test]
+#[ignore = "the jobs of the tests below, each for a process of its own"]
+fn job() {
+    match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["hold", directory] => hold_on_a_full_disk(directory),
+        ["work", directory] => work_on_a_small_disk(directory),
+        ref other => panic!("no such job: {other:?}"),
+    }
+}
+
+/// Does a job on a disk of this size.
+fn on_a_disk_of(size: &str, job: &str) {
+    let directory = must(tempfile::tempdir());
+    let directory = must(directory.path().to_str().ok_or("no text"));
+    let mount = format!("mount -t tmpfs -o size={size} none {directory} && exec \"$@\"");
+    let program = ["unshare", "--mount", "sh", "-c", &mount, "sh"];
+    let tried = must(Command::new(program[0]).args(&program[1..]).arg("true").output());
+    if !tried.status.success() {
+        let why = String::from_utf8_lossy(&tried.stderr);
+        println!("left out: a disk of its own is not allowed here: {why}");
+        return;
+    }
+    Worker::start_by(&program, &[job, directory]).finish();
+}
+
+#[test]
+fn on_a_full_disk_what_is_held_is_renewed_and_let_go_and_nothing_new_begins() {
+    on_a_disk_of("4m", "hold");
+}
+
+#[test]
+fn a_store_does_not_fill_a_small_disk_with_its_own_log() {
+    on_a_disk_of("2m", "work");
+}

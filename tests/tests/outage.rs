@@ -1,0 +1,124 @@
+//! What a hundred waiters of each of two processes cost while the store cannot be reached, and that
+//! all of them are served after it, on every kind of servers.
+#![cfg(test)]
+
+use std::time::Duration;
+
+use leasehold_testkit::outage::{Cost, Crowd, Refusing, wait_it_out};
+use leasehold_testkit::worker::{self, Worker};
+use leasehold_testkit::{Cluster, Data, RedisServer, SentinelFleet, must};
+use tokio::runtime::Builder;
+
+const PROCESSES: usize = 2;
+const WAITERS: &str = "100";
+
+/// Long enough that whoever asks again and again has asked a thousand times.
+const OUTAGE: Duration = Duration::from_secs(6);
+
+/// How often an address is dialled in a second by one client, at most; and how often before it is
+/// clear that nothing is there, by connections that were open.
+const DIALS: (usize, usize) = (4, 10);
+
+/// A build for tests on a busy machine; the figures are in benches/README.md.
+const MOST_CPU: f64 = 0.3;
+const MOST_MEMORY: u64 = 64 << 20;
+
+fn workers(url: &str, prefix: &str) -> Vec<Worker> {
+    (0..PROCESSES).map(|_| Worker::start(&[url, prefix, WAITERS])).collect()
+}
+
+#[test]
+#[ignore = "a job of the tests, for a process of its own"]
+fn job() {
+    let arguments = worker::arguments();
+    let [url, prefix, tasks] = arguments.as_slice() else { panic!("{arguments:?}") };
+    let runtime = must(Builder::new_multi_thread().worker_threads(1).enable_all().build());
+    runtime.block_on(wait_it_out(url, prefix, must(tasks.parse())));
+}
+
+/// Looks at the outage while it lasts.
+fn watch(crowd: &Crowd, gone: &[Refusing]) {
+    std::thread::sleep(OUTAGE);
+    let cost @ Cost { span, cpu, memory } = must(crowd.cost());
+    println!("{cost:?}");
+    assert!(cpu.as_secs_f64() < MOST_CPU * span.as_secs_f64(), "{cost:?}");
+    assert!(memory < MOST_MEMORY, "{cost:?}");
+    let most = PROCESSES * (DIALS.0 * (span.as_secs() as usize + 1) + DIALS.1);
+    for node in gone {
+        assert!(node.count() <= most, "{} connections, {cost:?}", node.count());
+    }
+}
+
+#[test]
+fn an_outage_of_a_server_costs_its_waiters_little_and_all_are_served_after_it() {
+    let mut server = must(RedisServer::start());
+    let workers = workers(&server.url(), "w");
+    let (crowd, gone) = must(Crowd::wait(workers, || {
+        server.kill9()?;
+        Ok([Refusing::at(server.port())?])
+    }));
+    watch(&crowd, &gone);
+    drop(gone);
+    must(server.restart(Data::Dropped));
+    println!("served after {:?}", crowd.until_served());
+}
+
+#[test]
+fn h2_an_outage_of_a_majority_costs_its_waiters_little_and_all_are_served_after_it() {
+    let mut servers = [(); 3].map(|()| must(RedisServer::start()));
+    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
+    let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
+    let (crowd, gone) = must(Crowd::wait(workers(&url, "w"), || {
+        servers[..2].iter_mut().try_for_each(RedisServer::kill9)?;
+        servers[..2].iter().map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
+    }));
+    watch(&crowd, &gone);
+    drop(gone);
+    for server in &mut servers[..2] {
+        must(server.restart(Data::Dropped));
+    }
+    println!("served after {:?}", crowd.until_served());
+}
+
+#[test]
+fn an_outage_of_a_cluster_costs_its_waiters_little_and_all_are_served_after_it() {
+    let mut cluster = must(Cluster::start(0));
+    let is_lost = |tag: &String| must(cluster.owner(must(cluster.slot_of(tag)))) == 0;
+    let tag = (0..).map(|number| format!("{{{number}}}")).find(is_lost).unwrap_or_default();
+    let (crowd, gone) = must(Crowd::wait(workers(&cluster.url(), &tag), || {
+        cluster.kill(0)?;
+        Ok([Refusing::at(cluster.node(0).port())?])
+    }));
+    watch(&crowd, &gone);
+    drop(gone);
+    must(cluster.restart(0, Data::Dropped));
+    println!("served after {:?}", crowd.until_served());
+}
+
+/// The sentinels have nobody to put in its place.
+#[test]
+fn an_outage_of_a_primary_costs_its_waiters_little_and_all_are_served_after_it() {
+    let options = RedisServer::options();
+    let mut fleet = must(SentinelFleet::start_with(options.clone(), &[0], options));
+    let asked = |fleet: &SentinelFleet| -> Vec<u64> {
+        let stats = fleet.sentinels().iter().map(|sentinel| must(sentinel.info("stats")));
+        let count = |stats: String| {
+            let line = stats.lines().find_map(|l| l.strip_prefix("total_connections_received:"));
+            must(line.unwrap_or_default().parse())
+        };
+        stats.map(count).collect()
+    };
+    let (crowd, before) = must(Crowd::wait(workers(&fleet.url(), "w"), || {
+        fleet.servers_mut()[0].kill9()?;
+        Ok(asked(&fleet))
+    }));
+    watch(&crowd, &[]);
+    let span = must(crowd.cost()).span;
+    let most = (PROCESSES * (DIALS.0 * (span.as_secs() as usize + 1) + DIALS.1)) as u64;
+    for (before, after) in before.into_iter().zip(asked(&fleet)) {
+        println!("{} connections to a sentinel", after - before);
+        assert!(after - before <= most, "{} connections in {span:?}", after - before);
+    }
+    must(fleet.servers_mut()[0].restart(Data::Dropped));
+    println!("served after {:?}", crowd.until_served());
+}

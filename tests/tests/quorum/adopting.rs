@@ -1,0 +1,174 @@
+//! Leases that are handed out and adopted: of all who try, one at most has a majority.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use leasehold::store::redis::script::Script;
+use leasehold::store::{Quorum, Store};
+use leasehold::{Client, Error, FakeClock};
+use leasehold_testkit::proxy::Fault;
+use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};
+
+use crate::fleet::{Fleet, memory_nodes, name, soon, subject};
+
+const TTL: Duration = Duration::from_secs(6);
+
+/// Two clients, each with a network of its own to the same nodes, and one that has acquired.
+struct Race {
+    subject: Subject,
+    holder: Client,
+    networks: Vec<Faulty>,
+    clients: Vec<Client>,
+}
+
+impl Race {
+    async fn new(nodes: usize, faults: Faults, seed: u64) -> Self {
+        let clock = FakeClock::new();
+        let subject = subject(&clock);
+        let shared: Vec<_> =
+            memory_nodes(nodes, &clock).into_iter().map(SharedStore::new).collect();
+        let client = async |stores: Vec<Box<dyn Store>>| {
+            let quorum = must(Quorum::with_clock(stores, clock.clone()));
+            must(Client::builder().store(quorum).clock(clock.clone()).build().await)
+        };
+        let near = shared.iter().cloned().map(|node| Box::new(node) as Box<dyn Store>);
+        let holder = client(near.collect()).await;
+        let (mut networks, mut clients) = (Vec::new(), Vec::new());
+        for number in 0..2 {
+            let mut stores: Vec<Box<dyn Store>> = Vec::new();
+            for (index, node) in (0..).zip(&shared) {
+                let seed = seed << 16 | number << 8 | index;
+                let network = Faulty::new(node.clone(), clock.clone(), faults, seed);
+                networks.push(network.clone());
+                stores.push(Box::new(network));
+            }
+            clients.push(client(stores).await);
+        }
+        Self { subject, holder, networks, clients }
+    }
+
+    /// Both adopt one lease; gives how many had it, and what the other was told.
+    async fn run(&self) -> (usize, Vec<Error>) {
+        let [one, two] = &self.clients[..] else { panic!("two clients") };
+        // What was let go before has arrived everywhere: a node that holds it still has no say.
+        self.subject.pass(TTL).await;
+        let lock = self.holder.mutex("handed out").ttl(TTL);
+        let guard = must(self.subject.drive(lock.acquire()).await);
+        let lease = must(guard.into_lease());
+        let both = join(one.adopt(lease.clone()), two.adopt(lease.clone()));
+        let (first, second) = self.subject.drive(both).await;
+        let (mut had_it, mut refusals) = (0, Vec::new());
+        for adopted in [first, second] {
+            match adopted {
+                Ok(guard) => {
+                    had_it += 1;
+                    assert!(guard.token() > lease.token);
+                    drop(self.subject.drive(guard.release()).await);
+                }
+                Err(error) => refusals.push(error),
+            }
+        }
+        (had_it, refusals)
+    }
+}
+
+#[tokio::test]
+async fn h3_of_two_who_adopt_a_lease_at_once_one_has_it() {
+    let faults = Faults { delay: Duration::from_millis(3), ..Faults::default() };
+    for (nodes, seed) in [3, 5].into_iter().flat_map(|nodes| (0..40).map(move |s| (nodes, s))) {
+        let race = Race::new(nodes, faults, seed).await;
+        for _ in 0..3 {
+            let (had_it, refusals) = race.run().await;
+            assert_eq!(had_it, 1, "{nodes} nodes, seed {seed}: {refusals:?}");
+            assert!(matches!(refusals[..], [Error::NotAdopted { .. }]), "{refusals:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_quorum_gives_a_lease_to_one_at_most_while_the_network_does_not_keep_its_promises() {
+    let faults = Faults {
+        lose_request: 10,
+        lose_answer: 10,
+        cut: 2,
+        cut_for: TTL / 4,
+        delay: Duration::from_millis(4),
+        timeout: Duration::from_millis(400),
+        ..Faults::default()
+    };
+    let mut adopted = 0;
+    for seed in 0..16 {
+        let race = Race::new(if seed % 2 == 0 { 3 } else { 5 }, faults, seed).await;
+        let (had_it, refusals) = race.run().await;
+        assert!(had_it < 2, "seed {seed}: {refusals:?}");
+        adopted += had_it;
+        race.networks.iter().for_each(Faulty::heal);
+        race.subject.pass(TTL + Duration::from_secs(15)).await;
+        let (had_it, refusals) = race.run().await;
+        assert_eq!(had_it, 1, "seed {seed}, healed: {refusals:?}");
+    }
+    assert!(adopted > 4, "{adopted}");
+}
+
+#[tokio::test]
+async fn a_lease_that_all_nodes_have_forgotten_is_adopted_by_nobody() {
+    let fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    let name = name("forgotten");
+    let guard = must(soon("a lease", client.mutex(&name).ttl(TTL).acquire()).await);
+    let lease = must(guard.into_lease());
+    for server in &fleet.servers {
+        must(server.command::<()>("FLUSHALL"));
+    }
+    let refused = soon("an answer", client.adopt(lease)).await.unwrap_err();
+    assert!(matches!(refused, Error::NotAdopted { .. }), "{refused:?}");
+    for index in 0..3 {
+        fleet.until_free(index, &name).await;
+    }
+}
+
+#[tokio::test]
+async fn a_readers_lease_that_a_node_has_forgotten_is_not_adopted_by_two() {
+    let fleet = Fleet::start(3);
+    let (one, other) = (fleet.client().await, fleet.client().await);
+    let name = name("forgotten by one");
+    for round in 0..40 {
+        let read = one.rwlock(&name).read().ttl(TTL);
+        let guard = must(soon("a lease", read.acquire()).await);
+        let lease = must(guard.into_lease());
+        must(fleet.servers[2].command::<()>("FLUSHALL"));
+        let both = join(one.adopt(lease.clone()), other.adopt(lease));
+        let (first, second) = soon("answers", both).await;
+        assert!(first.is_err() || second.is_err(), "round {round}: {first:?} {second:?}");
+        for guard in [first, second].into_iter().flatten() {
+            must(guard.release().await);
+        }
+    }
+}
+
+/// The replies of a majority are lost: asked again, the nodes say what they have done.
+#[tokio::test]
+async fn a_lost_reply_of_adopt_at_a_majority_gives_the_same_grant() {
+    let fleet = Fleet::start(3);
+    let network = fleet.network();
+    let (near, far) = (fleet.client().await, network.client().await);
+    drop(must(far.mutex("warm").try_acquire().await));
+    let name = name("handed out");
+    for fault in [Fault::BreakReply(0), Fault::LoseReply, Fault::RepeatRequest] {
+        let guard = must(soon("a lease", near.mutex(&name).ttl(TTL).acquire()).await);
+        let lease = must(guard.into_lease());
+        let struck = [0, 1].map(|index| network.proxies[index].strike(1, Script::Adopt, fault));
+        let guard = must(soon("the lease", far.adopt(lease.clone())).await);
+        for lost in struck {
+            soon("the fault", lost.happened()).await;
+        }
+        assert!(guard.token() > lease.token, "{fault:?}");
+        must(guard.renew().await.map(drop));
+        let refused = soon("an answer", near.adopt(lease)).await.unwrap_err();
+        assert!(matches!(refused, Error::NotAdopted { .. }), "{fault:?}: {refused:?}");
+        must(guard.release().await);
+        for index in 0..3 {
+            fleet.until_free(index, &name).await;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Changes of mode that reach only some nodes: who is the writer on a majority is alone, and the
+//! rest comes to agree with it.
+
+use std::time::Duration;
+
+use leasehold::store::{Memory, Quorum, Store};
+use leasehold::{Client, FakeClock, Guard, LockName, Mode, Renewal};
+use leasehold_core::{Action, Operation, Reply};
+use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};
+
+use crate::fleet::{memory_nodes, name, subject};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// Longer than anything here takes.
+const OUTAGE: Duration = Duration::from_secs(3600);
+
+/// Three nodes, a client that is cut off some of them now and then, and one that is not.
+struct Nodes {
+    subject: Subject,
+    shared: Vec<SharedStore>,
+    networks: Vec<Faulty>,
+    cut_off: Client,
+    other: Client,
+    name: LockName,
+}
+
+impl Nodes {
+    async fn new() -> Self {
+        let clock = FakeClock::new();
+        let subject = subject(&clock);
+        let nodes: Vec<Memory> = memory_nodes(3, &clock);
+        let shared: Vec<_> = nodes.into_iter().map(SharedStore::new).collect();
+        let faults = Faults { timeout: TTL, ..Faults::default() };
+        let network = |node: &SharedStore| Faulty::new(node.clone(), clock.clone(), faults, 1);
+        let networks: Vec<_> = shared.iter().map(network).collect();
+        let cut_off = client(&clock, networks.iter().cloned()).await;
+        let other = client(&clock, shared.iter().cloned()).await;
+        Self { subject, shared, networks, cut_off, other, name: name("modes") }
+    }
+
+    /// Cuts the client off these nodes and no others.
+    fn cut(&self, indexes: &[usize]) {
+        for (index, network) in self.networks.iter().enumerate() {
+            network.cut(if indexes.contains(&index) { OUTAGE } else { Duration::ZERO });
+        }
+    }
+
+    async fn read(&self) -> Guard {
+        let lock = self.cut_off.rwlock(&self.name).read().ttl(TTL).renewal(Renewal::Off);
+        let guard = must(self.subject.drive(lock.acquire()).await);
+        self.renew(&guard).await;
+        guard
+    }
+
+    async fn renew(&self, guard: &Guard) {
+        must(self.subject.drive(guard.renew()).await);
+    }
+
+    async fn others_read(&self) -> bool {
+        let lock = self.other.rwlock(&self.name).read();
+        must(self.subject.drive(lock.try_acquire()).await).is_some()
+    }
+
+    /// What a node has of the one hold that there is.
+    async fn mode_at(&self, index: usize) -> Mode {
+        let look = Operation::On { name: self.name.clone(), action: Action::Inspect { limit: 10 } };
+        match must(self.shared[index].execute(look).await).reply {
+            Reply::Status(status) if status.holders.len() == 1 => status.holders[0].mode,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn client(clock: &FakeClock, nodes: impl Iterator<Item = impl Store>) -> Client {
+    let nodes = nodes.map(|node| Box::new(node) as Box<dyn Store>).collect();
+    let quorum = must(Quorum::with_clock(nodes, clock.clone()));
+    must(Client::builder().store(quorum).clock(clock.clone()).build().await)
+}
+
+/// The node that keeps the lease longest keeps a reader's, beside which it lets others read.
+#[tokio::test]
+async fn a_writer_counts_only_the_nodes_on_which_it_writes() {
+    let nodes = Nodes::new().await;
+    let mut guard = nodes.read().await;
+    nodes.subject.pass(TTL / 2).await;
+    nodes.cut(&[0]);
+    nodes.renew(&guard).await;
+    nodes.cut(&[2]);
+    must(nodes.subject.drive(guard.upgrade()).await);
+    assert_eq!(nodes.mode_at(0).await, Mode::Exclusive);
+    assert_eq!(nodes.mode_at(2).await, Mode::Shared);
+    while guard.is_held() {
+        assert!(!nodes.others_read().await || !guard.is_held(), "beside {guard:?}");
+        nodes.subject.pass(TTL / 10).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_has_missed_a_change_of_mode_is_told_by_the_next_renewal() {
+    let nodes = Nodes::new().await;
+    let mut guard = nodes.read().await;
+    nodes.cut(&[2]);
+    must(nodes.subject.drive(guard.upgrade()).await);
+    nodes.cut(&[]);
+    assert_eq!(nodes.mode_at(2).await, Mode::Shared);
+    nodes.renew(&guard).await;
+    assert_eq!(nodes.mode_at(2).await, Mode::Exclusive);
+    nodes.cut(&[2]);
+    must(nodes.subject.drive(guard.downgrade()).await);
+    nodes.cut(&[]);
+    assert_eq!(nodes.mode_at(2).await, Mode::Exclusive);
+    nodes.renew(&guard).await;
+    assert_eq!(nodes.mode_at(2).await, Mode::Shared);
+}
+
+/// Of an upgrade that a minority has granted nothing is left once it is given up.
+#[tokio::test]
+async fn an_upgrade_that_reaches_a_minority_is_taken_back() {
+    let nodes = Nodes::new().await;
+    let mut guard = nodes.read().await;
+    nodes.cut(&[1, 2]);
+    {
+        let mut upgrade = std::pin::pin!(guard.upgrade());
+        let clock = nodes.subject.pass(Duration::from_secs(2));
+        tokio::select! {
+            biased;
+            upgraded = &mut upgrade => panic!("by one of three: {upgraded:?}"),
+            () = clock => {}
+        }
+    }
+    assert_eq!(guard.mode(), Mode::Shared);
+    nodes.cut(&[]);
+    nodes.renew(&guard).await;
+    assert_eq!(nodes.mode_at(0).await, Mode::Shared);
+    assert!(nodes.others_read().await);
+}

@@ -1,0 +1,112 @@
+//! What never passes is said at once, with what mends it, by every verb that acquires.
+
+use std::time::Duration;
+
+use leasehold::store::Redis;
+use leasehold::{Client, Error, Lock, StoreError, StoreErrorKind};
+use leasehold_testkit::{RedisServer, must};
+
+use crate::fleet::{Fleet, LONG, soon, url};
+
+/// What each verb says.
+async fn refusals(lock: &Lock) -> Vec<StoreError> {
+    let outcomes = [
+        soon("an answer to acquire", lock.acquire()).await.map(Some),
+        soon("an answer to acquire_within", lock.acquire_within(LONG)).await.map(Some),
+        soon("an answer to try_acquire", lock.try_acquire()).await,
+    ];
+    let refusal = |outcome| match outcome {
+        Err(Error::Store(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    outcomes.into_iter().map(refusal).collect()
+}
+
+async fn all_say(lock: &Lock, kind: StoreErrorKind, remedy: &str) {
+    for error in refusals(lock).await {
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(remedy) && !error.to_string().contains('\n'), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_ttl_above_the_quarantine_is_refused_at_once() {
+    let fleet = Fleet::start(3);
+    let client =
+        must(Client::connect(fleet.url().replace("quarantine=off", "quarantine=1m")).await);
+    let lock = client.mutex("long").ttl(Duration::from_mins(2));
+    all_say(&lock, StoreErrorKind::Unsupported, "ask for less, or raise quarantine=").await;
+}
+
+#[tokio::test]
+async fn nodes_that_are_full_are_said_to_be() {
+    let fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    let guard = must(soon("a lease", client.mutex("before").acquire()).await);
+    for server in &fleet.servers[..2] {
+        must(server.command::<()>("CONFIG SET maxmemory 1"));
+    }
+    all_say(&client.mutex("full"), StoreErrorKind::Full, "raise maxmemory").await;
+    must(soon("the release", guard.release()).await);
+    // One that is full is no majority.
+    must(fleet.servers[0].command::<()>("CONFIG SET maxmemory 0"));
+    must(must(soon("a lease", client.mutex("full").acquire()).await).release().await);
+}
+
+#[tokio::test]
+async fn a_right_that_a_script_lacks_half_way_is_named() {
+    let rights = Redis::HOLDER_RIGHTS.replace("+hset ", "");
+    let options = RedisServer::options().user(&format!("poor on >pw {rights}"));
+    let fleet = Fleet::start_with(3, &options);
+    let client = must(Client::connect(fleet.url().replace("://", "://poor:pw@")).await);
+    all_say(&client.mutex("poor"), StoreErrorKind::Denied, "lacks a right").await;
+}
+
+#[tokio::test]
+async fn a_foreign_or_damaged_record_is_named_and_left_as_it_is() {
+    let fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    drop(must(client.mutex("warm").try_acquire().await));
+    for server in &fleet.servers[1..] {
+        must(server.command::<()>("SET lh:foreign mine"));
+        must(server.command::<()>("HSET lh:damaged field mine"));
+    }
+    for name in ["foreign", "damaged"] {
+        all_say(&client.mutex(name), StoreErrorKind::Corrupt, "delete it").await;
+    }
+    let left: String = must(fleet.servers[1].command("GET lh:foreign"));
+    assert_eq!(left, "mine");
+    // A client that has not been answered yet says the same.
+    let newcomer = fleet.client().await;
+    all_say(&newcomer.mutex("foreign"), StoreErrorKind::Corrupt, "delete it").await;
+}
+
+/// Nothing refuses but one node, and another is away: it passes once that is back.
+#[tokio::test]
+async fn one_that_refuses_beside_one_that_is_away_is_waited_out() {
+    use leasehold_testkit::Data;
+    let mut fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    drop(must(client.mutex("warm").try_acquire().await));
+    must(fleet.servers[0].command::<()>("CONFIG SET maxmemory 1"));
+    must(fleet.servers[1].kill9());
+    let lock = client.mutex("patient");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let tried = soon("an answer", client.mutex("another").try_acquire()).await;
+    assert!(matches!(tried, Err(Error::NoQuorum { .. })), "{tried:?}");
+    assert!(!waiting.is_finished());
+    must(fleet.servers[1].restart(Data::Dropped));
+    must(must(must(soon("a lease", waiting).await)).release().await);
+}
+
+/// The time that is given for a request counts, also if it is the one that a single server has.
+#[tokio::test]
+async fn a_timeout_in_the_url_is_the_nodes_own() {
+    let fleet = Fleet::start(3);
+    let network = fleet.network();
+    network.proxies.iter().for_each(|proxy| proxy.delay(Duration::from_millis(60)));
+    let ports = network.proxies.iter().map(leasehold_testkit::Proxy::port);
+    let client = must(Client::connect(url(ports)).await);
+    let guard = must(soon("a lease", client.mutex("far").acquire()).await);
+    must(guard.release().await);
+}

@@ -1,0 +1,135 @@
+//! The library has one question of an attempt out at a time: what it is told meanwhile makes it ask
+//! again right after that.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::{Client, ClientId, Clock, FakeClock, Guard, HolderId, LockName, StoreError};
+use leasehold_core::{Action, Answer, BoxFuture, Operation};
+use leasehold_testkit::{SharedStore, Subject, must};
+use tokio::task::JoinHandle;
+
+/// How long a slow store takes to answer, as one that waits for replicas does.
+const SLOWNESS: Duration = Duration::from_millis(250);
+
+/// A store that does what it is asked at once and says so later, and counts the questions that are
+/// out about each attempt.
+#[derive(Clone, Debug)]
+struct Slow {
+    inner: SharedStore,
+    clock: FakeClock,
+    out: Arc<Mutex<Out>>,
+}
+
+#[derive(Debug, Default)]
+struct Out {
+    now: BTreeMap<HolderId, usize>,
+    most: usize,
+    polls: usize,
+}
+
+impl Out {
+    fn begin(&mut self, id: HolderId, is_poll: bool) {
+        let now = self.now.entry(id).or_default();
+        *now += 1;
+        self.most = self.most.max(*now);
+        self.polls += usize::from(is_poll);
+    }
+
+    fn end(&mut self, id: HolderId) {
+        *self.now.entry(id).or_default() -= 1;
+    }
+}
+
+impl Slow {
+    async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let (id, is_poll) = match &operation {
+            Operation::On { action: Action::Acquire(request), .. } => (request.id, false),
+            Operation::On { action: Action::Poll { id, .. }, .. } => (*id, true),
+            _ => return self.inner.execute(operation).await,
+        };
+        self.out.lock().unwrap().begin(id, is_poll);
+        let answer = self.inner.execute(operation).await;
+        self.clock.sleep_until(self.clock.now() + SLOWNESS).await;
+        self.out.lock().unwrap().end(id);
+        answer
+    }
+
+    fn polls(&self) -> usize {
+        self.out.lock().unwrap().polls
+    }
+}
+
+impl Store for Slow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { claims_first: true, ..self.inner.capabilities() }
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(self.pass(operation))
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.inner.inbox(client)
+    }
+}
+
+/// A holder of a fast store, and a waiter of the same that is answered slowly.
+struct Scene {
+    subject: Subject,
+    slow: Slow,
+    holder: Client,
+    name: LockName,
+    waiting: JoinHandle<Guard>,
+}
+
+impl Scene {
+    async fn new() -> (Self, Guard) {
+        let clock = FakeClock::new();
+        let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
+        let slow = Slow { inner: subject.store(), clock, out: Arc::default() };
+        let (holder, waiter) = (subject.client().await, subject.client_of(slow.clone()).await);
+        let name = subject.fresh_name("question");
+        let held = must(subject.drive(holder.mutex(&name).acquire()).await);
+        let lock = waiter.mutex(&name);
+        let waiting = tokio::spawn(async move { must(lock.acquire().await) });
+        let scene = Self { subject, slow, holder, name, waiting };
+        scene
+            .subject
+            .until("it waits", || async {
+                must(scene.holder.admin().inspect(&scene.name).await).waiting == 1
+            })
+            .await;
+        (scene, held)
+    }
+
+    /// Lets go of the lock while a question of the waiter is out, and gives how long it takes the
+    /// waiter to enter.
+    async fn let_go(self, held: Guard) -> Duration {
+        let clock = self.slow.clock.clone();
+        must(self.subject.drive(held.release()).await);
+        let released = clock.now();
+        drop(must(self.subject.drive(self.waiting).await));
+        let most = self.slow.out.lock().unwrap().most;
+        assert_eq!(most, 1, "two questions of one attempt were out at once");
+        clock.now().saturating_since(released)
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_told_while_it_is_asked_about_is_asked_about_again_at_once() {
+    let (scene, held) = Scene::new().await;
+    scene.subject.until("a poll is out", || async { scene.slow.polls() == 1 }).await;
+    let took = scene.let_go(held).await;
+    assert!(took < SLOWNESS * 3, "the poll that was out, and one more: {took:?}");
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_told_before_its_acquire_is_answered_is_asked_about_after_that() {
+    let (scene, held) = Scene::new().await;
+    assert_eq!(scene.slow.polls(), 0, "its acquire has not been answered");
+    let took = scene.let_go(held).await;
+    assert!(took < SLOWNESS * 3, "the acquire that was out, and a poll: {took:?}");
+}

@@ -1,0 +1,133 @@
+//! Several questions of one attempt: what is answered "not replicated" takes nothing away from what
+//! is answered "yours".
+
+use std::time::Duration;
+
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, ClientId, Facts, HolderId, LockName, Mode, StoreErrorKind};
+use leasehold_core::{Acquire, Action, Operation, Reply};
+use leasehold_testkit::{Replicated, must};
+
+use super::{PATIENCE, TTL, connect, eventually};
+
+const ID: HolderId = HolderId { client: ClientId(7), attempt: 1 };
+
+/// A primary with a replica, and stores that wait for it: one for a short time, and one for so long
+/// that a test ends it by letting the replica go on.
+struct Pair {
+    servers: Replicated,
+    hasty: Redis,
+    patient: Redis,
+    /// It waits for no replica.
+    careless: Client,
+    name: LockName,
+}
+
+impl Pair {
+    async fn start(layout: &str) -> Self {
+        let servers = must(Replicated::start(1));
+        let url = format!("{}?layout={layout}", servers[0].url());
+        let store = async |timeout| {
+            must(Redis::connect(&format!("{url}&replicas=1&timeout={timeout}")).await)
+        };
+        let (hasty, patient) = (store("500ms").await, store("60s").await);
+        let (careless, name) = (connect(&url).await, must(LockName::new("a")));
+        Self { servers, hasty, patient, careless, name }
+    }
+
+    fn on(&self, action: Action) -> Operation {
+        Operation::On { name: self.name.clone(), action }
+    }
+
+    /// Somebody holds the lock and the attempt waits for it, and then is handed it while the
+    /// replica hangs.
+    async fn hand_over(&self) {
+        let held = must(self.careless.mutex(&self.name).ttl(TTL).acquire().await);
+        let joined = must(self.patient.execute(self.on(acquire())).await);
+        assert!(matches!(joined.reply, Reply::Queued(_)), "{:?}", joined.reply);
+        must(self.servers[1].stop());
+        must(held.release().await);
+    }
+
+    /// Asks twice about the attempt while the replica hangs: the first is answered before the
+    /// replica goes on, and the second after it. What was answered "yours" must be.
+    async fn ask_twice(self, [first, second]: [Action; 2]) {
+        let (first, second) = (self.on(first), self.on(second));
+        let patient = self.patient;
+        let answer = tokio::spawn(async move { must(patient.execute(second).await) });
+        eventually("it waits for the replica", || {
+            let clients = self.servers[0].info("clients");
+            clients.is_ok_and(|clients| clients.contains("blocked_clients:1"))
+        })
+        .await;
+        // A busy machine may keep the answer back.
+        let mut error = self.hasty.execute(first.clone()).await.unwrap_err();
+        while error.kind() == StoreErrorKind::Timeout {
+            error = self.hasty.execute(first.clone()).await.unwrap_err();
+        }
+        assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
+        must(self.servers[1].cont());
+        let answer = must(tokio::time::timeout(PATIENCE, answer).await.unwrap());
+        assert!(matches!(answer.reply, Reply::Granted(_)), "{:?}", answer.reply);
+        let status = must(self.careless.admin().inspect(&self.name).await);
+        let holders: Vec<_> = status.holders.iter().map(|holder| holder.id).collect();
+        assert_eq!(holders, [ID], "what was answered \"yours\" is taken away");
+        assert!(error.may_have_executed(), "it is for whoever asked to take back: {error}");
+    }
+}
+
+fn acquire() -> Action {
+    Action::Acquire(Acquire {
+        id: ID,
+        mode: Mode::Exclusive,
+        ttl: TTL,
+        wait: true,
+        nonce: 0,
+        not_after_us: (1 << 53) - 1,
+        ballot_us: None,
+        facts: Facts::default(),
+    })
+}
+
+fn poll() -> Action {
+    Action::Poll { id: ID, ttl: TTL }
+}
+
+#[tokio::test]
+async fn a_claim_that_is_not_acknowledged_takes_nothing_from_one_that_is() {
+    let pair = Pair::start("native").await;
+    pair.hand_over().await;
+    pair.ask_twice([poll(), poll()]).await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_not_acknowledged_takes_nothing_from_a_copy_that_is() {
+    for layout in ["native", "plain"] {
+        let pair = Pair::start(layout).await;
+        must(pair.servers[1].stop());
+        pair.ask_twice([acquire(), acquire()]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_acquire_and_a_claim_of_one_attempt_take_nothing_from_each_other() {
+    for questions in [[acquire(), poll()], [poll(), acquire()]] {
+        let pair = Pair::start("native").await;
+        pair.hand_over().await;
+        pair.ask_twice(questions).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_gives_up_for_want_of_replicas_leaves_nothing_held() {
+    let servers = must(Replicated::start(1));
+    let url = format!("{}?replicas=1", servers[0].url());
+    let (careful, careless) = (connect(&url).await, connect(&servers[0].url()).await);
+    must(servers[1].stop());
+    let lock = careful.mutex("a").ttl(TTL);
+    let gave_up = lock.acquire_within(Duration::from_secs(1)).await;
+    assert!(gave_up.is_err(), "{gave_up:?}");
+    // Long before the end of the lease that was granted and did not count.
+    let taken = tokio::time::timeout(TTL / 2, careless.mutex("a").ttl(TTL).acquire()).await;
+    must(must(taken.expect("nobody holds it")).release().await);
+}

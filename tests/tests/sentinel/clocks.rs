@@ -1,0 +1,121 @@
+//! D19: a server takes over whose clock is ahead. Deadlines are those of the clock of the server
+//! before it, so leases end early by the difference.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
+use leasehold_testkit::{RedisServer, SentinelFleet};
+
+use crate::{PATIENCE, connect, eventually};
+
+/// A lease that a test waits for, and that is long beside what a busy machine takes.
+const TTL: Duration = Duration::from_secs(8);
+
+/// A primary and a replica whose clock is ahead.
+fn apart(ahead_s: f64) -> SentinelFleet {
+    let servers = RedisServer::options().own_clock();
+    let fleet = SentinelFleet::start_with(servers, &[100], RedisServer::options()).unwrap();
+    fleet.servers()[1].set_clock(ahead_s, 1.0).unwrap();
+    fleet
+}
+
+async fn client(fleet: &SentinelFleet, options: &str) -> Client {
+    connect(format!("{}?{options}", fleet.url())).await
+}
+
+/// Takes what is free, without renewing.
+async fn take(client: &Client) -> Guard {
+    let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
+    lock.acquire_within(PATIENCE).await.unwrap()
+}
+
+/// Hands over to the other server while the lock is held, and takes it there as soon as that is
+/// possible: by whom it was held before, and by whom it is held now.
+async fn taken_after_a_hand_over(fleet: &SentinelFleet, options: &str) -> (Guard, Guard) {
+    let (one, two) = (client(fleet, options).await, client(fleet, options).await);
+    let first = take(&one).await;
+    eventually(async || fleet.servers().wait_in_sync()).await;
+    fleet.servers().hand_over(1).unwrap();
+    let lock = two.mutex("a").ttl(TTL).renewal(Renewal::Off);
+    let since = Instant::now();
+    loop {
+        assert!(since.elapsed() < PATIENCE, "it is never free");
+        if let Ok(Some(second)) = lock.try_acquire().await {
+            return (first, second);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d19_a_clock_that_is_less_than_half_a_second_ahead_makes_no_second_holder() {
+    let (first, second) = taken_after_a_hand_over(&apart(0.4), "").await;
+    assert!(!first.is_held(), "two hold");
+    assert!(second.token() > first.token());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d19_a_clock_that_is_ahead_by_less_than_offset_makes_no_second_holder() {
+    for policy in ["replicas=none", "replicas=all"] {
+        let options = format!("offset=3s&{policy}");
+        let (first, second) = taken_after_a_hand_over(&apart(2.5), &options).await;
+        assert!(!first.is_held(), "two hold with {policy}");
+        assert!(second.token() > first.token());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d19_a_clock_that_is_ahead_by_more_than_offset_makes_two_holders() {
+    for policy in ["replicas=none", "replicas=all"] {
+        let (first, second) = taken_after_a_hand_over(&apart(5.0), policy).await;
+        assert!(first.is_held() && second.is_held(), "exclusion is broken, as was expected");
+        assert!(second.token() > first.token(), "but not the order of tokens");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d19_with_a_quarantine_a_clock_that_is_ahead_makes_no_second_holder() {
+    let fleet = apart(5.0);
+    let options = "quarantine=8s&offset=0s";
+    let operator = client(&fleet, options).await;
+    operator.admin().end_quarantine().await.unwrap();
+    let (first, second) = taken_after_a_hand_over(&fleet, options).await;
+    assert!(!first.is_held(), "two hold");
+    assert!(second.token() > first.token());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_that_are_apart_are_warned_of_on_connecting() {
+    let warning = async |fleet: &SentinelFleet, options: &str| {
+        use leasehold::store::{Redis, Store};
+        let url = format!("{}?{options}", fleet.url());
+        let store = Redis::connect(&url).await.unwrap();
+        store.warnings().into_iter().find(|words| words.contains("clock"))
+    };
+    let patient = "timeout=30s&connect_timeout=30s";
+    let fleet = apart(5.0);
+    let words = warning(&fleet, patient).await.expect("it is far ahead");
+    assert!(words.contains("leases end early") && words.contains("offset="), "{words}");
+    let words = warning(&fleet, &format!("{patient}&offset=9s")).await.expect("it is near");
+    assert!(words.contains("more than half"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ttl_that_leaves_nothing_is_refused_in_words() {
+    let fleet = SentinelFleet::start().unwrap();
+    let client = connect(fleet.url()).await;
+    let lock = client.mutex("a").ttl(Duration::from_millis(600));
+    let words = match lock.try_acquire().await {
+        Err(Error::Invalid(invalid)) => invalid.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(words.contains("ttl") && words.contains("offset="), "{words}");
+    let shared = connect(format!("{}?offset=0s", fleet.url())).await;
+    let lock = shared.mutex("a").ttl(Duration::from_millis(600));
+    let taken = eventually(async || lock.acquire().await).await;
+    match taken.release().await {
+        Ok(()) | Err(Error::Lost { .. }) => {}
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::Timeout => {}
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,75 @@
+//! How much is done on a store, and with what.
+
+use std::time::Duration;
+
+/// What one run does. Times are as short as the store can do with, so that much happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Processes; one can only be stopped, of several some are killed as well.
+    pub(crate) processes: usize,
+    /// Clients of each process, and tasks of each client.
+    pub(crate) clients: usize,
+    pub(crate) tasks: usize,
+    /// Names of mutexes and read/write locks, and of semaphores.
+    pub(crate) names: usize,
+    pub(crate) semaphores: usize,
+    pub(crate) ttls: [Duration; 3],
+    /// In so many of a hundred cases a lease is held for long: up to this.
+    pub(crate) lingering: usize,
+    pub(crate) longest: Duration,
+    /// Whether there are readers and permits; without, there are mutexes only.
+    pub(crate) all_modes: bool,
+}
+
+/// The permits of each semaphore.
+pub(crate) const PERMITS: u32 = 4;
+
+/// What all names begin with.
+pub(crate) const PREFIX: &str = "stress/";
+
+impl Plan {
+    /// For stores on which a lease may be as short as it can be.
+    pub(crate) const QUICK: Self = Self {
+        processes: 4,
+        clients: 2,
+        tasks: 24,
+        names: 80,
+        semaphores: 16,
+        ttls: [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(500)],
+        lingering: 3,
+        longest: Duration::from_millis(500),
+        all_modes: true,
+    };
+
+    /// For stores of which a part is away now and then, for longer than a short lease; with so few
+    /// names, and leases held for so long, that each name has waiters in every client.
+    pub(crate) const SLOW: Self = Self {
+        names: 24,
+        semaphores: 6,
+        ttls: [Duration::from_millis(2000), Duration::from_millis(2500), Duration::from_secs(3)],
+        lingering: 60,
+        longest: Duration::from_millis(300),
+        ..Self::QUICK
+    };
+
+    /// The same with as many names as where leases are short, so that much is done in a short time.
+    pub(crate) const WIDE: Self = Self {
+        names: Self::QUICK.names,
+        semaphores: Self::QUICK.semaphores,
+        lingering: 5,
+        ..Self::SLOW
+    };
+
+    pub(crate) fn name(number: usize) -> String {
+        format!("{PREFIX}n{number}")
+    }
+
+    pub(crate) fn semaphore(number: usize) -> String {
+        format!("{PREFIX}s{number}")
+    }
+
+    /// The longest lease.
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        self.ttls[2]
+    }
+}

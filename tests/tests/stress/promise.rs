@@ -1,0 +1,237 @@
+//! What a guard promises, written down so that it outlives its process.
+//!
+//! A guard is asked again and again. Two answers in a row of the same guard, both "held", and the
+//! validity of the first reaching to the second: then it would have said "held" at every instant
+//! between, because what is lost stays lost. Such spans are the promises; what a guard might have
+//! said after its last answer is not counted, so a process may be stopped or killed anywhere.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use leasehold::{Clock, Guard, Mode, SystemClock};
+use leasehold_testkit::must;
+
+/// How often a guard that is held for long has its promise written: what a kill loses of it.
+const WRITE_EVERY_NS: u64 = 20_000_000;
+
+/// Nanoseconds of the clock that all processes of the machine share, `CLOCK_BOOTTIME`.
+pub(crate) fn now_ns() -> u64 {
+    u64::try_from(SystemClock::new().now().since_origin().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What one process has to say: lines, appended to a file of its own by one call each time.
+pub(crate) struct Log {
+    file: File,
+    /// The number of the process, in the high bits of what it counts.
+    process: u64,
+    counted: AtomicU64,
+}
+
+impl Log {
+    pub(crate) fn create(directory: &Path, process: u64) -> Self {
+        let path = directory.join(format!("{process}.log"));
+        let file = must(OpenOptions::new().append(true).create(true).open(path));
+        Self { file, process, counted: AtomicU64::new(1) }
+    }
+
+    /// A number that nobody else draws; it tells the process and the client.
+    pub(crate) fn fresh(&self, client: usize) -> u64 {
+        let number = self.counted.fetch_add(1, Ordering::Relaxed);
+        number | (client as u64) << 40 | self.process << 48
+    }
+
+    /// How many holds there were so far.
+    pub(crate) fn holds(&self) -> u64 {
+        self.counted.load(Ordering::Relaxed) - 1
+    }
+
+    /// Something that is only counted.
+    pub(crate) fn event(&self, kind: &str) {
+        self.append(&format!("e {kind}\n"));
+    }
+
+    /// A lease that was handed out as `number` was adopted.
+    pub(crate) fn adopted(&self, number: u64) {
+        self.append(&format!("a {number}\n"));
+    }
+
+    fn append(&self, text: &str) {
+        must((&self.file).write_all(text.as_bytes()));
+    }
+}
+
+/// The process and the client that a number was drawn by.
+pub(crate) fn drawn_by(number: u64) -> u64 {
+    number >> 40
+}
+
+/// A guard that is watched.
+pub(crate) struct Watch<'a> {
+    log: &'a Log,
+    /// This guard, and the first of those that had the lease one after the other.
+    guard: u64,
+    lineage: u64,
+    open: Option<Open>,
+    text: String,
+    written_ns: u64,
+}
+
+/// A promise that may go on.
+struct Open {
+    mode: Mode,
+    /// Each name with its token.
+    names: Vec<(String, u64)>,
+    since: u64,
+    /// The last time at which it was known to be held.
+    known: u64,
+    /// Until when it said so, at least.
+    until: u64,
+}
+
+/// What a guard said when asked, between two looks at the clock.
+struct Answer {
+    before: u64,
+    after: u64,
+    mode: Mode,
+    until: u64,
+}
+
+impl Answer {
+    /// None of a guard that is not held.
+    fn of(guard: &Guard) -> Option<Self> {
+        let before = now_ns();
+        let (is_held, mode, validity) = (guard.is_held(), guard.mode(), guard.validity());
+        let after = now_ns();
+        let until = before + u64::try_from(validity.as_nanos()).unwrap_or(u64::MAX);
+        (is_held && !validity.is_zero()).then_some(Self { before, after, mode, until })
+    }
+}
+
+impl Open {
+    fn new(answer: &Answer, guard: &Guard) -> Self {
+        Self {
+            mode: answer.mode,
+            names: names(guard).map(|(name, token)| (name.to_owned(), token)).collect(),
+            since: answer.after,
+            known: answer.after,
+            until: answer.until,
+        }
+    }
+}
+
+impl<'a> Watch<'a> {
+    /// Watches a guard that is the first of its lease: it was asked for at `asked`.
+    pub(crate) fn granted(log: &'a Log, client: usize, asked: u64, guard: &Guard) -> Self {
+        let number = log.fresh(client);
+        let mut watch = Self::of(log, number, number);
+        let entered = now_ns();
+        for (name, token) in names(guard) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(watch.text, "g {name} {asked} {entered} {token}");
+        }
+        watch.ask(guard);
+        watch
+    }
+
+    /// Watches a guard that has adopted a lease.
+    pub(crate) fn adopted(log: &'a Log, client: usize, lineage: u64, guard: &Guard) -> Self {
+        let mut watch = Self::of(log, log.fresh(client), lineage);
+        watch.ask(guard);
+        watch
+    }
+
+    fn of(log: &'a Log, guard: u64, lineage: u64) -> Self {
+        Self { log, guard, lineage, open: None, text: String::new(), written_ns: now_ns() }
+    }
+
+    /// The number of the guard.
+    pub(crate) fn guard(&self) -> u64 {
+        self.guard
+    }
+
+    /// The number of the first guard of the lease.
+    pub(crate) fn lineage(&self) -> u64 {
+        self.lineage
+    }
+
+    /// Asks the guard; whether it is held.
+    pub(crate) fn ask(&mut self, guard: &Guard) -> bool {
+        let Some(answer) = Answer::of(guard) else {
+            self.close();
+            return false;
+        };
+        if let Some(mut open) = self.open.take() {
+            // It was held throughout, as far as the validity reached that it spoke of before.
+            let held_to = open.until.min(answer.before);
+            let has_renewed_unseen = open.until < answer.after;
+            if open.mode == answer.mode {
+                open.known = open.known.max(held_to);
+                if has_renewed_unseen {
+                    self.write_span(&open);
+                } else {
+                    open.until = answer.until;
+                    self.open = Some(open);
+                }
+            } else {
+                self.write_span(&open);
+                // From one mode to the other it was the weaker at least.
+                let is_weaker = answer.mode.weight() < open.mode.weight();
+                let mode = if is_weaker { answer.mode } else { open.mode };
+                self.write_span(&Open { mode, since: open.known, known: held_to, ..open });
+            }
+        }
+        if self.open.is_none() {
+            self.open = Some(Open::new(&answer, guard));
+        }
+        if answer.after - self.written_ns > WRITE_EVERY_NS {
+            self.write_open();
+        }
+        true
+    }
+
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.write_span(&open);
+        }
+    }
+
+    /// Writes what is known so far; it goes on from there.
+    fn write_open(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            self.write_span(&open);
+            open.since = open.known;
+            self.open = Some(open);
+        }
+        self.log.append(&self.text);
+        self.text.clear();
+        self.written_ns = now_ns();
+    }
+
+    fn write_span(&mut self, open: &Open) {
+        let (from, to) = (open.since, open.known);
+        if from >= to {
+            return;
+        }
+        let (guard, lineage) = (self.guard, self.lineage);
+        let (weight, capacity) = (open.mode.weight(), open.mode.capacity());
+        for (name, token) in &open.names {
+            let span = format!("{from} {to} {token} {weight} {capacity}");
+            // Writing to a String cannot fail.
+            let _ = writeln!(self.text, "p {name} {guard} {lineage} {span}");
+        }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.close();
+        self.write_open();
+    }
+}
+
+fn names(guard: &Guard) -> impl Iterator<Item = (&str, u64)> {
+    guard.tokens().map(|(name, token)| (name.as_str(), token.get()))
+}

@@ -1,0 +1,323 @@
+//! One turn of a task: it takes something in some way, does something with it, and lets go in some
+//! way, or dies.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::{Client, Error, Guard, Lease, Lock, Mode, Renewal};
+use leasehold_testkit::must;
+use tokio::time::{sleep, timeout};
+
+use crate::plan::{PERMITS, Plan};
+use crate::promise::{Log, Watch, now_ns};
+use crate::random::Random;
+
+/// How often whoever holds asks its guard.
+const ASK_EVERY: Duration = Duration::from_millis(4);
+
+/// After an error the store is left alone for less than this.
+const REST: Duration = Duration::from_millis(50);
+
+/// One task.
+pub(crate) struct Player {
+    pub(crate) plan: Plan,
+    /// All clients of the process, and which of them is its own.
+    pub(crate) clients: Arc<[Client]>,
+    pub(crate) own: usize,
+    pub(crate) log: Arc<Log>,
+    /// Where leases lie that nobody has at the moment, one in each file.
+    pub(crate) handed_out: PathBuf,
+    pub(crate) random: Random,
+}
+
+/// A guard and the lineage of its lease.
+type Adopted = (Guard, u64);
+
+impl Player {
+    /// Takes turns until it is told to stop, and then is served once more.
+    pub(crate) async fn play(mut self, is_over: Arc<AtomicBool>) {
+        while !is_over.load(Ordering::Relaxed) {
+            self.take_turn().await;
+        }
+        let name = Plan::name(self.random.below(self.plan.names));
+        let lock = self.client().mutex(name).ttl(self.plan.longest_ttl());
+        loop {
+            let asked = now_ns();
+            match lock.acquire().await {
+                Ok(guard) => {
+                    drop(Watch::granted(&self.log, self.own, asked, &guard));
+                    return;
+                }
+                Err(error) => self.note(&error).await,
+            }
+        }
+    }
+
+    fn client(&self) -> &Client {
+        &self.clients[self.own]
+    }
+
+    async fn take_turn(&mut self) {
+        let mut next = if self.random.chance(4) { self.find_lease().await } else { None };
+        if next.is_none() {
+            let lock = self.draw_lock();
+            let asked = now_ns();
+            if let Some(guard) = self.take(&lock).await {
+                let log = Arc::clone(&self.log);
+                let watch = Watch::granted(&log, self.own, asked, &guard);
+                next = self.hold(guard, watch).await;
+            }
+        }
+        while let Some((guard, lineage)) = next {
+            let log = Arc::clone(&self.log);
+            let watch = Watch::adopted(&log, self.own, lineage, &guard);
+            next = self.hold(guard, watch).await;
+        }
+    }
+
+    fn draw_lock(&mut self) -> Lock {
+        let ttl = self.random.one_of(&self.plan.ttls);
+        let name = Plan::name(self.random.below(self.plan.names));
+        let kinds = match (self.plan.all_modes, self.plan.semaphores) {
+            (false, _) => 36,
+            (true, 0) => 80,
+            (true, _) => 100,
+        };
+        let kind = self.random.below(kinds);
+        let lock = match kind {
+            0..30 => self.client().mutex(name),
+            30..36 => {
+                let count = 2 + self.random.below(2);
+                let names = (0..count).map(|_| Plan::name(self.random.below(self.plan.names)));
+                let names: Vec<_> = names.collect();
+                match self.random.chance(70) {
+                    true => self.client().all(names),
+                    false => self.client().all_at_once(names),
+                }
+            }
+            36..45 => self.client().rwlock(name).write(),
+            45..80 => {
+                let crowded = Plan::name(self.random.below(self.plan.names / 4));
+                self.client().rwlock(crowded).read()
+            }
+            _ => {
+                let name = Plan::semaphore(self.random.below(self.plan.semaphores));
+                let count = 1 + self.random.below(3) as u32;
+                self.client().semaphore(name, PERMITS).permits(count)
+            }
+        };
+        let renewal = if self.random.chance(70) { Renewal::Auto } else { Renewal::Off };
+        lock.ttl(ttl).renewal(renewal)
+    }
+
+    /// Asks for it in one of the ways there are.
+    async fn take(&mut self, lock: &Lock) -> Option<Guard> {
+        let taken = match self.random.below(10) {
+            0 | 1 => {
+                let patience = self.random.up_to(Duration::from_millis(30));
+                timeout(patience, lock.acquire()).await.ok().map(|taken| taken.map(Some))
+            }
+            2 | 3 => Some(lock.try_acquire().await),
+            4 | 5 => {
+                let patience = self.random.up_to(self.plan.longest_ttl() * 2);
+                Some(lock.acquire_within(patience).await.map(Some))
+            }
+            _ => Some(lock.acquire().await.map(Some)),
+        };
+        match taken {
+            None => {
+                self.log.event("dropped");
+                None
+            }
+            Some(Ok(taken)) => taken,
+            Some(Err(error)) => {
+                self.note(&error).await;
+                None
+            }
+        }
+    }
+
+    /// Has it for a while; gives the guard of who has adopted it.
+    async fn hold(&mut self, mut guard: Guard, mut watch: Watch<'_>) -> Option<Adopted> {
+        let span = match self.random.chance(self.plan.lingering) {
+            true => self.plan.longest,
+            false => self.random.one_of(&[Duration::ZERO, Duration::from_millis(5)]),
+        };
+        let (before, after) = (self.random.up_to(span), self.random.up_to(span));
+        self.linger(&guard, &mut watch, before).await;
+        let is_single = guard.tokens().len() == 1;
+        match guard.mode() {
+            Mode::Shared if self.random.chance(50) => self.upgrade(&mut guard, &mut watch).await,
+            Mode::Exclusive if is_single && self.plan.all_modes && self.random.chance(25) => {
+                self.change_a_writer(&mut guard, &mut watch).await;
+            }
+            Mode::Exclusive | Mode::Permits { .. } | Mode::Shared => {
+                if self.random.chance(10) {
+                    drop(guard.renew().await);
+                    drop(guard.reenter());
+                }
+            }
+        }
+        self.linger(&guard, &mut watch, after).await;
+        watch.ask(&guard);
+        match self.random.below(100) {
+            0..8 if is_single => return self.hand_out(guard, watch).await,
+            0..20 => drop(guard),
+            20..30 => {
+                let patience = self.random.up_to(Duration::from_millis(2));
+                drop(timeout(patience, guard.release()).await);
+            }
+            _ => drop(guard.release().await),
+        }
+        None
+    }
+
+    /// Asks the guard now and then.
+    async fn linger(&self, guard: &Guard, watch: &mut Watch<'_>, span: Duration) {
+        let end = now_ns() + u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        while watch.ask(guard) {
+            let left = Duration::from_nanos(end.saturating_sub(now_ns()));
+            if left.is_zero() {
+                return;
+            }
+            sleep(left.min(ASK_EVERY)).await;
+        }
+    }
+
+    /// A reader tries to become the writer, gives up soon and tries again.
+    async fn upgrade(&mut self, guard: &mut Guard, watch: &mut Watch<'_>) {
+        for _ in 0..1 + self.random.below(6) {
+            let patience = self.patience();
+            let changed = self.changing("upgrade", patience, guard.upgrade()).await;
+            if !watch.ask(guard) || changed == Some(false) {
+                return;
+            }
+            if changed == Some(true) {
+                let span = self.random.up_to(Duration::from_millis(20));
+                self.linger(guard, watch, span).await;
+                if self.random.chance(50) {
+                    self.change_a_writer(guard, watch).await;
+                }
+                return;
+            }
+        }
+    }
+
+    /// A writer becomes a reader, or asks for what it is.
+    async fn change_a_writer(&mut self, guard: &mut Guard, watch: &mut Watch<'_>) {
+        let patience = self.patience();
+        if self.random.chance(60) {
+            self.changing("downgrade", patience, guard.downgrade()).await;
+        } else {
+            self.changing("upgrade-writer", patience, guard.upgrade()).await;
+        }
+        let span = self.random.up_to(Duration::from_millis(20));
+        self.linger(guard, watch, span).await;
+    }
+
+    /// How long a change of mode is waited for.
+    fn patience(&mut self) -> Duration {
+        let longest = self.random.one_of(&[0, 1, 2, 4, 10, 60]);
+        self.random.up_to(Duration::from_millis(longest))
+    }
+
+    /// Whether it was changed; none if it was given up.
+    async fn changing(
+        &self,
+        verb: &str,
+        patience: Duration,
+        change: impl Future<Output = Result<(), Error>>,
+    ) -> Option<bool> {
+        let changed = timeout(patience, change).await.ok();
+        match &changed {
+            None => self.log.event(&format!("{verb}-given-up")),
+            Some(Ok(())) => self.log.event(verb),
+            Some(Err(error)) => self.note(error).await,
+        }
+        changed.map(|changed| changed.is_ok())
+    }
+
+    /// Gives the lease out as a value, and lets another client have it, or nobody.
+    async fn hand_out(&mut self, guard: Guard, mut watch: Watch<'_>) -> Option<Adopted> {
+        let (number, lineage) = (watch.guard(), watch.lineage());
+        watch.ask(&guard);
+        drop(watch);
+        let lease = guard.into_lease().ok()?;
+        let others = [0, 1].map(|_| self.random.below(self.clients.len()));
+        match self.random.below(10) {
+            0..5 => {
+                let adopted = self.clients[others[0]].adopt(lease).await;
+                self.adopted(adopted, number).await.map(|guard| (guard, lineage))
+            }
+            5 => {
+                // What is delivered twice is worth as much as once.
+                let [one, two] = others.map(|other| self.clients[other].adopt(lease.clone()));
+                let (one, two) = futures_util::future::join(one, two).await;
+                let one = self.adopted(one, number).await;
+                let two = self.adopted(two, number).await;
+                one.xor(two).map(|guard| (guard, lineage))
+            }
+            6..9 => {
+                let text = format!("{number} {lineage} {lease}");
+                let path = self.handed_out.join(number.to_string());
+                must(std::fs::write(path.with_extension("new"), text));
+                must(std::fs::rename(path.with_extension("new"), path.with_extension("lease")));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    async fn adopted(&self, adopted: Result<Guard, Error>, number: u64) -> Option<Guard> {
+        match adopted {
+            Ok(guard) => {
+                self.log.adopted(number);
+                Some(guard)
+            }
+            Err(error) => {
+                self.note(&error).await;
+                None
+            }
+        }
+    }
+
+    /// Adopts a lease that lies about, of this process or another.
+    async fn find_lease(&mut self) -> Option<Adopted> {
+        let found = must(std::fs::read_dir(&self.handed_out)).find_map(|entry| {
+            let path = must(entry).path();
+            let is_whole = path.extension().is_some_and(|end| end == "lease");
+            // Whoever renames it has it.
+            let taken = path.with_extension("taken");
+            (is_whole && std::fs::rename(path, &taken).is_ok()).then_some(taken)
+        })?;
+        let text = must(std::fs::read_to_string(&found));
+        must(std::fs::remove_file(found));
+        let mut words = text.splitn(3, ' ');
+        let number = must(words.next()?.parse());
+        let lineage = must(words.next()?.parse());
+        let lease = must(Lease::from_str(words.next()?));
+        let adopted = self.client().adopt(lease).await;
+        self.adopted(adopted, number).await.map(|guard| (guard, lineage))
+    }
+
+    /// Counts an error that may come, and stops the test at one that must not.
+    async fn note(&self, error: &Error) {
+        let kind = match error {
+            Error::Invalid(_) | Error::Closed | Error::Fenced { .. } => panic!("{error:?}"),
+            Error::Indeterminate { .. } => "error-indeterminate".to_owned(),
+            Error::NoQuorum { .. } => "error-no-quorum".to_owned(),
+            Error::Store(error) => format!("error-{:?}", error.kind()),
+            Error::Lost { .. } => return self.log.event("lost"),
+            Error::NotAdopted { .. } => return self.log.event("not-adopted"),
+            Error::Timeout { .. } => return self.log.event("timeout"),
+            Error::WouldDeadlock { .. } => return self.log.event("would-deadlock"),
+            other => panic!("{other:?}"),
+        };
+        self.log.event(&kind);
+        sleep(REST).await;
+    }
+}

@@ -1,0 +1,120 @@
+//! Code of the user's that panics, or does what it likes, where we call it; and a keeper that is no
+//! more.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::{
+    Client, ClientId, Error, Event, FakeClock, LossReason, StoreError, StoreErrorKind, blocking,
+};
+use leasehold_core::{Answer, BoxFuture, Operation};
+use leasehold_testkit::{Subject, must};
+
+const TTL: Duration = Duration::from_secs(3);
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn an_observer_that_panics_costs_no_lease_and_is_told_once_that_it_did() {
+    let clock = FakeClock::new();
+    let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
+    let (calls, warnings) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (called, warned) = (Arc::clone(&calls), Arc::clone(&warnings));
+    let observer = move |event: &Event<'_>| match event {
+        Event::Warning { text } => warned.lock().unwrap().push((*text).to_owned()),
+        _ => {
+            called.fetch_add(1, Ordering::Relaxed);
+            panic!("on purpose: {event:?}");
+        }
+    };
+    let builder = Client::builder().store(subject.store()).clock(clock).observer(observer);
+    let client = must(builder.build().await);
+    let guard = must(subject.drive(client.mutex("a").ttl(TTL).acquire()).await);
+    subject.pass(5 * TTL).await;
+    must(guard.ensure_held());
+    let operator = subject.client().await;
+    assert!(must(operator.admin().revoke(guard.name(), guard.token()).await));
+    assert_eq!(subject.drive(guard.lost()).await, LossReason::Revoked);
+    drop(guard);
+    subject.drive(async { must(must(operator.mutex("a").acquire().await).release().await) }).await;
+    assert!(calls.load(Ordering::Relaxed) > 10);
+    let warnings = warnings.lock().unwrap();
+    assert!(matches!(&warnings[..], [text] if text.contains("observer")), "{warnings:?}");
+}
+
+#[test]
+fn a_callback_that_panics_harms_no_other_and_is_told_of() {
+    let (warn, warnings) = mpsc::channel();
+    let warn = Mutex::new(warn);
+    let observer = move |event: &Event<'_>| {
+        if let Event::Warning { text } = event {
+            warn.lock().unwrap().send((*text).to_owned()).unwrap();
+        }
+    };
+    let builder = Client::builder().url("memory:").observer(observer);
+    let client = must(blocking::Client::build(builder));
+    let guard = must(client.mutex("a").acquire());
+    let (tell, told) = mpsc::channel();
+    guard.on_lost(|reason| panic!("on purpose: {reason}"));
+    guard.on_lost(move |reason| tell.send(reason).unwrap());
+    must(guard.release());
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(LossReason::Released));
+    let text = warnings.recv_timeout(PATIENCE).unwrap();
+    assert!(text.contains("on_lost"), "{text}");
+    must(must(client.mutex("a").acquire()).release());
+    must(client.close());
+}
+
+#[test]
+fn a_callback_may_let_go_of_another_lease() {
+    let client = must(blocking::Client::build(Client::builder().url("memory:")));
+    let (one, other) = (must(client.mutex("a").acquire()), must(client.mutex("b").acquire()));
+    let (tell, told) = mpsc::channel();
+    one.on_lost(move |reason| {
+        drop(other);
+        tell.send(reason).unwrap();
+    });
+    let admin = client.admin();
+    assert!(must(admin.revoke(one.name(), one.token())));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(LossReason::Revoked));
+    must(must(client.mutex("b").acquire_within(PATIENCE)).release());
+    assert!(matches!(one.release(), Err(Error::Lost { .. })));
+}
+
+/// A store that a keeper does not survive.
+#[derive(Debug)]
+struct Deadly(Memory);
+
+impl Store for Deadly {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        match operation {
+            Operation::Renew(_) => panic!("on purpose, in the keeper"),
+            other => self.0.execute(other),
+        }
+    }
+
+    fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        let why = StoreError::new(StoreErrorKind::Unsupported, "no inbox");
+        Box::pin(async { Err(why) })
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_lost_in_time_although_its_keeper_is_no_more() {
+    let clock = FakeClock::new();
+    let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
+    let store = Deadly(Memory::with_clock(clock.clone()));
+    let client = must(Client::builder().store(store).clock(clock.clone()).build().await);
+    let guard = must(subject.drive(client.mutex("a").ttl(TTL).acquire()).await);
+    let (lost, again) = (tokio::spawn(guard.lost()), guard.lost());
+    subject.pass(TTL).await;
+    assert_eq!(must(subject.drive(lost).await), LossReason::Expired);
+    assert_eq!(subject.drive(again).await, LossReason::Expired);
+}
