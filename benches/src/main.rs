@@ -12,6 +12,7 @@ mod data;
 mod file;
 mod measure;
 mod names;
+mod outage;
 mod pairs;
 mod process;
 mod quorum;
@@ -33,10 +34,11 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|data|file|held|names|quorum|replicas|sentinel|together|waiters]…";
+    [alone|cluster|contended|data|file|held|names|outage|quorum|replicas|sentinel|together|\
+    waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 12] = [
+const ALL: [&str; 13] = [
     "alone",
     "contended",
     "together",
@@ -46,6 +48,7 @@ const ALL: [&str; 12] = [
     "sentinel",
     "quorum",
     "replicas",
+    "outage",
     "held",
     "waiters",
     "names",
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
+        [outage::WAIT, url, prefix, tasks] => block_on(outage::wait(url, prefix, tasks)),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
         names => all(names),
@@ -93,6 +97,7 @@ async fn one(name: &str) -> Outcome {
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "names" => names::run().await,
+        "outage" => outage::run(),
         "quorum" => quorum::run().await,
         "replicas" => replicas::run().await,
         "sentinel" => sentinel::run().await,

@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use leasehold_testkit::outage::Usage;
+
 use crate::Outcome;
 
 /// One line on the machine and the programs of this run.
@@ -18,20 +20,10 @@ pub(crate) fn machine() -> String {
 /// Processor time that the threads of a process have used so far, to the nanosecond: a hundred
 /// processes that each use less than a tick of the clock must not add up to nothing.
 pub(crate) fn cpu(pid: u32) -> Outcome<Duration> {
-    let mut used = Duration::ZERO;
-    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // The first number of this file is time on a processor, in ns (Documentation/scheduler/
-        // sched-stats.rst). A thread may end while we look.
-        let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
-        let nanoseconds = text.split_whitespace().next().unwrap_or("0");
-        used += Duration::from_nanos(nanoseconds.parse()?);
-    }
-    Ok(used)
+    Ok(Usage::of(pid)?.cpu)
 }
 
 /// Memory of this process that is in RAM, in bytes.
 pub(crate) fn memory() -> Outcome<u64> {
-    let statm = fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm.split_whitespace().nth(1).ok_or("no second field")?.parse()?;
-    Ok(pages * rustix::param::page_size() as u64)
+    Ok(Usage::of(std::process::id())?.memory)
 }

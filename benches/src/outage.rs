@@ -1,0 +1,149 @@
+//! What it costs to wait while a store cannot be reached: a hundred waiters of each of two
+//! processes, through a minute, and how soon all of them are served after it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use leasehold_testkit::outage::{Cost, Crowd, Refusing, wait_it_out};
+use leasehold_testkit::{Cluster, Data, RedisServer, SentinelFleet, Worker};
+
+use crate::Outcome;
+use crate::measure::{number, span};
+use crate::table::Table;
+
+/// The hidden task of this program: to wait.
+pub(crate) const WAIT: &str = "wait-out";
+
+const PROCESSES: usize = 2;
+const WAITERS: usize = 100;
+const OUTAGE: Duration = Duration::from_mins(1);
+
+/// Prints a table.
+pub(crate) fn run() -> Outcome {
+    let title = "Outage: 100 waiters of each of two processes, names of their own, one minute";
+    let heads = ["store", "connects/s", "of a core", "MiB more", "all served after"];
+    let mut table = Table::new(title, &heads);
+    table.row(server()?);
+    table.row(quorum()?);
+    table.row(sentinel()?);
+    table.row(cluster()?);
+    println!("{table}");
+    Ok(())
+}
+
+/// What one of the waiting processes does.
+pub(crate) async fn wait(url: &str, prefix: &str, tasks: &str) -> Outcome {
+    wait_it_out(url, prefix, tasks.parse()?).await;
+    Ok(())
+}
+
+fn workers(url: &str, prefix: &str) -> Outcome<Vec<Worker>> {
+    let program = std::env::current_exe()?;
+    let start = |_| {
+        let mut command = Command::new(&program);
+        command.args([WAIT, url, prefix, &WAITERS.to_string()]);
+        Worker::of(command)
+    };
+    Ok((0..PROCESSES).map(start).collect())
+}
+
+/// Waits for the outage to be over, and says what it has cost; then lets it end.
+struct Seen {
+    store: &'static str,
+    connections: u64,
+    crowd: Crowd,
+    cost: Cost,
+}
+
+impl Seen {
+    fn of(
+        store: &'static str,
+        crowd: Crowd,
+        connections: impl FnOnce() -> Outcome<u64>,
+    ) -> Outcome<Self> {
+        std::thread::sleep(OUTAGE);
+        Ok(Self { store, cost: crowd.cost()?, connections: connections()?, crowd })
+    }
+
+    /// The store is back: how soon is everybody served?
+    fn row(self) -> [String; 5] {
+        let (outage, took) = (self.cost.span.as_secs_f64(), self.crowd.until_served());
+        [
+            self.store.to_owned(),
+            number(self.connections as f64 / PROCESSES as f64 / outage),
+            format!("{:.2} %", self.cost.cpu.as_secs_f64() / outage * 100.0),
+            format!("{:.1}", self.cost.memory as f64 / f64::from(1 << 20)),
+            span(took),
+        ]
+    }
+}
+
+/// The most connections to one of the servers that are gone.
+fn most(gone: &[Refusing]) -> Outcome<u64> {
+    Ok(gone.iter().map(Refusing::count).max().unwrap_or_default() as u64)
+}
+
+fn server() -> Outcome<[String; 5]> {
+    let mut server = RedisServer::start()?;
+    let (crowd, gone) = Crowd::wait(workers(&server.url(), "w")?, || {
+        server.kill9()?;
+        Ok([Refusing::at(server.port())?])
+    })?;
+    let seen = Seen::of("one server", crowd, || most(&gone))?;
+    drop(gone);
+    server.restart(Data::Dropped)?;
+    Ok(seen.row())
+}
+
+fn quorum() -> Outcome<[String; 5]> {
+    let mut servers = [RedisServer::start()?, RedisServer::start()?, RedisServer::start()?];
+    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
+    let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
+    let (crowd, gone) = Crowd::wait(workers(&url, "w")?, || {
+        servers[..2].iter_mut().try_for_each(RedisServer::kill9)?;
+        servers[..2].iter().map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
+    })?;
+    let seen = Seen::of("a quorum, two of three nodes away", crowd, || most(&gone))?;
+    drop(gone);
+    servers[..2].iter_mut().try_for_each(|server| server.restart(Data::Dropped))?;
+    Ok(seen.row())
+}
+
+/// The sentinels have nobody to put in the place of the primary; they are what is connected to.
+fn sentinel() -> Outcome<[String; 5]> {
+    let options = RedisServer::options();
+    let mut fleet = SentinelFleet::start_with(options.clone(), &[0], options)?;
+    let (crowd, before) = Crowd::wait(workers(&fleet.url(), "w")?, || {
+        fleet.servers_mut()[0].kill9()?;
+        connections(&fleet.sentinels()[0]).map_err(std::io::Error::other)
+    })?;
+    let since = || Ok(connections(&fleet.sentinels()[0])? - before);
+    let seen = Seen::of("the primary of a service (to a sentinel)", crowd, since)?;
+    fleet.servers_mut()[0].restart(Data::Dropped)?;
+    Ok(seen.row())
+}
+
+fn connections(server: &RedisServer) -> Outcome<u64> {
+    let stats = server.info("stats")?;
+    let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    Ok(line.ok_or("no such line in INFO")?.trim().parse()?)
+}
+
+fn cluster() -> Outcome<[String; 5]> {
+    let mut cluster = Cluster::start(0)?;
+    let mut tags = (0..).map(|number| format!("{{{number}}}"));
+    let tag = loop {
+        let tag = tags.next().ok_or("no tag")?;
+        if cluster.owner(cluster.slot_of(&tag)?)? == 0 {
+            break tag;
+        }
+    };
+    let (crowd, gone) = Crowd::wait(workers(&cluster.url(), &tag)?, || {
+        cluster.kill(0)?;
+        Ok([Refusing::at(cluster.node(0).port())?])
+    })?;
+    let seen = Seen::of("a node of a cluster", crowd, || most(&gone))?;
+    drop(gone);
+    cluster.restart(0, Data::Dropped)?;
+    Ok(seen.row())
+}
