@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold_testkit::RedisServer;
@@ -131,8 +133,22 @@ impl Ended {
     }
 }
 
+/// What a program said that has ended by itself. One that hangs is killed, and the test with it.
+#[track_caller]
 pub(crate) fn ended(mut command: Command) -> Ended {
-    Ended::of(command.output().unwrap())
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(PATIENCE) {
+        Ok(output) => Ended::of(output.unwrap()),
+        Err(_) => {
+            kill_process(pid, Signal::KILL).unwrap();
+            let output = receiver.recv_timeout(Duration::from_secs(1));
+            panic!("{command:?} did not end: {output:?}");
+        }
+    }
 }
 
 /// A program that runs in the background and does not outlive the test.
@@ -206,7 +222,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -102,15 +102,17 @@ fn a_limit_of_threads_or_descriptors_is_told_in_words() {
         false => &["env"],
     };
     let limited = |limit: &str| {
-        let run = ["prlimit", limit, PROGRAM, "run", "x", "--", "true"];
+        let name = limit.trim_start_matches('-');
+        let run = ["prlimit", limit, PROGRAM, "run", name, "--", "true"];
         let mut command = place.program(somebody[0], &[&somebody[1..], &run[..]].concat());
         command.current_dir("/");
         ended(command)
     };
     // With fewer descriptors than these, tokio itself gives up.
     let threads = (1..8).map(|limit| format!("--nproc={limit}"));
-    let descriptors = (8..16).map(|limit| format!("--nofile={limit}"));
-    for limit in threads.chain(descriptors) {
+    let descriptors = (8..20).map(|limit| format!("--nofile={limit}"));
+    // The second one waits for the lease of a first one that could neither begin nor let go.
+    for limit in threads.chain(descriptors).flat_map(|limit| [limit.clone(), limit]) {
         let limited = limited(&limit);
         assert!(!limited.stderr.contains("panicked"), "{limit}: {limited:?}");
         assert_ne!(limited.code, Some(101), "{limit}: {limited:?}");

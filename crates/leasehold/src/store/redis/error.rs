@@ -172,9 +172,20 @@ pub(super) fn unreachable(server: &str, error: io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied => {
             (StoreErrorKind::Denied, "this user may not open the socket".to_owned())
         }
+        // Somebody must make room: whoever waits is told, and does not wait for it in silence.
+        _ if is_out_of_descriptors(&error) => (
+            StoreErrorKind::Full,
+            format!("no connection: {}: raise the limit (ulimit -n)", quote(&error.to_string())),
+        ),
         _ => (StoreErrorKind::Unreachable, quote(&error.to_string())),
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+}
+
+/// Whether the limit of open files, of this process or of the machine, is reached.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = rustix::io::Errno::from_io_error(error);
+    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
 /// The TLS handshake failed.
