@@ -28,7 +28,7 @@ mod replicated {
         }
     }
 
-    conformance!(make());
+    conformance!(together make());
 }
 
 mod quarantined {
@@ -42,5 +42,5 @@ mod quarantined {
         Subject::real(store, server)
     }
 
-    conformance!(make());
+    conformance!(together make());
 }

@@ -25,4 +25,4 @@ async fn make() -> Subject {
     Subject::real(store, LeastPrivilege(fleet))
 }
 
-conformance!(make());
+conformance!(together make());
