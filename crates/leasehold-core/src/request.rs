@@ -156,6 +156,26 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// For how long it asks the store to keep a lease.
+    pub fn ttl(&self) -> Option<Duration> {
+        match self {
+            Self::Acquire(request) => Some(request.ttl),
+            Self::Adopt(request) => Some(request.ttl),
+            Self::Reclaim(request) => Some(request.ttl),
+            Self::Commit { ttl, .. } | Self::Poll { ttl, .. } | Self::Renew { ttl, .. } => {
+                Some(*ttl)
+            }
+            Self::Cancel { .. }
+            | Self::ChangeMode { .. }
+            | Self::Describe { .. }
+            | Self::Inspect { .. }
+            | Self::Release { .. }
+            | Self::Revoke { .. } => None,
+        }
+    }
+}
+
 /// What an acquire asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use leasehold::FencingToken;
 use leasehold::store::redis::data::{answer, call};
-use leasehold::store::redis::script::Script;
-use leasehold::store::redis::wire::Layout;
+use leasehold::store::redis::layout::native::Keyspace;
+use leasehold::store::redis::layout::script::Script;
 use leasehold_core::LockName;
 use leasehold_core::data::numbers::{self, Plan, Sequence};
 use leasehold_core::data::queue::{self, Queue};
@@ -176,7 +176,7 @@ impl Records {
 
 struct Server {
     connection: Connection,
-    layout: Layout,
+    keyspace: Keyspace,
     sha1: Vec<String>,
     _redis: RedisServer,
 }
@@ -190,8 +190,8 @@ impl Server {
             redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap()
         };
         let sha1 = Script::ALL.iter().map(&mut load).collect();
-        let layout = Layout { prefix: "lh:".to_owned(), retention: DEFAULT_RETENTION };
-        Self { connection, layout, sha1, _redis: redis }
+        let keyspace = Keyspace { prefix: "lh:".to_owned(), retention: DEFAULT_RETENTION };
+        Self { connection, keyspace, sha1, _redis: redis }
     }
 
     fn compare(&mut self, steps: &[Step]) -> Result<(), String> {
@@ -206,8 +206,9 @@ impl Server {
                 action: step.action.clone(),
             };
             expected.push(Answer { now_us, reply: records.step(now_us, &request) });
-            let call = call(&self.layout, &request);
-            let sha1 = &self.sha1[call.script as usize];
+            let call = call(&self.keyspace, &request);
+            let number = Script::ALL.iter().position(|script| script.sha1() == call.script.sha1);
+            let sha1 = &self.sha1[number.unwrap()];
             let (keys, args) = (&call.keys, &call.args);
             pipeline.cmd("EVALSHA").arg(sha1).arg(keys.len()).arg(keys).arg(args).arg(now_us);
         }
@@ -216,7 +217,7 @@ impl Server {
         let replies = replies.map_err(|error| error.to_string())?.into_iter().skip(1);
         for ((step, expected), reply) in steps.iter().zip(&expected).zip(replies) {
             let text = format!("{reply:?}");
-            let found = answer(reply).ok_or_else(|| format!("{step:?}: no answer: {text}"))?;
+            let found = answer(reply).map_err(|error| format!("{step:?}: {error}: {text}"))?;
             if found != *expected {
                 return Err(format!("{step:?}:\n model {expected:?}\nscript {found:?}"));
             }

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use leasehold::store::redis::Redis;
-use leasehold::store::redis::script::Script;
-use leasehold::store::redis::wire::Call;
+use leasehold::store::redis::layout::script::Script;
 use leasehold_core::{
     Acquire, Action, Adopt, ClientId, Facts, FencingToken, HolderId, Mode, Reclaim, Refusal,
     RenewLease, Reply, StoreErrorKind,
@@ -98,7 +97,7 @@ fn reclaim(client: u128) -> Action {
 impl Server {
     /// Does one action to the record of name 0.
     fn act(&mut self, action: &Action, now_us: u64) -> Result<Reply, StoreErrorKind> {
-        let call = Call::on(&self.layout, &name(0), action);
+        let call = self.layout.on(&name(0), action);
         let value: Result<Value, RedisError> =
             self.command(&call, now_us).query(&mut self.connection);
         match value {
@@ -235,7 +234,7 @@ fn one_damaged_record_does_not_end_the_leases_that_are_renewed_with_it() {
     redis::cmd("SET").arg(key).arg("theirs").exec(&mut server.connection).unwrap();
     let (id, mode) = (id(1), Mode::Shared);
     let lease = |index| RenewLease { name: name(index), id, ttl: TTL, mode, change: 0 };
-    let call = Call::renew(&server.layout, &[lease(SOUND), lease(0), lease(SOUND)]);
+    let call = server.layout.renew_all(&[lease(SOUND), lease(0), lease(SOUND)]);
     let reply = server.command(&call, START_US + 5).query(&mut server.connection).unwrap();
     let Reply::Many(replies) = call.answer(reply).unwrap().reply else { panic!("not many") };
     assert!(
@@ -292,7 +291,7 @@ fn a_full_server_refuses_an_acquire_and_nothing_else() {
     for wait in [true, false] {
         let Action::Acquire(request) = acquire(9, Mode::Shared) else { unreachable!() };
         let action = Action::Acquire(Acquire { wait, ..request });
-        let call = Call::on(&server.layout, &name(0), &action);
+        let call = server.layout.on(&name(0), &action);
         let refused: Result<Value, RedisError> =
             server.command(&call, START_US).query(&mut server.connection);
         assert_eq!(refused.unwrap_err().code(), Some("OOM"));
@@ -339,11 +338,11 @@ fn rights(script: Script) -> &'static str {
     match script {
         Script::Acquire
         | Script::Adopt
+        | Script::BootRecord
         | Script::Cancel
         | Script::ChangeMode
         | Script::Commit
         | Script::Describe
-        | Script::Guard
         | Script::Inspect
         | Script::Nodes
         | Script::Poll

@@ -12,7 +12,7 @@ mod server;
 
 use std::cell::{Cell, RefCell};
 
-use leasehold::store::redis::script::{CLOCK, Script};
+use leasehold::store::redis::layout::script::{CLOCK, Script};
 use leasehold_testkit::RedisServer;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
 

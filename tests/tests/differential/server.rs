@@ -1,11 +1,12 @@
 //! The real server's side of a history: the same steps in one pipeline, and the record after each.
 
-use leasehold::store::redis::key::{self, key};
-use leasehold::store::redis::reply::message;
-use leasehold::store::redis::script::Script;
-use leasehold::store::redis::wire::{Call, Layout};
+use leasehold::store::redis::connection::call::Call;
+use leasehold::store::redis::layout::key::{self, key};
+use leasehold::store::redis::layout::native::{Keyspace, Native};
+use leasehold::store::redis::layout::reply::message;
+use leasehold::store::redis::layout::script::Script;
 use leasehold_core::model::{self, Record};
-use leasehold_core::{Addressed, ClientId, Operation};
+use leasehold_core::{Addressed, Answer, ClientId, Operation};
 use leasehold_testkit::{RedisOptions, RedisServer};
 use redis::{Connection, ConnectionLike as _, Msg, Pipeline, Value};
 
@@ -27,7 +28,7 @@ return { redis.call('PEXPIRETIME', KEYS[1]), table.concat(fields) }
 pub(crate) struct Server {
     _redis: RedisServer,
     pub(crate) connection: Connection,
-    pub(crate) layout: Layout,
+    pub(crate) layout: Native,
     inboxes: Connection,
     sources: Vec<String>,
     sha1: Vec<String>,
@@ -39,8 +40,9 @@ impl Server {
         let redis = options.start().unwrap();
         let mut connection = redis.connection().unwrap();
         let mut inboxes = redis.connection().unwrap();
-        let layout = Layout { prefix: "lh:".to_owned(), retention: model::DEFAULT_RETENTION };
-        let pattern = format!("{}*", key::inbox_prefix(&layout.prefix));
+        let prefix = "lh:".to_owned();
+        let pattern = format!("{}*", key::inbox_prefix(&prefix));
+        let layout = Native(Keyspace { prefix, retention: model::DEFAULT_RETENTION });
         redis::cmd("PSUBSCRIBE").arg(pattern).exec(&mut inboxes).unwrap();
         let scripts = Script::ALL.iter().map(|script| script.assemble(TEST_CLOCK));
         let sources: Vec<_> = scripts.chain([DUMP.to_owned()]).collect();
@@ -50,9 +52,10 @@ impl Server {
     }
 
     /// EVALSHA of a call at a time.
-    pub(crate) fn command(&self, call: &Call, now_us: u64) -> redis::Cmd {
+    pub(crate) fn command(&self, call: &Call<Answer>, now_us: u64) -> redis::Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.sha1[call.script as usize]);
+        let number = Script::ALL.iter().position(|script| script.sha1() == call.script.sha1);
+        command.arg(&self.sha1[number.unwrap()]);
         command.arg(call.keys.len()).arg(&call.keys).arg(&call.args).arg(now_us);
         command
     }
@@ -64,7 +67,7 @@ impl Server {
 
     /// The key of a name.
     pub(crate) fn key(&self, index: usize) -> Vec<u8> {
-        key(&self.layout.prefix, &name(index))
+        key(&self.layout.0.prefix, &name(index))
     }
 
     /// Plays a history that the model has played and says where the two differ.
@@ -168,7 +171,7 @@ impl Server {
 
     /// What was published since this was last asked.
     fn messages(&mut self) -> Result<Vec<Addressed>, String> {
-        let prefix = key::inbox_prefix(&self.layout.prefix);
+        let prefix = key::inbox_prefix(&self.layout.0.prefix);
         let mut told = Vec::new();
         loop {
             let push = self.inboxes.recv_response().map_err(|error| error.to_string())?;
@@ -205,10 +208,10 @@ fn expire_at_ms(record: &Record) -> i64 {
 }
 
 /// The call that executes an operation.
-fn call(layout: &Layout, operation: &Operation) -> Call {
+fn call(layout: &Native, operation: &Operation) -> Call<Answer> {
     match operation {
         Operation::List { .. } => panic!("no script lists names"),
-        Operation::On { name, action } => Call::on(layout, name, action),
-        Operation::Renew(leases) => Call::renew(layout, leases),
+        Operation::On { name, action } => layout.on(name, action),
+        Operation::Renew(leases) => layout.renew_all(leases),
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use leasehold::store::redis::script::Script;
+use leasehold::store::redis::layout::script::Script;
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost, Status};
 use leasehold_testkit::{Proxy, RedisServer};
 use tokio::time::timeout;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::store::redis::script::Script;
+use leasehold::store::redis::layout::script::Script;
 use redis::{Value, parse_redis_value};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

@@ -248,7 +248,9 @@ pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
         "file" => Ok(Box::new(File::connect(url).await?)),
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
-        _ if redis::Members::are_named_by(scheme) => Ok(Box::new(connect_quorum(url).await?)),
+        _ if redis::quorum_node::QuorumNodes::are_named_by(scheme) => {
+            Ok(Box::new(connect_quorum(url).await?))
+        }
         #[cfg(feature = "redis")]
         _ if Redis::is_named_by(scheme) => Ok(Box::new(Redis::connect(url).await?)),
         _ => Err(unknown(url).into()),
@@ -278,7 +280,7 @@ pub async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
 /// Opens a quorum of servers.
 #[cfg(feature = "redis")]
 async fn connect_quorum(url: &str) -> leasehold_core::Result<Quorum> {
-    let members = redis::Members::parse(url)?;
+    let members = redis::quorum_node::QuorumNodes::parse(url)?;
     let quorum = Quorum::new(members.stores())?;
     let quorum = match members.timeout {
         Some(timeout) => quorum.timeout(timeout),

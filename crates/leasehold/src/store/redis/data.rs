@@ -6,30 +6,24 @@
 use leasehold_core::data::numbers::{self, Plan};
 use leasehold_core::data::stock::{self, Line, State};
 use leasehold_core::data::{Action, Answer, Fence, Id, Reply, Request, cell, queue};
-use leasehold_core::{BoxFuture, FencingToken, StoreError, StoreErrorKind};
+use leasehold_core::{BoxFuture, FencingToken, StoreError};
 use redis::Value;
 
 use super::Redis;
-use super::script::Script;
-use super::wire::{Call, Layout};
+use super::connection::call::Call;
+use super::layout::native::Keyspace;
+use super::layout::reply::foreign;
+use super::layout::script::Script;
 use crate::store::DataStore;
 
 impl DataStore for Redis {
     fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(async move {
-            let value = self.route.evaluate(&call(&self.layout, &request)).await?;
-            answer(value).ok_or_else(foreign)
-        })
+        Box::pin(async move { self.topology.run(&call(&self.keyspace, &request)).await })
     }
 }
 
-fn foreign() -> StoreError {
-    let what = "the server's reply is none of leasehold's: is something between that changes it?";
-    StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
-}
-
 /// The call that does a step.
-pub fn call(layout: &Layout, request: &Request) -> Call {
+pub fn call(keyspace: &Keyspace, request: &Request) -> Call<Answer> {
     let mut args = Vec::new();
     let (script, parts): (_, &[&str]) = match &request.action {
         Action::Cell(action) => {
@@ -50,8 +44,8 @@ pub fn call(layout: &Layout, request: &Request) -> Call {
             (push_stock(&mut args, action), &["stock", "orders", "times"])
         }
     };
-    let keys = parts.iter().map(|part| key(&layout.prefix, part, &request.name)).collect();
-    Call::bare(script, keys, args)
+    let keys = parts.iter().map(|part| key(&keyspace.prefix, part, &request.name)).collect();
+    Call::new(script.text(), keys, args, answer)
 }
 
 /// The key of one part of a record. No lock's key has a `%` before a letter, so none is met.
@@ -171,8 +165,17 @@ fn push_lines(args: &mut Args, lines: &[Line]) {
     }
 }
 
-/// The answer that a script's reply stands for: the server's time, a word, what belongs to that.
-pub fn answer(reply: Value) -> Option<Answer> {
+/// The answer that a script's reply stands for.
+///
+/// # Errors
+///
+/// [`Corrupt`](leasehold_core::StoreErrorKind::Corrupt) if it is none of our scripts'.
+pub fn answer(reply: Value) -> Result<Answer, StoreError> {
+    parse(reply).ok_or_else(foreign)
+}
+
+/// The server's time, a word, what belongs to that.
+fn parse(reply: Value) -> Option<Answer> {
     let Value::Array(items) = reply else { return None };
     let mut items = Items(items.into_iter());
     let now_us = items.number()?;
@@ -301,7 +304,7 @@ mod tests {
             Value::Array(vec![Value::Int(1), word("found"), Value::Int(-1), word("")]),
             Value::Array(vec![Value::Int(1), word("fenced"), word("12345")]),
         ] {
-            assert_eq!(answer(reply.clone()), None, "{reply:?}");
+            assert_eq!(parse(reply.clone()), None, "{reply:?}");
         }
     }
 }

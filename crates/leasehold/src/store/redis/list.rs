@@ -6,44 +6,38 @@ use std::sync::Arc;
 use leasehold_core::{Answer, LockName, Now, Reply, StoreError};
 use redis::{FromRedisValue, Value};
 
-use super::connection::Link;
-use super::error;
-use super::key;
-use super::plain::{self, MARK};
-use super::reply;
-use super::url::Format;
-use super::wire::{STATE_FIELD, is_idle};
+use super::connection::{Connection, error};
+use super::durability::Server;
+use super::layout::{Layout, reply};
 
 /// How many keys the server looks at in one step: well below a millisecond of its time.
 const SCAN_COUNT: u32 = 500;
 
 /// Which names are asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Listing<'a> {
-    pub(super) format: Format,
-    /// What all keys begin with.
-    pub(super) prefix: &'a str,
+pub(crate) struct Listing<'a> {
+    pub(crate) layout: &'a dyn Layout,
     /// What the names begin with.
-    pub(super) begin: &'a str,
-    /// At most so many.
-    pub(super) limit: usize,
+    pub(crate) begin: &'a str,
+    /// Most names.
+    pub(crate) limit: usize,
     /// Also names that nobody holds or awaits.
-    pub(super) idle: bool,
+    pub(crate) idle: bool,
 }
 
 /// The names that begin so: those held or awaited, or with `idle` all that are remembered. Which
 /// of them come first, if there are more than `limit`, is up to the server.
 ///
 /// Cost: two round trips for each 500 keys of the database, whosever they are.
-pub(super) async fn list(
-    primaries: &[Arc<Link>],
+pub(crate) async fn list(
+    primaries: &[Arc<Server>],
     listing: Listing<'_>,
 ) -> Result<Answer, StoreError> {
     let mut names = BTreeSet::new();
     let mut now = Now { lease_us: 0, token_us: 0 };
-    for link in primaries {
-        listing.scan(link, &mut names).await?;
-        now = time(link).await?;
+    for server in primaries {
+        listing.scan(server, &mut names).await?;
+        now = time(server).await?;
     }
     let names = names.into_iter().take(listing.limit).collect();
     Ok(Answer { now, more: false, reply: Reply::Names(names) })
@@ -51,20 +45,22 @@ pub(super) async fn list(
 
 impl Listing<'_> {
     /// Adds the names on one server, until there are enough.
-    async fn scan(&self, link: &Link, names: &mut BTreeSet<LockName>) -> Result<(), StoreError> {
-        let pattern = match self.format {
-            Format::Native => key::pattern(self.prefix, self.begin),
-            Format::Plain => plain::pattern(self.prefix, self.begin),
-        };
+    async fn scan(
+        &self,
+        connection: &Connection,
+        names: &mut BTreeSet<LockName>,
+    ) -> Result<(), StoreError> {
+        let pattern = self.layout.pattern(self.begin);
         let mut cursor = 0_u64;
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCAN_COUNT);
-            let (next, keys): (u64, Vec<Vec<u8>>) = read(link, "SCAN", link.ask(&scan).await?)?;
-            let keys = keys.into_iter().filter_map(|key| Some((self.name(&key)?, key)));
+            let (next, keys): (u64, Vec<Vec<u8>>) =
+                read(connection, "SCAN", connection.ask(&scan).await?)?;
+            let keys = keys.into_iter().filter_map(|key| Some((self.layout.name(&key)?, key)));
             // A key may come twice.
             let new: Vec<_> = keys.filter(|(name, _)| !names.contains(name)).collect();
-            names.extend(self.matching(link, new).await?);
+            names.extend(self.matching(connection, new).await?);
             cursor = next;
             if cursor == 0 || names.len() >= self.limit {
                 return Ok(());
@@ -72,46 +68,34 @@ impl Listing<'_> {
         }
     }
 
-    fn name(&self, key: &[u8]) -> Option<LockName> {
-        match self.format {
-            Format::Native => key::name(self.prefix, key),
-            Format::Plain => plain::name(self.prefix, key),
-        }
-    }
-
     async fn matching(
         &self,
-        link: &Link,
+        connection: &Connection,
         keys: Vec<(LockName, Vec<u8>)>,
     ) -> Result<Vec<LockName>, StoreError> {
         let mut looks = redis::pipe();
         for (_, key) in &keys {
-            match self.format {
-                Format::Native => looks.cmd("HGET").arg(key).arg(STATE_FIELD),
-                Format::Plain => looks.cmd("GETRANGE").arg(key).arg(0).arg(MARK.len() - 1),
-            };
+            looks.add_command(self.layout.peek(key));
         }
-        let seen = link.ask_all(&looks).await?;
+        let seen = connection.ask_all(&looks).await?;
         let found = keys.into_iter().zip(seen).filter_map(|((name, _), seen)| {
             // A key of another type, or one that is gone by now, is no lock.
             let seen = Option::<Vec<u8>>::from_redis_value(seen).ok()??;
-            let is_listed = match self.format {
-                Format::Native => self.idle || !is_idle(&seen),
-                // With a prefix all that is there are locks; without, the user's own data is.
-                Format::Plain if self.prefix.is_empty() => seen == MARK.as_bytes(),
-                Format::Plain => !seen.is_empty(),
-            };
-            is_listed.then_some(name)
+            self.layout.is_lock(&seen, self.idle).then_some(name)
         });
         Ok(found.collect())
     }
 }
 
-async fn time(link: &Link) -> Result<Now, StoreError> {
-    let time = link.ask(&redis::cmd("TIME")).await?;
-    reply::time(time).ok_or_else(|| error::nonsense(link.server(), "TIME"))
+async fn time(connection: &Connection) -> Result<Now, StoreError> {
+    let time = connection.ask(&redis::cmd("TIME")).await?;
+    reply::time(time).ok_or_else(|| error::nonsense(connection.server(), "TIME"))
 }
 
-fn read<T: FromRedisValue>(link: &Link, command: &str, value: Value) -> Result<T, StoreError> {
-    T::from_redis_value(value).map_err(|_| error::nonsense(link.server(), command))
+fn read<T: FromRedisValue>(
+    connection: &Connection,
+    command: &str,
+    value: Value,
+) -> Result<T, StoreError> {
+    T::from_redis_value(value).map_err(|_| error::nonsense(connection.server(), command))
 }

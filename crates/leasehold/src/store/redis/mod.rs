@@ -1,38 +1,25 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
 
-mod assure;
-mod clocks;
-mod connection;
+#[doc(hidden)]
+pub mod connection;
 #[doc(hidden)]
 pub mod data;
-mod dial;
-mod error;
-mod examine;
-mod info;
+mod delifeq;
+mod doctor;
+mod durability;
 #[doc(hidden)]
-pub mod key;
+pub mod layout;
 mod list;
-mod look;
-mod member;
-mod pace;
-#[doc(hidden)]
-pub mod packed;
-mod plain;
-mod posts;
-#[doc(hidden)]
-pub mod reply;
-mod roll;
-mod route;
-#[doc(hidden)]
-pub mod script;
-mod tls;
+mod node_list;
+mod pubsub;
+pub(super) mod quorum_node;
+mod rights;
+mod topology;
 mod url;
-mod wake;
-#[doc(hidden)]
-pub mod wire;
+mod warnings;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -40,15 +27,20 @@ use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError,
 };
 
-use self::assure::Assurance;
+use self::connection::dial::Admission;
+use self::delifeq::Values;
+use self::doctor::{clocks, connect_check};
+use self::durability::Durability;
+use self::layout::native::{Keyspace, Native};
+use self::layout::plain::{Plain, keys_note};
+use self::layout::{Layout, key, reply};
 use self::list::{Listing, list};
-pub(super) use self::member::Members;
-use self::posts::Posts;
-use self::roll::Entry;
-use self::route::Route;
+use self::pubsub::cluster_inbox::ClusterInbox;
+use self::pubsub::subscription;
+use self::topology::Topology;
 pub(super) use self::url::without_password;
-use self::url::{Format, Place, Settings};
-use self::wire::{Call, Layout};
+use self::url::{LayoutName, Place, Settings};
+use self::warnings::Warnings;
 use super::{Capabilities, Finding, Inbox, News, Store};
 
 /// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
@@ -237,13 +229,14 @@ use super::{Capabilities, Finding, Inbox, News, Store};
 /// [`Error::Invalid`]: leasehold_core::Error::Invalid
 pub struct Redis {
     place: Place,
-    format: Format,
+    name: LayoutName,
+    layout: Box<dyn Layout>,
+    keyspace: Keyspace,
     /// Of plain locks only.
-    values: plain::Values,
-    layout: Layout,
-    route: Arc<Route>,
-    notes: Arc<Notes>,
-    assurance: Option<Arc<Assurance>>,
+    values: Option<Values>,
+    topology: Arc<Topology>,
+    warnings: Arc<Warnings>,
+    durability: Option<Arc<Durability>>,
     clock_offset: Duration,
 }
 
@@ -251,7 +244,7 @@ impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
             .field("place", &self.place.to_string())
-            .field("prefix", &self.layout.prefix)
+            .field("prefix", &self.keyspace.prefix)
             .finish_non_exhaustive()
     }
 }
@@ -259,39 +252,32 @@ impl fmt::Debug for Redis {
 impl Redis {
     /// The rights that a program needs to use the data parts; one that also holds locks needs
     /// those of a holder too.
-    pub const DATA_RIGHTS: &'static str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
-        +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
-        +xlen";
+    pub const DATA_RIGHTS: &'static str = rights::DATA;
 
     /// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and
     /// a password. With a `prefix=` of one's own, both patterns begin with it; with a database in
     /// the URL, `+select` comes on top.
-    pub const HOLDER_RIGHTS: &'static str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
-        +evalsha +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe \
-        +ping +info";
+    pub const HOLDER_RIGHTS: &'static str = rights::HOLDER;
 
     /// The rights that both need on top in a cluster.
-    pub const CLUSTER_RIGHTS: &'static str = "+asking +cluster|info +cluster|slots";
+    pub const CLUSTER_RIGHTS: &'static str = rights::CLUSTER;
 
     /// The rights that a program needs to hold locks with `layout=plain`: as
     /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands. From Valkey 9 on, `+delifeq` on
     /// top makes a release cheaper.
-    pub const PLAIN_RIGHTS: &'static str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
-        +evalsha +script|load +time +getrange +set +del +pexpireat +pexpiretime +publish \
-        +subscribe +ping +info";
+    pub const PLAIN_RIGHTS: &'static str = rights::PLAIN;
 
     /// The rights that an operator needs on top, to list what is held.
-    pub const OPERATOR_RIGHTS: &'static str = "+scan";
+    pub const OPERATOR_RIGHTS: &'static str = rights::OPERATOR;
 
     /// The rights that `sentinel_user` needs on sentinels. Without the channel and `+subscribe`, a
     /// client that keeps its connection to a primary that was replaced leaves it some seconds
     /// later.
-    pub const SENTINEL_RIGHTS: &'static str = "resetkeys resetchannels &+switch-master -@all \
-        +sentinel|get-master-addr-by-name +sentinel|master +subscribe";
+    pub const SENTINEL_RIGHTS: &'static str = rights::SENTINEL;
 
     /// The rights that a holder needs on top with `replicas=`; with `waitaof=on` also `+waitaof`,
     /// which servers before Redis 7.2 do not know.
-    pub const REPLICAS_RIGHTS: &'static str = "+wait +role";
+    pub const REPLICAS_RIGHTS: &'static str = rights::REPLICAS;
 
     /// Connects to the server that a URL names, and looks at what it is.
     ///
@@ -308,52 +294,65 @@ impl Redis {
         Self::open(Settings::parse(url)?, None).await
     }
 
-    async fn open(settings: Settings, entry: Option<Entry>) -> leasehold_core::Result<Self> {
+    async fn open(
+        settings: Settings,
+        admission: Option<Arc<dyn Admission>>,
+    ) -> leasehold_core::Result<Self> {
         settings.check_available()?;
-        let route = Arc::new(Route::new(&settings, entry)?);
-        let notes = Arc::new(Notes::default());
-        if settings.format == Format::Plain && settings.prefix.is_none() {
-            notes.add(plain::keys_note(settings.prefix()));
+        let durability = Durability::new(&settings);
+        let topology = Arc::new(Topology::new(&settings, durability.clone(), admission)?);
+        let warnings = Arc::new(Warnings::default());
+        if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
+            warnings.add(keys_note(settings.prefix()));
         }
-        let primaries = route.primaries().await?.into_iter();
+        let primaries = topology.primaries().await?.into_iter();
         let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
         // Those of a cluster that answer serve their slots, even while others do not.
         let looked_at = if found.is_empty() { missing } else { found };
-        let (mut assurance, mut clocks, mut followers) = (None, Vec::new(), Vec::new());
-        for link in looked_at {
-            let link = link?;
-            let seen = look::look(&link, &settings).await?;
+        let (mut clocks, mut followers) = (Vec::new(), Vec::new());
+        for server in looked_at {
+            let server = server?;
+            let seen = connect_check::look(&server, &settings).await?;
             clocks.extend(seen.clock);
             followers.extend(seen.followers);
-            let mut words: Vec<_> = seen.findings.iter().map(ToString::to_string).collect();
-            if let Some(assured) = link.assured() {
-                words.extend(assured.look(&link).await?);
-                assurance = Some(Arc::clone(assured.assurance()));
-            }
-            words.into_iter().for_each(|note| notes.add(note));
+            seen.findings.iter().for_each(|finding| warnings.add(finding.to_string()));
+            server.check_durability().await?.into_iter().for_each(|words| warnings.add(words));
         }
         let clock_offset = settings.clock_offset(!followers.is_empty());
         if settings.quarantine.is_none() {
             clocks.extend(clocks::read(&settings, &followers).await);
             let apart = clocks::trouble(&clocks, clock_offset);
-            apart.iter().for_each(|finding| notes.add(finding.to_string()));
+            apart.iter().for_each(|finding| warnings.add(finding.to_string()));
         }
-        let layout = Layout { prefix: settings.prefix().to_owned(), retention: settings.retention };
-        let Settings { place, format, .. } = settings;
-        let values = plain::Values::default();
-        Ok(Self { place, format, values, layout, route, notes, assurance, clock_offset })
+        let prefix = settings.prefix().to_owned();
+        let keyspace = Keyspace { prefix: prefix.clone(), retention: settings.retention };
+        let (layout, values): (Box<dyn Layout>, _) = match settings.layout {
+            LayoutName::Native => (Box::new(Native(keyspace.clone())), None),
+            LayoutName::Plain => (Box::new(Plain { prefix }), Some(Values::default())),
+        };
+        Ok(Self {
+            name: settings.layout,
+            layout,
+            keyspace,
+            values,
+            place: settings.place,
+            topology,
+            warnings,
+            durability,
+            clock_offset,
+        })
     }
 
     /// What would break a promise: looks at every server that a URL leads to.
-    pub(super) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
-        examine::examine(url).await
+    pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
+        doctor::examine(url).await
     }
 
     /// What a store of this layout can do, whatever else is asked of it.
-    fn able(format: Format) -> Capabilities {
-        let keeps_a_record = match format {
-            Format::Native => true,
-            Format::Plain => false,
+    fn able(layout: LayoutName) -> Capabilities {
+        let keeps_a_record = match layout {
+            LayoutName::Native => true,
+            LayoutName::Plain => false,
         };
         Capabilities {
             claims_first: false,
@@ -368,21 +367,20 @@ impl Redis {
     }
 
     /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
-    pub(super) fn is_named_by(scheme: &str) -> bool {
+    pub(crate) fn is_named_by(scheme: &str) -> bool {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
     }
 
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
-        if let Some(assurance) = &self.assurance {
-            assurance.check(&operation)?;
+        if let Some(durability) = &self.durability {
+            durability.check(&operation)?;
         }
         match operation {
             Operation::List { prefix: begin, limit, idle } => {
-                let primaries = self.route.primaries().await?;
+                let primaries = self.topology.primaries().await?;
                 let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
-                let (format, prefix) = (self.format, self.layout.prefix.as_str());
-                let limit = limit as usize;
-                list(&primaries, Listing { format, prefix, begin: &begin, limit, idle }).await
+                let (layout, limit) = (&*self.layout, limit as usize);
+                list(&primaries, Listing { layout, begin: &begin, limit, idle }).await
             }
             Operation::On { name, action } => self.act(&name, &action).await,
             Operation::Renew(leases) => self.renew(&leases).await,
@@ -390,50 +388,44 @@ impl Redis {
     }
 
     async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
-        match self.format {
-            Format::Native => self.call(Call::on(&self.layout, name, action)).await,
-            Format::Plain => self.act_plainly(name, action).await,
+        if let Some(values) = &self.values
+            && let Some(value) = values.let_go(action)
+        {
+            let key = self.layout.key(name);
+            let server = self.topology.serving(&key).await?;
+            if let Some(answer) = values.delete(&server, key, value, action).await? {
+                return Ok(answer);
+            }
         }
+        let answer = self.topology.run(&self.layout.act(name, action)?).await?;
+        if let Some(values) = &self.values {
+            values.note(action, &answer.reply);
+        }
+        Ok(answer)
     }
 
     async fn renew(&self, leases: &[RenewLease]) -> Result<Answer, StoreError> {
-        let together = |leases| {
-            self.call(match self.format {
-                Format::Native => Call::renew(&self.layout, leases),
-                Format::Plain => plain::renew(&self.layout.prefix, leases),
-            })
-        };
-        match &*self.route {
-            Route::One(_) | Route::Sentinel(_) => together(leases).await,
+        let together = async |leases| self.topology.run(&self.layout.renew(leases)).await;
+        match &*self.topology {
+            Topology::Standalone(_) | Topology::Sentinel(_) => together(leases).await,
             // A script may only touch keys of one slot there, and keys of one slot are apart while
             // the slot is moved. Sent at the same time, they still share a packet for each node.
-            Route::Cluster(_) => {
+            Topology::Cluster(_) => {
                 let calls = leases.iter().map(|lease| together(std::slice::from_ref(lease)));
                 let answers = try_join_all(calls).await.map_err(StoreError::maybe_executed)?;
                 Ok(reply::merge(answers))
             }
         }
     }
-
-    fn key(&self, name: &LockName) -> Vec<u8> {
-        match self.format {
-            Format::Native => key::key(&self.layout.prefix, name),
-            Format::Plain => plain::key(&self.layout.prefix, name),
-        }
-    }
-
-    async fn call(&self, call: Call) -> Result<Answer, StoreError> {
-        call.answer(self.route.evaluate(&call).await?)
-    }
 }
 
 impl Store for Redis {
     fn capabilities(&self) -> Capabilities {
-        let assurance = self.assurance.as_ref();
+        let durability = self.durability.as_ref();
         Capabilities {
-            claims_first: assurance.is_some(),
-            reclaims: assurance.is_some_and(|assurance| assurance.reclaims()),
-            ..Self::able(self.format)
+            claims_first: durability.is_some(),
+            reclaims: durability.is_some_and(|durability| durability.reclaims()),
+            ..Self::able(self.name)
         }
     }
 
@@ -442,18 +434,22 @@ impl Store for Redis {
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        let channel = key::inbox(&self.layout.prefix, client);
-        let (route, notes) = (Arc::clone(&self.route), Arc::clone(&self.notes));
+        let channel = key::inbox(&self.keyspace.prefix, client);
+        let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
         Box::pin(async move {
-            Ok(match route.posts() {
-                Some(posts) => Box::new(Posts::open(route, notes, channel, posts).await?),
-                None => Box::new(wake::open(route, notes, channel).await?) as Box<dyn Inbox>,
+            let nodes = topology.subscribed_nodes();
+            Ok(match nodes {
+                Some(nodes) => {
+                    Box::new(ClusterInbox::open(topology, warnings, channel, nodes).await?)
+                }
+                None => Box::new(subscription::open(topology, warnings, channel).await?)
+                    as Box<dyn Inbox>,
             })
         })
     }
 
     fn shard(&self, name: &LockName) -> u64 {
-        self.route.shard(|| self.key(name))
+        self.topology.shard(|| self.layout.key(name))
     }
 
     fn clock_offset(&self) -> Duration {
@@ -462,15 +458,16 @@ impl Store for Redis {
 
     fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(key::news(&self.layout.prefix, name)).arg(news);
-        let key = self.key(name);
+        publish.arg(key::news(&self.keyspace.prefix, name)).arg(news);
+        let key = self.layout.key(name);
         // By the same server as before, so that news arrive in the order in which they are told.
-        Box::pin(async move { self.route.serving(&key).await?.ask(&publish).await.map(drop) })
+        Box::pin(async move { self.topology.serving(&key).await?.ask(&publish).await.map(drop) })
     }
 
     fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
-        let channel = key::news(&self.layout.prefix, name);
-        let opening = wake::open(Arc::clone(&self.route), Arc::clone(&self.notes), channel);
+        let channel = key::news(&self.keyspace.prefix, name);
+        let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
+        let opening = subscription::open(topology, warnings, channel);
         Box::pin(async {
             let channel = opening.await?;
             Ok((!channel.is_silent()).then(|| Box::new(channel) as Box<dyn News>))
@@ -479,34 +476,14 @@ impl Store for Redis {
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async {
-            for link in self.route.primaries().await? {
-                let link = link?;
-                if let Some(assured) = link.assured() {
-                    assured.end_quarantine(&link).await?;
-                }
+            for server in self.topology.primaries().await? {
+                server?.end_quarantine().await?;
             }
             Ok(())
         })
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.notes.all()
-    }
-}
-
-/// What was found that weakens a promise.
-#[derive(Debug, Default)]
-struct Notes(Mutex<Vec<String>>);
-
-impl Notes {
-    fn add(&self, note: String) {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.warnings.all()
     }
 }

@@ -14,7 +14,7 @@ const DEFAULT_SENTINEL_PORT: u16 = 26379;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in super::super) enum Address {
+pub(crate) enum Address {
     /// A host by name or number, and a port.
     Tcp { host: String, port: u16 },
     /// A socket in the file system.
@@ -33,7 +33,7 @@ impl fmt::Display for Address {
 
 /// The servers that a store is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Place {
+pub(crate) enum Place {
     /// Some nodes of a cluster, which know the others.
     Cluster(Vec<Address>),
     /// One primary.
@@ -46,7 +46,7 @@ pub(in super::super) enum Place {
 
 impl Place {
     /// What a scheme says that the hosts of a URL are.
-    pub(super) fn tcp(scheme: &str, hosts: &str, service: &str) -> Result<Self, Invalid> {
+    pub(crate) fn tcp(scheme: &str, hosts: &str, service: &str) -> Result<Self, Invalid> {
         match scheme.split_once('+').map(|(_, kind)| kind) {
             None if hosts.contains(',') => Err(invalid(
                 "the store URL names several hosts: give one primary, or say what they are by \
@@ -84,7 +84,7 @@ impl fmt::Display for Place {
     }
 }
 
-pub(super) fn unknown_scheme(scheme: &str) -> Invalid {
+pub(crate) fn unknown_scheme(scheme: &str) -> Invalid {
     invalid(format!(
         "the store URL begins with {scheme:?}: use redis://, rediss:// (TLS), redis+unix://, \
          redis+sentinel://, redis+cluster:// or redis+quorum://"

@@ -14,11 +14,11 @@ const SENTINEL_PASSWORD: &str = "LEASEHOLD_SENTINEL_PASSWORD";
 
 /// A text that no message and no `Debug` shows.
 #[derive(Clone, PartialEq, Eq)]
-pub(in super::super) struct Secret(pub(super) String);
+pub(crate) struct Secret(pub(crate) String);
 
 impl Secret {
     /// The text itself, for the server only.
-    pub(in super::super) fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }
@@ -31,9 +31,9 @@ impl fmt::Debug for Secret {
 
 /// A user and its password; without a user, that of `default`.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(in super::super) struct Login {
-    pub(in super::super) user: Option<String>,
-    pub(in super::super) password: Option<Secret>,
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
 }
 
 impl fmt::Debug for Login {
@@ -45,7 +45,7 @@ impl fmt::Debug for Login {
 
 impl Login {
     /// What a URL says before its first host.
-    pub(super) fn parse(credentials: &str) -> Result<Self, Invalid> {
+    pub(crate) fn parse(credentials: &str) -> Result<Self, Invalid> {
         let (user, password) =
             credentials.split_once(':').map_or((credentials, None), |(a, b)| (a, Some(b)));
         let user = (!user.is_empty()).then(|| decode("user", user)).transpose()?;
@@ -54,7 +54,7 @@ impl Login {
     }
 
     /// Takes a password that is missing from the environment.
-    pub(super) fn complete(
+    pub(crate) fn complete(
         &mut self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<(), Invalid> {
@@ -72,7 +72,7 @@ impl Login {
     }
 
     /// The same for sentinels, whose password is never in the URL.
-    pub(super) fn complete_for_sentinels(
+    pub(crate) fn complete_for_sentinels(
         &mut self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<(), Invalid> {

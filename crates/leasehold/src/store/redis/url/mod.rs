@@ -10,10 +10,10 @@ use leasehold_core::Invalid;
 use leasehold_core::model::{DEFAULT_RETENTION, LEAST_RETENTION};
 use leasehold_core::text::{percent_decode, show_duration, split_scheme};
 
-pub(super) use self::address::{Address, Place};
-pub(super) use self::login::Login;
+pub(crate) use self::address::{Address, Place};
+pub(crate) use self::login::Login;
 use self::options::QUARANTINE;
-pub(super) use self::options::{Format, Replicas, TlsFiles};
+pub(crate) use self::options::{LayoutName, Replicas, TlsFiles};
 
 /// What the keys of leasehold begin with.
 const DEFAULT_PREFIX: &str = "lh:";
@@ -31,32 +31,32 @@ const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
 /// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
-    pub(super) place: Place,
-    pub(super) tls: Option<TlsFiles>,
-    pub(super) login: Login,
+pub(crate) struct Settings {
+    pub(crate) place: Place,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) login: Login,
     /// Who the client is to sentinels.
-    pub(super) sentinel_login: Login,
-    pub(super) database: u32,
-    pub(super) format: Format,
-    pub(super) prefix: Option<String>,
-    pub(super) retention: Duration,
-    pub(super) connect_timeout: Duration,
+    pub(crate) sentinel_login: Login,
+    pub(crate) database: u32,
+    pub(crate) layout: LayoutName,
+    pub(crate) prefix: Option<String>,
+    pub(crate) retention: Duration,
+    pub(crate) connect_timeout: Duration,
     /// How long one request may take, if the URL says so.
-    pub(super) timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// How far clocks may be apart, if the URL says so.
-    pub(super) offset: Option<Duration>,
+    pub(crate) offset: Option<Duration>,
     /// How many replicas must have a grant before it counts.
-    pub(super) replicas: Replicas,
+    pub(crate) replicas: Replicas,
     /// Whether a grant must be on the primary's disk before it counts.
-    pub(super) waitaof: bool,
+    pub(crate) waitaof: bool,
     /// How long nothing new is granted after the server may have forgotten something.
-    pub(super) quarantine: Option<Duration>,
+    pub(crate) quarantine: Option<Duration>,
 }
 
 impl Settings {
     /// Reads a URL; a password that is not in it comes from the environment.
-    pub(super) fn parse(url: &str) -> Result<Self, Invalid> {
+    pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
         Self::parse_with(url, |name| std::env::var(name).ok())
     }
 
@@ -95,7 +95,7 @@ impl Settings {
         settings.read_options(options)?;
         let says_quarantine = options.split('&').any(|option| option.starts_with("quarantine="));
         let is_quorum = matches!(settings.place, Place::Quorum(_));
-        if is_quorum && settings.format == Format::Native && !says_quarantine {
+        if is_quorum && settings.layout == LayoutName::Native && !says_quarantine {
             // One node that forgets is enough to give two clients a majority.
             settings.quarantine = Some(QUARANTINE);
         }
@@ -104,17 +104,17 @@ impl Settings {
     }
 
     /// How long one request may take.
-    pub(super) fn timeout(&self) -> Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
     /// What all keys and channels begin with.
-    pub(super) fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(DEFAULT_PREFIX)
     }
 
     /// Refuses what no part of the store does yet, and what makes no sense together.
-    pub(super) fn check_available(&self) -> Result<(), Invalid> {
+    pub(crate) fn check_available(&self) -> Result<(), Invalid> {
         if self.quarantine.is_some() && matches!(self.place, Place::Cluster(_)) {
             // A boot record says nothing of other slots, and a slot that moves takes it along.
             return Err(invalid(
@@ -122,7 +122,7 @@ impl Settings {
                  leave it out",
             ));
         }
-        if self.quarantine.is_some() && self.format == Format::Plain {
+        if self.quarantine.is_some() && self.layout == LayoutName::Plain {
             return Err(invalid(
                 "`quarantine` in the store URL does not go with layout=plain: programs in other \
                  languages do not keep it",
@@ -133,7 +133,7 @@ impl Settings {
 
     /// How far the clocks of servers may be apart that take over from each other. After a
     /// quarantine it does not matter: what was granted before has ended by either clock.
-    pub(super) fn clock_offset(&self, is_followed: bool) -> Duration {
+    pub(crate) fn clock_offset(&self, is_followed: bool) -> Duration {
         let is_taken_over = match &self.place {
             Place::Cluster(_) | Place::Sentinel { .. } => true,
             Place::One(_) => is_followed || self.replicas != Replicas::None,
@@ -147,7 +147,8 @@ impl Settings {
 
     /// The nodes of a quorum must not forget a token while a lower one could be granted.
     fn check_retention(&self) -> Result<(), Invalid> {
-        let has_ballots = matches!(self.place, Place::Quorum(_)) && self.format == Format::Native;
+        let has_ballots =
+            matches!(self.place, Place::Quorum(_)) && self.layout == LayoutName::Native;
         if !has_ballots || self.retention >= LEAST_RETENTION {
             return Ok(());
         }
@@ -165,7 +166,7 @@ impl Settings {
             login,
             sentinel_login: Login::default(),
             database: 0,
-            format: Format::default(),
+            layout: LayoutName::default(),
             prefix: None,
             retention: DEFAULT_RETENTION,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
@@ -219,7 +220,7 @@ fn invalid(why: impl Into<String>) -> Invalid {
 
 /// A URL as it may be shown, if it can be read: without its password, and without a user that has
 /// none, since that may be the password in the wrong place.
-pub(in super::super) fn without_password(url: &str) -> Option<String> {
+pub(crate) fn without_password(url: &str) -> Option<String> {
     Settings::read(url).ok()?;
     // It was read, so there is one `@` at most, and the login stands before it.
     let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };
@@ -310,7 +311,7 @@ mod tests {
         assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.connect_timeout, Duration::from_secs(1));
         assert_eq!(settings.timeout, Some(Duration::from_millis(100)));
-        assert_eq!((settings.format, settings.replicas), (Format::Plain, Replicas::AtLeast(2)));
+        assert_eq!((settings.layout, settings.replicas), (LayoutName::Plain, Replicas::AtLeast(2)));
         assert_eq!((settings.waitaof, settings.quarantine), (true, Some(Duration::from_mins(1))));
         assert_eq!(parse("redis://h?quarantine=5s&prefix=").unwrap().prefix.as_deref(), Some(""));
     }

@@ -25,27 +25,27 @@ const QUARANTINES: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 const OFFSETS: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(10));
 
 /// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
-pub(super) const QUARANTINE: Duration = Duration::from_mins(1);
+pub(crate) const QUARANTINE: Duration = Duration::from_mins(1);
 
 /// Most replicas that can be asked for: more than anybody has.
 const MAX_REPLICAS: u32 = 100;
 
 /// How the server is known and the client made known to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct TlsFiles {
+pub(crate) struct TlsFiles {
     /// Whom to trust instead of the system's authorities.
-    pub(in super::super) authority: Option<PathBuf>,
+    pub(crate) authority: Option<PathBuf>,
     /// The client's certificate.
-    pub(in super::super) certificate: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
     /// The client's key.
-    pub(in super::super) key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
     /// Whether any server is believed.
-    pub(in super::super) insecure: bool,
+    pub(crate) insecure: bool,
 }
 
 /// What a lock looks like on the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) enum Format {
+pub(crate) enum LayoutName {
     /// A hash with a queue, tokens and all that leasehold can do.
     #[default]
     Native,
@@ -55,7 +55,7 @@ pub(in super::super) enum Format {
 
 /// How many replicas must have a grant before it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) enum Replicas {
+pub(crate) enum Replicas {
     /// All there are.
     All,
     /// At least so many.
@@ -66,7 +66,7 @@ pub(in super::super) enum Replicas {
 }
 
 impl Settings {
-    pub(super) fn read_options(&mut self, options: &str) -> Result<(), Invalid> {
+    pub(crate) fn read_options(&mut self, options: &str) -> Result<(), Invalid> {
         let mut seen = Vec::new();
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').ok_or_else(|| {
@@ -99,7 +99,7 @@ impl Settings {
             "connect_timeout" => self.connect_timeout = span(name, &value, TIMEOUTS)?,
             "insecure" => self.tls(name)?.insecure = switch(name, &value)?,
             "key" => self.tls(name)?.key = Some(value.into()),
-            "layout" => self.format = format(&value)?,
+            "layout" => self.layout = layout(&value)?,
             "offset" => self.offset = Some(span(name, &value, OFFSETS)?),
             "prefix" => self.prefix = Some(prefix(value)?),
             "quarantine" => self.quarantine = quarantine(name, &value)?,
@@ -152,10 +152,10 @@ fn span(name: &str, text: &str, (low, high): (Duration, Duration)) -> Result<Dur
     Ok(span)
 }
 
-fn format(value: &str) -> Result<Format, Invalid> {
+fn layout(value: &str) -> Result<LayoutName, Invalid> {
     match value {
-        "native" => Ok(Format::Native),
-        "plain" => Ok(Format::Plain),
+        "native" => Ok(LayoutName::Native),
+        "plain" => Ok(LayoutName::Plain),
         _ => Err(invalid(format!(
             "the layout {value:?} in the store URL is not known: there are native and plain"
         ))),

@@ -1,0 +1,91 @@
+//! One call of a script, as a layout plans it: what is sent, how the reply is read, and what hangs on
+//! it. Nothing here knows what any script does.
+
+use leasehold_core::StoreError;
+use redis::{Cmd, Value};
+
+/// A script, as a server is given it.
+#[derive(Debug)]
+pub struct ScriptText {
+    /// What SCRIPT LOAD takes.
+    pub source: String,
+    /// What EVALSHA takes: 40 hex digits.
+    pub sha1: String,
+    /// Whether a replica would run it too, and answer out of the past.
+    pub is_read_only: bool,
+}
+
+/// What a reply may give to a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The lease of another, who has handed it out.
+    Adoption,
+    /// What nobody held: an acquire.
+    Grant,
+    /// What was granted in its absence: a poll.
+    HandOver,
+    /// The lock alone, to a reader.
+    Mode,
+    /// What it had and the server has forgotten.
+    Reclaim,
+    /// More time for what it has: a renewal, a commit.
+    Renewal,
+}
+
+impl Effect {
+    /// Whether it gives somebody what that one did not have.
+    pub(crate) fn is_new(self) -> bool {
+        match self {
+            Self::Adoption | Self::Grant | Self::HandOver | Self::Mode => true,
+            Self::Reclaim | Self::Renewal => false,
+        }
+    }
+}
+
+/// One call of a script, whose reply is read as an `A`.
+#[derive(Clone, Debug)]
+pub struct Call<A> {
+    /// Which script.
+    pub script: &'static ScriptText,
+    /// Its keys. In a cluster all of them are in one slot.
+    pub keys: Vec<Vec<u8>>,
+    /// Its other arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Reads the reply.
+    decode: fn(Value) -> Result<A, StoreError>,
+    /// What the reply may give, and whether it does.
+    pub(crate) effect: Option<(Effect, fn(&A) -> bool)>,
+}
+
+impl<A> Call<A> {
+    /// A call on whose reply nothing hangs.
+    pub(crate) fn new(
+        script: &'static ScriptText,
+        keys: Vec<Vec<u8>>,
+        args: Vec<Vec<u8>>,
+        decode: fn(Value) -> Result<A, StoreError>,
+    ) -> Self {
+        Self { script, keys, args, decode, effect: None }
+    }
+
+    /// The same call, whose reply has this effect if it `is_granted`.
+    pub(crate) fn with_effect(self, effect: Option<Effect>, is_granted: fn(&A) -> bool) -> Self {
+        Self { effect: effect.map(|effect| (effect, is_granted)), ..self }
+    }
+
+    /// Reads the reply to this call.
+    ///
+    /// # Errors
+    ///
+    /// When it is none of our scripts', or tells of a damaged record.
+    pub fn answer(&self, reply: Value) -> Result<A, StoreError> {
+        (self.decode)(reply)
+    }
+
+    /// The command that makes the call.
+    pub(crate) fn command(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.script.sha1).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command
+    }
+}

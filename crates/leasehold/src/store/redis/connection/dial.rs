@@ -1,0 +1,211 @@
+//! Opening a connection: address, socket, TLS, greeting, database.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::select_ok;
+use leasehold_core::{BoxFuture, Invalid, StoreError};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::error::{self, Peer};
+use super::pace::Paces;
+use super::{Connection, tls};
+use crate::store::redis::url::{Address, Login, Settings};
+
+/// How long an idle connection is silent before the kernel asks whether the other side is still
+/// there (15 s), how often it then asks (every 5 s), and how often in vain (3 times): so that a
+/// link that died while nobody used it is known before a renewal needs it.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 3;
+
+/// Somebody who looks at each new connection before it is used.
+pub(crate) trait Admission: fmt::Debug + Send + Sync {
+    /// Refuses it, or takes note of it.
+    fn admit<'a>(&'a self, connection: &'a Connection) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// Knows how to open connections: to servers of one kind, for one user.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialer {
+    admission: Option<Arc<dyn Admission>>,
+    peer: Peer,
+    login: Login,
+    tls: Option<Arc<ClientConfig>>,
+    database: u32,
+    connect_timeout: Duration,
+    timeout: Duration,
+    paces: Arc<Paces>,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Dialer {
+    /// Reads the files that the settings name.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Invalid> {
+        Ok(Self {
+            admission: None,
+            peer: Peer::Server,
+            login: settings.login.clone(),
+            tls: settings.tls.as_ref().map(tls::config).transpose()?,
+            database: settings.database,
+            connect_timeout: settings.connect_timeout,
+            timeout: settings.timeout(),
+            paces: Arc::default(),
+        })
+    }
+
+    /// The same, with somebody who looks at each connection before it is used.
+    pub(crate) fn admitted_by(self, admission: Option<Arc<dyn Admission>>) -> Self {
+        Self { admission, ..self }
+    }
+
+    /// The same, to the sentinels that the settings name.
+    pub(crate) fn to_sentinels(settings: &Settings) -> Result<Self, Invalid> {
+        let dialer = Self::new(settings)?;
+        let login = settings.sentinel_login.clone();
+        Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
+    }
+
+    /// The same, for requests that may take longer by `span`.
+    pub(crate) fn more_patient(&self, span: Duration) -> Self {
+        Self { timeout: self.timeout + span, ..self.clone() }
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// Opens a connection on the calling runtime, once it is time to try again if nothing was
+    /// there. What the server pushes goes to `pushes`; a connection for messages needs no database,
+    /// since channels have none.
+    pub(crate) async fn dial(
+        &self,
+        address: &Address,
+        pushes: Option<UnboundedSender<PushInfo>>,
+    ) -> Result<Connection, StoreError> {
+        self.paces.turn(address).await?;
+        let outcome = self.open_link(address, pushes).await;
+        self.paces.dialled(address, &outcome);
+        outcome
+    }
+
+    async fn open_link(
+        &self,
+        address: &Address,
+        pushes: Option<UnboundedSender<PushInfo>>,
+    ) -> Result<Connection, StoreError> {
+        let until = Instant::now() + self.connect_timeout;
+        let stream = self.connect(address, until).await?;
+        let is_for_messages = pushes.is_some();
+        let connection = self.greet(stream, address, pushes, until).await?;
+        if let Some(admission) = &self.admission {
+            admission.admit(&connection).await?;
+        }
+        if !is_for_messages && self.database != 0 {
+            connection.ask(redis::cmd("SELECT").arg(self.database)).await?;
+        }
+        Ok(connection)
+    }
+
+    async fn connect(
+        &self,
+        address: &Address,
+        until: Instant,
+    ) -> Result<Box<dyn Stream>, StoreError> {
+        let server = &address.to_string();
+        let slow = |stage| self.too_slow(server, stage);
+        let (host, port) = match address {
+            Address::Tcp { host, port } => (host.as_str(), *port),
+            Address::Unix(path) => {
+                let opening = timeout_at(until, UnixStream::connect(path)).await;
+                let stream = opening.map_err(|_| slow("connection"))?;
+                return Ok(Box::new(stream.map_err(|why| error::unreachable(server, why))?));
+            }
+        };
+        let opening = timeout_at(until, connect_any(host, port)).await;
+        let stream = opening
+            .map_err(|_| slow("connection"))?
+            .map_err(|why| error::unreachable(server, why))?;
+        let Some(config) = &self.tls else { return Ok(Box::new(stream)) };
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| error::no_name(host))?;
+        let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
+        let stream = timeout_at(until, handshake)
+            .await
+            .map_err(|_| slow("handshake"))?
+            .map_err(|why| error::handshake(server, why))?;
+        Ok(Box::new(stream))
+    }
+
+    async fn greet(
+        &self,
+        stream: Box<dyn Stream>,
+        address: &Address,
+        pushes: Option<UnboundedSender<PushInfo>>,
+        until: Instant,
+    ) -> Result<Connection, StoreError> {
+        let mut login = RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP3)
+            // CLIENT SETINFO is a right that the documented users lack: each refusal would be an
+            // entry in the server's ACL LOG.
+            .set_skip_set_lib_name();
+        if let Some(password) = &self.login.password {
+            login = login.set_password(password.reveal());
+        }
+        if let Some(user) = &self.login.user {
+            login = login.set_username(user);
+        }
+        // The limit of a request is not that of the greeting, which is a part of connecting.
+        let mut config =
+            AsyncConnectionConfig::new().set_response_timeout(Some(self.connect_timeout));
+        if let Some(pushes) = pushes {
+            config = config.set_push_sender(pushes);
+        }
+        let server = address.to_string();
+        let greeting = MultiplexedConnection::new_with_config(&login, stream, config);
+        let (mut connection, driver) = timeout_at(until, greeting)
+            .await
+            .map_err(|_| self.too_slow(&server, "greeting"))?
+            .map_err(|why| error::greeting(self.peer, &server, self.tls.is_some(), why))?;
+        connection.set_response_timeout(self.timeout);
+        let driver = tokio::spawn(driver);
+        Ok(Connection::new(address.clone(), self.timeout, connection, driver))
+    }
+
+    fn too_slow(&self, server: &str, stage: &str) -> StoreError {
+        error::too_slow(server, stage, self.connect_timeout, self.tls.is_some())
+    }
+}
+
+/// Tries all addresses of a host at once: one that swallows packets must not hide another.
+async fn connect_any(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    if addresses.is_empty() {
+        return Err(io::Error::other("the host has no address"));
+    }
+    let attempts = addresses.into_iter().map(|address| Box::pin(TcpStream::connect(address)));
+    let (stream, _others) = select_ok(attempts).await?;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
+    Ok(stream)
+}

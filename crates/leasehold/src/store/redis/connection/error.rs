@@ -1,0 +1,321 @@
+//! What a refusal, a lost connection or a missing answer means: was anything done, and what helps.
+
+use std::io;
+use std::time::Duration;
+
+use leasehold_core::text::show_duration;
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::{ErrorKind, RedisError, ServerError};
+use tokio_rustls::rustls;
+
+/// What listens at an address, so that a message can say whose password is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// One that tells where the servers are.
+    Sentinel,
+    /// One that keeps the locks.
+    Server,
+}
+
+/// Most characters of a server's own words in a message of ours.
+const MAX_QUOTE: usize = 200;
+
+/// What the URL of a cluster begins with.
+pub(crate) const CLUSTER: &str = "redis+cluster://";
+
+/// The server refused a request. Redis checks before it executes, so for every code in the table
+/// nothing was done; after an error with any other code a script may have stopped half-way.
+pub(crate) fn refused(server: &str, reply: &ServerError) -> StoreError {
+    let details = quote(reply.details().unwrap_or_default());
+    let (kind, words) = match reply.code() {
+        "ARGUMENT" => (StoreErrorKind::Unsupported, format!("a number is out of range: {details}")),
+        "BUSY" => (
+            StoreErrorKind::Unreachable,
+            "it is busy with somebody's long script: wait, or end that with SCRIPT KILL".to_owned(),
+        ),
+        "DENIED" => (StoreErrorKind::Denied, format!("it refuses this machine: {details}")),
+        _ if is_not_served(reply) => (
+            StoreErrorKind::Unsupported,
+            format!("it is a node of a cluster: begin the store URL with {CLUSTER}"),
+        ),
+        "LOADING" => (
+            StoreErrorKind::Unreachable,
+            "it is loading its data: it answers once that is done".to_owned(),
+        ),
+        "MASTERDOWN" | "READONLY" => (
+            StoreErrorKind::Unreachable,
+            "it is a replica: give the primary in the store URL".to_owned(),
+        ),
+        "MISCONF" => (
+            StoreErrorKind::Full,
+            "it takes no writes because it cannot save to disk: its log says why".to_owned(),
+        ),
+        "NOAUTH" => (
+            StoreErrorKind::Denied,
+            "it asks for a password: give it in LEASEHOLD_PASSWORD or in the store URL".to_owned(),
+        ),
+        "NOPERM" if details.contains("in script") => return lacking(server, &details),
+        "NOPERM" => (
+            StoreErrorKind::Denied,
+            format!("the user lacks a right that leasehold needs: {details}"),
+        ),
+        "NOREPLICAS" => (
+            StoreErrorKind::NotReplicated,
+            "it takes no writes because too few replicas follow it (min-replicas-to-write)"
+                .to_owned(),
+        ),
+        "NOSCRIPT" => (
+            StoreErrorKind::Unreachable,
+            "somebody flushes its scripts as fast as they are loaded".to_owned(),
+        ),
+        "OOM" => (
+            StoreErrorKind::Full,
+            "its memory is full: raise maxmemory, or delete something".to_owned(),
+        ),
+        "WRONGPASS" => {
+            (StoreErrorKind::Denied, "wrong user or password, or the user is disabled".to_owned())
+        }
+        "WRONGTYPE" => (
+            StoreErrorKind::Corrupt,
+            "the lock's key has a value that is not leasehold's: delete it, or use another prefix="
+                .to_owned(),
+        ),
+        "ERR" => return refused_by_words(server, &details),
+        code => return half_way(server, &format!("{code} {details}")),
+    };
+    StoreError::new(kind, format!("{server}: {words}"))
+}
+
+/// Whether a node of a cluster says that it does not serve a key.
+pub(crate) fn is_not_served(reply: &ServerError) -> bool {
+    matches!(reply.code(), "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN")
+}
+
+/// Nobody in a cluster serves a key at the moment.
+pub(crate) fn unserved(server: &str, why: &str) -> StoreError {
+    let why = format!("{server}: the cluster does not serve this now: {}", quote(why));
+    StoreError::new(StoreErrorKind::Unreachable, why)
+}
+
+/// Refusals that share the code `ERR` and differ in their words.
+fn refused_by_words(server: &str, details: &str) -> StoreError {
+    let (kind, words) = if details.starts_with("max number of clients") {
+        (StoreErrorKind::Unreachable, "it has as many clients as it takes: raise maxclients")
+    } else if details.starts_with("DB index") || details.starts_with("invalid DB") {
+        (StoreErrorKind::Unsupported, "it has no database of that number")
+    } else if details.contains("cluster support disabled") {
+        (
+            StoreErrorKind::Unsupported,
+            "it is no node of a cluster: begin the store URL with redis://",
+        )
+    } else if details.starts_with("unknown command") {
+        (StoreErrorKind::Version, "it lacks a command: Redis 7.0 or Valkey 7.2 is needed")
+    // The second are the words of Redis 7.0.
+    } else if details.contains("ACL failure in script")
+        || details.starts_with("The user executing the script can't")
+    {
+        return lacking(server, details);
+    } else {
+        return half_way(server, details);
+    };
+    StoreError::new(kind, format!("{server}: {words}"))
+}
+
+/// A script came to a command that its user may not run.
+fn lacking(server: &str, details: &str) -> StoreError {
+    let why = format!(
+        "{server}: the user lacks a right that leasehold needs, which `leasehold doctor` names: \
+         {details}"
+    );
+    StoreError::new(StoreErrorKind::Denied, why).maybe_executed()
+}
+
+fn half_way(server: &str, reply: &str) -> StoreError {
+    let why = format!("{server}: unexpected refusal: {reply}");
+    StoreError::new(StoreErrorKind::Corrupt, why).maybe_executed()
+}
+
+/// No answer came to a request that was handed to the connection.
+pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> StoreError {
+    let failure = if error.is_timeout() {
+        let why = format!("{server}: no answer within {}", show_duration(timeout));
+        StoreError::new(StoreErrorKind::Timeout, why)
+    } else {
+        let why = format!("{server}: the connection was lost: {}", quote(&error.to_string()));
+        StoreError::new(StoreErrorKind::Unreachable, why)
+    };
+    failure.maybe_executed().with_source(error)
+}
+
+/// The server answered with something that no server should.
+pub(crate) fn nonsense(server: &str, what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, format!("{server}: unexpected answer to {what}"))
+        .maybe_executed()
+}
+
+/// TLS needs a name by which to know the server.
+pub(crate) fn no_name(host: &str) -> StoreError {
+    let why = format!("the host {host:?} in the store URL is no name that a certificate can have");
+    StoreError::new(StoreErrorKind::Unsupported, why)
+}
+
+/// No connection to the host or the socket.
+pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
+    let (kind, words) = match error.kind() {
+        io::ErrorKind::ConnectionRefused => (
+            StoreErrorKind::Unreachable,
+            "nothing listens there: is the server running, is the port right?".to_owned(),
+        ),
+        io::ErrorKind::NotFound => {
+            (StoreErrorKind::Unreachable, "no such socket: is the server running?".to_owned())
+        }
+        io::ErrorKind::PermissionDenied => {
+            (StoreErrorKind::Denied, "this user may not open the socket".to_owned())
+        }
+        // Somebody must make room: whoever waits is told, and does not wait for it in silence.
+        _ if is_out_of_descriptors(&error) => (
+            StoreErrorKind::Full,
+            format!("no connection: {}: raise the limit (ulimit -n)", quote(&error.to_string())),
+        ),
+        _ => (StoreErrorKind::Unreachable, quote(&error.to_string())),
+    };
+    StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+}
+
+/// Whether the limit of open files, of this process or of the machine, is reached.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = rustix::io::Errno::from_io_error(error);
+    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// The TLS handshake failed.
+pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let (kind, words) = match cause {
+        Some(rustls::Error::InvalidCertificate(why)) => (
+            StoreErrorKind::Denied,
+            format!("its certificate is not to be trusted ({why}): name its authority with ca="),
+        ),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            (StoreErrorKind::Unreachable, "it does not speak TLS: use redis://".to_owned())
+        }
+        _ => (StoreErrorKind::Unreachable, format!("no TLS: {}", quote(&error.to_string()))),
+    };
+    StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+}
+
+/// The server did not take HELLO, or the user's name and password in it.
+pub(crate) fn greeting(peer: Peer, server: &str, tls: bool, error: RedisError) -> StoreError {
+    let error = match ServerError::try_from(error) {
+        Ok(reply) => return not_let_in(peer, server, &reply),
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    let (kind, words) = if error.kind() == ErrorKind::RESP3NotSupported {
+        (StoreErrorKind::Version, "it is too old: Redis 7.0 or Valkey 7.2 is needed".to_owned())
+    // With TLS 1.3 the server refuses a client without a certificate only after the handshake.
+    } else if text.contains("CertificateRequired") || text.contains("HandshakeFailure") {
+        let words = "it asks for a client certificate: give cert= and key= in the store URL";
+        (StoreErrorKind::Denied, words.to_owned())
+    } else if tls {
+        (StoreErrorKind::Unreachable, format!("no greeting: {}", quote(&text)))
+    } else if error.kind() == ErrorKind::Parse {
+        let words = "it does not answer as Redis does: if it is a TLS port, use rediss://";
+        (StoreErrorKind::Unreachable, words.to_owned())
+    } else {
+        let words = "it closed the connection at once: if it is a TLS port, use rediss://";
+        (StoreErrorKind::Unreachable, words.to_owned())
+    };
+    StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+}
+
+fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> StoreError {
+    let words = match (peer, reply.code()) {
+        (Peer::Sentinel, "NOAUTH") => {
+            "the sentinel asks for a password: give it in LEASEHOLD_SENTINEL_PASSWORD"
+        }
+        (Peer::Sentinel, "WRONGPASS") => "wrong sentinel_user or LEASEHOLD_SENTINEL_PASSWORD",
+        (Peer::Sentinel | Peer::Server, _) => return refused(server, reply),
+    };
+    StoreError::new(StoreErrorKind::Denied, format!("{server}: {words}"))
+}
+
+/// Opening the connection took too long.
+pub(crate) fn too_slow(server: &str, stage: &str, limit: Duration, tls: bool) -> StoreError {
+    let hint = match (stage, tls) {
+        ("handshake", _) => ": if it is a port without TLS, use redis://",
+        ("greeting", false) => ": the server hangs, or it is a TLS port (use rediss://)",
+        _ => "",
+    };
+    let why = format!("{server}: no {stage} within {}{hint}", show_duration(limit));
+    StoreError::new(StoreErrorKind::Timeout, why)
+}
+
+/// Somebody else's words as a part of a line of ours.
+fn quote(text: &str) -> String {
+    let shown = text.chars().take(MAX_QUOTE);
+    shown.map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(line: &str) -> StoreError {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        let redis::Value::ServerError(error) = value else { panic!("{line} is no error") };
+        refused("h:1", &error)
+    }
+
+    #[test]
+    fn a_refusal_before_execution_is_typed_and_certain() {
+        use StoreErrorKind::{
+            Corrupt, Denied, Full, NotReplicated, Unreachable, Unsupported, Version,
+        };
+        for (line, kind) in [
+            ("BUSY Redis is busy running a script.", Unreachable),
+            ("CLUSTERDOWN Hash slot not served", Unsupported),
+            ("ERR DB index is out of range", Unsupported),
+            ("ERR max number of clients reached", Unreachable),
+            ("ERR unknown command 'EVALSHA'", Version),
+            ("LOADING Redis is loading the dataset in memory", Unreachable),
+            ("MASTERDOWN Link with MASTER is down", Unreachable),
+            ("MISCONF Redis is configured to save RDB snapshots", Full),
+            ("MOVED 1 10.0.0.1:6379", Unsupported),
+            ("NOAUTH Authentication required.", Denied),
+            ("NOPERM User bob has no permissions to run the 'evalsha' command", Denied),
+            ("NOREPLICAS Not enough good replicas to write.", NotReplicated),
+            ("NOSCRIPT No matching script.", Unreachable),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Full),
+            ("READONLY You can't write against a read only replica.", Unreachable),
+            ("WRONGPASS invalid username-password pair or user is disabled.", Denied),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", Corrupt),
+        ] {
+            let error = reply(line);
+            assert_eq!(error.kind(), kind, "{line}");
+            assert!(!error.may_have_executed(), "{line}");
+            assert!(error.to_string().starts_with("h:1: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn after_any_other_error_a_script_may_have_stopped_half_way() {
+        use StoreErrorKind::{Corrupt, Denied};
+        for (line, kind) in [
+            ("ERR ACL failure in script: no permission", Denied),
+            ("ERR The user executing the script can't run this command or subcommand", Denied),
+            ("NOPERM ACL failure in script: User bob has no permissions to run 'hset'", Denied),
+            ("ERR user_script:3: Script attempted to access nonexistent global variable", Corrupt),
+            ("UNBLOCKED force unblock from blocking operation", Corrupt),
+            ("NEWCODE something", Corrupt),
+        ] {
+            assert_eq!((reply(line).kind(), reply(line).may_have_executed()), (kind, true));
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_server_stay_on_one_short_line() {
+        let shown = quote(&"a\nb".repeat(1000));
+        assert!(shown.starts_with("a b") && shown.len() == MAX_QUOTE, "{shown}");
+    }
+}

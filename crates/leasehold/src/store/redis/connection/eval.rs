@@ -1,0 +1,115 @@
+//! Running a script by its name, EVALSHA: the one place that knows NOSCRIPT and ASKING.
+
+use leasehold_core::StoreError;
+use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
+
+use super::call::{Call, ScriptText};
+use super::{Connection, error};
+
+/// How often a script is loaded for one call: 3 times, for a server whose scripts somebody flushes
+/// in between.
+const LOAD_TRIES: u32 = 3;
+
+/// Why a script gave no reply.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A node of a cluster says that another one serves the key, or none at the moment. Nothing
+    /// was executed.
+    NotServed { server: String, refusal: ServerError },
+    /// Any other reason.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotServed { server, refusal } => error::refused(&server, &refusal),
+            Failure::Store(error) => error,
+        }
+    }
+}
+
+/// Runs a script. With `asking`, a node of a cluster may answer although the slot is not its own
+/// yet.
+pub(crate) async fn run<A>(
+    connection: &Connection,
+    call: &Call<A>,
+    asking: bool,
+) -> Result<Value, Failure> {
+    let command = call.command();
+    let mut loads = Loads::default();
+    loop {
+        let value = match asking {
+            true => ask(connection, command.clone()).await?,
+            false => connection.send(&command).await?,
+        };
+        if !loads.helped(connection, call.script, &value).await? {
+            return check(connection, value);
+        }
+    }
+}
+
+async fn ask(connection: &Connection, command: Cmd) -> Result<Value, StoreError> {
+    let mut both = Pipeline::new();
+    add(&mut both, command, true);
+    let replies = connection.ask_all(&both).await?;
+    replies.into_iter().last().ok_or_else(|| error::nonsense(connection.server(), "ASKING"))
+}
+
+/// Adds the call of a script to what is sent together. What says `asking` holds for the one command
+/// that follows it.
+pub(crate) fn add(together: &mut Pipeline, command: Cmd, asking: bool) {
+    if asking {
+        together.cmd("ASKING");
+    }
+    together.add_command(command);
+}
+
+/// The reply of a script, unless it is a refusal.
+pub(crate) fn check(connection: &Connection, value: Value) -> Result<Value, Failure> {
+    match value {
+        Value::ServerError(refusal) if error::is_not_served(&refusal) => {
+            Err(Failure::NotServed { server: connection.server().to_owned(), refusal })
+        }
+        value => Ok(connection.check(value)?),
+    }
+}
+
+/// Gives a server the texts of scripts of which it has said that it does not know them, as long as
+/// that may help.
+#[derive(Debug, Default)]
+pub(crate) struct Loads(u32);
+
+impl Loads {
+    /// Whether the call is to be sent again, because its script was loaded just now.
+    pub(crate) async fn helped(
+        &mut self,
+        connection: &Connection,
+        script: &ScriptText,
+        value: &Value,
+    ) -> Result<bool, StoreError> {
+        if !is_unknown_script(value) || self.0 == LOAD_TRIES {
+            return Ok(false);
+        }
+        self.0 += 1;
+        load(connection, script).await?;
+        Ok(true)
+    }
+}
+
+/// Whether a server says that it does not know a script.
+pub(crate) fn is_unknown_script(value: &Value) -> bool {
+    matches!(value, Value::ServerError(refusal)
+        if refusal.kind() == Some(ServerErrorKind::NoScript))
+}
+
+/// Gives a server the text of a script.
+pub(crate) async fn load(connection: &Connection, script: &ScriptText) -> Result<(), StoreError> {
+    connection.ask(redis::cmd("SCRIPT").arg("LOAD").arg(&script.source)).await.map(drop)
+}

@@ -1,0 +1,77 @@
+//! What a server says of itself by INFO.
+
+use std::time::Duration;
+
+use redis::{FromRedisValue, Value};
+
+use crate::store::redis::url::Address;
+
+/// What INFO says, line by line `name:value`.
+#[derive(Clone, Debug)]
+pub(crate) struct Info(String);
+
+/// A replica, as its primary sees it.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pub(crate) address: Address,
+    pub(crate) state: String,
+    /// Since its last acknowledgement.
+    pub(crate) lag: Duration,
+}
+
+impl Info {
+    /// Reads the reply to INFO, or to a section of it.
+    pub(crate) fn of(reply: Value) -> Self {
+        Self(match reply {
+            Value::VerbatimString { text, .. } => text,
+            other => String::from_redis_value(other).unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.field(name).and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    }
+
+    /// What the server is and how old.
+    pub(crate) fn version(&self) -> Option<(&'static str, &str)> {
+        match self.field("valkey_version") {
+            Some(version) => Some(("Valkey", version)),
+            None => Some(("Redis", self.field("redis_version")?)),
+        }
+    }
+
+    pub(crate) fn is_replica(&self) -> bool {
+        self.field("role") == Some("slave")
+    }
+
+    /// The replicas that follow it.
+    pub(crate) fn followers(&self) -> Vec<Follower> {
+        let count = self.number("connected_slaves");
+        (0..count)
+            .filter_map(|number| {
+                let line = self.field(&format!("slave{number}"))?;
+                let part = |name: &str| {
+                    line.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+                };
+                let (host, port) = (part("ip")?.to_owned(), part("port")?.parse().ok()?);
+                let lag = part("lag").and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
+                Some(Follower {
+                    address: Address::Tcp { host, port },
+                    state: part("state")?.to_owned(),
+                    lag: Duration::from_secs(lag),
+                })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+impl From<&str> for Info {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}

@@ -1,0 +1,187 @@
+//! How often an address is dialled at which nothing is there.
+//!
+//! Requests of several runtimes, inboxes and news each open connections of their own, and all of
+//! them try again while a server is away. Together they dial it a few times a second, however many
+//! callers wait: each of them takes what came of the next dial as its own.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold_core::StoreError;
+use leasehold_core::backoff::{Backoff, Jitter};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::store::redis::url::Address;
+
+/// First and longest pause before an address is dialled again: at most four dials a second. A
+/// request waits for the next one, so the longest is well below the time that a request has.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(320));
+
+/// The addresses that could not be dialled.
+#[derive(Debug)]
+pub(crate) struct Paces {
+    failing: Mutex<HashMap<Address, Failing>>,
+    jitter: Mutex<Jitter>,
+}
+
+/// An address at which nothing was there.
+#[derive(Debug)]
+struct Failing {
+    error: StoreError,
+    failed: Instant,
+    next: Instant,
+    backoff: Backoff,
+    /// Rung when somebody knows more.
+    changed: Arc<Notify>,
+}
+
+/// What somebody who wants to dial does now.
+#[derive(Debug)]
+enum Turn {
+    Dial,
+    /// Somebody else has, in vain.
+    Failed(StoreError),
+    Wait(Instant),
+}
+
+impl Default for Paces {
+    fn default() -> Self {
+        let seed = RandomState::new().hash_one(());
+        Self { failing: Mutex::default(), jitter: Mutex::new(Jitter::new(seed)) }
+    }
+}
+
+impl Paces {
+    /// Waits until this address may be dialled. Nobody is waited for who has the turn and does not
+    /// use it: his runtime may be blocked.
+    ///
+    /// # Errors
+    ///
+    /// What another dial came to meanwhile.
+    pub(crate) async fn turn(&self, address: &Address) -> Result<(), StoreError> {
+        let wanted = Instant::now();
+        loop {
+            let (at, changed) = {
+                let mut failing = self.failing();
+                let Some(failing) = failing.get_mut(address) else { return Ok(()) };
+                match failing.turn(wanted, Instant::now(), &mut self.jitter()) {
+                    Turn::Dial => return Ok(()),
+                    Turn::Failed(error) => return Err(error),
+                    Turn::Wait(at) => (at, Arc::clone(&failing.changed).notified_owned()),
+                }
+            };
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(at) => {}
+            }
+        }
+    }
+
+    /// Takes note of what came of a dial.
+    pub(crate) fn dialled<T>(&self, address: &Address, outcome: &Result<T, StoreError>) {
+        let mut failing = self.failing();
+        match outcome {
+            Ok(_) => {
+                if let Some(failing) = failing.remove(address) {
+                    failing.changed.notify_waiters();
+                }
+            }
+            Err(error) => {
+                let now = Instant::now();
+                let new = || Failing::new(error, now, &mut self.jitter());
+                let failing = failing.entry(address.clone()).or_insert_with(new);
+                (failing.error, failing.failed) = (error.clone(), now);
+                failing.changed.notify_waiters();
+            }
+        }
+    }
+
+    fn failing(&self) -> MutexGuard<'_, HashMap<Address, Failing>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn jitter(&self) -> MutexGuard<'_, Jitter> {
+        self.jitter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failing {
+    fn new(error: &StoreError, now: Instant, jitter: &mut Jitter) -> Self {
+        let mut backoff = Backoff::new(PAUSE.0, PAUSE.1);
+        let next = now + backoff.next_delay(jitter);
+        Self { error: error.clone(), failed: now, next, backoff, changed: Arc::default() }
+    }
+
+    /// What somebody does at `now` who wants to dial since `wanted`.
+    fn turn(&mut self, wanted: Instant, now: Instant, jitter: &mut Jitter) -> Turn {
+        if self.failed > wanted {
+            return Turn::Failed(self.error.clone());
+        }
+        if now < self.next {
+            return Turn::Wait(self.next);
+        }
+        self.next = now + self.backoff.next_delay(jitter);
+        Turn::Dial
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::StoreErrorKind;
+
+    use super::*;
+
+    fn refused() -> StoreError {
+        StoreError::new(StoreErrorKind::Unreachable, "nothing listens there")
+    }
+
+    #[test]
+    fn an_address_where_nothing_is_is_dialled_four_times_in_a_second_however_many_want_to() {
+        let (began, mut jitter) = (Instant::now(), Jitter::new(1));
+        let mut failing = Failing::new(&refused(), began, &mut jitter);
+        let mut dials = vec![began];
+        for ms in 1..60_000 {
+            let now = began + Duration::from_millis(ms);
+            for _ in 0..100 {
+                if let Turn::Dial = failing.turn(now, now, &mut jitter) {
+                    dials.push(now);
+                    failing.failed = now;
+                }
+            }
+        }
+        let second = Duration::from_secs(1);
+        for first in &dials {
+            let within = dials.iter().filter(|at| (*first..*first + second).contains(at)).count();
+            assert!(within <= 4, "{within} dials in a second");
+        }
+        assert!(dials.len() > 100, "{} dials in a minute", dials.len());
+    }
+
+    #[test]
+    fn who_waits_for_a_turn_takes_what_another_dial_came_to_as_its_own() {
+        let (began, mut jitter) = (Instant::now(), Jitter::new(1));
+        let mut failing = Failing::new(&refused(), began, &mut jitter);
+        let wanted = began + Duration::from_millis(10);
+        assert!(matches!(failing.turn(wanted, wanted, &mut jitter), Turn::Wait(_)));
+        let next = began + Duration::from_secs(1);
+        assert!(matches!(failing.turn(next, next, &mut jitter), Turn::Dial));
+        assert!(matches!(failing.turn(wanted, next, &mut jitter), Turn::Wait(_)));
+        failing.failed = next;
+        assert!(matches!(failing.turn(wanted, next, &mut jitter), Turn::Failed(_)));
+    }
+
+    #[tokio::test]
+    async fn once_a_dial_has_worked_everybody_dials() {
+        let paces = Paces::default();
+        let address = Address::Tcp { host: "h".to_owned(), port: 1 };
+        paces.dialled::<()>(&address, &Err(refused()));
+        let waiting = std::pin::pin!(paces.turn(&address));
+        let back = async { paces.dialled(&address, &Ok(())) };
+        let (turn, ()) = futures_util::future::join(waiting, back).await;
+        turn.unwrap();
+        assert!(paces.failing().is_empty());
+    }
+}

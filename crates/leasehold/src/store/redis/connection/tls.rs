@@ -1,0 +1,141 @@
+//! TLS by rustls: whom to trust, who we are. Nothing is installed process-wide.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_core::Invalid;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+use crate::store::redis::url::TlsFiles;
+
+/// Reads the files that a URL names.
+///
+/// # Errors
+///
+/// [`Invalid`] names the option whose file is missing or is not what it should be.
+pub(crate) fn config(files: &TlsFiles) -> Result<Arc<ClientConfig>, Invalid> {
+    let provider = Arc::new(ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| invalid("TLS", &error))?;
+    let trusting = if files.insecure {
+        let verifier = Arc::new(BelievesAnyServer(provider));
+        versions.dangerous().with_custom_certificate_verifier(verifier)
+    } else {
+        versions.with_root_certificates(authorities(files.authority.as_deref())?)
+    };
+    let config = match (&files.certificate, &files.key) {
+        (Some(certificate), Some(key)) => {
+            let key = PrivateKeyDer::from_pem_slice(&read("key", key)?)
+                .map_err(|error| invalid("key", &error))?;
+            trusting
+                .with_client_auth_cert(certificates("cert", certificate)?, key)
+                .map_err(|error| invalid("cert", &error))?
+        }
+        _ => trusting.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+fn invalid(option: &str, error: &dyn std::error::Error) -> Invalid {
+    Invalid::new("url", format!("`{option}` in the store URL cannot be used: {error}"))
+}
+
+fn read(option: &str, path: &Path) -> Result<Vec<u8>, Invalid> {
+    fs::read(path).map_err(|error| {
+        let why = format!("`{option}` in the store URL names {}: {error}", path.display());
+        Invalid::new("url", why)
+    })
+}
+
+fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&read(option, path)?)
+        .collect::<Result<_, _>>()
+        .map_err(|error| invalid(option, &error))?;
+    if found.is_empty() {
+        let why = format!("`{option}` in the store URL names {}: no certificate", path.display());
+        return Err(Invalid::new("url", why));
+    }
+    Ok(found)
+}
+
+fn authorities(file: Option<&Path>) -> Result<RootCertStore, Invalid> {
+    let mut store = RootCertStore::empty();
+    let Some(file) = file else {
+        // What cannot be read or understood is skipped: systems carry such certificates, and a
+        // server that needs one of them is refused by name later.
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(store);
+    };
+    for certificate in certificates("ca", file)? {
+        store.add(certificate).map_err(|error| invalid("ca", &error))?;
+    }
+    Ok(store)
+}
+
+/// What `insecure=on` asks for: whoever answers is taken for the server.
+#[derive(Debug)]
+struct BelievesAnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for BelievesAnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_or_no_certificate_is_named() {
+        let missing = TlsFiles { authority: Some("/nowhere/ca.pem".into()), ..Default::default() };
+        let why = config(&missing).unwrap_err().why;
+        assert!(why.contains("`ca`") && why.contains("/nowhere/ca.pem"), "{why}");
+        let wrong = TlsFiles { authority: Some("/dev/null".into()), ..Default::default() };
+        let why = config(&wrong).unwrap_err().why;
+        assert!(why.contains("no certificate"), "{why}");
+    }
+}

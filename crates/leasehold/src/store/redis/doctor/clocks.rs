@@ -1,0 +1,171 @@
+//! Servers that take over from each other: how far their clocks are apart, held against how far
+//! they may be.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::join_all;
+use leasehold_core::text::show_duration;
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::FromRedisValue;
+use tokio::time::timeout;
+
+use crate::store::Finding;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::url::{Address, Settings};
+
+/// Clocks further apart than this are mentioned: 1 s, far above what NTP leaves.
+pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(1);
+
+/// The clock of a server, by this machine's.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerClock {
+    pub(crate) server: String,
+    pub(crate) offset: Offset,
+}
+
+/// Reads the clocks of servers, all at the same time. Those that do not answer within the time of a
+/// request are left out.
+pub(crate) async fn read(settings: &Settings, servers: &[Address]) -> Vec<ServerClock> {
+    let Ok(dialer) = Dialer::new(settings) else { return Vec::new() };
+    let limit = settings.timeout();
+    let each = servers.iter().map(|address| async {
+        let reading = async {
+            let connection = dialer.dial(address, None).await.ok()?;
+            let offset = Offset::of(&connection, limit).await.ok()??;
+            Some(ServerClock { server: connection.server().to_owned(), offset })
+        };
+        timeout(limit, reading).await.ok()?
+    });
+    join_all(each).await.into_iter().flatten().collect()
+}
+
+/// What it means that clocks are apart of which any may follow any other, if that is not fine: the
+/// two that are furthest.
+pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Finding> {
+    let (behind, ahead) = extremes(clocks)?;
+    let apart = apart(behind, ahead);
+    let far = show_duration(Duration::from_secs_f64(apart.ahead));
+    let found = format!("its clock is {far} ahead of that of {}", behind.server);
+    let (place, topic, limit) = (&ahead.server, "clock", show_duration(allowed));
+    let remedy = "run NTP on both; until then give a larger offset= in every store URL";
+    if apart.exceeds(allowed) {
+        let found = format!("{found}, and offset= allows {limit}");
+        let risk = "when it takes over, leases end early by as much, and two may hold one lock";
+        Some(Finding::danger(place, topic, found, risk, remedy))
+    } else if apart.exceeds(allowed / 2) {
+        let found = format!("{found}, more than half of what offset= allows ({limit})");
+        let risk = "if they drift further apart, leases end early when it takes over";
+        Some(Finding::warning(place, topic, found, risk, remedy))
+    } else {
+        None
+    }
+}
+
+/// The same, also if it is fine; nothing where there are no two clocks.
+pub(crate) fn finding(clocks: &[ServerClock], allowed: Duration) -> Option<Finding> {
+    let (behind, ahead) = extremes(clocks).filter(|_| clocks.len() > 1)?;
+    let fine = || {
+        let far = show_duration(Duration::from_secs_f64(apart(behind, ahead).ahead));
+        let (count, limit) = (clocks.len(), show_duration(allowed));
+        let found = format!(
+            "the clocks of {count} servers that take over from each other are within {far}, and \
+             offset= allows {limit}"
+        );
+        Finding::ok(&behind.server, "clock", found)
+    };
+    Some(trouble(clocks, allowed).unwrap_or_else(fine))
+}
+
+fn extremes(clocks: &[ServerClock]) -> Option<(&ServerClock, &ServerClock)> {
+    let by_time =
+        |one: &&ServerClock, other: &&ServerClock| one.offset.ahead.total_cmp(&other.offset.ahead);
+    Some((clocks.iter().min_by(by_time)?, clocks.iter().max_by(by_time)?))
+}
+
+fn apart(behind: &ServerClock, ahead: &ServerClock) -> Offset {
+    let (of_one, of_other) = (ahead.offset, behind.offset);
+    Offset { ahead: of_one.ahead - of_other.ahead, error: of_one.error + of_other.error }
+}
+
+/// How far a server's clock is from this machine's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offset {
+    /// Seconds that it is ahead, or behind if negative.
+    pub(crate) ahead: f64,
+    /// By how much that may be wrong: half of the round trip.
+    pub(crate) error: f64,
+}
+
+impl Offset {
+    /// Measures it; `None` if the user may not ask for the time.
+    pub(crate) async fn of(
+        connection: &Connection,
+        limit: Duration,
+    ) -> Result<Option<Self>, StoreError> {
+        let before = since_1970();
+        let value = match connection.ask_within(limit, &redis::cmd("TIME")).await {
+            Ok(value) => value,
+            Err(error) if error.kind() == StoreErrorKind::Denied => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let after = since_1970();
+        let Ok((seconds, micros)) = <(u64, u64)>::from_redis_value(value) else { return Ok(None) };
+        let there = Duration::from_secs(seconds) + Duration::from_micros(micros);
+        let error = after.saturating_sub(before).as_secs_f64() / 2.0;
+        let here = before.as_secs_f64() + error;
+        Ok(Some(Self { ahead: there.as_secs_f64() - here, error }))
+    }
+
+    /// Whether it is certainly more than this.
+    pub(crate) fn exceeds(self, limit: Duration) -> bool {
+        self.ahead.abs() - self.error > limit.as_secs_f64()
+    }
+
+    /// Says that it is far. Leases do not depend on it; the order of tokens across lost data does,
+    /// and so does every time that an operator compares.
+    pub(crate) fn finding(self, server: &str) -> Option<Finding> {
+        self.exceeds(CLOCK_OFFSET).then(|| {
+            let far = Duration::from_secs_f64(self.ahead.abs());
+            let direction = if self.ahead > 0.0 { "ahead of" } else { "behind" };
+            Finding::warning(
+                server,
+                "clock",
+                format!("its clock is {far:.1?} {direction} this machine's"),
+                "times do not compare, and tokens after lost data may not grow",
+                "run NTP on both",
+            )
+        })
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Level;
+
+    #[test]
+    fn clocks_further_apart_than_offset_are_a_danger_and_from_half_of_it_a_warning() {
+        let clock = |(server, ahead): (&str, f64)| ServerClock {
+            server: server.to_owned(),
+            offset: Offset { ahead, error: 0.001 },
+        };
+        let told = |clocks: &[(&str, f64)]| {
+            let clocks: Vec<_> = clocks.iter().copied().map(clock).collect();
+            let finding = finding(&clocks, Duration::from_millis(500))?;
+            Some((finding.level, finding.to_string()))
+        };
+        assert_eq!(told(&[]), None);
+        assert_eq!(told(&[("a:1", 7.0)]), None, "it has nobody to follow");
+        let (level, words) = told(&[("a:1", 7.0), ("b:1", 7.2)]).unwrap();
+        assert!(level == Level::Ok && words.contains("within 200ms"), "{words}");
+        let (level, words) = told(&[("a:1", 0.0), ("b:1", -0.3), ("c:1", 0.1)]).unwrap();
+        assert!(level == Level::Warning && words.starts_with("c:1: its clock is 400ms"), "{words}");
+        let (level, words) = told(&[("a:1", 9.0), ("b:1", 8.0)]).unwrap();
+        assert!(level == Level::Danger && words.contains("that of b:1"), "{words}");
+    }
+}

@@ -1,0 +1,56 @@
+//! One look at the server on connecting: will it do, and what weakens a promise?
+
+use leasehold_core::StoreError;
+
+use crate::store::redis::connection::Connection;
+use crate::store::redis::doctor::clocks::{Offset, ServerClock};
+use crate::store::redis::url::{Address, Place, Settings};
+use crate::store::{Finding, Level};
+
+/// What was seen of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// What weakens a promise; nothing if all is well.
+    pub(crate) findings: Vec<Finding>,
+    /// Its clock, and those who follow it, if the user may ask.
+    pub(crate) clock: Option<ServerClock>,
+    pub(crate) followers: Vec<Address>,
+}
+
+/// Looks at a server.
+///
+/// # Errors
+///
+/// When the server will not do: too old, a replica, a sentinel, a node of a cluster where none is
+/// expected; or when it does not answer within the time for connecting.
+pub(crate) async fn look(connection: &Connection, settings: &Settings) -> Result<Look, StoreError> {
+    let (server, limit) = (connection.server(), settings.connect_timeout);
+    let Some(info) = connection.info(limit).await? else {
+        return Ok(Look { findings: vec![no_info(server)], ..Look::default() });
+    };
+    if let Some(unfit) = info.unfit(matches!(settings.place, Place::Cluster(_))) {
+        let why = format!("{server}: {}: {}", unfit.is, unfit.remedy);
+        return Err(StoreError::new(unfit.kind, why));
+    }
+    let persistence = info.persistence(server, settings.quarantine.is_some());
+    let offset = Offset::of(connection, limit).await?;
+    let clock = offset.and_then(|offset| offset.finding(server));
+    let mut findings: Vec<_> =
+        info.eviction(server).into_iter().chain(persistence).chain(clock).collect();
+    findings.retain(|finding| finding.level != Level::Ok);
+    Ok(Look {
+        findings,
+        clock: offset.map(|offset| ServerClock { server: server.to_owned(), offset }),
+        followers: info.followers().into_iter().map(|follower| follower.address).collect(),
+    })
+}
+
+pub(crate) fn no_info(server: &str) -> Finding {
+    Finding::warning(
+        server,
+        "rights",
+        "this user may not run INFO",
+        "it is not known whether the server deletes locks or forgets them",
+        "grant +info",
+    )
+}

@@ -1,0 +1,183 @@
+//! What INFO means for the promises: the one place for what is told on connecting and by an
+//! examination.
+
+use leasehold_core::StoreErrorKind;
+
+use crate::store::Finding;
+use crate::store::redis::connection::info::Info;
+
+/// The oldest that will do, because of `redis.acl_check_cmd`, ACLs in scripts and sharded messages.
+const OLDEST_REDIS: (u32, u32) = (7, 0);
+const OLDEST_VALKEY: (u32, u32) = (7, 2);
+
+/// How full a server that evicts nothing may be before that is said: nine tenths.
+const NEARLY_FULL: f64 = 0.9;
+
+/// Why a server will not do.
+#[derive(Debug)]
+pub(crate) struct Unfit {
+    pub(crate) kind: StoreErrorKind,
+    pub(crate) topic: &'static str,
+    pub(crate) is: String,
+    pub(crate) remedy: &'static str,
+}
+
+impl Info {
+    /// Why this cannot be a primary of the store; nothing if it can.
+    pub(crate) fn unfit(&self, in_cluster: bool) -> Option<Unfit> {
+        let unsupported = |is: &str, remedy| {
+            let (kind, topic) = (StoreErrorKind::Unsupported, "role");
+            Some(Unfit { kind, topic, is: is.to_owned(), remedy })
+        };
+        match self.field("redis_mode").or_else(|| self.field("server_mode")) {
+            Some("sentinel") => {
+                return unsupported(
+                    "it is a sentinel",
+                    "write redis+sentinel://HOST:PORT,…/SERVICE, or give the primary itself",
+                );
+            }
+            Some("cluster") if !in_cluster => {
+                return unsupported(
+                    "it is a node of a cluster",
+                    "begin the store URL with redis+cluster://",
+                );
+            }
+            Some("standalone") if in_cluster => {
+                return unsupported(
+                    "it is no node of a cluster",
+                    "begin the store URL with redis://",
+                );
+            }
+            _ => {}
+        }
+        // In a cluster it was the primary a moment ago, and the route finds the new one.
+        if !in_cluster && self.is_replica() {
+            return unsupported("it is a replica", "give the primary in the store URL");
+        }
+        let (name, version) = self.version()?;
+        let oldest = if name == "Valkey" { OLDEST_VALKEY } else { OLDEST_REDIS };
+        (parse_version(version)? < oldest).then(|| Unfit {
+            kind: StoreErrorKind::Version,
+            topic: "version",
+            is: format!("it is {name} {version}"),
+            remedy: "leasehold needs Redis 7.0 or Valkey 7.2",
+        })
+    }
+
+    /// What it does with locks when it is full.
+    pub(crate) fn eviction(&self, place: &str) -> Option<Finding> {
+        let policy = self.field("maxmemory_policy")?;
+        let (limit, used) = (self.number("maxmemory"), self.number("used_memory"));
+        let found = format!("maxmemory-policy is {policy}");
+        let remedy = "set maxmemory-policy noeviction";
+        Some(match (policy, limit) {
+            ("noeviction", limit) if limit > 0 && used as f64 > limit as f64 * NEARLY_FULL => {
+                let percent = used as f64 / limit as f64 * 100.0;
+                Finding::warning(
+                    place,
+                    "memory",
+                    format!("{percent:.0} % of maxmemory are in use"),
+                    "a full server refuses new locks",
+                    "raise maxmemory",
+                )
+            }
+            ("noeviction", _) => Finding::ok(place, "memory", format!("{found}: none is deleted")),
+            (_, 0) => Finding::warning(
+                place,
+                "memory",
+                format!("{found}, without a maxmemory"),
+                "once a limit is set, a full server deletes locks, and two may hold the same",
+                remedy,
+            ),
+            (_, _) => Finding::danger(
+                place,
+                "memory",
+                found,
+                "a full server deletes locks, and two may hold the same",
+                remedy,
+            ),
+        })
+    }
+
+    /// What a restart forgets. With a quarantine it costs a delay, and no promise.
+    pub(crate) fn persistence(&self, place: &str, quarantine: bool) -> Option<Finding> {
+        let topic = "persistence";
+        if self.field("aof_last_write_status").is_some_and(|status| status != "ok") {
+            return Some(Finding::danger(
+                place,
+                topic,
+                "the append-only file cannot be written",
+                "new locks are refused, and a restart forgets who holds what",
+                "make room on its disk, and look into the server's log",
+            ));
+        }
+        match (self.field("aof_enabled")?, quarantine) {
+            ("0", true) => Some(Finding::ok(
+                place,
+                topic,
+                "there is no append-only file; after a restart the quarantine keeps newcomers out",
+            )),
+            ("0", false) => Some(Finding::danger(
+                place,
+                topic,
+                "there is no append-only file",
+                "a restart forgets who holds what, and somebody else may get a lock that is held",
+                "set appendonly yes, or quarantine=on in every store URL",
+            )),
+            (_, _) => None,
+        }
+    }
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Level;
+
+    fn kind(info: &str) -> Option<StoreErrorKind> {
+        Info::from(info).unfit(false).map(|unfit| unfit.kind)
+    }
+
+    #[test]
+    fn a_server_that_will_not_do_is_refused() {
+        use StoreErrorKind::{Unsupported, Version};
+        assert_eq!(kind("redis_version:7.0.15\r\nrole:master\r\n"), None);
+        assert_eq!(kind("redis_version:6.2.14\r\nrole:master\r\n"), Some(Version));
+        assert_eq!(kind("redis_version:7.2.4\r\nvalkey_version:8.0.1\r\n"), None);
+        assert_eq!(kind("redis_version:7.2.4\r\nvalkey_version:7.1.0\r\n"), Some(Version));
+        assert_eq!(kind("redis_version:7.0.15\r\nrole:slave\r\n"), Some(Unsupported));
+        assert_eq!(kind("redis_mode:cluster\r\n"), Some(Unsupported));
+        assert_eq!(kind("redis_mode:sentinel\r\n"), Some(Unsupported));
+        assert_eq!(kind("something else"), None);
+        let in_cluster = |info: &str| Info::from(info).unfit(true).map(|unfit| unfit.kind);
+        assert_eq!(in_cluster("redis_mode:cluster\r\nrole:master\r\n"), None);
+        assert_eq!(in_cluster("redis_mode:standalone\r\n"), Some(Unsupported));
+    }
+
+    #[test]
+    fn eviction_is_a_danger_where_there_is_a_limit() {
+        let level = |info: &str| Info::from(info).eviction("h:1").map(|finding| finding.level);
+        assert_eq!(level("maxmemory_policy:noeviction\r\nmaxmemory:0\r\n"), Some(Level::Ok));
+        assert_eq!(level("maxmemory_policy:allkeys-lru\r\nmaxmemory:0"), Some(Level::Warning));
+        assert_eq!(level("maxmemory_policy:allkeys-lru\r\nmaxmemory:9"), Some(Level::Danger));
+        let full = "maxmemory_policy:noeviction\r\nmaxmemory:100\r\nused_memory:95";
+        assert_eq!(level(full), Some(Level::Warning));
+        assert_eq!(level(""), None);
+    }
+
+    #[test]
+    fn a_missing_append_only_file_is_a_danger_without_a_quarantine() {
+        let level = |info: &str, quarantine| {
+            Info::from(info).persistence("h:1", quarantine).map(|finding| finding.level)
+        };
+        assert_eq!(level("aof_enabled:0", false), Some(Level::Danger));
+        assert_eq!(level("aof_enabled:0", true), Some(Level::Ok));
+        assert_eq!(level("aof_enabled:1", false), None);
+        assert_eq!(level("aof_enabled:1\r\naof_last_write_status:err", true), Some(Level::Danger));
+    }
+}

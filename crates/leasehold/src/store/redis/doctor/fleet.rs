@@ -1,0 +1,188 @@
+//! Several servers together: sentinels that watch, nodes of which a majority decides.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold_core::StoreError;
+use redis::FromRedisValue;
+
+use super::server::Seen;
+use crate::store::Finding;
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::doctor::clocks::{CLOCK_OFFSET, Offset};
+use crate::store::redis::node_list;
+use crate::store::redis::url::{Address, LayoutName, Place, Settings};
+
+/// Nodes refuse ballots that are further ahead of their clocks than this: 10 s.
+const BALLOT_LIMIT: Duration = Duration::from_secs(10);
+
+/// What one sentinel says of the service.
+struct Watch {
+    primary: String,
+    others: u64,
+    is_down: bool,
+}
+
+/// Whether the sentinels that a URL names can do their work.
+pub(crate) async fn sentinels(
+    settings: &Settings,
+    addresses: &[Address],
+    service: &str,
+) -> leasehold_core::Result<Vec<Finding>> {
+    let dialer = Dialer::to_sentinels(settings)?;
+    let watching = join_all(addresses.iter().map(|address| watch(&dialer, address, service))).await;
+    let (topic, mut findings) = ("sentinels", Vec::new());
+    let mut said = Vec::new();
+    for (address, outcome) in addresses.iter().zip(watching) {
+        match outcome {
+            Ok(watch) => said.push((address, watch)),
+            Err(error) => findings.push(Finding::warning(
+                &address.to_string(),
+                topic,
+                format!("this sentinel is of no help ({error})"),
+                "while a majority of them is away, nobody is promoted when the primary fails",
+                "start it, or take it out of the store URLs",
+            )),
+        }
+    }
+    for (address, watch) in &said {
+        if watch.is_down {
+            findings.push(Finding::warning(
+                &address.to_string(),
+                topic,
+                format!("it takes the primary {} for dead", watch.primary),
+                "a failover may be under way",
+                "look at the primary, and at the network in between",
+            ));
+        }
+    }
+    let Some((first, watch)) = said.first() else { return Ok(findings) };
+    if let Some((other, otherwise)) = said.iter().find(|(_, it)| it.primary != watch.primary) {
+        findings.push(Finding::danger(
+            service,
+            topic,
+            format!(
+                "{first} names the primary {}, and {other} names {}",
+                watch.primary, otherwise.primary
+            ),
+            "clients of the one and of the other may lock the same name",
+            "wait for the end of a failover; else SENTINEL RESET on those that are wrong",
+        ));
+    }
+    let count = said.iter().map(|(_, watch)| watch.others + 1).max().unwrap_or(1);
+    findings.push(match count {
+        3.. => Finding::ok(service, topic, format!("{count} sentinels name {}", watch.primary)),
+        _ => Finding::warning(
+            service,
+            topic,
+            format!("there are only {count} sentinels"),
+            "when one is away, nobody is promoted",
+            "run at least three, on machines of their own",
+        ),
+    });
+    Ok(findings)
+}
+
+async fn watch(dialer: &Dialer, address: &Address, service: &str) -> Result<Watch, StoreError> {
+    let connection = dialer.dial(address, None).await?;
+    let ask = redis::cmd("SENTINEL").arg("MASTER").arg(service).to_owned();
+    let reply = connection.ask_within(dialer.connect_timeout(), &ask).await?;
+    let fields = HashMap::<String, String>::from_redis_value(reply).unwrap_or_default();
+    let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
+    Ok(Watch {
+        primary: format!("{}:{}", field("ip"), field("port")),
+        others: field("num-other-sentinels").parse().unwrap_or(0),
+        is_down: field("flags").split(',').any(|flag| flag.ends_with("_down")),
+    })
+}
+
+/// Whether nodes are so many, and so independent, that a majority means something.
+pub(crate) fn quorum(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
+    let (place, topic) = (&settings.place.to_string(), "quorum");
+    let needed = nodes / 2 + 1;
+    let mut findings = vec![match nodes {
+        0..3 => Finding::danger(
+            place,
+            topic,
+            format!("there are {nodes} nodes"),
+            "none of them may fail",
+            "run three or five",
+        ),
+        nodes if nodes % 2 == 0 => Finding::warning(
+            place,
+            topic,
+            format!("there are {nodes} nodes, and {needed} must agree"),
+            "that survives no more failures than one node less",
+            "run three or five",
+        ),
+        nodes => Finding::ok(place, topic, format!("{needed} of {nodes} nodes must agree")),
+    }];
+    let pairs =
+        (0..seen.len()).flat_map(|first| (first + 1..seen.len()).map(move |it| (first, it)));
+    for (one, other) in pairs.map(|(first, second)| (&seen[first], &seen[second])) {
+        findings.extend(same(one, other));
+        findings.extend(apart(one, other));
+    }
+    findings.extend(lists(settings, seen, nodes));
+    findings
+}
+
+/// Whether all clients of these nodes have the same nodes.
+fn lists(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
+    let (place, topic) = (&settings.place.to_string(), "nodes");
+    if settings.layout == LayoutName::Plain {
+        let found = "programs in other languages leave no word of their nodes here: compare them";
+        return vec![Finding::ok(place, topic, found)];
+    }
+    let Place::Quorum(addresses) = &settings.place else { return Vec::new() };
+    let own = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let mut others: Vec<&(String, String)> = Vec::new();
+    for list in seen.iter().flat_map(|one| &one.node.lists) {
+        // Of those that cannot be reached nothing is known.
+        let unknown = std::iter::repeat_n(None, nodes - seen.len());
+        let ids = seen.iter().map(|one| one.node.id.as_deref()).chain(unknown);
+        if !node_list::agree(ids, &list.0) && !others.iter().any(|other| other.0 == list.0) {
+            others.push(list);
+        }
+    }
+    if others.is_empty() {
+        return vec![Finding::ok(place, topic, "no client with other nodes was here lately")];
+    }
+    let danger = |(_, theirs): &(String, String)| {
+        let [found, risk, remedy] = node_list::mismatch(&own, theirs);
+        Finding::danger(place, topic, found, risk, remedy)
+    };
+    others.into_iter().map(danger).collect()
+}
+
+fn same(one: &Seen, other: &Seen) -> Option<Finding> {
+    let run_id = |seen: &Seen| Some(seen.info.as_ref()?.field("run_id")?.to_owned());
+    (run_id(one).is_some() && run_id(one) == run_id(other)).then(|| {
+        Finding::danger(
+            &one.server,
+            "quorum",
+            format!("it and {} are the same server", other.server),
+            "a majority of the names is not a majority of the servers",
+            "name each server once",
+        )
+    })
+}
+
+fn apart(one: &Seen, other: &Seen) -> Option<Finding> {
+    let (of_one, of_other) = (one.offset?, other.offset?);
+    let apart =
+        Offset { ahead: of_one.ahead - of_other.ahead, error: of_one.error + of_other.error };
+    let far = Duration::from_secs_f64(apart.ahead.abs());
+    let found = format!("its clock is {far:.1?} from that of {}", other.server);
+    let remedy = "run NTP on both";
+    if apart.exceeds(BALLOT_LIMIT) {
+        let risk = "it refuses tokens that the other has granted, and does not count";
+        Some(Finding::danger(&one.server, "clock", found, risk, remedy))
+    } else if apart.exceeds(CLOCK_OFFSET) {
+        let risk = "tokens need a second round trip, and grow ahead of the time";
+        Some(Finding::warning(&one.server, "clock", found, risk, remedy))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,157 @@
+//! What would break a promise: every server of a store is looked at, and what is found is said in
+//! words.
+
+mod boot;
+pub(crate) mod clocks;
+pub(crate) mod connect_check;
+mod fitness;
+mod fleet;
+mod nodes;
+mod replication;
+mod rights;
+mod server;
+
+use futures_util::future::join_all;
+use leasehold_core::StoreError;
+
+use self::clocks::ServerClock;
+use self::server::Seen;
+use crate::store::Finding;
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::layout::plain::keys_note;
+use crate::store::redis::topology::Topology;
+use crate::store::redis::url::{Address, LayoutName, Place as Servers, Settings};
+
+/// Looks at every server that a URL leads to.
+///
+/// # Errors
+///
+/// When not one of them can be looked at.
+pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
+    let settings = Settings::parse(url)?;
+    let dialer = Dialer::new(&settings)?;
+    let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
+    let (seen, missing) = match &settings.place {
+        Servers::One(address) => {
+            look_at_all(&settings, &dialer, std::slice::from_ref(address)).await
+        }
+        Servers::Quorum(nodes) => {
+            let found = look_at_all(&settings, &dialer, nodes).await;
+            findings.extend(fleet::quorum(&settings, &found.0, nodes.len()));
+            found
+        }
+        Servers::Cluster(_) | Servers::Sentinel { .. } => {
+            let (addresses, missing) = primaries(&settings).await?;
+            let (seen, gone) = look_at_all(&settings, &dialer, &addresses).await;
+            (seen, missing.into_iter().chain(gone).collect())
+        }
+    };
+    if let ([], [error, ..]) = (&seen[..], &missing[..]) {
+        return Err(error.clone().into());
+    }
+    findings.extend(missing.iter().map(unreachable));
+    if let Servers::Sentinel { sentinels, service } = &settings.place {
+        findings.extend(fleet::sentinels(&settings, sentinels, service).await?);
+    }
+    let mut clocks = Vec::new();
+    for primary in &seen {
+        findings.extend(primary.findings(&settings));
+        let (followers, found) = replicas(&settings, &dialer, primary).await;
+        findings.extend(found);
+        let together = std::iter::once(primary).chain(&followers);
+        clocks.push(together.filter_map(Seen::clock).collect::<Vec<_>>());
+    }
+    let is_followed = seen.iter().any(|primary| !primary.followers().is_empty());
+    findings.extend(apart(&settings, is_followed, clocks));
+    Ok(findings)
+}
+
+/// Whether servers that take over from each other show the same time, given the clocks of each
+/// primary and of those who follow it.
+fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) -> Vec<Finding> {
+    if settings.quarantine.is_some() {
+        return Vec::new(); // whoever takes over grants nothing until what was granted has ended
+    }
+    let groups = match &settings.place {
+        // A slot may move to any other primary.
+        Servers::Cluster(_) => vec![clocks.concat()],
+        Servers::One(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => clocks,
+    };
+    let allowed = settings.clock_offset(is_followed);
+    groups.iter().filter_map(|together| clocks::finding(together, allowed)).collect()
+}
+
+/// Whether the other programs will find the keys.
+fn layout(settings: &Settings) -> Option<Finding> {
+    let is_bare = settings.layout == LayoutName::Plain && settings.prefix.is_none();
+    is_bare.then(|| {
+        let note = keys_note(settings.prefix());
+        let (found, remedy) = note.split_once(": ").unwrap_or((&note, ""));
+        let risk = "programs that write their keys otherwise are not excluded";
+        Finding::warning(&settings.place.to_string(), "layout", found, risk, remedy)
+    })
+}
+
+/// Looks at servers, all at the same time: what was seen, and why others were not.
+async fn look_at_all(
+    settings: &Settings,
+    dialer: &Dialer,
+    addresses: &[Address],
+) -> (Vec<Seen>, Vec<StoreError>) {
+    let looking = addresses.iter().map(|address| Seen::look(settings, dialer, address));
+    let (mut seen, mut missing) = (Vec::new(), Vec::new());
+    for outcome in join_all(looking).await {
+        match outcome {
+            Ok(found) => seen.push(found),
+            Err(error) => missing.push(error),
+        }
+    }
+    (seen, missing)
+}
+
+/// The primaries that sentinels or a cluster name now.
+async fn primaries(settings: &Settings) -> leasehold_core::Result<(Vec<Address>, Vec<StoreError>)> {
+    let (mut addresses, mut missing) = (Vec::new(), Vec::new());
+    for connection in Topology::new(settings, None, None)?.primaries().await? {
+        match connection {
+            Ok(connection) => addresses.push(connection.address().clone()),
+            Err(error) => missing.push(error),
+        }
+    }
+    Ok((addresses, missing))
+}
+
+/// The replicas of a primary, and what they would be as primaries.
+async fn replicas(
+    settings: &Settings,
+    dialer: &Dialer,
+    primary: &Seen,
+) -> (Vec<Seen>, Vec<Finding>) {
+    let followers = primary.followers();
+    let addresses: Vec<Address> = followers.into_iter().map(|follower| follower.address).collect();
+    let (seen, missing) = look_at_all(settings, dialer, &addresses).await;
+    let would_be = seen.iter().flat_map(|replica| replica.findings_as_replica(settings));
+    let unknown = missing.iter().map(|error| {
+        Finding::warning(
+            &primary.server,
+            "replicas",
+            format!("a replica cannot be looked at from here ({error})"),
+            "nothing is known of its settings, which are those of the primary after a failover",
+            "run doctor where it can be reached",
+        )
+    });
+    let findings = would_be.chain(unknown).collect();
+    (seen, findings)
+}
+
+fn unreachable(error: &StoreError) -> Finding {
+    let text = error.to_string();
+    let (place, why) = text.split_once(": ").unwrap_or(("the store", &text));
+    Finding::danger(
+        place,
+        "reachable",
+        why.to_owned(),
+        "what lives there cannot be locked, and one more failure may stop the rest",
+        "start it, or take it out of the store URL everywhere",
+    )
+}

@@ -1,0 +1,56 @@
+//! Which node of a quorum a server is, and by which lists of nodes it is used. It is only read:
+//! clients write it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold_core::StoreError;
+use redis::FromRedisValue;
+
+use super::rights::is_denied;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::doctor::clocks::Offset;
+use crate::store::redis::layout::key;
+use crate::store::redis::layout::script::LIST_LIFE;
+use crate::store::redis::url::{LayoutName, Settings};
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    /// Unless it may not be asked. It is empty, and on no list, if no client has used it yet.
+    pub(crate) id: Option<String>,
+    /// The lists in use: the ids of the nodes, and how clients reach them.
+    pub(crate) lists: Vec<(String, String)>,
+}
+
+impl Node {
+    /// Reads what clients have left there.
+    pub(crate) async fn read(
+        connection: &Connection,
+        settings: &Settings,
+        offset: Option<Offset>,
+    ) -> Result<Self, StoreError> {
+        if settings.layout == LayoutName::Plain {
+            return Ok(Self::default());
+        }
+        let mut read = redis::cmd("HMGET");
+        read.arg(key::nodes(settings.prefix())).arg(&["id", "list1", "list2", "list3", "list4"]);
+        let record = connection.send_within(settings.connect_timeout, &read).await?;
+        if is_denied(&record) {
+            return Ok(Self::default());
+        }
+        let record = Vec::<Option<String>>::from_redis_value(connection.check(record)?);
+        let mut record = record.unwrap_or_default().into_iter();
+        let id = Some(record.next().flatten().unwrap_or_default());
+        let here = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let now = here + offset.map_or(0.0, |offset| offset.ahead);
+        Ok(Self { id, lists: record.flatten().filter_map(|line| in_use(&line, now)).collect() })
+    }
+}
+
+/// A list as it was left, if that is not long ago.
+fn in_use(text: &str, now: f64) -> Option<(String, String)> {
+    let mut lines = text.split('\n');
+    let used = Duration::from_micros(lines.next()?.parse().ok()?).as_secs_f64();
+    let (ids, addresses) = (lines.next()?.to_owned(), lines.next()?.to_owned());
+    (now - used < LIST_LIFE.as_secs_f64()).then_some((ids, addresses))
+}

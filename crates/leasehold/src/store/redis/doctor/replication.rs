@@ -1,0 +1,136 @@
+//! The replicas of a primary: how many, how far behind, and whether the policy of the store URL
+//! fits them.
+
+use std::time::Duration;
+
+use super::server::Seen;
+use crate::store::Finding;
+use crate::store::redis::connection::info::{Follower, Info};
+use crate::store::redis::url::{Place, Replicas, Settings};
+
+const TOPIC: &str = "replicas";
+
+/// How long a replica may not acknowledge before that is said: 5 s. It does every second.
+const LAG: Duration = Duration::from_secs(5);
+
+/// What the replicas mean for the promises.
+pub(crate) fn findings(primary: &Seen, info: &Info, settings: &Settings) -> Vec<Finding> {
+    let followers = info.followers();
+    let mut findings = vec![policy(&primary.server, followers.len(), settings)];
+    findings.extend(followers.iter().filter_map(|follower| trouble(&primary.server, follower)));
+    findings.extend(write_limit(primary, followers.len(), settings));
+    findings
+}
+
+/// Whether what a failover forgets is waited for.
+fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
+    let followed = match count {
+        0 => "no replica follows it".to_owned(),
+        1 => "1 replica follows it".to_owned(),
+        count => format!("{count} replicas follow it"),
+    };
+    let fails_over = matches!(settings.place, Place::Cluster(_) | Place::Sentinel { .. });
+    let too_few = |asked: &str| {
+        Finding::danger(
+            place,
+            TOPIC,
+            format!("replicas={asked}, and {followed}"),
+            "nothing is granted until more do",
+            "start the replicas, or lower replicas= in every store URL",
+        )
+    };
+    match settings.replicas {
+        Replicas::All if count == 0 => too_few("all"),
+        Replicas::All => Finding::ok(place, TOPIC, format!("{followed}, and all are waited for")),
+        Replicas::AtLeast(asked) if asked as usize > count => too_few(&asked.to_string()),
+        Replicas::AtLeast(asked) if (asked as usize) < count => Finding::warning(
+            place,
+            TOPIC,
+            format!("replicas={asked}, and {followed}"),
+            "the one that is promoted may be one that was not waited for, and forget a grant",
+            "give replicas=all in every store URL",
+        ),
+        Replicas::AtLeast(_) => {
+            Finding::ok(place, TOPIC, format!("{followed}; each is waited for"))
+        }
+        Replicas::None if count == 0 && !fails_over => Finding::ok(place, TOPIC, followed),
+        Replicas::None if settings.quarantine.is_some() => Finding::ok(
+            place,
+            TOPIC,
+            format!("{followed}; after a failover the quarantine keeps newcomers out"),
+        ),
+        Replicas::None if fails_over => Finding::danger(
+            place,
+            TOPIC,
+            format!("{followed}, and a grant waits for none"),
+            "a failover forgets the last grants, and somebody else may get a lock that is held",
+            "give replicas=all, or quarantine=on where there is one primary, in every store URL",
+        ),
+        Replicas::None => Finding::warning(
+            place,
+            TOPIC,
+            format!("{followed}, and a grant waits for none"),
+            "if one is promoted, somebody else may get a lock that is held",
+            "give replicas=all or quarantine=on in every store URL",
+        ),
+    }
+}
+
+fn trouble(place: &str, follower: &Follower) -> Option<Finding> {
+    let Follower { address, state, lag } = follower;
+    let found = if state != "online" {
+        format!("the replica {address} is not in step yet ({state})")
+    } else if *lag > LAG {
+        format!("the replica {address} has acknowledged nothing for {lag:.0?}")
+    } else {
+        return None;
+    };
+    let risk =
+        "replicas=all waits for it in vain, and a failover to it forgets what it has not got";
+    let remedy = "look at that server and at the network in between";
+    Some(Finding::warning(place, TOPIC, found, risk, remedy))
+}
+
+/// A primary that is cut off from its replicas goes on granting, unless it is told not to; where
+/// grants wait for replicas it cannot.
+fn write_limit(primary: &Seen, count: usize, settings: &Settings) -> Option<Finding> {
+    let limit = primary.setting("min-replicas-to-write")?;
+    if count == 0 || settings.replicas != Replicas::None {
+        return None;
+    }
+    Some(match limit {
+        "0" => Finding::warning(
+            &primary.server,
+            TOPIC,
+            "min-replicas-to-write is 0",
+            "a primary that is cut off goes on granting what the promoted one grants, too",
+            "set min-replicas-to-write 1 and min-replicas-max-lag 10",
+        ),
+        limit => {
+            let lag = primary.setting("min-replicas-max-lag").unwrap_or("?");
+            let found = format!("it stops writing with fewer than {limit} replicas, after {lag} s");
+            Finding::ok(&primary.server, TOPIC, found)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_that_is_not_in_step_is_told_of() {
+        let info = Info::from(
+            "connected_slaves:3\r\n\
+             slave0:ip=10.0.0.1,port=6379,state=online,offset=14,lag=1\r\n\
+             slave1:ip=::1,port=7000,state=online,offset=14,lag=12\r\n\
+             slave2:ip=10.0.0.3,port=6379,state=wait_bgsave,offset=0,lag=0\r\n",
+        );
+        let followers = info.followers();
+        let told: Vec<String> =
+            followers.iter().filter_map(|follower| Some(trouble("h:1", follower)?.found)).collect();
+        let [late, behind] = &told[..] else { panic!("{told:?}") };
+        assert!(late.contains("[::1]:7000") && late.contains("12s"), "{late}");
+        assert!(behind.contains("10.0.0.3:6379") && behind.contains("wait_bgsave"), "{behind}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Which rights the user lacks, found out without using them: a script may ask what its user may.
+
+use std::time::Duration;
+
+use leasehold_core::{ClientId, StoreError};
+use redis::{FromRedisValue, Value};
+
+use crate::store::Finding;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::layout::key;
+use crate::store::redis::rights;
+use crate::store::redis::url::{LayoutName, Place, Replicas, Settings};
+
+/// Whether the user may run each of the commands that the arguments are, word by line. One that the
+/// server does not have cannot be forbidden.
+const ASK: &str = "local allowed = {}
+for number, command in ipairs(ARGV) do
+  local words = {}
+  for word in string.gmatch(command, '[^\\n]+') do words[#words + 1] = word end
+  local known, answer = pcall(redis.acl_check_cmd, unpack(words))
+  allowed[number] = (not known or answer) and 1 or 0
+end
+return allowed";
+
+/// A script that nobody has: a server that is asked for it says so, or that one may not ask.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
+/// What the asking itself needs.
+const FOUND_OUT_BY_ASKING: [&str; 2] = ["+evalsha", "+script|load"];
+
+/// Rights without which waiters are not woken, and everything else works.
+const WAKING: [&str; 2] = ["+publish", "+subscribe"];
+
+/// What the user may and may not do.
+#[derive(Debug, Default)]
+pub(crate) struct Rights {
+    /// What is missing of what a holder needs.
+    missing: Vec<String>,
+    pub(crate) may_read_settings: bool,
+}
+
+/// The rights that a holder needs with these settings, as rules: `+hget`.
+fn needed(settings: &Settings) -> Vec<&'static str> {
+    let rights = match settings.layout {
+        LayoutName::Native => rights::HOLDER,
+        LayoutName::Plain => rights::PLAIN,
+    };
+    // INFO is tried and told of by itself.
+    let mut rules: Vec<_> = words(rights).filter(|rule| *rule != "+info").collect();
+    if matches!(settings.place, Place::Cluster(_)) {
+        rules.extend(words(rights::CLUSTER));
+    }
+    if settings.database != 0 {
+        rules.push("+select");
+    }
+    if settings.waitaof {
+        rules.extend(["+role", "+waitaof"]);
+    } else if settings.replicas != Replicas::None {
+        rules.extend(["+role", "+wait"]);
+    }
+    rules
+}
+
+/// A command that a rule allows, word by line, as it would be sent.
+///
+/// It must be complete: a server that is asked about a command without its arguments looks for the
+/// keys behind their end, and Redis 7.0 crashes.
+fn command(rule: &str, key: &str, channel: &str) -> String {
+    let words: &[&str] = match rule {
+        "+asking" => &["asking"],
+        "+cluster|info" => &["cluster", "info"],
+        "+cluster|slots" => &["cluster", "slots"],
+        "+config|get" => &["config", "get", "appendfsync"],
+        "+del" => &["del", key],
+        "+getrange" => &["getrange", key, "0", "1"],
+        "+hdel" => &["hdel", key, "f"],
+        "+hget" => &["hget", key, "f"],
+        "+hlen" => &["hlen", key],
+        "+hmget" => &["hmget", key, "f"],
+        "+hset" => &["hset", key, "f", "v"],
+        "+pexpireat" => &["pexpireat", key, "1"],
+        "+pexpiretime" => &["pexpiretime", key],
+        "+ping" => &["ping"],
+        "+publish" => &["publish", channel, "m"],
+        "+role" => &["role"],
+        "+select" => &["select", "1"],
+        "+set" => &["set", key, "v"],
+        "+subscribe" => &["subscribe", channel],
+        "+wait" => &["wait", "0", "1"],
+        "+waitaof" => &["waitaof", "0", "0", "1"],
+        // What is added elsewhere is asked about when it stands here: a test sees to that.
+        _ => &["time"],
+    };
+    words.join("\n")
+}
+
+fn words(rights: &'static str) -> impl Iterator<Item = &'static str> {
+    rights.split_whitespace().filter(|word| word.starts_with('+'))
+}
+
+impl Rights {
+    pub(crate) async fn of(
+        connection: &Connection,
+        settings: &Settings,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let mut rights = Self::default();
+        let load = connection.send_within(limit, redis::cmd("SCRIPT").arg("LOAD").arg(ASK)).await?;
+        let sha1 = match is_denied(&load) {
+            true => {
+                rights.missing.push("+script|load".to_owned());
+                NO_SCRIPT.to_owned()
+            }
+            false => String::from_redis_value(connection.check(load)?).unwrap_or_default(),
+        };
+        let mut rules = needed(settings);
+        rules.push("+config|get");
+        rules.retain(|rule| !FOUND_OUT_BY_ASKING.contains(rule));
+        let key = format!("{}%doctor", settings.prefix());
+        let channel = key::inbox(settings.prefix(), ClientId(0));
+        let channel = String::from_utf8_lossy(&channel).into_owned();
+        let mut ask = redis::cmd("EVALSHA");
+        // No key: in a cluster any node may be asked.
+        ask.arg(sha1).arg(0);
+        for rule in &rules {
+            ask.arg(command(rule, &key, &channel));
+        }
+        let answer = connection.send_within(limit, &ask).await?;
+        if is_denied(&answer) {
+            rights.missing.push("+evalsha".to_owned());
+            return Ok(rights);
+        }
+        // Nothing is known if the script could not be loaded.
+        let allowed = Vec::<u8>::from_redis_value(answer).unwrap_or_default();
+        for (rule, allowed) in rules.iter().zip(allowed) {
+            match (*rule, allowed) {
+                ("+config|get", allowed) => rights.may_read_settings = allowed == 1,
+                (_, 1) => {}
+                (rule, _) => rights.missing.push(rule.to_owned()),
+            }
+        }
+        Ok(rights)
+    }
+
+    /// What is missing, with the rule that grants it.
+    pub(crate) fn findings(&self, server: &str, settings: &Settings) -> Vec<Finding> {
+        let user = settings.login.user.as_deref().unwrap_or("default");
+        let is_waking = |rule: &String| WAKING.contains(&rule.as_str());
+        let (waking, needed): (Vec<String>, Vec<String>) =
+            self.missing.iter().cloned().partition(is_waking);
+        let prefix = settings.prefix();
+        let grant = |rules: &[String], pattern: String| {
+            format!("ACL SETUSER {user} {} {pattern}", rules.join(" "))
+        };
+        let mut findings = Vec::new();
+        if !needed.is_empty() {
+            findings.push(Finding::danger(
+                server,
+                "rights",
+                format!("the user {user} lacks {} on {prefix}*", needed.join(" ")),
+                "locking fails, or a part of it",
+                grant(&needed, format!("~{prefix}*")),
+            ));
+        }
+        if !waking.is_empty() {
+            let channels = key::inbox_prefix(prefix);
+            findings.push(Finding::warning(
+                server,
+                "rights",
+                format!("the user {user} lacks {} on {channels}*", waking.join(" ")),
+                "waiters are not woken, and find out by asking once a second",
+                grant(&waking, format!("&{channels}*")),
+            ));
+        }
+        if findings.is_empty() {
+            let found = format!("the user {user} may do all that a holder does");
+            findings.push(Finding::ok(server, "rights", found));
+        }
+        findings
+    }
+}
+
+/// Whether the server says that the user may not.
+pub(crate) fn is_denied(value: &Value) -> bool {
+    matches!(value, Value::ServerError(refusal) if refusal.code() == "NOPERM")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_right_is_asked_about_with_a_command_of_its_own() {
+        let rights = [rights::HOLDER, rights::PLAIN, rights::CLUSTER];
+        let more = ["+config|get", "+role", "+select", "+wait", "+waitaof"];
+        for rule in rights.into_iter().flat_map(words).chain(more) {
+            if rule == "+info" || FOUND_OUT_BY_ASKING.contains(&rule) {
+                continue;
+            }
+            let asked = command(rule, "lh:k", "lh:c");
+            let name = rule.trim_start_matches('+').replace('|', "\n");
+            assert!(asked.starts_with(&name), "{rule} is asked about as {asked:?}");
+        }
+    }
+}

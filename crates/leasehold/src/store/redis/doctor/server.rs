@@ -1,0 +1,284 @@
+//! One server: what is seen of it, and what that means.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use leasehold_core::StoreError;
+use redis::FromRedisValue;
+
+use super::boot;
+use super::nodes::Node;
+use super::replication;
+use super::rights::Rights;
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::connection::info::{Follower, Info};
+use crate::store::redis::doctor::clocks::ServerClock;
+use crate::store::redis::doctor::{clocks::Offset, connect_check::no_info};
+use crate::store::redis::url::{Address, Place, Settings};
+use crate::store::{Finding, Level};
+
+/// The settings that INFO does not tell.
+const SETTINGS: [&str; 6] = [
+    "appendfsync",
+    "bind",
+    "min-replicas-max-lag",
+    "min-replicas-to-write",
+    "protected-mode",
+    "stop-writes-on-bgsave-error",
+];
+
+/// What was seen of a server.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) server: String,
+    /// Unless the user may not ask.
+    pub(crate) info: Option<Info>,
+    pub(crate) settings: HashMap<String, String>,
+    pub(crate) offset: Option<Offset>,
+    pub(crate) node: Node,
+    quarantine: Option<Finding>,
+    rights: Rights,
+}
+
+impl Seen {
+    /// Connects to a server and looks at it.
+    pub(crate) async fn look(
+        settings: &Settings,
+        dialer: &Dialer,
+        address: &Address,
+    ) -> Result<Self, StoreError> {
+        let limit = settings.connect_timeout;
+        let connection = dialer.dial(address, None).await?;
+        let rights = Rights::of(&connection, settings, limit).await?;
+        let info = connection.info(limit).await?;
+        let offset = Offset::of(&connection, limit).await?;
+        let quarantine = boot::finding(&connection, settings, info.as_ref(), offset).await?;
+        let node = match settings.place {
+            Place::Quorum(_) => Node::read(&connection, settings, offset).await?,
+            Place::Cluster(_) | Place::One(_) | Place::Sentinel { .. } => Node::default(),
+        };
+        // What is denied is not tried: it would be an entry in the server's ACL LOG.
+        let found = match rights.may_read_settings {
+            true => {
+                let ask = redis::cmd("CONFIG").arg("GET").arg(&SETTINGS).to_owned();
+                connection.ask_within(limit, &ask).await?
+            }
+            false => redis::Value::Map(Vec::new()),
+        };
+        Ok(Self {
+            server: connection.server().to_owned(),
+            info,
+            settings: HashMap::from_redis_value(found).unwrap_or_default(),
+            offset,
+            node,
+            quarantine,
+            rights,
+        })
+    }
+
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
+    /// Who follows it.
+    pub(crate) fn followers(&self) -> Vec<Follower> {
+        self.info.as_ref().map(Info::followers).unwrap_or_default()
+    }
+
+    /// Its clock, unless the user may not ask for the time.
+    pub(crate) fn clock(&self) -> Option<ServerClock> {
+        let server = || self.server.clone();
+        self.offset.map(|offset| ServerClock { server: server(), offset })
+    }
+
+    /// What the server means for the promises.
+    pub(crate) fn findings(&self, settings: &Settings) -> Vec<Finding> {
+        let mut findings = self.findings_of_any(settings, "a primary", false);
+        if let Some(info) = self.info.as_ref().filter(|info| !info.is_replica()) {
+            findings.extend(replication::findings(self, info, settings));
+        }
+        findings.extend(self.offset.map(|offset| {
+            offset.finding(&self.server).unwrap_or_else(|| {
+                let apart = Duration::from_secs_f64(offset.ahead.abs());
+                let found = format!("its clock is within {apart:.1?} of this machine's");
+                Finding::ok(&self.server, "clock", found)
+            })
+        }));
+        findings.extend(self.quarantine.clone());
+        findings.extend(self.rights.findings(&self.server, settings));
+        findings.extend(self.protection(settings));
+        findings
+    }
+
+    /// What it would mean if it were promoted.
+    pub(crate) fn findings_as_replica(&self, settings: &Settings) -> Vec<Finding> {
+        let mut findings = self.findings_of_any(settings, "a replica", true);
+        for finding in &mut findings {
+            // As long as it is none, nothing depends on it.
+            if finding.level == Level::Danger {
+                finding.level = Level::Warning;
+                finding.found.push_str(", and it may be promoted");
+            }
+        }
+        findings
+    }
+
+    fn findings_of_any(&self, settings: &Settings, role: &str, as_replica: bool) -> Vec<Finding> {
+        let place = &self.server;
+        let Some(info) = &self.info else { return vec![no_info(place)] };
+        let in_cluster = matches!(settings.place, Place::Cluster(_));
+        let unfit = info.unfit(in_cluster).filter(|unfit| !as_replica || unfit.topic != "role");
+        let is = match info.version() {
+            Some((name, version)) => format!("it is {name} {version}, {role}"),
+            None => format!("it is {role}"),
+        };
+        let role = match unfit {
+            Some(unfit) => {
+                Finding::danger(place, unfit.topic, unfit.is, "nothing can be locked", unfit.remedy)
+            }
+            None => Finding::ok(place, "role", is),
+        };
+        let mut findings = vec![role];
+        findings.extend(info.eviction(place));
+        let quarantine = settings.quarantine.is_some();
+        let persistence = info.persistence(place, quarantine);
+        findings.extend(persistence.or_else(|| self.sync(info, settings)));
+        findings.extend(self.snapshots(info));
+        findings
+    }
+
+    /// What a power cut takes from the append-only file.
+    fn sync(&self, info: &Info, settings: &Settings) -> Option<Finding> {
+        let (place, topic) = (&self.server, "persistence");
+        let quarantine = settings.quarantine.is_some();
+        let is_alone =
+            matches!(settings.place, Place::One(_)) && info.number("connected_slaves") == 0;
+        let remedy = "set appendfsync always, or quarantine=on in every store URL";
+        Some(match (self.setting("appendfsync")?, quarantine) {
+            ("always", true) if is_alone => Finding::warning(
+                place,
+                topic,
+                "the append-only file is synced always, and there is a quarantine",
+                "a restart forgets nothing, and keeps newcomers out all the same",
+                "leave quarantine out of the store URLs",
+            ),
+            ("always", _) => {
+                Finding::ok(place, topic, "there is an append-only file, synced always")
+            }
+            ("everysec", false) if settings.waitaof => {
+                Finding::ok(place, topic, "a grant counts once it is in the append-only file")
+            }
+            (how, true) => Finding::ok(
+                place,
+                topic,
+                format!(
+                    "the append-only file is synced {how}; after a restart the quarantine keeps \
+                     newcomers out"
+                ),
+            ),
+            ("everysec", false) => Finding::warning(
+                place,
+                topic,
+                "the append-only file is synced every second",
+                "a power cut forgets the grants of the last one or two seconds",
+                remedy,
+            ),
+            (_, false) => Finding::warning(
+                place,
+                topic,
+                "the append-only file is synced when the kernel likes",
+                "a power cut forgets the grants of the last half minute",
+                remedy,
+            ),
+        })
+    }
+
+    /// A snapshot that fails stops all writes, if so configured, as it is by default.
+    fn snapshots(&self, info: &Info) -> Option<Finding> {
+        let failed = info.field("rdb_last_bgsave_status") == Some("err");
+        let stops = self.setting("stop-writes-on-bgsave-error") != Some("no");
+        (failed && stops).then(|| {
+            Finding::danger(
+                &self.server,
+                "persistence",
+                "the last snapshot has failed",
+                "the server refuses to write until one succeeds, so nothing can be locked",
+                "make room on its disk, or set save \"\" beside the append-only file",
+            )
+        })
+    }
+
+    /// Who may talk to it, and whether it is the one that it seems to be.
+    fn protection(&self, settings: &Settings) -> Vec<Finding> {
+        let (place, topic) = (&self.server, "protection");
+        let mut findings = Vec::new();
+        if settings.tls.as_ref().is_some_and(|files| files.insecure) {
+            findings.push(Finding::danger(
+                place,
+                topic,
+                "TLS is not verified (insecure=on)",
+                "whoever is in between may read the password and answer for the server",
+                "name its authority with ca= in the store URL",
+            ));
+        }
+        if settings.login.password.is_some() {
+            findings.push(Finding::ok(place, topic, "a password is asked for"));
+        } else if let (Some(mode), Some(bind)) =
+            (self.setting("protected-mode"), self.setting("bind"))
+        {
+            findings.push(exposure(place, mode, bind));
+        }
+        if !self.rights.may_read_settings {
+            let user = settings.login.user.as_deref().unwrap_or("default");
+            findings.push(Finding::warning(
+                place,
+                "settings",
+                format!("the user {user} may not read its settings"),
+                "appendfsync, min-replicas-to-write and protected-mode are not known",
+                "run doctor as a user with +config|get",
+            ));
+        }
+        findings
+    }
+}
+
+/// Who reaches a server that asks for no password.
+fn exposure(place: &str, mode: &str, bind: &str) -> Finding {
+    let topic = "protection";
+    match mode == "no" && !is_loopback(bind) {
+        true => Finding::danger(
+            place,
+            topic,
+            "it asks for no password, and protected-mode is off",
+            "whoever reaches its port may end every lock",
+            "give its users passwords (ACL SETUSER), and set protected-mode yes",
+        ),
+        false => Finding::ok(place, topic, "only its own machine can reach it"),
+    }
+}
+
+/// Whether all addresses that a server listens at are of its own machine.
+fn is_loopback(bind: &str) -> bool {
+    let mut addresses = bind.split_whitespace().map(|address| address.trim_start_matches('-'));
+    !bind.is_empty()
+        && addresses.all(|address| {
+            address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+                || address == "localhost"
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_a_password_that_everybody_reaches_is_a_danger() {
+        let level = |mode, bind| exposure("h:1", mode, bind).level;
+        assert_eq!(level("no", "* -::*"), Level::Danger);
+        assert_eq!(level("no", ""), Level::Danger);
+        assert_eq!(level("no", "127.0.0.1 10.0.0.5"), Level::Danger);
+        assert_eq!(level("no", "127.0.0.1 -::1"), Level::Ok);
+        assert_eq!(level("yes", "* -::*"), Level::Ok);
+    }
+}

@@ -1,0 +1,50 @@
+//! What a store asks for before a grant counts, as its URL says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{Operation, StoreError};
+use redis::Value;
+
+use super::quarantine::Quarantine;
+use super::replication::Replication;
+use crate::store::redis::url::Settings;
+
+/// What a store asks for before a grant counts.
+#[derive(Debug)]
+pub(crate) struct Durability {
+    pub(super) quarantine: Option<Quarantine>,
+    pub(super) replication: Option<Replication>,
+}
+
+/// What was asked behind a script, and what came of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verdict {
+    /// Why the grant may be lost with the primary, if it may be.
+    pub(super) shortfall: Option<String>,
+    /// How long the quarantine still lasts, if there is one.
+    pub(super) quarantined: Option<Duration>,
+}
+
+/// A reply, and what came of what was asked behind it.
+pub(super) type Outcome = Result<(Value, Result<Verdict, StoreError>), StoreError>;
+
+impl Durability {
+    /// What a URL asks for; `None` if it asks for nothing.
+    pub(crate) fn new(settings: &Settings) -> Option<Arc<Self>> {
+        let quarantine = settings.quarantine.map(|span| Quarantine::new(settings.prefix(), span));
+        let replication = Replication::new(settings);
+        (quarantine.is_some() || replication.is_some())
+            .then(|| Arc::new(Self { quarantine, replication }))
+    }
+
+    /// Whether holders take back what the server has forgotten.
+    pub(crate) fn reclaims(&self) -> bool {
+        self.quarantine.is_some()
+    }
+
+    /// Refuses what cannot be promised.
+    pub(crate) fn check(&self, operation: &Operation) -> Result<(), StoreError> {
+        self.quarantine.as_ref().map_or(Ok(()), |quarantine| quarantine.check(operation))
+    }
+}

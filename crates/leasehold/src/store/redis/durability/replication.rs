@@ -1,0 +1,166 @@
+//! Replicas that must have a grant before it counts.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold_core::text::show_duration;
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::{Cmd, FromRedisValue, Value};
+
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::error;
+use crate::store::redis::url::{Address, Place, Replicas, Settings};
+
+/// How much later than it was told to a server ends a WAIT: it looks ten times a second whose time
+/// is up. 200 ms, twice that.
+pub(crate) const WAIT_SLACK: Duration = Duration::from_millis(200);
+
+/// How many replicas, and whether the disk, must have a grant before it counts.
+#[derive(Debug)]
+pub(crate) struct Replication {
+    replicas: Replicas,
+    on_disk: bool,
+    /// How long they are waited for: half of what a request may take.
+    patience: Duration,
+    /// The most replicas that were ever seen to follow a primary of this store. One that has gone
+    /// does not lower it: it may come back as the primary, without what was granted meanwhile. In a
+    /// cluster each primary has its own, elsewhere there is one.
+    most_seen: Mutex<HashMap<Option<Address>, u32>>,
+    in_cluster: bool,
+}
+
+impl Replication {
+    /// What a URL asks for, if it asks for anything.
+    pub(crate) fn new(settings: &Settings) -> Option<Self> {
+        let (replicas, on_disk) = (settings.replicas, settings.waitaof);
+        (replicas != Replicas::None || on_disk).then(|| Self {
+            replicas,
+            on_disk,
+            patience: settings.timeout() / 2,
+            most_seen: Mutex::default(),
+            in_cluster: matches!(settings.place, Place::Cluster(_)),
+        })
+    }
+
+    /// Finds out whether the server has the commands, and its user the rights, and how many
+    /// replicas there are.
+    pub(crate) async fn look(&self, connection: &Connection) -> Result<Option<String>, StoreError> {
+        let wait = match self.on_disk {
+            true => connection.send(redis::cmd("WAITAOF").arg(1).arg(0).arg(1)).await?,
+            false => connection.send(redis::cmd("WAIT").arg(0).arg(1)).await?,
+        };
+        if let Value::ServerError(refusal) = &wait {
+            let details = refusal.details().unwrap_or_default();
+            let words = if details.contains("appendonly is disabled") {
+                "waitaof=on needs an append-only file: set appendonly yes"
+            } else if details.starts_with("unknown command") {
+                "waitaof=on needs Redis 7.2 or Valkey 7.2"
+            } else {
+                return Err(error::refused(connection.server(), refusal));
+            };
+            let why = format!("{}: {words}", connection.server());
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+        }
+        if self.replicas == Replicas::None {
+            return Ok(None);
+        }
+        let online = count(connection, connection.send(&redis::cmd("ROLE")).await?)?;
+        self.note(connection.address(), online);
+        let needed = self.needed(connection.address());
+        Ok((online < needed).then(|| {
+            format!(
+                "{}: {online} replicas follow it, and {needed} are needed (replicas=): nothing is \
+                 granted until they do",
+                connection.server()
+            )
+        }))
+    }
+
+    /// How many replicas are needed now. All of none would promise nothing, so it is one at least.
+    pub(crate) fn needed(&self, primary: &Address) -> u32 {
+        match self.replicas {
+            Replicas::All => (*self.most_seen().entry(self.of(primary)).or_default()).max(1),
+            Replicas::AtLeast(count) => count,
+            Replicas::None => 0,
+        }
+    }
+
+    /// Whether each exchange counts the replicas anew, because one may have been added.
+    pub(crate) fn is_counting(&self) -> bool {
+        self.replicas == Replicas::All
+    }
+
+    /// Takes note of how many replicas follow the primary.
+    pub(crate) fn note(&self, primary: &Address, online: u32) {
+        let mut seen = self.most_seen();
+        let most = seen.entry(self.of(primary)).or_default();
+        *most = online.max(*most);
+    }
+
+    fn most_seen(&self) -> MutexGuard<'_, HashMap<Option<Address>, u32>> {
+        self.most_seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, primary: &Address) -> Option<Address> {
+        self.in_cluster.then(|| primary.clone())
+    }
+
+    /// The command that waits until so many replicas, and the disk if asked for, have all that its
+    /// connection wrote before. Its time limit is never 0, which would mean none.
+    pub(crate) fn wait(&self, needed: u32) -> Cmd {
+        let patience_ms = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut wait = redis::cmd(if self.on_disk { "WAITAOF" } else { "WAIT" });
+        if self.on_disk {
+            wait.arg(1);
+        }
+        wait.arg(needed).arg(patience_ms);
+        wait
+    }
+
+    /// What an answer to [`Replication::wait`] leaves to be desired.
+    pub(crate) fn judge(
+        &self,
+        connection: &Connection,
+        needed: u32,
+        value: Value,
+    ) -> Result<Option<String>, StoreError> {
+        let value = connection.check(value)?;
+        let nonsense = || error::nonsense(connection.server(), "WAIT");
+        let (on_disk, have) = match self.on_disk {
+            true => {
+                let (own, have) = <(u32, u32)>::from_redis_value(value).map_err(|_| nonsense())?;
+                (own > 0, have)
+            }
+            false => (true, u32::from_redis_value(value).map_err(|_| nonsense())?),
+        };
+        let span = show_duration(self.patience);
+        let where_to = if self.on_disk { " on their disks" } else { "" };
+        Ok(if !on_disk {
+            Some(format!("the server did not sync its append-only file within {span}: its disk"))
+        } else if have < needed {
+            Some(format!(
+                "{have} of {needed} replicas had the grant{where_to} within {span}: see that all \
+                 of them run and follow"
+            ))
+        } else {
+            None
+        })
+    }
+}
+
+/// How many replicas are online, by the answer to ROLE.
+pub(crate) fn count(connection: &Connection, role: Value) -> Result<u32, StoreError> {
+    let Value::Array(parts) = connection.check(role)? else {
+        return Err(error::nonsense(connection.server(), "ROLE"));
+    };
+    match &parts[..] {
+        [_, _, Value::Array(replicas), ..] => Ok(u32::try_from(replicas.len()).unwrap_or(u32::MAX)),
+        // A replica: the script before it was refused.
+        _ => Ok(0),
+    }
+}
+
+pub(crate) fn refusal(server: &str, why: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::NotReplicated, format!("{server}: {why}"))
+}

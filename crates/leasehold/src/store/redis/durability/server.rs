@@ -1,0 +1,275 @@
+//! A server behind its connection: it runs scripts, and gives a reply that grants something only once
+//! what the store asks for is so.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use leasehold_core::StoreError;
+use redis::{Cmd, Pipeline, PushInfo};
+use tokio::sync::OnceCell;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::policy::{Durability, Outcome, Verdict};
+use super::quarantine::{self, Quarantine};
+use super::replication::{self, WAIT_SLACK};
+use super::wait_batch::WaitBatcher;
+use crate::store::redis::connection::call::{Call, Effect, ScriptText};
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::connection::eval::{self, Failure, Loads};
+use crate::store::redis::connection::{Connection, error};
+use crate::store::redis::url::Address;
+
+/// Opens connections to servers, with what the store asks of them.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerDialer {
+    dialer: Dialer,
+    durability: Option<Arc<Durability>>,
+}
+
+impl ServerDialer {
+    pub(crate) fn new(dialer: Dialer, durability: Option<Arc<Durability>>) -> Self {
+        Self { dialer, durability }
+    }
+
+    /// Opens a connection for requests on the calling runtime.
+    pub(crate) async fn dial(&self, address: &Address) -> Result<Server, StoreError> {
+        let connection = self.dialer.dial(address, None).await?;
+        let durable = self.durability.as_ref().map(|durability| {
+            let dialer = self.dialer.more_patient(WAIT_SLACK);
+            Box::new(Durable::new(Arc::clone(durability), dialer, address.clone()))
+        });
+        Ok(Server { connection, durable })
+    }
+
+    /// Opens a connection for messages, which go to `pushes`.
+    pub(crate) async fn dial_for_messages(
+        &self,
+        address: &Address,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Connection, StoreError> {
+        self.dialer.dial(address, Some(pushes)).await
+    }
+}
+
+impl Deref for ServerDialer {
+    type Target = Dialer;
+
+    fn deref(&self) -> &Dialer {
+        &self.dialer
+    }
+}
+
+/// A server, as one runtime reaches it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    connection: Connection,
+    durable: Option<Box<Durable>>,
+}
+
+impl Deref for Server {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl AsRef<Connection> for Server {
+    fn as_ref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Server {
+    /// Runs a script and gives its reply, unless that grants something and does not count. With
+    /// `asking`, a node of a cluster may answer although the slot is not its own yet.
+    pub(crate) async fn run<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
+        match (&self.durable, call.effect) {
+            (Some(durable), Some(effect)) => {
+                durable.run(&self.connection, call, effect, asking).await
+            }
+            _ => Ok(call.answer(eval::run(&self.connection, call, asking).await?)?),
+        }
+    }
+
+    /// Looks at a server that was just connected to: will it do, and what is not as it should be?
+    ///
+    /// # Errors
+    ///
+    /// When it lacks a command or a setting, or its user a right.
+    pub(crate) async fn check_durability(&self) -> Result<Vec<String>, StoreError> {
+        match &self.durable {
+            Some(durable) => durable.look(&self.connection).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The operator says that nothing was forgotten.
+    pub(crate) async fn end_quarantine(&self) -> Result<(), StoreError> {
+        let Some(durable) = &self.durable else { return Ok(()) };
+        let Some(quarantine) = &durable.durability.quarantine else { return Ok(()) };
+        let connection = &self.connection;
+        quarantine.end(connection, durable.run_id(quarantine, connection).await?).await
+    }
+}
+
+/// What a server needs so that what it grants is durable.
+struct Durable {
+    durability: Arc<Durability>,
+    /// Opens the connections on which replicas are waited for.
+    dialer: Dialer,
+    address: Address,
+    /// The run of the server, which ends with this connection at the latest.
+    run_id: OnceCell<String>,
+    waiting: OnceLock<WaitBatcher>,
+    /// The scripts that were given to the server over this connection, by their names. Else the
+    /// first call of each would wait for replicas only to learn that the server does not know it.
+    loaded: Mutex<HashSet<&'static str>>,
+}
+
+impl fmt::Debug for Durable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Durable").field("durability", &self.durability).finish_non_exhaustive()
+    }
+}
+
+impl Durable {
+    fn new(durability: Arc<Durability>, dialer: Dialer, address: Address) -> Self {
+        let (run_id, waiting) = (OnceCell::new(), OnceLock::new());
+        Self { durability, dialer, address, run_id, waiting, loaded: Mutex::default() }
+    }
+
+    async fn look(&self, connection: &Connection) -> Result<Vec<String>, StoreError> {
+        let mut words = Vec::new();
+        if let Some(replication) = &self.durability.replication {
+            words.extend(replication.look(connection).await?);
+        }
+        if let Some(quarantine) = &self.durability.quarantine {
+            let run_id = self.run_id(quarantine, connection).await?;
+            words.extend(quarantine.look(connection, run_id).await?);
+        }
+        Ok(words)
+    }
+
+    async fn run<A>(
+        &self,
+        connection: &Connection,
+        call: &Call<A>,
+        (effect, is_granted): (Effect, fn(&A) -> bool),
+        asking: bool,
+    ) -> Result<A, Failure> {
+        if let Some(quarantine) = &self.durability.quarantine {
+            let run_id = self.run_id(quarantine, connection).await?;
+            // A waiter goes on asking, so that it keeps its place.
+            if effect != Effect::HandOver && effect.is_new() {
+                quarantine.admit(connection, run_id).await?;
+            }
+        }
+        let (value, verdict) = self.exchange(connection, call, effect, asking).await?;
+        let answer = call.answer(eval::check(connection, value)?)?;
+        if !is_granted(&answer) {
+            return Ok(answer);
+        }
+        let Verdict { shortfall, quarantined } = verdict.map_err(StoreError::maybe_executed)?;
+        let server = connection.server();
+        match (quarantined.filter(|_| effect.is_new()), shortfall) {
+            (Some(left), _) => Err(quarantine::refusal(server, left).maybe_executed().into()),
+            (None, Some(why)) => Err(replication::refusal(server, &why).maybe_executed().into()),
+            (None, None) => Ok(answer),
+        }
+    }
+
+    /// The run of the server, asked for once on each connection; then the server is also asked for
+    /// the first time whether it has forgotten anything. After a restart and a failover every
+    /// client has new connections, so all learn of it before they ask for a lock: an acquire that
+    /// came first would mint a token, and a holder could not reclaim behind that.
+    async fn run_id(
+        &self,
+        quarantine: &Quarantine,
+        connection: &Connection,
+    ) -> Result<&str, StoreError> {
+        let first = || async {
+            let run_id = connection.run_id().await?;
+            quarantine.ask(connection, run_id).await?;
+            Ok(run_id.to_owned())
+        };
+        self.run_id.get_or_try_init(first).await.map(String::as_str)
+    }
+
+    /// Sends a script and what is asked behind it. A server that does not know the script is given
+    /// its text.
+    async fn exchange<A>(
+        &self,
+        connection: &Connection,
+        call: &Call<A>,
+        effect: Effect,
+        asking: bool,
+    ) -> Outcome {
+        let command = call.command();
+        let mut loads = Loads::default();
+        loop {
+            let (value, verdict) = match &self.durability.replication {
+                Some(_) => {
+                    self.load_once(connection, call.script).await?;
+                    self.with_replicas(connection, command.clone(), asking).await?
+                }
+                None => self.with_boot_record(connection, command.clone(), effect).await?,
+            };
+            if !loads.helped(connection, call.script, &value).await? {
+                return Ok((value, verdict));
+            }
+        }
+    }
+
+    async fn load_once(
+        &self,
+        connection: &Connection,
+        script: &'static ScriptText,
+    ) -> Result<(), StoreError> {
+        let loaded = || self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if !loaded().contains(script.sha1.as_str()) {
+            eval::load(connection, script).await?;
+            loaded().insert(&script.sha1);
+        }
+        Ok(())
+    }
+
+    /// With replicas to wait for, other connections carry it. What they hear of the server counts
+    /// for the one that brought us here: else it would look alive for as long as nothing is asked
+    /// on it, and nobody would look for another primary.
+    async fn with_replicas(&self, connection: &Connection, command: Cmd, asking: bool) -> Outcome {
+        let open = || WaitBatcher::open(&self.durability, &self.dialer, &self.address);
+        let sent = Instant::now();
+        let outcome = self.waiting.get_or_init(open).submit(command, asking).await;
+        connection.heard_beside(sent, outcome.as_ref().err());
+        outcome
+    }
+
+    /// Without replicas to wait for, the connection that carries everything will do. The boot record
+    /// is not asked for behind a renewal. A holder that finds itself forgotten is often the first to
+    /// learn of a flush, and its client must not ask for new locks then.
+    async fn with_boot_record(
+        &self,
+        connection: &Connection,
+        command: Cmd,
+        effect: Effect,
+    ) -> Outcome {
+        let quarantine = self.durability.quarantine.as_ref();
+        let Some(quarantine) = quarantine.filter(|_| effect != Effect::Renewal) else {
+            return Ok((connection.send(&command).await?, Ok(Verdict::default())));
+        };
+        let run_id = self.run_id(quarantine, connection).await?;
+        let mut pair = Pipeline::new();
+        pair.add_command(command).add_command(quarantine.question(run_id, false).command());
+        let mut values = connection.ask_all(&pair).await?;
+        let (Some(boot), Some(value)) = (values.pop(), values.pop()) else {
+            return Err(error::nonsense(connection.server(), "a script and the boot record"));
+        };
+        let left = quarantine.judge(connection, run_id, boot).await;
+        let verdict = left.map(|quarantined| Verdict { quarantined, ..Verdict::default() });
+        Ok((value, verdict))
+    }
+}

@@ -1,0 +1,192 @@
+//! Connections that carry nothing but scripts and the WAIT behind them.
+//!
+//! WAIT counts acknowledgements of what its own connection wrote, and it blocks that connection. So
+//! nothing else may travel there, and what comes while one is out must not stand behind it one by
+//! one: all scripts that have come together are sent together, with one WAIT for all of them. A
+//! replica that lags then delays nobody by more than the WAIT that is out and the one of its own,
+//! however many ask.
+
+use std::sync::Arc;
+
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::{Cmd, Pipeline, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::JoinHandle;
+
+use super::policy::{Durability, Outcome, Verdict};
+use super::replication::{self, Replication};
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::connection::{Connection, error, eval};
+use crate::store::redis::url::Address;
+
+/// How many connections there are of each runtime to a server: two, so that one waits for replicas
+/// while the other sends.
+const CONNECTIONS: usize = 2;
+
+/// Most scripts that share a WAIT: one that fails, fails all of them.
+const MOST_TOGETHER: usize = 128;
+
+struct Item {
+    command: Cmd,
+    /// The node may answer although the slot is not its own yet. That holds for the one command
+    /// that follows it.
+    asking: bool,
+    answer: oneshot::Sender<Outcome>,
+}
+
+/// What waits for the replicas of one server. Dropping them closes their connections.
+#[derive(Debug)]
+pub(crate) struct WaitBatcher {
+    server: String,
+    queue: UnboundedSender<Item>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Drop for WaitBatcher {
+    fn drop(&mut self) {
+        self.workers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl WaitBatcher {
+    /// Works on the calling runtime. The connections are opened when they are needed.
+    pub(crate) fn open(durability: &Arc<Durability>, dialer: &Dialer, address: &Address) -> Self {
+        let (queue, items) = unbounded_channel();
+        let items = Arc::new(Mutex::new(items));
+        let server = address.to_string();
+        let worker = |_| Worker {
+            durability: Arc::clone(durability),
+            dialer: dialer.clone(),
+            address: address.clone(),
+            open: None,
+        };
+        let workers = (0..CONNECTIONS).map(worker);
+        let workers = workers.map(|worker| tokio::spawn(worker.work(Arc::clone(&items))));
+        let workers = workers.collect();
+        Self { server, queue, workers }
+    }
+
+    /// Sends a script together with others that come now, and what is asked behind them.
+    pub(crate) async fn submit(&self, command: Cmd, asking: bool) -> Outcome {
+        let (answer, outcome) = oneshot::channel();
+        let ended = || {
+            let why = format!("{}: the connection was given up", self.server);
+            StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed()
+        };
+        self.queue.send(Item { command, asking, answer }).map_err(|_| ended())?;
+        outcome.await.map_err(|_| ended())?
+    }
+}
+
+/// One connection and whoever works on it.
+struct Worker {
+    durability: Arc<Durability>,
+    dialer: Dialer,
+    address: Address,
+    /// The connection, and the run of the server if that matters.
+    open: Option<(Connection, String)>,
+}
+
+impl Worker {
+    async fn work(mut self, items: Arc<Mutex<UnboundedReceiver<Item>>>) {
+        loop {
+            let mut batch = Vec::new();
+            // Whoever has it waits for the next item; the other works meanwhile.
+            if items.lock().await.recv_many(&mut batch, MOST_TOGETHER).await == 0 {
+                return;
+            }
+            // Nobody waits any more for a call that was dropped before it was sent.
+            batch.retain(|item| !item.answer.is_closed());
+            self.send(batch).await;
+        }
+    }
+
+    async fn send(&mut self, batch: Vec<Item>) {
+        let outcomes = match self.exchange(&batch).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                // Whatever it was, the next batch has a connection of its own.
+                self.open = None;
+                batch.iter().map(|_| Err(error.clone())).collect()
+            }
+        };
+        for (item, outcome) in batch.into_iter().zip(outcomes) {
+            // Whoever asked may have gone.
+            let _ = item.answer.send(outcome);
+        }
+    }
+
+    async fn exchange(&mut self, batch: &[Item]) -> Result<Vec<Outcome>, StoreError> {
+        if self.open.as_ref().is_none_or(|(connection, _)| !connection.is_alive()) {
+            self.open = Some(self.dial().await?);
+        }
+        let (Some((connection, run_id)), Some(replication)) =
+            (&self.open, &self.durability.replication)
+        else {
+            return Ok(Vec::new()); // it is there for replication
+        };
+        let needed = replication.needed(&self.address);
+        let boot = self
+            .durability
+            .quarantine
+            .as_ref()
+            .map(|quarantine| quarantine.question(run_id, false).command());
+        let role = replication.is_counting().then(|| redis::cmd("ROLE"));
+        let mut together = Pipeline::new();
+        for item in batch {
+            eval::add(&mut together, item.command.clone(), item.asking);
+        }
+        let scripts = together.len();
+        for command in boot.into_iter().chain(role).chain([replication.wait(needed)]) {
+            together.add_command(command);
+        }
+        let mut values = connection.ask_all(&together).await?;
+        let behind = values.split_off(scripts.min(values.len()));
+        let mut values = values.into_iter();
+        let values = batch.iter().filter_map(|item| match item.asking {
+            true => values.nth(1),
+            false => values.next(),
+        });
+        let verdict = self.judge(connection, run_id, (replication, needed), behind).await;
+        Ok(values.map(|value| Ok((value, verdict.clone()))).collect())
+    }
+
+    /// What the boot record, ROLE and WAIT say, as far as they were sent.
+    async fn judge(
+        &self,
+        connection: &Connection,
+        run_id: &str,
+        (replication, mut needed): (&Replication, u32),
+        behind: Vec<Value>,
+    ) -> Result<Verdict, StoreError> {
+        let mut behind = behind.into_iter();
+        let mut next = || {
+            behind.next().ok_or_else(|| error::nonsense(connection.server(), "a WAIT and its like"))
+        };
+        let quarantined = match &self.durability.quarantine {
+            Some(quarantine) => quarantine.judge(connection, run_id, next()?).await?,
+            None => None,
+        };
+        if replication.is_counting() {
+            replication.note(&self.address, replication::count(connection, next()?)?);
+        }
+        let mut shortfall = replication.judge(connection, needed, next()?)?;
+        // A replica was added, and it may be promoted like the others.
+        while shortfall.is_none() && needed < replication.needed(&self.address) {
+            needed = replication.needed(&self.address);
+            let again = connection.send(&replication.wait(needed)).await?;
+            shortfall = replication.judge(connection, needed, again)?;
+        }
+        Ok(Verdict { shortfall, quarantined })
+    }
+
+    async fn dial(&self) -> Result<(Connection, String), StoreError> {
+        let connection = self.dialer.dial(&self.address, None).await?;
+        let run_id = match &self.durability.quarantine {
+            Some(_) => connection.run_id().await?.to_owned(),
+            None => String::new(),
+        };
+        Ok((connection, run_id))
+    }
+}

@@ -1,0 +1,204 @@
+//! Values packed together as Lua's `struct` does it: numbers are little-endian doubles, which hold
+//! a whole number exactly below 2⁵³, or integers of so many bytes.
+
+use std::time::Duration;
+
+use leasehold_core::{ClientId, Facts, FencingToken, HoldState, HolderId};
+
+/// The largest number that a script takes: 2⁵³ − 1.
+pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
+
+/// The version of a record, its state's first byte. A record of another one is left alone.
+pub const RECORD_VERSION: u8 = 2;
+
+/// What is written to a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
+    }
+
+    pub(crate) fn byte(self, byte: u8) -> Self {
+        self.bytes(&[byte])
+    }
+
+    pub(crate) fn flag(self, flag: bool) -> Self {
+        self.byte(u8::from(flag))
+    }
+
+    pub(crate) fn word(self, number: u32) -> Self {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    /// A time or a count. What is too large for a script is cut: no time is later than that.
+    pub(crate) fn number(self, number: u64) -> Self {
+        self.bytes(&(number.min(MAX_EXACT) as f64).to_le_bytes())
+    }
+
+    pub(crate) fn span(self, span: Duration) -> Self {
+        self.number(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn id(self, id: HolderId) -> Self {
+        self.bytes(&id.client.0.to_be_bytes()).number(id.attempt)
+    }
+
+    /// Host, process and label; scripts keep them and do not look inside.
+    pub(crate) fn facts(self, facts: &Facts) -> Self {
+        let host = facts.host.as_bytes();
+        let length = u16::try_from(host.len()).unwrap_or(u16::MAX);
+        let whole =
+            self.word(facts.pid).bytes(&length.to_le_bytes()).bytes(&host[..usize::from(length)]);
+        match &facts.label {
+            Some(label) => whole.byte(b'=').bytes(label.as_bytes()),
+            None => whole,
+        }
+    }
+}
+
+/// What has not been read yet of something packed. Every method gives `None` at what it is not.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// So many bytes.
+    pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    /// One byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        self.take().map(u8::from_le_bytes)
+    }
+
+    /// A byte that is 0 or 1.
+    pub fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// An integer of 4 bytes.
+    pub fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    /// A double that is a whole number and held exactly.
+    pub fn number(&mut self) -> Option<u64> {
+        let number = f64::from_le_bytes(self.take()?);
+        let is_exact = (0.0..=MAX_EXACT as f64).contains(&number) && number.fract() == 0.0;
+        is_exact.then_some(number as u64)
+    }
+
+    /// A span in microseconds.
+    pub fn span(&mut self) -> Option<Duration> {
+        self.number().map(Duration::from_micros)
+    }
+
+    /// The time of a token.
+    pub fn token(&mut self) -> Option<FencingToken> {
+        self.number().map(FencingToken::at_us)
+    }
+
+    /// An attempt's secret.
+    pub fn nonce(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    /// A client.
+    pub fn client(&mut self) -> Option<ClientId> {
+        self.take().map(|bytes| ClientId(u128::from_be_bytes(bytes)))
+    }
+
+    /// An attempt.
+    pub fn id(&mut self) -> Option<HolderId> {
+        Some(HolderId { client: self.client()?, attempt: self.number()? })
+    }
+
+    /// How far a hold is in its life.
+    pub fn hold_state(&mut self) -> Option<HoldState> {
+        match self.byte()? {
+            0 => Some(HoldState::Claimed),
+            1 => Some(HoldState::Kept),
+            2 => Some(HoldState::Revoked),
+            3 => Some(HoldState::Unclaimed),
+            _ => None,
+        }
+    }
+
+    /// A value whose length comes first, in 2 bytes.
+    pub fn counted(&mut self) -> Option<Reader<'a>> {
+        let length = u16::from_le_bytes(self.take()?);
+        let (value, rest) = self.0.split_at_checked(usize::from(length))?;
+        self.0 = rest;
+        Some(Self(value))
+    }
+
+    /// Facts, which are all that is left.
+    pub fn facts(mut self) -> Option<Facts> {
+        let pid = self.word()?;
+        let host = self.counted()?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        let label = match self.0.split_first() {
+            None => None,
+            Some((b'=', label)) => Some(text(label)?),
+            Some(_) => return None,
+        };
+        Some(Facts { host: text(host.0)?, pid, label })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_survives_its_bytes() {
+        for attempt in [0, 1, 255, 1 << 52, MAX_EXACT] {
+            for client in [0, 1, u128::MAX] {
+                let id = HolderId { client: ClientId(client), attempt };
+                assert_eq!(Reader(&Writer::default().id(id).0).id(), Some(id));
+            }
+        }
+        assert_eq!(Reader(&[0; 23]).id(), None);
+        assert_eq!(Reader(&[0xff; 24]).id(), None, "no number");
+    }
+
+    #[test]
+    fn facts_survive_their_bytes() {
+        let hosts = [String::new(), "db-7".to_owned(), "ü".repeat(500)];
+        for host in hosts {
+            for label in [None, Some(String::new()), Some("nightly = import".to_owned())] {
+                let asked = Facts { host: host.clone(), pid: u32::MAX, label };
+                assert_eq!(Reader(&Writer::default().facts(&asked).0).facts(), Some(asked));
+            }
+        }
+        for damaged in [&b""[..], b"\x01\0\0\0\0", b"\x01\0\0\0\x02\0x", b"\x01\0\0\0\0\0?"] {
+            assert_eq!(Reader(damaged).facts(), None, "{damaged:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_number_that_is_exact_is_taken() {
+        let read = |number: f64| Reader(&number.to_le_bytes()).number();
+        assert_eq!(read(0.0), Some(0));
+        assert_eq!(read(MAX_EXACT as f64), Some(MAX_EXACT));
+        for wrong in [-1.0, 0.5, 1e16, f64::NAN, f64::INFINITY] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_cut_and_not_wrapped() {
+        let written = Writer::default().number(u64::MAX).span(Duration::MAX);
+        let mut reader = Reader(&written.0);
+        assert_eq!((reader.number(), reader.number()), (Some(MAX_EXACT), Some(MAX_EXACT)));
+    }
+}

@@ -1,0 +1,134 @@
+//! Names of keys and channels: prefix and name by an injective escape, and back.
+//!
+//! Two names never share a key. Braces pass through, so that users can keep a lock in the cluster
+//! slot of the data it protects. A `%` is written `%25` and nothing else follows a `%`, so that no
+//! lock can have the key of something else that leasehold may keep under its prefix as `%…`.
+
+use leasehold_core::{ClientId, LockName};
+
+/// The key of a lock.
+pub fn key(prefix: &str, name: &LockName) -> Vec<u8> {
+    format!("{prefix}{}", escape(name.as_str())).into_bytes()
+}
+
+/// The lock whose key this is, or `None` if it is no lock's.
+pub fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
+    let escaped = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
+    let name = escaped.replace("%25", "%");
+    (escape(&name) == escaped).then(|| LockName::new(name).ok()).flatten()
+}
+
+/// The pattern for `SCAN … MATCH` that fits the keys of all locks whose name begins so.
+pub fn pattern(prefix: &str, begin: &str) -> Vec<u8> {
+    beginning_with(&format!("{prefix}{}", escape(begin)))
+}
+
+/// The pattern for `SCAN … MATCH` that fits all keys that begin so.
+pub(crate) fn beginning_with(begin: &str) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(begin.len() + 1);
+    for byte in begin.bytes() {
+        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'^' | b'\\') {
+            pattern.push(b'\\');
+        }
+        pattern.push(byte);
+    }
+    pattern.push(b'*');
+    pattern
+}
+
+/// The key of the boot record: which run of the server the locks belong to. No lock has it, by the
+/// escape.
+pub(crate) fn boot(prefix: &str) -> Vec<u8> {
+    format!("{prefix}%boot").into_bytes()
+}
+
+/// The key of the record that tells which node of a quorum this is, and who uses it so.
+pub(crate) fn nodes(prefix: &str) -> Vec<u8> {
+    format!("{prefix}%nodes").into_bytes()
+}
+
+/// The channel on which a client is told of its grants. All of them begin with
+/// [`inbox_prefix`], so that one ACL pattern (`&lh:inbox:*`) covers them.
+pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {
+    format!("{}{client}", inbox_prefix(prefix)).into_bytes()
+}
+
+/// The channel of the news of a name. It is among the inboxes, so that the rights to those suffice;
+/// no client has a `@` in its name.
+pub fn news(prefix: &str, name: &LockName) -> Vec<u8> {
+    format!("{}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
+}
+
+/// What the channels of all clients begin with.
+pub fn inbox_prefix(prefix: &str) -> String {
+    format!("{prefix}inbox:")
+}
+
+fn escape(name: &str) -> String {
+    name.replace('%', "%25")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 12] = [
+        "a",
+        "%",
+        "%25",
+        "%2525",
+        "%%",
+        "25",
+        "{user}/1",
+        "a%b",
+        "a%25b",
+        "日本語%",
+        "inbox:x",
+        "*?[\\]^",
+    ];
+
+    #[test]
+    fn a_name_comes_back_from_its_key() {
+        for prefix in ["lh:", "", "%", "app%25:"] {
+            for text in NAMES {
+                let lock = LockName::new(text).unwrap();
+                assert_eq!(name(prefix, &key(prefix, &lock)), Some(lock), "{prefix:?} {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_names_never_share_a_key() {
+        let keys = NAMES.map(|text| key("lh:", &LockName::new(text).unwrap()));
+        for (index, key) in keys.iter().enumerate() {
+            assert!(!keys[..index].contains(key), "{}", NAMES[index]);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_no_locks_has_no_name() {
+        for key in ["", "lh:", "lh:%boot", "lh:%", "lh:%2", "lh:%26", "lh:a\nb", "other:a"] {
+            assert_eq!(name("lh:", key.as_bytes()), None, "{key:?}");
+        }
+        assert_eq!(name("lh:", b"lh:\xff"), None, "not UTF-8");
+    }
+
+    #[test]
+    fn braces_pass_through_so_that_a_lock_shares_the_slot_of_its_data() {
+        assert_eq!(key("lh:", &LockName::new("{user}/1").unwrap()), b"lh:{user}/1");
+    }
+
+    #[test]
+    fn a_pattern_takes_no_character_of_a_name_for_a_wildcard() {
+        assert_eq!(pattern("lh:", "a*[b]%"), b"lh:a\\*\\[b\\]%25*");
+        assert_eq!(pattern("lh:", ""), b"lh:*");
+    }
+
+    #[test]
+    fn an_inbox_is_named_by_its_client() {
+        assert_eq!(
+            String::from_utf8(inbox("lh:", ClientId(0xab))).unwrap(),
+            format!("lh:inbox:{}ab", "0".repeat(30))
+        );
+    }
+}

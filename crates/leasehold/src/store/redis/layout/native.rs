@@ -1,0 +1,205 @@
+//! The layout of leasehold's own: a hash for each lock. A script is called with an action as a key and two arguments, the second of which packs
+//! all there is to say, because a script reads that in a third of the time it takes for each value
+//! as an argument of its own. What is packed, and how, stands at the head of each script.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    Acquire, Action, Adopt, Answer, FencingToken, LockName, Mode, Reclaim, RenewLease, StoreError,
+};
+use redis::Cmd;
+
+use super::codec::{RECORD_VERSION, Writer};
+use super::script::Script;
+use super::{Layout, effect, is_granted, key, reply};
+use crate::store::redis::connection::call::{Call, Effect};
+
+/// The field of a lock's hash that tells whether the lock is idle.
+pub const STATE_FIELD: &str = "s";
+
+/// Bytes of the state of a record that nobody holds: `<BBI4dd`.
+const IDLE_STATE_BYTES: usize = 22;
+
+/// Where the locks of one store are kept on its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyspace {
+    /// What all keys and channels begin with.
+    pub prefix: String,
+    /// How long a record outlives its last use.
+    pub retention: Duration,
+}
+
+/// The layout of one store.
+#[derive(Clone, Debug)]
+pub struct Native(pub Keyspace);
+
+impl Native {
+    /// The call that does one action to the record of one name.
+    pub fn on(&self, name: &LockName, action: &Action) -> Call<Answer> {
+        let Self(keyspace) = self;
+        let script = match action {
+            Action::Acquire(_) => Script::Acquire,
+            Action::Adopt(_) => Script::Adopt,
+            Action::Cancel { .. } => Script::Cancel,
+            Action::ChangeMode { .. } => Script::ChangeMode,
+            Action::Commit { .. } => Script::Commit,
+            Action::Describe { .. } => Script::Describe,
+            Action::Inspect { .. } => Script::Inspect,
+            Action::Poll { .. } => Script::Poll,
+            Action::Reclaim(_) => Script::Reclaim,
+            Action::Release { .. } => Script::Release,
+            Action::Renew { .. } => Script::Renew,
+            Action::Revoke { .. } => Script::Revoke,
+        };
+        let packed = pack_action(Writer::default().span(keyspace.retention), action);
+        let keys = vec![key::key(&keyspace.prefix, name)];
+        let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
+        Call::new(script.text(), keys, args, reply::one).with_effect(effect(action), is_granted)
+    }
+
+    /// The call that renews many leases.
+    pub fn renew_all(&self, leases: &[RenewLease]) -> Call<Answer> {
+        let Self(keyspace) = self;
+        let packed =
+            leases.iter().fold(Writer::default().span(keyspace.retention), |packed, lease| {
+                pack_renewal(packed.id(lease.id).span(lease.ttl), lease.mode, lease.change)
+            });
+        let keys = leases.iter().map(|lease| key::key(&keyspace.prefix, &lease.name)).collect();
+        let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
+        Call::new(Script::Renew.text(), keys, args, reply::many)
+            .with_effect(Some(Effect::Renewal), is_granted)
+    }
+}
+
+impl Layout for Native {
+    fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
+        Ok(self.on(name, action))
+    }
+
+    fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
+        self.renew_all(leases)
+    }
+
+    fn key(&self, name: &LockName) -> Vec<u8> {
+        key::key(&self.0.prefix, name)
+    }
+
+    fn name(&self, key: &[u8]) -> Option<LockName> {
+        key::name(&self.0.prefix, key)
+    }
+
+    fn pattern(&self, begin: &str) -> Vec<u8> {
+        key::pattern(&self.0.prefix, begin)
+    }
+
+    fn peek(&self, key: &[u8]) -> Cmd {
+        let mut peek = redis::cmd("HGET");
+        peek.arg(key).arg(STATE_FIELD);
+        peek
+    }
+
+    fn is_lock(&self, value: &[u8], idle: bool) -> bool {
+        idle || !is_idle(value)
+    }
+}
+
+fn pack_action(packed: Writer, action: &Action) -> Writer {
+    match action {
+        Action::Acquire(request) => pack_acquire(packed, request),
+        Action::Adopt(request) => pack_adopt(packed, request),
+        Action::Cancel { id, unanswered } => packed.id(*id).flag(*unanswered),
+        Action::ChangeMode { id, mode, change } => {
+            packed.id(*id).number(*change).byte(match mode {
+                Mode::Exclusive => b'E',
+                Mode::Permits { .. } => b'P',
+                Mode::Shared => b'S',
+            })
+        }
+        Action::Commit { id, token, ttl } => packed.id(*id).number(token.us()).span(*ttl),
+        Action::Describe { id, facts } => packed.id(*id).facts(facts),
+        Action::Inspect { limit } => packed.word(*limit),
+        Action::Poll { id, ttl } => packed.id(*id).span(*ttl),
+        Action::Reclaim(request) => pack_reclaim(packed, request),
+        Action::Release { id, keep, unanswered } => packed.id(*id).span(*keep).flag(*unanswered),
+        Action::Renew { id, ttl, mode, change } => {
+            pack_renewal(packed.id(*id).span(*ttl), *mode, *change)
+        }
+        Action::Revoke { id, token, force } => {
+            packed.id(*id).number(token.us()).bytes(&token.get().to_be_bytes()).flag(*force)
+        }
+    }
+}
+
+/// What a holder believes of its hold.
+fn pack_renewal(packed: Writer, mode: Mode, change: u64) -> Writer {
+    packed.word(mode.weight()).number(change)
+}
+
+fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
+    packed
+        .id(request.id)
+        .word(request.mode.weight())
+        .word(request.mode.capacity())
+        .span(request.ttl)
+        .flag(request.wait)
+        .bytes(&request.nonce.to_be_bytes())
+        .number(request.not_after_us)
+        .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
+        .facts(&request.facts)
+}
+
+fn pack_adopt(packed: Writer, request: &Adopt) -> Writer {
+    packed
+        .id(request.id)
+        .id(request.from)
+        .word(request.mode.weight())
+        .word(request.mode.capacity())
+        .number(request.token.map_or(0, FencingToken::us))
+        .span(request.ttl)
+        .bytes(&request.nonce.to_be_bytes())
+        .number(request.not_after_us)
+        .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
+        .facts(&request.facts)
+}
+
+fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
+    packed
+        .id(request.id)
+        .word(request.mode.weight())
+        .word(request.mode.capacity())
+        .number(request.change)
+        .number(request.token.us())
+        .span(request.ttl)
+        .bytes(&request.nonce.to_be_bytes())
+        .number(request.not_after_us)
+        .facts(&request.facts)
+}
+
+/// Whether nobody holds or awaits the name, by the value of [`STATE_FIELD`]; a state of another
+/// release counts as in use.
+pub fn is_idle(state: &[u8]) -> bool {
+    match state {
+        [RECORD_VERSION, flags, ..] => flags % 2 == 0 && state.len() == IDLE_STATE_BYTES,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_idle_unless_it_is_held_or_awaited_or_from_elsewhere() {
+        let state = |flags: u8, length: usize| {
+            let mut state = vec![0; length];
+            (state[0], state[1]) = (RECORD_VERSION, flags);
+            state
+        };
+        assert!(is_idle(&state(0, 22)));
+        assert!(is_idle(&state(2, 22)), "only ended attempts are remembered");
+        assert!(!is_idle(&state(1, 22)), "somebody waits");
+        assert!(!is_idle(&state(0, 151)), "somebody holds");
+        assert!(!is_idle(&[1, 0]), "another version");
+        assert!(!is_idle(b""));
+    }
+}

@@ -1,0 +1,143 @@
+//! What stands under a plain lock's key: a line of text, because programs in other languages may
+//! read it, and operators do.
+//!
+//! `leasehold-1 ID TOKEN STATE PID HOST`, and behind a tab the label if there is one. TOKEN is the
+//! time of the grant in microseconds, STATE is `held`, `kept` or `revoked`. Only the attempt that
+//! ID names, which no other ever has, ends or renews the hold.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    Facts, FencingToken, Foreign, HoldState, Holder, HolderId, MAX_FACTS_BYTES, Mode, Status,
+};
+
+use crate::store::redis::layout::codec::Reader;
+
+/// What every value of ours begins with.
+pub(crate) const MARK: &str = "leasehold-1 ";
+
+/// Most bytes of a value of ours: the mark, an id, a token, the longest state, a process, facts,
+/// and what separates them.
+pub(crate) const MAX_VALUE_BYTES: usize =
+    MARK.len() + (32 + 1 + 20) + 1 + 16 + 1 + "revoked".len() + 1 + 10 + 1 + MAX_FACTS_BYTES + 1;
+
+/// How much is shown of a value that is not ours: enough to find out whose it is.
+const SHOWN_CHARACTERS: usize = 64;
+
+/// What the values of an attempt begin with, before its token.
+pub(crate) fn begin(id: HolderId) -> Vec<u8> {
+    format!("{MARK}{id} ").into_bytes()
+}
+
+/// What follows the token in the value of an attempt that holds.
+pub(crate) fn end(facts: &Facts) -> Vec<u8> {
+    let Facts { host, pid, label } = facts;
+    let label = label.as_deref().map(|label| format!("\t{label}")).unwrap_or_default();
+    format!(" held {pid} {host}{label}").into_bytes()
+}
+
+/// Who holds, by the reply of plain_inspect.lua; `None` if it is not packed as it should be.
+pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
+    let (is_there, ends_us) = (packed.flag()?, packed.number()?);
+    let value = std::mem::take(&mut packed.0);
+    if !is_there {
+        return Some(Status::default());
+    }
+    let ttl_left = Duration::from_micros(ends_us.saturating_sub(now_us));
+    if let Some(holder) = parse(value, now_us, ttl_left) {
+        let last_token = Some(holder.token);
+        return Some(Status { holders: vec![holder], last_token, ..Status::default() });
+    }
+    let shown = String::from_utf8_lossy(value);
+    let shown = shown.chars().take(SHOWN_CHARACTERS);
+    let value = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let ttl_left = (ends_us > 0).then_some(ttl_left);
+    Some(Status { foreign: Some(Foreign { value, ttl_left }), ..Status::default() })
+}
+
+fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
+    let mut parts = std::str::from_utf8(value).ok()?.strip_prefix(MARK)?.splitn(5, ' ');
+    let id = parts.next()?.parse().ok()?;
+    let token_us = parts.next()?.parse().ok()?;
+    let state = match parts.next()? {
+        "held" => HoldState::Claimed,
+        "kept" => HoldState::Kept,
+        "revoked" => HoldState::Revoked,
+        _ => return None,
+    };
+    let pid = parts.next()?.parse().ok()?;
+    let rest = parts.next()?;
+    let (host, label) = rest.split_once('\t').map_or((rest, None), |(a, b)| (a, Some(b)));
+    let facts = Facts { host: host.to_owned(), pid, label: label.map(str::to_owned) };
+    let held_for = Duration::from_micros(now_us.saturating_sub(token_us));
+    let (mode, token) = (Mode::Exclusive, FencingToken::at_us(token_us));
+    Some(Holder { id, mode, state, token, facts, held_for, ttl_left })
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::ClientId;
+
+    use super::*;
+    use crate::store::redis::layout::codec::Writer;
+
+    const NOW_US: u64 = 1_800_000_000_000_000;
+
+    fn inspected(value: &[u8], ends_us: u64) -> Status {
+        let reply = Writer::default().flag(true).number(ends_us).bytes(value);
+        status(&mut Reader(&reply.0), NOW_US).unwrap()
+    }
+
+    fn value(id: HolderId, token_us: u64, facts: &Facts) -> Vec<u8> {
+        [begin(id), token_us.to_string().into_bytes(), end(facts)].concat()
+    }
+
+    #[test]
+    fn a_holder_survives_the_text_of_its_value() {
+        let id = HolderId { client: ClientId(u128::MAX), attempt: (1 << 53) - 1 };
+        for label in [None, Some(String::new()), Some("nightly\timport ünï".to_owned())] {
+            let facts = Facts { host: "db 7".to_owned(), pid: u32::MAX, label };
+            let status = inspected(&value(id, NOW_US - 5, &facts), NOW_US + 7_000);
+            let [holder] = &status.holders[..] else { panic!("{status:?}") };
+            assert_eq!((holder.id, &holder.facts), (id, &facts));
+            assert_eq!(holder.token, FencingToken::at_us(NOW_US - 5));
+            assert_eq!(status.last_token, Some(holder.token));
+            assert_eq!(holder.held_for, Duration::from_micros(5));
+            assert_eq!(holder.ttl_left, Duration::from_millis(7));
+            assert!(!status.is_free() && status.foreign.is_none());
+        }
+    }
+
+    #[test]
+    fn the_longest_value_of_ours_is_looked_at_wholly() {
+        let id = HolderId { client: ClientId(u128::MAX), attempt: u64::MAX };
+        let (host, label) = ("h".repeat(MAX_FACTS_BYTES - 1), Some("l".to_owned()));
+        let facts = Facts { host, pid: u32::MAX, label };
+        let longest = value(id, (1 << 53) - 1, &facts).len() + "revoked".len() - "held".len();
+        assert_eq!(longest, MAX_VALUE_BYTES);
+    }
+
+    #[test]
+    fn what_others_have_written_is_shown_as_theirs() {
+        let id = HolderId { client: ClientId(1), attempt: 1 };
+        let ours = value(id, NOW_US, &Facts::default());
+        let damaged = String::from_utf8(ours).unwrap().replace(" held ", " mine ");
+        for theirs in [&b""[..], b"3f2c-uuid", b"\xff\x00", b"leasehold-1 x", damaged.as_bytes()] {
+            let status = inspected(theirs, 0);
+            assert!(status.holders.is_empty() && !status.is_free(), "{theirs:?}");
+            let foreign = status.foreign.unwrap();
+            assert_eq!(foreign.ttl_left, None, "a key without an end");
+            assert!(!foreign.value.contains(char::is_control), "{theirs:?}");
+        }
+        let foreign = inspected("ü".repeat(1_000).as_bytes(), NOW_US + 1_000).foreign.unwrap();
+        assert_eq!(foreign.value, "ü".repeat(SHOWN_CHARACTERS));
+        assert_eq!(foreign.ttl_left, Some(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_is_a_free_lock() {
+        let reply = Writer::default().flag(false).number(0);
+        assert_eq!(status(&mut Reader(&reply.0), NOW_US), Some(Status::default()));
+        assert_eq!(status(&mut Reader(b"\x02"), NOW_US), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! What a script says: its reply as an [`Answer`], its message as a [`Message`].
+
+use std::time::Duration;
+
+use leasehold_core::{
+    Answer, Cancelled, FencingToken, Grant, Holder, Message, Mode, Now, Place, Refusal, Reply,
+    Status, StoreError, StoreErrorKind, Waiter,
+};
+use redis::{FromRedisValue, Value};
+
+use super::codec::Reader;
+use super::plain::value;
+
+/// The answer that the reply to a single action stands for.
+///
+/// # Errors
+///
+/// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or if
+/// the reply is none of our scripts'.
+pub fn one(reply: Value) -> Result<Answer, StoreError> {
+    let (now, more, mut replies) = parse(&reply).ok_or_else(foreign)?;
+    let reply = if replies.len() == 1 { replies.pop() } else { None };
+    let reply = reply.ok_or_else(foreign)?.ok_or_else(|| {
+        let what = "the key of this lock is damaged: look at it, and delete it to mend it";
+        StoreError::new(StoreErrorKind::Corrupt, what)
+    })?;
+    Ok(Answer { now, more, reply })
+}
+
+/// The answer that the reply to a renewal of many stands for.
+///
+/// # Errors
+///
+/// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is none of our scripts'.
+pub fn many(reply: Value) -> Result<Answer, StoreError> {
+    let (now, more, replies) = parse(&reply).ok_or_else(foreign)?;
+    // One damaged record must not keep the other leases from being renewed; and its own holder can
+    // no longer say that it holds it.
+    let not_held = || Reply::NotHeld { newest: None };
+    let replies = replies.into_iter().map(|reply| reply.unwrap_or_else(not_held)).collect();
+    Ok(Answer { now, more, reply: Reply::Many(replies) })
+}
+
+/// What time it is, by the reply to TIME.
+pub(crate) fn time(reply: Value) -> Option<Now> {
+    let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).ok()?;
+    let now_us = seconds * 1_000_000 + micros;
+    Some(Now { lease_us: now_us, token_us: now_us })
+}
+
+/// The reply is none of our scripts'.
+pub(crate) fn foreign() -> StoreError {
+    let what = "the server's reply is none of leasehold's: is something between that changes it?";
+    StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
+}
+
+/// A reply, or `None` where the record was damaged.
+type Found = Option<Reply>;
+
+fn parse(reply: &Value) -> Option<(Now, bool, Vec<Found>)> {
+    let Value::BulkString(bytes) = reply else { return None };
+    let mut packed = Reader(bytes);
+    let now_us = packed.number()?;
+    let more = packed.flag()?;
+    let mut replies = Vec::new();
+    while !packed.0.is_empty() {
+        replies.push(found(&mut packed, now_us)?);
+    }
+    Some((Now { lease_us: now_us, token_us: now_us }, more, replies))
+}
+
+fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
+    let reply = match packed.byte()? {
+        b'B' => Reply::Busy { retry_after: packed.span()? },
+        b'C' => Reply::Cancelled(match packed.byte()? {
+            b'L' => Cancelled::Released,
+            b'M' => Cancelled::Removed,
+            b'U' => Cancelled::Unknown,
+            _ => return None,
+        }),
+        b'D' => Reply::WouldDeadlock,
+        b'F' => Reply::Released,
+        b'G' => Reply::Granted(Grant {
+            token: packed.token()?,
+            deadline_us: packed.number()?,
+            contended: packed.flag()?,
+        }),
+        b'I' => Reply::Status(Box::new(status(packed, now_us)?)),
+        b'L' => Reply::Late,
+        b'N' => Reply::NotHeld { newest: newest(packed)? },
+        b'O' => Reply::Gone,
+        b'P' => Reply::Status(Box::new(value::status(packed, now_us)?)),
+        b'Q' => Reply::Queued(Place {
+            sequence: packed.number()?,
+            ahead: packed.word()?,
+            retry_after: packed.span()?,
+        }),
+        b'R' => Reply::Refused(match packed.byte()? {
+            b'B' => Refusal::Ballot,
+            b'M' => Refusal::Mismatch { capacity: packed.word()? },
+            b'Q' => Refusal::QueueFull,
+            b'V' => Refusal::Version { found: packed.word()? },
+            b'W' => Refusal::Weight,
+            _ => return None,
+        }),
+        b'S' => Reply::Stale,
+        b'V' => Reply::Revoked(packed.flag()?),
+        b'X' => return Some(None),
+        _ => return None,
+    };
+    Some(Some(reply))
+}
+
+/// The last token of a name; zero says that there is none.
+fn newest(packed: &mut Reader<'_>) -> Option<Option<FencingToken>> {
+    let token_us = packed.number()?;
+    Some((token_us > 0).then(|| FencingToken::at_us(token_us)))
+}
+
+fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
+    let capacity = packed.word()?;
+    let last_token = newest(packed)?;
+    let waiting = packed.word()?;
+    let holders = (0..packed.word()?)
+        .map(|_| {
+            Some(Holder {
+                id: packed.id()?,
+                mode: Mode::of(packed.word()?, capacity),
+                state: packed.hold_state()?,
+                token: packed.token()?,
+                held_for: Duration::from_micros(now_us.saturating_sub(packed.number()?)),
+                ttl_left: Duration::from_micros(packed.number()?.saturating_sub(now_us)),
+                facts: packed.counted()?.facts()?,
+            })
+        })
+        .collect::<Option<_>>()?;
+    let waiters = (1..=packed.word()?)
+        .map(|position| {
+            Some(Waiter {
+                id: packed.id()?,
+                mode: Mode::of(packed.word()?, capacity),
+                waited: Duration::from_micros(now_us.saturating_sub(packed.number()?)),
+                facts: packed.counted()?.facts()?,
+                position,
+            })
+        })
+        .collect::<Option<_>>()?;
+    Some(Status { foreign: None, holders, waiters, waiting, last_token })
+}
+
+/// The message that a payload of an inbox stands for, or `None` if it is none of our scripts'.
+pub fn message(payload: &[u8]) -> Option<Message> {
+    let mut packed = Reader(payload);
+    let kind = packed.byte()?;
+    let (attempt, nonce) = (packed.number()?, packed.nonce()?);
+    let message = match kind {
+        b'G' => Message::Granted {
+            attempt,
+            nonce,
+            token: packed.token()?,
+            now_us: packed.number()?,
+            deadline_us: packed.number()?,
+        },
+        b'R' => Message::Revoked {
+            attempt,
+            nonce,
+            token: FencingToken::from_number(packed.take().map(u64::from_be_bytes)?)?,
+            forced: packed.flag()?,
+        },
+        _ => return None,
+    };
+    packed.0.is_empty().then_some(message)
+}
+
+/// The answers of several servers to one question each as the answer to all of them.
+///
+/// Each came with the time of its own server. What follows from a deadline is how much is left
+/// until then, so all are told as the first server would have told them.
+pub(crate) fn merge(answers: Vec<Answer>) -> Answer {
+    let now = answers.first().map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
+    let more = answers.iter().any(|answer| answer.more);
+    let told = |answer: Answer| match answer.reply {
+        Reply::Many(replies) => {
+            replies.into_iter().map(|reply| translate(reply, answer.now, now)).collect()
+        }
+        reply => vec![translate(reply, answer.now, now)],
+    };
+    Answer { now, more, reply: Reply::Many(answers.into_iter().flat_map(told).collect()) }
+}
+
+/// What a server said when its time was `from`, in the words of one whose time was `to` then.
+fn translate(mut reply: Reply, from: Now, to: Now) -> Reply {
+    if let Reply::Granted(grant) = &mut reply {
+        grant.deadline_us = to.lease_us + grant.deadline_us.saturating_sub(from.lease_us);
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::codec::Writer;
+    use super::*;
+
+    fn replies(now_us: u64, replies: &[u8]) -> Value {
+        Value::BulkString(Writer::default().number(now_us).flag(false).bytes(replies).0)
+    }
+
+    #[test]
+    fn a_foreign_reply_is_an_error_after_which_nothing_is_certain() {
+        for reply in [
+            Value::Nil,
+            Value::Okay,
+            Value::BulkString(b"hello".to_vec()),
+            replies(1, b""),
+            replies(1, b"?"),
+            replies(1, b"O?"),
+            replies(1, b"OO"),
+            replies(1, b"G12345678"),
+            replies(1, b"R?"),
+            replies(1, b"V\x02"),
+        ] {
+            let error = one(reply.clone()).unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{reply:?}");
+            assert!(error.may_have_executed(), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn one_damaged_record_does_not_fail_the_renewal_of_the_others() {
+        let expected = vec![Reply::NotHeld { newest: None }, Reply::Revoked(true)];
+        let found = many(replies(7, b"XV\x01")).unwrap();
+        assert_eq!((found.now.lease_us, found.reply), (7, Reply::Many(expected)));
+        let error = one(replies(7, b"X")).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+        assert!(!error.may_have_executed());
+    }
+
+    #[test]
+    fn a_payload_of_a_wrong_length_is_no_message() {
+        let numbers = Writer::default().number(1).number(1).number(1);
+        let granted = Writer::default().byte(b'G').bytes(&numbers.0).number(1).number(1).0;
+        assert!(matches!(message(&granted), Some(Message::Granted { attempt: 1, .. })));
+        assert_eq!(message(&granted[..40]), None);
+        assert_eq!(message(&[&granted[..], b"x"].concat()), None);
+        let revoked = Writer::default().byte(b'R').bytes(&numbers.0).byte(1).0;
+        assert!(matches!(message(&revoked), Some(Message::Revoked { forced: true, .. })));
+        assert_eq!(message(&[&revoked[..25], &[2]].concat()), None);
+        assert_eq!(message(b""), None);
+        assert_eq!(message(b"hello"), None);
+    }
+
+    #[test]
+    fn a_lease_has_as_much_left_after_a_merge_as_its_own_server_said() {
+        let now = |us| Now { lease_us: us, token_us: us };
+        let token = FencingToken::from_number(1 << 12).unwrap();
+        let answer = |now_us, more, replies| Answer { now: now(now_us), more, reply: replies };
+        let granted = |deadline_us| Reply::Granted(Grant { token, deadline_us, contended: false });
+        let not_held = Reply::NotHeld { newest: None };
+        let merged = merge(vec![
+            answer(1_000, false, Reply::Many(vec![granted(1_300)])),
+            answer(9_000, true, Reply::Many(vec![granted(9_500), not_held.clone()])),
+            answer(10, false, Reply::Many(vec![granted(5)])),
+        ]);
+        let replies = vec![granted(1_300), granted(1_500), not_held, granted(1_000)];
+        assert_eq!(merged, answer(1_000, true, Reply::Many(replies)));
+    }
+}

@@ -1,0 +1,251 @@
+//! Which servers the nodes of a quorum are: each counts once, and all clients must mean the same.
+//!
+//! A run of a server tells it from the others, and is asked for on every connection: an address may
+//! come to lead to another node. Between clients, nodes are known by an id that each keeps beside
+//! its locks, together with the lists of nodes by which it is used.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use leasehold_core::text::show_duration;
+use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
+use redis::FromRedisValue;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::connection::Connection;
+use super::connection::call::Call;
+use super::connection::dial::Admission;
+use super::layout::key;
+use super::layout::reply::foreign;
+use super::layout::script::{LIST_LIFE, Script};
+use super::topology::Topology;
+
+/// How often a client leaves its list at a node that it uses: once a minute.
+const LEAVE_EVERY: Duration = Duration::from_mins(1);
+
+/// How long after that has failed it is tried again: 1 s.
+const LEAVE_AGAIN: Duration = Duration::from_secs(1);
+
+/// The id of a node, and the lists of other clients that are there: their ids, and how they are reached.
+type Lists = (String, Vec<(String, String)>);
+
+/// The nodes of a quorum, as one client knows them.
+#[derive(Debug)]
+pub(crate) struct NodeList(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: Vec<Known>,
+    /// The ids of all nodes, once they are known.
+    list: Option<String>,
+    /// Other lists that were found: their ids, and how others reach them.
+    others: Vec<(String, String)>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    address: String,
+    /// The run of the server that the address led to last, and the connections to it.
+    run_id: Option<String>,
+    connections: Vec<AbortHandle>,
+    /// Its id for all clients.
+    id: Option<String>,
+    /// When to leave the list there: at once, if there is no time. Another is taken away then: it
+    /// names a node that has a new id, because it has lost its data.
+    due: Option<Instant>,
+    former: Option<String>,
+}
+
+/// One node of the list.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeEntry {
+    list: Arc<NodeList>,
+    index: usize,
+}
+
+impl NodeList {
+    /// The nodes at these addresses, of which nothing is known yet.
+    pub(crate) fn of(addresses: impl IntoIterator<Item = String>) -> Arc<Self> {
+        let nodes = addresses.into_iter().map(|address| Known { address, ..Known::default() });
+        Arc::new(Self(Mutex::new(State { nodes: nodes.collect(), ..State::default() })))
+    }
+
+    pub(crate) fn entry(self: &Arc<Self>, index: usize) -> NodeEntry {
+        NodeEntry { list: Arc::clone(self), index }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Admission for NodeEntry {
+    /// Takes note of the server that a new connection leads to; refuses one that is another node
+    /// already.
+    fn admit<'a>(&'a self, connection: &'a Connection) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async {
+            match connection.run_id().await {
+                Ok(run_id) => self.list.state().enter(self.index, run_id, connection.closer()),
+                Err(error) if error.kind() == StoreErrorKind::Denied => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+impl NodeEntry {
+    /// Whether it is time to leave the list at this node; who asks does so.
+    pub(crate) fn is_due(&self) -> bool {
+        let due = &mut self.list.state().nodes[self.index].due;
+        let now = Instant::now();
+        let is_due = due.is_none_or(|due| now >= due);
+        if is_due {
+            *due = Some(now + LEAVE_EVERY);
+        }
+        is_due
+    }
+
+    /// Leaves the list at this node, and looks which others are there. What cannot be done within
+    /// that time is tried again.
+    pub(crate) async fn leave_list(&self, topology: &Topology, prefix: &str, limit: Duration) {
+        let call = self.call(prefix);
+        match timeout(limit, topology.run(&call)).await {
+            Ok(Ok((id, others))) => self.list.state().learn(self.index, &id, others),
+            Ok(Err(_)) | Err(_) => {
+                self.list.state().nodes[self.index].due = Some(Instant::now() + LEAVE_AGAIN);
+            }
+        }
+    }
+
+    fn call(&self, prefix: &str) -> Call<Lists> {
+        let state = self.list.state();
+        let former = &state.nodes[self.index].former;
+        let [own, former] = [&state.list, former].map(|list| list.clone().unwrap_or_default());
+        let args = [new_id(), own, state.addresses(), former].map(String::into_bytes);
+        let decode = |value| Lists::from_redis_value(value).map_err(|_| foreign());
+        Call::new(Script::Nodes.text(), vec![key::nodes(prefix)], args.to_vec(), decode)
+    }
+
+    /// Words for the lists of other clients.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.list.state().warnings()
+    }
+}
+
+impl State {
+    fn enter(
+        &mut self,
+        index: usize,
+        run_id: &str,
+        connection: AbortHandle,
+    ) -> Result<(), StoreError> {
+        let mut others = self.nodes.iter().enumerate().filter(|(at, _)| *at != index);
+        if let Some((_, other)) = others.find(|(_, node)| node.run_id.as_deref() == Some(run_id)) {
+            let (other, address) = (&other.address, &self.nodes[index].address);
+            let why = format!(
+                "{other} and {address} are the same server: a node that counts twice is no \
+                 majority; give each once"
+            );
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+        }
+        let node = &mut self.nodes[index];
+        node.connections.retain(|connection| !connection.is_finished());
+        if node.run_id.as_deref() != Some(run_id) {
+            // One address is one node: what else it leads to does not count any more.
+            node.connections.drain(..).for_each(|connection| connection.abort());
+            node.run_id = Some(run_id.to_owned());
+            node.due = None;
+        }
+        node.connections.push(connection);
+        Ok(())
+    }
+
+    /// Takes note of what a node said. With a new list, all are to have it.
+    fn learn(&mut self, index: usize, id: &str, others: Vec<(String, String)>) {
+        let node = &mut self.nodes[index];
+        (node.id, node.former) = (Some(id.to_owned()), None);
+        let list = self.ids();
+        if list != self.list {
+            let former = std::mem::replace(&mut self.list, list);
+            for node in &mut self.nodes {
+                (node.due, node.former) = (None, former.clone());
+            }
+        }
+        for (ids, addresses) in others {
+            let is_known = self.others.iter().any(|(known, _)| *known == ids);
+            if !is_known && !self.agrees_with(&ids) {
+                self.others.push((ids, addresses));
+            }
+        }
+    }
+
+    /// The ids of all nodes, in order, once they are known.
+    fn ids(&self) -> Option<String> {
+        let mut ids: Vec<_> =
+            self.nodes.iter().map(|node| node.id.as_deref()).collect::<Option<_>>()?;
+        ids.sort_unstable();
+        Some(ids.join(","))
+    }
+
+    fn addresses(&self) -> String {
+        let each: Vec<_> = self.nodes.iter().map(|node| node.address.as_str()).collect();
+        each.join(",")
+    }
+
+    fn agrees_with(&self, list: &str) -> bool {
+        agree(self.nodes.iter().map(|node| node.id.as_deref()), list)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let own = self.addresses();
+        self.others.iter().map(|(_, theirs)| mismatch(&own, theirs).join(": ")).collect()
+    }
+}
+
+/// An id that no other node has.
+fn new_id() -> String {
+    let random = || RandomState::new().hash_one(());
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// Whether nodes may be those of a list, as far as their ids are known.
+pub(crate) fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) -> bool {
+    let listed: Vec<_> = list.split(',').collect();
+    let mut ids = ids.peekable();
+    let mut count = 0;
+    ids.by_ref().all(|id| {
+        count += 1;
+        id.is_none_or(|id| listed.contains(&id))
+    }) && count == listed.len()
+}
+
+/// What it means that others use other nodes: what was found, what may happen, what to do.
+pub(crate) fn mismatch(own: &str, theirs: &str) -> [String; 3] {
+    let life = show_duration(LIST_LIFE);
+    let found = match own == theirs {
+        true => format!(
+            "other clients reach other nodes by the same addresses ({own}), unless one has lost \
+             its data within {life}"
+        ),
+        false => format!("other clients have the nodes {theirs}, and this one has {own}"),
+    };
+    let risk = "each list may have a majority of its own, and two may hold one lock";
+    let remedy = format!("give all clients the same nodes; who stops is forgotten after {life}");
+    [found, risk.to_owned(), remedy]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_agree_if_each_node_that_is_known_is_among_them() {
+        let of = |ids: &[Option<&str>], list| agree(ids.iter().copied(), list);
+        assert!(of(&[Some("b"), Some("a"), Some("c")], "a,b,c"));
+        assert!(of(&[Some("b"), None, Some("c")], "a,b,c"), "one cannot be asked");
+        assert!(!of(&[Some("b"), None, Some("d")], "a,b,c"));
+        assert!(!of(&[Some("a"), Some("b"), None], "a,b,c,d,e"), "another number");
+    }
+}

@@ -1,0 +1,98 @@
+//! The inbox of a client in a cluster: it listens at every primary.
+//!
+//! What is published at one node reaches all, so listening at one would do. But it would come by
+//! the bus: one more hop, and now and then 40 ms. A hand-over is published by the primary that
+//! serves the name, and whoever listens there hears of it at once. The same message then comes
+//! again from the others, and is not needed: a grant is taken once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, pending, select_all};
+use leasehold_core::{BoxFuture, Message, StoreError};
+use tokio::time::timeout;
+
+use super::subscription::Subscription;
+use crate::store::Inbox;
+use crate::store::redis::layout::reply;
+use crate::store::redis::topology::Topology;
+use crate::store::redis::url::Address;
+use crate::store::redis::warnings::Warnings;
+
+/// How often it is looked whether the primaries are still the same: every second, which is how
+/// often waiters ask by themselves.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where the messages of one client arrive, from all primaries.
+pub(crate) struct ClusterInbox {
+    topology: Arc<Topology>,
+    warnings: Arc<Warnings>,
+    channel: Vec<u8>,
+    open: Vec<Subscription>,
+}
+
+impl ClusterInbox {
+    /// Subscribes at these; once this has returned, at least one of them knows of it, and the
+    /// others say so by a gap.
+    pub(crate) async fn open(
+        topology: Arc<Topology>,
+        warnings: Arc<Warnings>,
+        channel: Vec<u8>,
+        nodes: Vec<Address>,
+    ) -> Result<Self, StoreError> {
+        let mut inbox = Self { topology, warnings, channel, open: Vec::new() };
+        inbox.follow(nodes);
+        let mut outcomes = join_all(inbox.open.iter_mut().map(Subscription::open)).await;
+        if !outcomes.is_empty() && outcomes.iter().all(Result::is_err) {
+            outcomes.swap_remove(0)?;
+        }
+        Ok(inbox)
+    }
+
+    /// Listens at these from now on.
+    fn follow(&mut self, nodes: Vec<Address>) {
+        self.open.retain(|channel| channel.node().is_some_and(|node| nodes.contains(node)));
+        for node in nodes {
+            if self.open.iter().all(|channel| channel.node() != Some(&node)) {
+                let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
+                self.open.push(Subscription::new(
+                    topology,
+                    warnings,
+                    self.channel.clone(),
+                    Some(node),
+                ));
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<Vec<u8>> {
+        loop {
+            self.follow(self.topology.subscribed_nodes().unwrap_or_default());
+            let received = async {
+                match self.open.is_empty() {
+                    true => pending().await,
+                    false => {
+                        let channels = self.open.iter_mut();
+                        select_all(channels.map(|channel| Box::pin(channel.receive()))).await.0
+                    }
+                }
+            };
+            if let Ok(payload) = timeout(LOOK_EVERY, received).await {
+                return payload;
+            }
+        }
+    }
+}
+
+impl Inbox for ClusterInbox {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async {
+            loop {
+                let Some(payload) = self.receive().await else { return Message::Gap };
+                if let Some(message) = reply::message(&payload) {
+                    return message;
+                }
+            }
+        })
+    }
+}

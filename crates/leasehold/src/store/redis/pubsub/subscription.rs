@@ -1,0 +1,240 @@
+//! Inboxes of clients and news of names: each is a connection of its own that is subscribed to the
+//! channel of the one or the other.
+//!
+//! It is kept apart from the connections that carry requests: a subscribed connection counts as
+//! one for messages, and such are ended by the server when they read too slowly, by a failover, and
+//! by an operator's `CLIENT KILL TYPE pubsub`. No renewal must suffer from that.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::{BoxFuture, Message, StoreError, StoreErrorKind};
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, timeout_at};
+
+use crate::store::redis::connection::Connection;
+use crate::store::redis::layout::reply;
+use crate::store::redis::topology::Topology;
+use crate::store::redis::url::Address;
+use crate::store::redis::warnings::Warnings;
+use crate::store::{Inbox, News};
+
+/// How often a quiet subscription is asked whether it still lives: 5 s. Waiters ask the store
+/// themselves once a second, so this only bounds how long they depend on that.
+const PING_EVERY: Duration = Duration::from_secs(5);
+
+/// The first and the longest pause between two attempts to subscribe again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Subscribes; once this has returned, the server knows of it.
+///
+/// A user without the right to subscribe gets one that stays silent, and a note: waiters then find
+/// out by asking.
+pub(crate) async fn open(
+    topology: Arc<Topology>,
+    warnings: Arc<Warnings>,
+    channel: Vec<u8>,
+) -> Result<Subscription, StoreError> {
+    let mut subscription = Subscription::new(topology, warnings, channel, None);
+    subscription.open().await?;
+    Ok(subscription)
+}
+
+/// Where messages arrive.
+pub(crate) struct Subscription {
+    topology: Arc<Topology>,
+    warnings: Arc<Warnings>,
+    channel: Vec<u8>,
+    /// The one server at which to listen; any will do without.
+    node: Option<Address>,
+    jitter: Jitter,
+    backoff: Backoff,
+    state: State,
+}
+
+enum State {
+    /// Subscribed.
+    Listening(SubscribedConnection),
+    /// Not subscribed, on the way to be so again. The future is kept, so that nothing is lost
+    /// when whoever asks for the next message stops waiting for it.
+    Mending(BoxFuture<'static, Result<SubscribedConnection, StoreError>>),
+    /// Not allowed to subscribe.
+    Silent,
+}
+
+impl State {
+    fn from(
+        outcome: Result<SubscribedConnection, StoreError>,
+        warnings: &Warnings,
+    ) -> Result<Self, StoreError> {
+        match outcome {
+            Ok(subscribed) => Ok(Self::Listening(subscribed)),
+            Err(error) if error.kind() == StoreErrorKind::Denied => {
+                warnings.add(format!(
+                    "{error} (without messages, waiters are not woken: they ask once a second)"
+                ));
+                Ok(Self::Silent)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Subscription {
+    /// One that is not subscribed yet, and says so by a gap once it is.
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        warnings: Arc<Warnings>,
+        channel: Vec<u8>,
+        node: Option<Address>,
+    ) -> Self {
+        let jitter = Jitter::new(seed(&channel));
+        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let opening =
+            SubscribedConnection::open(Arc::clone(&topology), channel.clone(), node.clone());
+        let state = State::Mending(Box::pin(opening));
+        Self { topology, warnings, channel, node, jitter, backoff, state }
+    }
+
+    /// Subscribes now; nothing was missed before that.
+    pub(crate) async fn open(&mut self) -> Result<(), StoreError> {
+        let State::Mending(opening) = &mut self.state else { return Ok(()) };
+        match State::from(opening.await, &self.warnings) {
+            Ok(state) => self.state = state,
+            Err(error) => {
+                self.state = self.mend();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The server at which it listens, if it must be that one.
+    pub(crate) fn node(&self) -> Option<&Address> {
+        self.node.as_ref()
+    }
+
+    /// Whether nothing will ever arrive.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self.state, State::Silent)
+    }
+
+    fn mend(&mut self) -> State {
+        let (topology, channel) = (Arc::clone(&self.topology), self.channel.clone());
+        let node = self.node.clone();
+        let pause = self.backoff.next_delay(&mut self.jitter);
+        State::Mending(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            SubscribedConnection::open(topology, channel, node).await
+        }))
+    }
+
+    /// The next payload, or `None` if some may have been lost.
+    pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
+        loop {
+            match &mut self.state {
+                State::Listening(subscribed) => match subscribed.next().await {
+                    Some(payload) => return Some(payload),
+                    None => self.state = self.mend(),
+                },
+                State::Mending(mending) => {
+                    let outcome = mending.await;
+                    match State::from(outcome, &self.warnings) {
+                        // Whatever was published since the last message is lost.
+                        Ok(state) => {
+                            self.state = state;
+                            self.backoff.reset();
+                            return None;
+                        }
+                        Err(_) => self.state = self.mend(),
+                    }
+                }
+                State::Silent => pending::<()>().await,
+            }
+        }
+    }
+}
+
+impl Inbox for Subscription {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async {
+            loop {
+                let Some(payload) = self.receive().await else { return Message::Gap };
+                // Anything else was sent by somebody who has no business on this channel.
+                if let Some(message) = reply::message(&payload) {
+                    return message;
+                }
+            }
+        })
+    }
+}
+
+impl News for Subscription {
+    fn next(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { self.receive().await.and_then(|payload| String::from_utf8(payload).ok()) })
+    }
+}
+
+/// One subscribed connection.
+struct SubscribedConnection {
+    topology: Arc<Topology>,
+    connection: Arc<Connection>,
+    pushes: UnboundedReceiver<PushInfo>,
+    /// When to ask whether it still lives, if nothing arrives until then.
+    ping_at: Instant,
+    /// The question under way. Messages wait for its answer: a round trip at most, or the end.
+    ping: Option<BoxFuture<'static, Result<(), StoreError>>>,
+}
+
+impl SubscribedConnection {
+    async fn open(
+        topology: Arc<Topology>,
+        channel: Vec<u8>,
+        node: Option<Address>,
+    ) -> Result<Self, StoreError> {
+        let (sender, pushes) = unbounded_channel();
+        let connection = Arc::new(topology.listen(node.as_ref(), sender).await?);
+        connection.ask(redis::cmd("SUBSCRIBE").arg(channel)).await?;
+        Ok(Self { topology, connection, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
+    }
+
+    /// The next payload, or `None` once the connection is lost.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(ping) = &mut self.ping {
+                let answer = ping.await;
+                self.ping = None;
+                answer.ok()?;
+                self.ping_at = Instant::now() + PING_EVERY;
+            }
+            let Ok(push) = timeout_at(self.ping_at, self.pushes.recv()).await else {
+                let (topology, connection) =
+                    (Arc::clone(&self.topology), Arc::clone(&self.connection));
+                self.ping = Some(Box::pin(async move { topology.probe(&connection).await }));
+                continue;
+            };
+            let PushInfo { kind, mut data } = push?;
+            self.ping_at = Instant::now() + PING_EVERY;
+            match kind {
+                PushKind::Disconnection => return None,
+                // Subscription, payload.
+                PushKind::Message => {
+                    if let Some(Value::BulkString(payload)) = data.pop() {
+                        return Some(payload);
+                    }
+                }
+                // The confirmation of the subscription, and what later servers may add.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A number of this client's own, so that many clients do not return all at once.
+fn seed(channel: &[u8]) -> u64 {
+    channel.iter().fold(0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
+}

@@ -1,0 +1,314 @@
+//! A server among the nodes of a quorum: it need not be there when the quorum is made, and must be
+//! none of the others.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold_core::{
+    Answer, BoxFuture, ClientId, Error, Invalid, LockName, Operation, StoreError, StoreErrorKind,
+};
+use tokio::sync::watch;
+use tokio::time::timeout_at;
+
+use super::Redis;
+use super::node_list::{NodeEntry, NodeList};
+use super::url::{LayoutName, Place, Settings};
+use crate::SystemClock;
+use crate::background;
+use crate::store::{Capabilities, Inbox, News, Store};
+
+/// How long the rest may take once a majority is there: 500 ms, as one request. A node that takes
+/// longer joins later.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How soon a node that could not be reached is tried again: 250 ms. Who asks for it again and
+/// again does so less and less often.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// The nodes that a `redis+quorum://` URL names.
+#[derive(Debug)]
+pub(crate) struct QuorumNodes {
+    members: Vec<Arc<LazyNode>>,
+    connect_timeout: Duration,
+    /// How long one request may take, if the URL says so.
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl QuorumNodes {
+    /// Whether a URL with this scheme names several independent servers.
+    pub(crate) fn are_named_by(scheme: &str) -> bool {
+        Redis::is_named_by(scheme) && scheme.ends_with("+quorum")
+    }
+
+    /// Reads the URL. Nothing is opened yet.
+    pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
+        let settings = Settings::parse(url)?;
+        let Place::Quorum(addresses) = &settings.place else {
+            return Err(Invalid::new("url", "the store URL names no quorum"));
+        };
+        let list = NodeList::of(addresses.iter().map(ToString::to_string));
+        let member = |(index, address): (usize, &crate::store::redis::url::Address)| {
+            let settings = Settings {
+                place: Place::One(address.clone()),
+                offset: Some(settings.clock_offset(false)),
+                ..settings.clone()
+            };
+            Arc::new(LazyNode {
+                address: address.to_string(),
+                redis: OnceLock::new(),
+                settings,
+                entry: list.entry(index),
+                state: watch::Sender::new(State::Closed),
+            })
+        };
+        settings.check_available()?;
+        Ok(Self {
+            members: addresses.iter().enumerate().map(member).collect(),
+            connect_timeout: settings.connect_timeout,
+            timeout: settings.timeout,
+        })
+    }
+
+    /// Each as a store.
+    pub(crate) fn stores(&self) -> Vec<Box<dyn Store>> {
+        self.members.iter().map(|member| Box::new(Arc::clone(member)) as Box<dyn Store>).collect()
+    }
+
+    /// Connects to all of them; a minority may be missing.
+    ///
+    /// # Errors
+    ///
+    /// Why a majority is not there, or why one of those that are must not be among them.
+    pub(crate) async fn connect(&self) -> Result<(), StoreError> {
+        let needed = self.members.len() / 2 + 1;
+        let mut until = tokio::time::Instant::now() + self.connect_timeout;
+        let mut changes: Vec<_> =
+            self.members.iter().map(|member| member.state.subscribe()).collect();
+        self.members.iter().for_each(LazyNode::open);
+        let mut has_majority = false;
+        loop {
+            let states: Vec<State> =
+                changes.iter_mut().map(|change| change.borrow_and_update().clone()).collect();
+            let refused = states.iter().find_map(|state| match state {
+                State::Refused(error) => Some(error.clone()),
+                State::Closed | State::Failed(..) | State::Open | State::Opening => None,
+            });
+            if let Some(error) = refused {
+                return Err(error);
+            }
+            let open = states.iter().filter(|state| matches!(state, State::Open)).count();
+            let opening = states.iter().filter(|state| matches!(state, State::Opening)).count();
+            if open >= needed && !std::mem::replace(&mut has_majority, true) {
+                until = until.min(tokio::time::Instant::now() + GRACE);
+            }
+            let change = changes.iter_mut().map(|change| Box::pin(change.changed()));
+            let is_over = opening == 0
+                || timeout_at(until, futures_util::future::select_all(change)).await.is_err();
+            if is_over && has_majority {
+                self.compare_lists().await;
+                return Ok(());
+            }
+            if is_over {
+                return Err(self.missing(&states, open, needed));
+            }
+        }
+    }
+
+    /// Leaves the list of the nodes at each that is there, and looks which others are there: first
+    /// to learn which nodes they are, and then to say so.
+    async fn compare_lists(&self) {
+        for _ in 0..2 {
+            let due = self.members.iter().filter(|member| member.is_list_due());
+            join_all(due.map(|member| member.leave_list())).await;
+        }
+    }
+
+    fn missing(&self, states: &[State], open: usize, needed: usize) -> StoreError {
+        let why = self.members.iter().zip(states).filter_map(|(member, state)| match state {
+            State::Failed(error, _) | State::Refused(error) => Some(error.to_string()),
+            State::Closed | State::Opening => Some(format!("{}: no answer", member.address)),
+            State::Open => None,
+        });
+        let (nodes, why) = (self.members.len(), why.collect::<Vec<_>>().join("; "));
+        let message =
+            format!("{open} of {nodes} nodes can be reached and {needed} are needed: {why}");
+        StoreError::new(StoreErrorKind::Unreachable, message)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Closed,
+    /// It could not be reached, at this time.
+    Failed(StoreError, Instant),
+    Open,
+    Opening,
+    /// It must not be a node of this quorum.
+    Refused(StoreError),
+}
+
+/// One server.
+struct LazyNode {
+    address: String,
+    settings: Settings,
+    redis: OnceLock<Redis>,
+    entry: NodeEntry,
+    state: watch::Sender<State>,
+}
+
+impl fmt::Debug for LazyNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl LazyNode {
+    /// Has it opened by the background thread, unless that is under way: whoever asks now may not
+    /// wait until it is done.
+    fn open(self: &Arc<Self>) {
+        let is_ours = self.state.send_if_modified(|state| {
+            let is_due = match state {
+                State::Closed => true,
+                State::Failed(_, at) => at.elapsed() >= RETRY,
+                State::Open | State::Opening | State::Refused(_) => false,
+            };
+            if is_due {
+                *state = State::Opening;
+            }
+            is_due
+        });
+        if !is_ours {
+            return;
+        }
+        let member = Arc::clone(self);
+        let opening = async move {
+            let state = match member.connect().await {
+                Ok(()) => State::Open,
+                Err(error) => match error.kind() {
+                    StoreErrorKind::Unsupported | StoreErrorKind::Version => State::Refused(error),
+                    _ => State::Failed(error, Instant::now()),
+                },
+            };
+            member.state.send_replace(state);
+        };
+        if let Err(error) = background::spawn(&SystemClock::new(), Box::pin(opening)) {
+            self.state.send_replace(State::Failed(error, Instant::now()));
+        }
+    }
+
+    /// Connects, and looks what it is.
+    async fn connect(&self) -> Result<(), StoreError> {
+        let redis = Redis::open(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await;
+        let redis = redis.map_err(in_a_quorum)?;
+        // Nobody else connects at the same time.
+        let _ = self.redis.set(redis);
+        Ok(())
+    }
+
+    /// Whether it is time to leave the list of the nodes at this one; who asks does so. Programs in
+    /// other languages keep no list.
+    fn is_list_due(&self) -> bool {
+        self.settings.layout == LayoutName::Native
+            && self.redis.get().is_some()
+            && self.entry.is_due()
+    }
+
+    /// Leaves the list of the nodes at this one, and looks which others are there.
+    async fn leave_list(&self) {
+        if let Some(redis) = self.redis.get() {
+            let prefix = &redis.keyspace.prefix;
+            self.entry.leave_list(&redis.topology, prefix, self.settings.timeout()).await;
+        }
+    }
+
+    /// The store, once it is open.
+    async fn opened(self: &Arc<Self>) -> Result<&Redis, StoreError> {
+        let mut changes = self.state.subscribe();
+        self.open();
+        loop {
+            if let Some(redis) = self.redis.get() {
+                return Ok(redis);
+            }
+            match &*changes.borrow_and_update() {
+                State::Failed(error, _) | State::Refused(error) => return Err(error.clone()),
+                State::Closed | State::Open | State::Opening => {}
+            }
+            // The sender lives as long as `self`.
+            let _ = changes.changed().await;
+        }
+    }
+}
+
+impl Store for Arc<LazyNode> {
+    fn capabilities(&self) -> Capabilities {
+        Redis::able(self.settings.layout)
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(async move {
+            let redis = self.opened().await?;
+            if self.is_list_due() {
+                let member = Arc::clone(self);
+                let leaving = Box::pin(async move { member.leave_list().await });
+                // Nobody waits for it.
+                let _ = background::spawn(&SystemClock::new(), leaving);
+            }
+            redis.execute(operation).await
+        })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        Box::pin(async move { self.opened().await?.inbox(client).await })
+    }
+
+    fn clock_offset(&self) -> Duration {
+        self.settings.clock_offset(false)
+    }
+
+    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (name, news) = (name.clone(), news.to_owned());
+        Box::pin(async move { self.opened().await?.tell(&name, &news).await })
+    }
+
+    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+        let name = name.clone();
+        Box::pin(async move { self.opened().await?.news(&name).await })
+    }
+
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.opened().await?.end_quarantine().await })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.redis.get().map(Store::warnings).unwrap_or_default();
+        warnings.extend(match &*self.state.borrow() {
+            State::Failed(error, _) | State::Refused(error) => {
+                Some(format!("{error}; the quorum does without this node for now"))
+            }
+            State::Closed | State::Opening => {
+                let address = &self.address;
+                Some(format!("{address}: no answer yet; the quorum does without this node for now"))
+            }
+            State::Open => None,
+        });
+        warnings.extend(self.entry.warnings());
+        warnings
+    }
+}
+
+/// Says what it means that a server is of the wrong kind.
+fn in_a_quorum(error: Error) -> StoreError {
+    match error {
+        Error::Store(error) if error.kind() == StoreErrorKind::Unsupported => {
+            let why = format!(
+                "{error}; the nodes of a quorum are independent primaries: no replicas of each \
+                 other, and not the masters of one cluster, though many tutorials call that Redlock"
+            );
+            StoreError::new(StoreErrorKind::Unsupported, why)
+        }
+        Error::Store(error) => error,
+        other => StoreError::new(StoreErrorKind::Unsupported, other.to_string()),
+    }
+}

@@ -1,0 +1,23 @@
+//! The least rights that suffice, as `ACL SETUSER` takes them. What each is for stands at the
+//! constants of [`Redis`](super::Redis).
+
+pub(super) const DATA: &str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
+    +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
+    +xlen";
+
+pub(super) const HOLDER: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
+    +evalsha +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe \
+    +ping +info";
+
+pub(super) const CLUSTER: &str = "+asking +cluster|info +cluster|slots";
+
+pub(super) const PLAIN: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
+    +evalsha +script|load +time +getrange +set +del +pexpireat +pexpiretime +publish \
+    +subscribe +ping +info";
+
+pub(super) const OPERATOR: &str = "+scan";
+
+pub(super) const SENTINEL: &str = "resetkeys resetchannels &+switch-master -@all \
+    +sentinel|get-master-addr-by-name +sentinel|master +subscribe";
+
+pub(super) const REPLICAS: &str = "+wait +role";

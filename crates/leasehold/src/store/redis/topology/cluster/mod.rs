@@ -1,0 +1,303 @@
+//! The way to the nodes of a cluster, each of which serves some of the slots and knows who serves
+//! the others.
+//!
+//! What is known of that is a map, and it may be out of date: then the node that is asked names
+//! another (MOVED), or the one to which it is giving the slot away and where the key may be (ASK).
+//! Neither has executed anything, so both are followed at once with the same request. When a node
+//! does not answer, others are asked for the map, and the caller asks again, as after any outage.
+//!
+//! Scripts go to primaries only: a replica that is asked names its primary.
+
+mod slots;
+
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join_all, select_ok};
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::PushInfo;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+
+use self::slots::Map;
+use super::pool::Pool;
+use crate::store::redis::connection::call::Call;
+use crate::store::redis::connection::eval::Failure;
+use crate::store::redis::connection::info::Info;
+use crate::store::redis::connection::{Connection, error};
+use crate::store::redis::durability::{Server, ServerDialer};
+use crate::store::redis::url::Address;
+
+/// How many nodes one request is sent to in turn: 8, far more than a slot that is moved while its
+/// key is asked for takes. With more, the nodes contradict each other.
+const MAX_HOPS: u32 = 8;
+
+/// How long to wait when some keys of a record have moved already and others have not: 25 ms.
+/// After 8 times the caller decides. Locks have one key each and never see this.
+const HALF_MOVED_PAUSE: Duration = Duration::from_millis(25);
+
+/// The map is asked for at most every 100 ms, however many requests find it out of date: the others
+/// follow what they are told, or are sent again by their callers.
+const ASK_PAUSE: Duration = Duration::from_millis(100);
+
+/// How many nodes are asked for the map at the same time: 3, so that one that hangs, or is cut off
+/// together with the one that failed, does not hide the others.
+const ASKED_AT_ONCE: usize = 3;
+
+/// At how many primaries a client listens for its grants: 8. What is published at them is heard at
+/// once. What is published elsewhere comes by the bus, which costs another hop, and at times 40 ms:
+/// where nodes leave Nagle's algorithm on for it (Redis 7.0), the second of two messages waits for
+/// the receiver's delayed acknowledgement of the first.
+const MAX_SUBSCRIBED_NODES: usize = 8;
+
+/// The way to the nodes of a cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    seeds: Vec<Address>,
+    dialer: Arc<ServerDialer>,
+    pool: Pool<ServerDialer>,
+    known: Mutex<Known>,
+    /// Counts requests that any node can answer, so that they go round.
+    turn: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    map: Option<Arc<Map>>,
+    asked: Option<Instant>,
+}
+
+/// Where a request is sent next.
+#[derive(Debug)]
+struct Hop {
+    node: Address,
+    /// The node may answer although the slot is not its own yet.
+    asking: bool,
+}
+
+impl Cluster {
+    pub(crate) fn new(dialer: ServerDialer, seeds: Vec<Address>) -> Self {
+        let dialer = Arc::new(dialer);
+        // Different in each process, so that not all of them listen at the same node.
+        let turn = RandomState::new().hash_one(()) as usize;
+        Self {
+            seeds,
+            pool: Pool::new(Arc::clone(&dialer)),
+            dialer,
+            known: Mutex::default(),
+            turn: AtomicUsize::new(turn),
+        }
+    }
+
+    /// Runs a script where its keys are served.
+    pub(crate) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
+        let slot = call.keys.first().map_or(0, |key| slots::slot(key));
+        let mut hop = Hop { node: self.primary(slot).await?, asking: false };
+        let error = match self.follow(call, slot, &mut hop).await {
+            Err(error) if is_outage(&error) => error,
+            outcome => return outcome,
+        };
+        self.ask_others(&hop.node).await;
+        if error.may_have_executed() {
+            return Err(error);
+        }
+        let node = self.primary(slot).await?;
+        if node == hop.node {
+            return Err(error);
+        }
+        // Somebody has taken over, and nothing was done yet.
+        self.follow(call, slot, &mut Hop { node, asking: false }).await
+    }
+
+    /// Sends a request to one node after the other, until one has executed it or refuses it.
+    async fn follow<A>(&self, call: &Call<A>, slot: u16, hop: &mut Hop) -> Result<A, StoreError> {
+        for _ in 0..MAX_HOPS {
+            let Some(server) = self.server(slot, hop).await? else { continue };
+            let refusal = match server.run(call, hop.asking).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::NotServed { refusal, .. }) => refusal,
+            };
+            let details = refusal.details().unwrap_or_default();
+            match (refusal.code(), slots::redirection(details, &hop.node)) {
+                ("ASK", Some(node)) => *hop = Hop { node, asking: true },
+                ("MOVED", Some(node)) => {
+                    // Who says so knows better than the map; if not all, then about this slot.
+                    if self.may_ask()
+                        && let Ok(map) = self.map_of(&hop.node).await
+                    {
+                        self.learn(map);
+                    }
+                    *hop = Hop { node, asking: false };
+                }
+                ("TRYAGAIN", _) => sleep(HALF_MOVED_PAUSE).await,
+                _ => return Err(error::unserved(server.server(), details)),
+            }
+        }
+        let why = format!("the nodes do not agree on who serves slot {slot}");
+        Err(error::unserved(&hop.node.to_string(), &why))
+    }
+
+    /// The node of a hop. If it does not come about soon, others are asked
+    /// whether the slot has gone elsewhere: then there is none, and the hop leads there.
+    async fn server(&self, slot: u16, hop: &mut Hop) -> Result<Option<Arc<Server>>, StoreError> {
+        let node = hop.node.clone();
+        let mut opening = pin!(self.pool.to(&node));
+        if let Ok(server) = timeout(self.dialer.timeout(), &mut opening).await {
+            return server.map(Some);
+        }
+        self.ask_others(&node).await;
+        let primary = self.primary(slot).await?;
+        if primary == node || hop.asking {
+            return opening.await.map(Some);
+        }
+        *hop = Hop { node: primary, asking: false };
+        Ok(None)
+    }
+
+    /// All primaries, or why one cannot be reached.
+    pub(crate) async fn primaries(
+        &self,
+    ) -> Result<Vec<Result<Arc<Server>, StoreError>>, StoreError> {
+        let map = self.map().await?;
+        Ok(join_all(map.primaries().into_iter().map(|node| self.pool.to(node))).await)
+    }
+
+    /// The primary that serves a key.
+    pub(crate) async fn serving(&self, key: &[u8]) -> Result<Arc<Server>, StoreError> {
+        let node = self.primary(slots::slot(key)).await?;
+        let connection = self.pool.to(&node).await;
+        if connection.is_err() {
+            self.ask_others(&node).await;
+        }
+        connection
+    }
+
+    /// A number of the primary that serves a key, as far as that is known.
+    pub(crate) fn shard(&self, key: &[u8]) -> u64 {
+        let map = self.known().map.clone();
+        map.and_then(|map| map.shard(slots::slot(key))).unwrap_or_default()
+    }
+
+    /// The primaries at which a client listens for its grants.
+    pub(crate) fn subscribed_nodes(&self) -> Vec<Address> {
+        let map = self.known().map.clone();
+        let primaries = map.iter().flat_map(|map| map.primaries());
+        primaries.take(MAX_SUBSCRIBED_NODES).cloned().collect()
+    }
+
+    /// Opens a connection for messages to this node, or to one after the other, a new one with each
+    /// call: what is published at any node reaches all.
+    pub(crate) async fn listen(
+        &self,
+        node: Option<&Address>,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Connection, StoreError> {
+        let map = self.map().await?;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let node = node.unwrap_or_else(|| &map.nodes()[turn % map.nodes().len()]);
+        match self.dialer.dial_for_messages(node, pushes).await {
+            Ok(connection) => self.probe(&connection).await.map(|()| connection),
+            Err(error) => {
+                self.ask_others(node).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a node hears of what is published at others: one that was taken out of the cluster,
+    /// or sees only a minority of it, answers as ever and stays deaf.
+    pub(crate) async fn probe(&self, connection: &Connection) -> Result<(), StoreError> {
+        let info = Info::of(connection.ask(redis::cmd("CLUSTER").arg("INFO")).await?);
+        if info.field("cluster_state") == Some("ok") {
+            return Ok(());
+        }
+        Err(error::unserved(connection.server(), "it does not see the rest of the cluster"))
+    }
+
+    async fn primary(&self, slot: u16) -> Result<Address, StoreError> {
+        let map = self.map().await?;
+        if let Some(node) = map.primary(slot) {
+            return Ok(node.clone());
+        }
+        let map = if self.may_ask() { self.ask_any(None).await? } else { map };
+        map.primary(slot).cloned().ok_or_else(|| {
+            let why = format!("nobody serves slot {slot}");
+            error::unserved("the cluster", &why)
+        })
+    }
+
+    async fn map(&self) -> Result<Arc<Map>, StoreError> {
+        let known = self.known().map.clone();
+        match known {
+            Some(map) => Ok(map),
+            None => self.ask_any(None).await,
+        }
+    }
+
+    /// Asks others than the node that has failed, unless somebody just did.
+    async fn ask_others(&self, failed: &Address) {
+        if self.may_ask() {
+            // If nobody answers, the old map is as good as none.
+            drop(self.ask_any(Some(failed)).await);
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        let mut known = self.known();
+        let may = known.asked.is_none_or(|asked| asked.elapsed() >= ASK_PAUSE);
+        if may {
+            known.asked = Some(Instant::now());
+        }
+        may
+    }
+
+    /// Asks nodes for the map, a few at a time, until one answers.
+    async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
+        let known = self.known().map.clone();
+        // Once the nodes are known, so many are asked in turn that a slow one is not waited for.
+        let patience = match known {
+            Some(_) => self.dialer.timeout(),
+            None => self.dialer.connect_timeout() + self.dialer.timeout(),
+        };
+        let nodes = known.iter().flat_map(|map| map.nodes()).chain(&self.seeds);
+        let mut nodes: Vec<_> = nodes.filter(|node| Some(*node) != failed).collect();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len().max(1);
+        nodes.rotate_left(turn);
+        let mut failure = error::unserved("the cluster", "no other node is known");
+        for few in nodes.chunks(ASKED_AT_ONCE) {
+            let asked = select_ok(few.iter().map(|node| Box::pin(self.map_of(node))));
+            match timeout(patience, asked).await {
+                Ok(Ok((map, _))) => return Ok(self.learn(map)),
+                Ok(Err(error)) => failure = error,
+                Err(_) => failure = error::unserved("the cluster", "no node answers in time"),
+            }
+        }
+        Err(failure)
+    }
+
+    async fn map_of(&self, node: &Address) -> Result<Map, StoreError> {
+        let connection = self.pool.to(node).await?;
+        let slots = connection.ask(redis::cmd("CLUSTER").arg("SLOTS")).await?;
+        let nothing = "it knows no node that serves anything: is it in the cluster?";
+        Map::parse(slots, node).ok_or_else(|| error::unserved(connection.server(), nothing))
+    }
+
+    fn learn(&self, map: Map) -> Arc<Map> {
+        let map = Arc::new(map);
+        self.known().map = Some(Arc::clone(&map));
+        map
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether it may be the node alone that fails, and another serve the slot.
+fn is_outage(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
+}

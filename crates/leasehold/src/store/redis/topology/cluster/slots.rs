@@ -1,0 +1,206 @@
+//! Who serves which slot, as some node of the cluster said.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crc::{CRC_16_XMODEM, Crc};
+use redis::{FromRedisValue, Value};
+
+use crate::store::redis::url::Address;
+
+/// How many slots a cluster has.
+const SLOTS: u16 = 16_384;
+
+const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
+
+/// The slot of a key: that of its hash tag, which is what stands between the first `{` and the `}`
+/// after it; a key without one, or with an empty one, is hashed as a whole.
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let length = rest.iter().position(|byte| *byte == b'}')?;
+        (length > 0).then(|| &rest[..length])
+    });
+    CRC.checksum(tag.unwrap_or(key)) % SLOTS
+}
+
+/// The slots and the nodes.
+#[derive(Debug)]
+pub(crate) struct Map {
+    /// By their last slots. Slots that nobody serves are in none of them.
+    ranges: Vec<Range>,
+    /// All nodes, primaries and replicas.
+    nodes: Vec<Address>,
+}
+
+#[derive(Debug)]
+struct Range {
+    first: u16,
+    last: u16,
+    primary: Address,
+    /// A number of the primary's own.
+    shard: u64,
+}
+
+impl Map {
+    /// Reads the reply to CLUSTER SLOTS of the node at `asked`; `None` if it is none, or if that
+    /// node knows nobody who serves anything.
+    pub(crate) fn parse(reply: Value, asked: &Address) -> Option<Self> {
+        let (mut ranges, mut nodes) = (Vec::new(), Vec::new());
+        for part in Vec::<Vec<Value>>::from_redis_value(reply).ok()? {
+            let mut part = part.into_iter();
+            let first = u16::from_redis_value(part.next()?).ok()?;
+            let last = u16::from_redis_value(part.next()?).ok()?;
+            let serving = part.map(|node| parse_node(node, asked));
+            let serving: Vec<_> = serving.collect::<Option<_>>()?;
+            let primary = serving.first()?.clone();
+            let mut hasher = DefaultHasher::new();
+            primary.hash(&mut hasher);
+            ranges.push(Range { first, last, primary, shard: hasher.finish() });
+            nodes.extend(serving);
+        }
+        ranges.sort_by_key(|range| range.last);
+        nodes.sort();
+        nodes.dedup();
+        (!ranges.is_empty()).then_some(Self { ranges, nodes })
+    }
+
+    /// The primary that serves a slot.
+    pub(crate) fn primary(&self, slot: u16) -> Option<&Address> {
+        self.range(slot).map(|range| &range.primary)
+    }
+
+    /// A number of the primary that serves a slot.
+    pub(crate) fn shard(&self, slot: u16) -> Option<u64> {
+        self.range(slot).map(|range| range.shard)
+    }
+
+    /// All primaries that serve something.
+    pub(crate) fn primaries(&self) -> Vec<&Address> {
+        let mut primaries: Vec<_> = self.ranges.iter().map(|range| &range.primary).collect();
+        primaries.sort();
+        primaries.dedup();
+        primaries
+    }
+
+    /// All nodes.
+    pub(crate) fn nodes(&self) -> &[Address] {
+        &self.nodes
+    }
+
+    fn range(&self, slot: u16) -> Option<&Range> {
+        let index = self.ranges.partition_point(|range| range.last < slot);
+        self.ranges.get(index).filter(|range| range.first <= slot)
+    }
+}
+
+/// The node that a refusal (MOVED or ASK) of the node at `asked` names: `3999 10.0.0.1:6381`.
+pub(crate) fn redirection(details: &str, asked: &Address) -> Option<Address> {
+    let (_, place) = details.split_once(' ')?;
+    let (host, port) = place.rsplit_once(':')?;
+    Some(address(host, port.parse().ok()?, asked))
+}
+
+/// One node of the reply to CLUSTER SLOTS: host, port, and more.
+fn parse_node(node: Value, asked: &Address) -> Option<Address> {
+    let mut parts = Vec::<Value>::from_redis_value(node).ok()?.into_iter();
+    let host = Option::<String>::from_redis_value(parts.next()?).ok()?;
+    let port = u16::from_redis_value(parts.next()?).ok()?;
+    Some(address(host.as_deref().unwrap_or_default(), port, asked))
+}
+
+/// A node that does not know its own host says so by an empty one, none, or a `?`: it is the host
+/// by which it was reached.
+fn address(host: &str, port: u16, asked: &Address) -> Address {
+    match (host, asked) {
+        ("" | "?", Address::Tcp { host, .. }) => Address::Tcp { host: host.clone(), port },
+        _ => Address::Tcp { host: host.to_owned(), port },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: Value, port: i64) -> Value {
+        let id = Value::BulkString(b"0123".to_vec());
+        Value::Array(vec![host, Value::Int(port), id, Value::Array(Vec::new())])
+    }
+
+    fn host(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn at(host: &str, port: u16) -> Address {
+        Address::Tcp { host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn a_key_has_the_slot_that_the_specification_of_redis_cluster_gives_it() {
+        // Its own example, and what CLUSTER KEYSLOT of Redis 7.0 says of the others.
+        for (key, expected) in [
+            ("123456789", 12_739),
+            ("{user1000}.following", 3_443),
+            ("{user1000}.followers", 3_443),
+            ("foo{}{bar}", 8_363),
+            ("foo{{bar}}zap", 4_015),
+            ("foo{bar}{zap}", 5_061),
+            ("foo{bar", 15_278),
+            ("", 0),
+        ] {
+            assert_eq!(slot(key.as_bytes()), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_map_says_who_serves_a_slot_and_that_nobody_does() {
+        let range = |first, last, nodes: Vec<Value>| {
+            Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
+        };
+        let reply = Value::Array(vec![
+            range(101, 200, vec![node(host("b"), 2), node(host("c"), 3)]),
+            range(0, 99, vec![node(host(""), 1), node(Value::Nil, 4)]),
+            range(300, 300, vec![node(host("b"), 2)]),
+        ]);
+        let map = Map::parse(reply, &at("a", 9)).unwrap();
+        for (slot, primary) in [
+            (0, Some(at("a", 1))),
+            (99, Some(at("a", 1))),
+            (100, None),
+            (101, Some(at("b", 2))),
+            (200, Some(at("b", 2))),
+            (299, None),
+            (300, Some(at("b", 2))),
+            (301, None),
+        ] {
+            assert_eq!(map.primary(slot), primary.as_ref(), "{slot}");
+        }
+        assert_eq!(map.primaries(), [&at("a", 1), &at("b", 2)]);
+        assert_eq!(map.nodes(), [at("a", 1), at("a", 4), at("b", 2), at("c", 3)]);
+        assert!(map.shard(0) != map.shard(101) && map.shard(101) == map.shard(300));
+    }
+
+    #[test]
+    fn a_reply_that_maps_nothing_is_none() {
+        let asked = at("a", 1);
+        for reply in [
+            Value::Nil,
+            Value::Array(Vec::new()),
+            Value::Array(vec![Value::Array(vec![Value::Int(0), Value::Int(1)])]),
+            Value::Array(vec![Value::Array(vec![Value::Int(0), Value::Int(1), Value::Int(2)])]),
+        ] {
+            assert!(Map::parse(reply.clone(), &asked).is_none(), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn a_redirection_names_a_node_or_only_its_port() {
+        let asked = at("a", 1);
+        assert_eq!(redirection("3999 10.0.0.1:6381", &asked), Some(at("10.0.0.1", 6381)));
+        assert_eq!(redirection("3999 ::1:6381", &asked), Some(at("::1", 6381)));
+        assert_eq!(redirection("3999 :6381", &asked), Some(at("a", 6381)));
+        assert_eq!(redirection("3999 ?:6381", &asked), Some(at("a", 6381)));
+        for wrong in ["", "3999", "3999 a", "3999 a:b"] {
+            assert_eq!(redirection(wrong, &asked), None, "{wrong}");
+        }
+    }
+}

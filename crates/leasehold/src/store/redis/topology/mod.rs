@@ -1,0 +1,137 @@
+//! Which server serves a key, and what to do when it says that it does not.
+
+mod cluster;
+mod pool;
+mod role;
+mod sentinel;
+mod standalone;
+
+use std::sync::Arc;
+
+use leasehold_core::{Invalid, StoreError};
+use redis::PushInfo;
+use tokio::sync::mpsc::UnboundedSender;
+
+use self::cluster::Cluster;
+use self::sentinel::Sentinel;
+use self::standalone::Standalone;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::call::Call;
+use crate::store::redis::connection::dial::{Admission, Dialer};
+use crate::store::redis::durability::{Durability, Server, ServerDialer};
+use crate::store::redis::url::{Address, Place, Settings};
+
+/// The way to the servers of a store.
+#[derive(Debug)]
+pub(crate) enum Topology {
+    /// The nodes of a cluster.
+    Cluster(Cluster),
+    /// One primary, always at the same address.
+    Standalone(Standalone),
+    /// The primary that sentinels name.
+    Sentinel(Sentinel),
+}
+
+impl Topology {
+    /// The way to the place that a URL names. Nothing is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if a file that the URL names cannot be used, or nothing leads to such a place.
+    pub(crate) fn new(
+        settings: &Settings,
+        durability: Option<Arc<Durability>>,
+        admission: Option<Arc<dyn Admission>>,
+    ) -> Result<Self, Invalid> {
+        let dialer = || -> Result<_, Invalid> {
+            let dialer = Dialer::new(settings)?.admitted_by(admission);
+            Ok(ServerDialer::new(dialer, durability))
+        };
+        match &settings.place {
+            Place::Cluster(seeds) => Ok(Self::Cluster(Cluster::new(dialer()?, seeds.clone()))),
+            Place::One(address) => {
+                Ok(Self::Standalone(Standalone::new(dialer()?, address.clone())))
+            }
+            Place::Sentinel { sentinels, service } => {
+                let to_sentinels = Dialer::to_sentinels(settings)?;
+                Ok(Self::Sentinel(Sentinel::new(dialer()?, to_sentinels, sentinels, service)))
+            }
+            Place::Quorum(_) => {
+                let why = format!(
+                    "{}: it is a store of several servers, for locks only: open it with \
+                     `Client::connect`",
+                    settings.place
+                );
+                Err(Invalid::new("url", why))
+            }
+        }
+    }
+
+    /// Runs a script where its keys are served.
+    pub(crate) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
+        match self {
+            Self::Cluster(cluster) => cluster.run(call).await,
+            Self::Sentinel(sentinel) => sentinel.run(call).await,
+            Self::Standalone(standalone) => Ok(standalone.server().await?.run(call, false).await?),
+        }
+    }
+
+    /// All primaries, or why one cannot be reached.
+    pub(crate) async fn primaries(
+        &self,
+    ) -> Result<Vec<Result<Arc<Server>, StoreError>>, StoreError> {
+        match self {
+            Self::Cluster(cluster) => cluster.primaries().await,
+            Self::Standalone(standalone) => Ok(vec![standalone.server().await]),
+            Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().await]),
+        }
+    }
+
+    /// The primary that serves a key.
+    pub(crate) async fn serving(&self, key: &[u8]) -> Result<Arc<Server>, StoreError> {
+        match self {
+            Self::Cluster(cluster) => cluster.serving(key).await,
+            Self::Standalone(standalone) => standalone.server().await,
+            Self::Sentinel(sentinel) => sentinel.primary().await,
+        }
+    }
+
+    /// A number of the server that serves a key: zero where there is only one.
+    pub(crate) fn shard(&self, key: impl FnOnce() -> Vec<u8>) -> u64 {
+        match self {
+            Self::Cluster(cluster) => cluster.shard(&key()),
+            Self::Standalone(_) | Self::Sentinel(_) => 0,
+        }
+    }
+
+    /// The servers to subscribe at so that no message goes by another, if that is not one alone.
+    pub(crate) fn subscribed_nodes(&self) -> Option<Vec<Address>> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster.subscribed_nodes()),
+            Self::Standalone(_) | Self::Sentinel(_) => None,
+        }
+    }
+
+    /// Opens a connection of its own on which the messages of all channels can be heard: to one of
+    /// the [`subscribed_nodes`](Self::subscribed_nodes), or to any server.
+    pub(crate) async fn listen(
+        &self,
+        node: Option<&Address>,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Connection, StoreError> {
+        match self {
+            Self::Cluster(cluster) => cluster.listen(node, pushes).await,
+            Self::Standalone(standalone) => standalone.listen(pushes).await,
+            Self::Sentinel(sentinel) => sentinel.listen(pushes).await,
+        }
+    }
+
+    /// Asks whether a connection for messages still lives, and leads to where they are published.
+    pub(crate) async fn probe(&self, connection: &Connection) -> Result<(), StoreError> {
+        match self {
+            Self::Cluster(cluster) => cluster.probe(connection).await,
+            Self::Standalone(_) => connection.ask(&redis::cmd("PING")).await.map(drop),
+            Self::Sentinel(_) => role::expect_primary(connection).await,
+        }
+    }
+}

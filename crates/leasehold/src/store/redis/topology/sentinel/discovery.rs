@@ -1,0 +1,268 @@
+//! Who is the primary of a service: what its sentinels say, held against what that server says.
+
+use std::cmp::Reverse;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use leasehold_core::backoff::Jitter;
+use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
+use redis::{PushInfo, Value};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::switches::SwitchListener;
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::connection::{Connection, error};
+use crate::store::redis::durability::{Server, ServerDialer};
+use crate::store::redis::topology::pool::Open;
+use crate::store::redis::topology::role::{expect_primary, field, text};
+use crate::store::redis::url::Address;
+
+/// How long to wait for a majority of the sentinels once one has answered: 100 ms, far above a
+/// round trip and far below a failover. It is spent only while half of them hang; once there is a
+/// majority, the others have as long again as that took.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// The shortest and the longest pause before the sentinels are asked again, because the server they
+/// named would not do: 300 to 500 ms. A failover takes seconds, all clients ask at once, and those
+/// of two runtimes ask twice.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(500));
+
+/// The part of the time for opening a connection that one server has: a third. So while a primary
+/// hangs, the sentinels are asked again who has taken its place.
+const SHARE: u32 = 3;
+
+/// Opens connections to whoever is the primary of a service.
+#[derive(Debug)]
+pub(crate) struct Discovery {
+    service: String,
+    sentinels: Vec<Address>,
+    to_sentinels: Arc<Dialer>,
+    to_servers: ServerDialer,
+    switches: Arc<SwitchListener>,
+    jitter: Mutex<Jitter>,
+}
+
+/// What one sentinel says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Opinion {
+    primary: Address,
+    /// The number of the failover that made it the primary; zero if that is not known.
+    epoch: u64,
+}
+
+impl Discovery {
+    pub(super) fn new(
+        to_servers: ServerDialer,
+        to_sentinels: Dialer,
+        sentinels: &[Address],
+        service: &str,
+    ) -> Self {
+        let to_sentinels = Arc::new(to_sentinels);
+        Self {
+            service: service.to_owned(),
+            sentinels: sentinels.to_vec(),
+            switches: SwitchListener::new(service, sentinels, Arc::clone(&to_sentinels)),
+            to_sentinels,
+            to_servers,
+            jitter: Mutex::new(Jitter::new(RandomState::new().hash_one(service))),
+        }
+    }
+
+    /// Opens a connection for messages to a server that says of itself that it is a primary.
+    pub(super) async fn dial_for_messages(
+        &self,
+        address: &Address,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Connection, StoreError> {
+        self.to_primary(address, self.to_servers.dial_for_messages(address, pushes)).await
+    }
+
+    /// What was opened to a server, once that says of itself that it is a primary.
+    async fn to_primary<C: AsRef<Connection>>(
+        &self,
+        address: &Address,
+        dialling: impl Future<Output = Result<C, StoreError>>,
+    ) -> Result<C, StoreError> {
+        let limit = self.to_servers.connect_timeout() / SHARE;
+        let opening = async {
+            let opened = dialling.await?;
+            expect_primary(opened.as_ref()).await?;
+            self.switches.watch(opened.as_ref());
+            Ok(opened)
+        };
+        let outcome = timeout(limit, opening).await.unwrap_or_else(|_| {
+            Err(StoreError::new(StoreErrorKind::Timeout, format!("{address}: it does not answer")))
+        });
+        outcome.map_err(|error: StoreError| {
+            let why = format!("the primary of {:?} at {error}", self.service);
+            StoreError::new(error.kind(), why).with_source(error)
+        })
+    }
+
+    /// Opens a connection to the server that the sentinels name, once that agrees: during a
+    /// failover they may still name the old one, or one that has not taken over yet.
+    async fn find(&self) -> Result<Server, StoreError> {
+        let until = Instant::now() + self.open_limit();
+        loop {
+            let mut failure = None;
+            for address in rank(&self.ask_all().await?) {
+                match self.to_primary(&address, self.to_servers.dial(&address)).await {
+                    Ok(server) => return Ok(server),
+                    Err(error) => failure = failure.or(Some(error)),
+                }
+            }
+            let pause = self.jitter().between(PAUSE.0, PAUSE.1);
+            match failure {
+                Some(error) if !error.kind().is_transient() => return Err(error),
+                Some(error) if Instant::now() + pause >= until => return Err(error),
+                Some(_) | None => sleep(pause).await,
+            }
+        }
+    }
+
+    /// What the sentinels say, of which at least one has answered.
+    ///
+    /// Just after a failover only the one that led it knows the new primary, so all are heard if
+    /// they answer about as fast as the majority. Those that hang delay nobody.
+    async fn ask_all(&self) -> Result<Vec<Opinion>, StoreError> {
+        let mut asking: FuturesUnordered<_> =
+            self.sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();
+        let (mut opinions, mut refusals) = (Vec::new(), Vec::new());
+        let began = Instant::now();
+        let mut until = None;
+        loop {
+            let answer = match until {
+                None => asking.next().await,
+                Some(until) => timeout_at(until, asking.next()).await.unwrap_or(None),
+            };
+            match answer {
+                None => break,
+                Some(Err(refusal)) => refusals.push(refusal),
+                Some(Ok(opinion)) => {
+                    opinions.push(opinion);
+                    if opinions.len() > self.sentinels.len() / 2 {
+                        until = Some(Instant::now() + began.elapsed());
+                    } else {
+                        until = until.or(Some(Instant::now() + GRACE));
+                    }
+                }
+            }
+        }
+        if opinions.is_empty() { Err(self.nobody(&refusals)) } else { Ok(opinions) }
+    }
+
+    async fn ask(&self, sentinel: &Address) -> Result<Opinion, StoreError> {
+        let connection = self.to_sentinels.dial(sentinel, None).await?;
+        let mut questions = redis::pipe();
+        // The first knows of a failover before the second does, which alone tells the epoch.
+        questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
+        questions.cmd("SENTINEL").arg("MASTER").arg(&self.service);
+        let answers = connection.ask_all(&questions).await?;
+        let mut answers = answers.iter();
+        let primary = self.primary(sentinel, answers.next())?;
+        let epoch = answers.next().and_then(|state| field(state, "config-epoch")?.parse().ok());
+        Ok(Opinion { primary, epoch: epoch.unwrap_or(0) })
+    }
+
+    fn primary(&self, sentinel: &Address, answer: Option<&Value>) -> Result<Address, StoreError> {
+        let unsupported =
+            |why| Err(StoreError::new(StoreErrorKind::Unsupported, format!("{sentinel}: {why}")));
+        match answer {
+            Some(Value::Nil) => unsupported(format!(
+                "it monitors no service {:?}: is the name in the store URL right?",
+                self.service
+            )),
+            Some(Value::ServerError(refusal)) => match refusal.details() {
+                Some(details) if details.starts_with("unknown command") => {
+                    unsupported("it is no sentinel: give a primary itself by redis://".to_owned())
+                }
+                _ => Err(error::refused(&sentinel.to_string(), refusal)),
+            },
+            Some(Value::Array(parts)) if parts.len() == 2 => {
+                match (text(&parts[0]), text(&parts[1]).and_then(|port| port.parse().ok())) {
+                    (Some(host), Some(port)) => Ok(Address::Tcp { host, port }),
+                    _ => Err(error::nonsense(&sentinel.to_string(), "SENTINEL")),
+                }
+            }
+            _ => Err(error::nonsense(&sentinel.to_string(), "SENTINEL")),
+        }
+    }
+
+    /// Why no sentinel has named anybody: the refusal that says most. It is final only if none of
+    /// them may pass.
+    fn nobody(&self, refusals: &[StoreError]) -> StoreError {
+        let mut sorted: Vec<_> = refusals.iter().collect();
+        sorted.sort_by_key(|refusal| refusal.kind().is_transient());
+        let (first, last) = (sorted.first(), sorted.last());
+        let why = first.map(ToString::to_string).unwrap_or_default();
+        let kind = last.map_or(StoreErrorKind::Unreachable, |refusal| refusal.kind());
+        StoreError::new(kind, format!("no sentinel names the primary of {:?}: {why}", self.service))
+    }
+
+    fn jitter(&self) -> MutexGuard<'_, Jitter> {
+        self.jitter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open for Discovery {
+    type Place = ();
+
+    fn open(self: Arc<Self>, (): ()) -> BoxFuture<'static, Result<Server, StoreError>> {
+        Box::pin(async move { self.find().await })
+    }
+
+    fn open_limit(&self) -> Duration {
+        self.to_servers.connect_timeout()
+    }
+}
+
+/// The servers that were named, the most credible first: that of the latest failover, then the one
+/// that most sentinels name.
+fn rank(opinions: &[Opinion]) -> Vec<Address> {
+    let mut named: Vec<(u64, usize, Address)> = Vec::new();
+    for Opinion { primary, epoch } in opinions {
+        match named.iter_mut().find(|(.., address)| address == primary) {
+            Some((newest, votes, _)) => {
+                *newest = (*newest).max(*epoch);
+                *votes += 1;
+            }
+            None => named.push((*epoch, 1, primary.clone())),
+        }
+    }
+    named.sort_by_key(|(epoch, votes, _)| Reverse((*epoch, *votes)));
+    named.into_iter().map(|(.., address)| address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named_by(opinions: &[(u16, u64)]) -> Vec<u16> {
+        let at = |port| Address::Tcp { host: "h".into(), port };
+        let opinions: Vec<_> = opinions
+            .iter()
+            .map(|(port, epoch)| Opinion { primary: at(*port), epoch: *epoch })
+            .collect();
+        let ports = rank(&opinions).into_iter().map(|address| match address {
+            Address::Tcp { port, .. } => port,
+            Address::Unix(_) => 0,
+        });
+        ports.collect()
+    }
+
+    #[test]
+    fn the_latest_failover_counts_more_than_the_number_of_sentinels() {
+        assert_eq!(named_by(&[(1, 3), (1, 3), (2, 4)]), [2, 1]);
+        assert_eq!(named_by(&[(2, 4), (1, 3), (1, 5)]), [1, 2]);
+    }
+
+    #[test]
+    fn without_epochs_the_majority_counts() {
+        assert_eq!(named_by(&[(1, 0), (2, 0), (2, 0)]), [2, 1]);
+        assert_eq!(named_by(&[(7, 0)]), [7]);
+    }
+}

@@ -1,0 +1,95 @@
+//! Whoever is the primary of a service now, as its sentinels say.
+//!
+//! A connection is used for as long as it lives and its server takes writes, whether or not any
+//! sentinel can be reached meanwhile. They are asked for a new one only.
+
+mod discovery;
+mod switches;
+
+use std::sync::Arc;
+
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::PushInfo;
+use tokio::sync::mpsc::UnboundedSender;
+
+use self::discovery::Discovery;
+use super::pool::Pool;
+use super::role::expect_primary;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::call::Call;
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::connection::eval::Failure;
+use crate::store::redis::durability::{Server, ServerDialer};
+use crate::store::redis::url::Address;
+
+/// How often one call follows the primary elsewhere: 3 times. Each time the new server has just
+/// said that it is the primary, so more would mean that roles change faster than one can ask.
+const MOVES: u32 = 3;
+
+/// The way to the primary that sentinels name.
+#[derive(Debug)]
+pub(crate) struct Sentinel {
+    discovery: Arc<Discovery>,
+    pool: Pool<Discovery>,
+}
+
+impl Sentinel {
+    pub(super) fn new(
+        to_servers: ServerDialer,
+        to_sentinels: Dialer,
+        sentinels: &[Address],
+        service: &str,
+    ) -> Self {
+        let discovery = Discovery::new(to_servers, to_sentinels, sentinels, service);
+        let discovery = Arc::new(discovery);
+        Self { pool: Pool::new(Arc::clone(&discovery)), discovery }
+    }
+
+    /// Runs a script on the primary. If the server says that it is none any more, nothing was done,
+    /// and the same call goes to the new one.
+    pub(super) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
+        let mut outcome = Err(changing());
+        for _ in 0..MOVES {
+            let server = match call.script.is_read_only {
+                true => self.primary().await?,
+                false => self.pool.to(&()).await?,
+            };
+            outcome = server.run(call, false).await.map_err(Failure::into);
+            match &outcome {
+                Err(error) if !error.may_have_executed() && !server.is_alive() => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        outcome
+    }
+
+    /// A server that has just said that it is the primary.
+    ///
+    /// A primary that became a replica refuses what writes. But it answers what only reads, out of
+    /// a past in which the lock may still be held, and takes messages that nobody hears.
+    pub(super) async fn primary(&self) -> Result<Arc<Server>, StoreError> {
+        for _ in 0..MOVES {
+            let server = self.pool.to(&()).await?;
+            match expect_primary(&server).await {
+                Ok(()) => return Ok(server),
+                Err(_) if !server.is_alive() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(changing())
+    }
+
+    /// Opens a connection for messages to the server that requests go to.
+    pub(super) async fn listen(
+        &self,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Connection, StoreError> {
+        let primary = self.primary().await?;
+        self.discovery.dial_for_messages(primary.address(), pushes).await
+    }
+}
+
+fn changing() -> StoreError {
+    let why = "the primary changes faster than its sentinels can tell: what does their log say?";
+    StoreError::new(StoreErrorKind::Unreachable, why)
+}

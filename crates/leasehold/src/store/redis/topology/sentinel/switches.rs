@@ -1,0 +1,147 @@
+//! A hint that another server has become the primary: what a sentinel tells at that moment.
+//!
+//! After a failover that sentinels were asked for, the old primary lives and takes writes for some
+//! seconds, until they make it a replica, and then forgets them. Nothing depends on the hint: who
+//! misses it leaves the old primary once that refuses a write or closes the connection.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use leasehold_core::{StoreError, StoreErrorKind};
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::sleep;
+
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::topology::role::text;
+use crate::store::redis::url::Address;
+
+/// The channel on which a sentinel tells it: `SERVICE OLD-IP OLD-PORT NEW-IP NEW-PORT`.
+const CHANNEL: &str = "+switch-master";
+
+/// How long to wait before another sentinel is listened to: 1 s. It is only a hint.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The connections to a primary, which are closed when a sentinel says that it is none any more.
+#[derive(Debug)]
+pub(crate) struct SwitchListener {
+    service: String,
+    sentinels: Vec<Address>,
+    to_sentinels: Arc<Dialer>,
+    pool: Mutex<Vec<(Address, AbortHandle)>>,
+    /// One task listens for all of them, on the runtime that opened the first.
+    listening: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SwitchListener {
+    pub(crate) fn new(
+        service: &str,
+        sentinels: &[Address],
+        to_sentinels: Arc<Dialer>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            service: service.to_owned(),
+            sentinels: sentinels.to_vec(),
+            to_sentinels,
+            pool: Mutex::default(),
+            listening: Mutex::default(),
+        })
+    }
+
+    /// Closes this connection once another server is the primary.
+    pub(crate) fn watch(self: &Arc<Self>, connection: &Connection) {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.retain(|(_, closer)| !closer.is_finished());
+        pool.push((connection.address().clone(), connection.closer()));
+        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        if listening.as_ref().is_none_or(JoinHandle::is_finished) {
+            *listening = Some(tokio::spawn(listen(Arc::downgrade(self))));
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        sentinel: &Address,
+    ) -> Result<(Connection, UnboundedReceiver<PushInfo>), StoreError> {
+        let (sender, pushes) = unbounded_channel();
+        let connection = self.to_sentinels.dial(sentinel, Some(sender)).await?;
+        connection.ask(redis::cmd("SUBSCRIBE").arg(CHANNEL)).await?;
+        Ok((connection, pushes))
+    }
+
+    fn heard(&self, payload: &Value) {
+        let Some(primary) = text(payload).and_then(|payload| new_primary(&self.service, &payload))
+        else {
+            return;
+        };
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, closer) in pool.iter().filter(|(address, _)| *address != primary) {
+            // Whatever was asked on it has an unknown outcome, and is asked again elsewhere.
+            closer.abort();
+        }
+    }
+}
+
+impl Drop for SwitchListener {
+    fn drop(&mut self) {
+        let listening = self.listening.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = listening.take() {
+            task.abort();
+        }
+    }
+}
+
+/// Listens to one of the sentinels, and to the next when that one is gone.
+async fn listen(switches: Weak<SwitchListener>) {
+    let first = RandomState::new().hash_one(CHANNEL) as usize;
+    for turn in 0.. {
+        let Some(listener) = switches.upgrade() else { return };
+        let sentinels = &listener.sentinels;
+        let opened =
+            listener.subscribe(&sentinels[first.wrapping_add(turn) % sentinels.len()]).await;
+        drop(listener);
+        match opened {
+            Ok((_link, mut pushes)) => {
+                while let Some(PushInfo { kind, data }) = pushes.recv().await {
+                    let Some(listener) = switches.upgrade() else { return };
+                    match (kind, data.last()) {
+                        (PushKind::Disconnection, _) => break,
+                        (PushKind::Message, Some(payload)) => listener.heard(payload),
+                        _ => {}
+                    }
+                }
+            }
+            Err(error) if error.kind() == StoreErrorKind::Denied => return,
+            Err(_) => {}
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The new primary, if the message is about this service.
+fn new_primary(service: &str, payload: &str) -> Option<Address> {
+    let words: Vec<_> = payload.split(' ').collect();
+    match words[..] {
+        [name, _, _, host, port] if name == service => {
+            Some(Address::Tcp { host: host.to_owned(), port: port.parse().ok()? })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_switch_of_this_service_counts() {
+        let new = |payload| new_primary("locks", payload).map(|address| address.to_string());
+        assert_eq!(new("locks 10.0.0.1 6379 10.0.0.2 6380"), Some("10.0.0.2:6380".to_owned()));
+        assert_eq!(new("other 10.0.0.1 6379 10.0.0.2 6380"), None);
+        assert_eq!(new("locks 10.0.0.1 6379 10.0.0.2 port"), None);
+        assert_eq!(new("locks"), None);
+    }
+}
