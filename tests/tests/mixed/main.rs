@@ -84,10 +84,14 @@ async fn nobody_can_release_what_another_holds() {
     for kind in Kind::FOREIGN {
         let fleet = Fleet::start().await;
         let Some(mut theirs) = fleet.contender(kind) else { continue };
+        theirs.tell("acquire 60000");
+        theirs.expect("acquired");
+        assert!(fleet.foreign_value().await.is_some(), "{kind:?}");
+        theirs.tell("release");
+        theirs.expect("released");
         // Theirs has run out and ours is taken: they cannot delete it.
         theirs.tell(&format!("acquire {}", BRIEF.as_millis()));
         theirs.expect("acquired");
-        assert!(fleet.foreign_value().await.is_some(), "{kind:?}");
         let lock = fleet.client.mutex(NAME).ttl(BRIEF).renewal(Renewal::Off);
         let guard = must(fleet.client.mutex(NAME).acquire().await);
         let ours = fleet.value();

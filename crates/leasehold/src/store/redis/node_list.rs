@@ -28,7 +28,8 @@ const LEAVE_EVERY: Duration = Duration::from_mins(1);
 /// How long after that has failed it is tried again: 1 s.
 const LEAVE_AGAIN: Duration = Duration::from_secs(1);
 
-/// The id of a node, and the lists of other clients that are there: their ids, and how they are reached.
+/// The id of a node, and the lists that other clients left there: the ids of their nodes, and how
+/// they reach them.
 type Lists = (String, Vec<(String, String)>);
 
 /// The nodes of a quorum, as one client knows them.

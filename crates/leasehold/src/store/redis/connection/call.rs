@@ -1,5 +1,5 @@
-//! One call of a script, as a layout plans it: what is sent, how the reply is read, and what hangs on
-//! it. Nothing here knows what any script does.
+//! One call of a script, as a layout plans it: what is sent, how the reply is read, and what hangs
+//! on it. Nothing here knows what any script does.
 
 use leasehold_core::StoreError;
 use redis::{Cmd, Value};

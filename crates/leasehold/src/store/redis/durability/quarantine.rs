@@ -1,5 +1,5 @@
-//! Quarantine after a restart: a server that may have forgotten something grants nothing new until every
-//! lease of before has ended.
+//! Quarantine after a restart: a server that may have forgotten something grants nothing new until
+//! every lease of before has ended.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A server behind its connection: it runs scripts, and gives a reply that grants something only once
-//! what the store asks for is so.
+//! A server behind its connection: it runs scripts, and gives a reply that grants something only
+//! once what the store asks for is so.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -248,9 +248,9 @@ impl Durable {
         outcome
     }
 
-    /// Without replicas to wait for, the connection that carries everything will do. The boot record
-    /// is not asked for behind a renewal. A holder that finds itself forgotten is often the first to
-    /// learn of a flush, and its client must not ask for new locks then.
+    /// Without replicas to wait for, the connection that carries everything will do. The boot
+    /// record is not asked for behind a renewal: a holder that finds itself forgotten is often the
+    /// first to learn of a flush, and its client must not ask for new locks then.
     async fn with_boot_record(
         &self,
         connection: &Connection,

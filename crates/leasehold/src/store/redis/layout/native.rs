@@ -1,6 +1,7 @@
-//! The layout of leasehold's own: a hash for each lock. A script is called with an action as a key and two arguments, the second of which packs
-//! all there is to say, because a script reads that in a third of the time it takes for each value
-//! as an argument of its own. What is packed, and how, stands at the head of each script.
+//! The layout of leasehold's own: a hash for each lock. A script is called with an action as a key
+//! and two arguments, the second of which packs all there is to say, because a script reads that in
+//! a third of the time it takes for each value as an argument of its own. What is packed, and how,
+//! stands at the head of each script.
 
 use std::time::Duration;
 

@@ -15,8 +15,8 @@ use super::plain::value;
 ///
 /// # Errors
 ///
-/// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or if
-/// the reply is none of our scripts'.
+/// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or
+/// if the reply is none of our scripts'.
 pub fn one(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, mut replies) = parse(&reply).ok_or_else(foreign)?;
     let reply = if replies.len() == 1 { replies.pop() } else { None };

@@ -1,5 +1,5 @@
-//! The open connections of a store: one per runtime and server, replaced by the next call once it is
-//! dead.
+//! The open connections of a store: one per runtime and server, replaced by the next call once it
+//! is dead.
 
 use std::collections::HashMap;
 use std::fmt;
