@@ -53,8 +53,10 @@ pub struct Call<A> {
     pub args: Vec<Vec<u8>>,
     /// Reads the reply.
     decode: fn(Value) -> Result<A, StoreError>,
-    /// What the reply may give, and whether it does.
-    pub(crate) effect: Option<(Effect, fn(&A) -> bool)>,
+    /// What the reply may give, if anything.
+    pub(crate) effect: Option<Effect>,
+    /// Whether the reply does give it.
+    pub(crate) is_granted: fn(&A) -> bool,
 }
 
 impl<A> Call<A> {
@@ -65,12 +67,12 @@ impl<A> Call<A> {
         args: Vec<Vec<u8>>,
         decode: fn(Value) -> Result<A, StoreError>,
     ) -> Self {
-        Self { script, keys, args, decode, effect: None }
+        Self { script, keys, args, decode, effect: None, is_granted: |_| false }
     }
 
     /// The same call, whose reply has this effect if it `is_granted`.
     pub(crate) fn with_effect(self, effect: Option<Effect>, is_granted: fn(&A) -> bool) -> Self {
-        Self { effect: effect.map(|effect| (effect, is_granted)), ..self }
+        Self { effect, is_granted, ..self }
     }
 
     /// Reads the reply to this call.

@@ -158,7 +158,7 @@ impl Durable {
         &self,
         connection: &Connection,
         call: &Call<A>,
-        (effect, is_granted): (Effect, fn(&A) -> bool),
+        effect: Effect,
         asking: bool,
     ) -> Result<A, Failure> {
         if let Some(quarantine) = &self.durability.quarantine {
@@ -170,7 +170,7 @@ impl Durable {
         }
         let (value, verdict) = self.exchange(connection, call, effect, asking).await?;
         let answer = call.answer(eval::check(connection, value)?)?;
-        if !is_granted(&answer) {
+        if !(call.is_granted)(&answer) {
             return Ok(answer);
         }
         let Verdict { shortfall, quarantined } = verdict.map_err(StoreError::maybe_executed)?;
