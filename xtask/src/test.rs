@@ -23,6 +23,14 @@ const LIBRARY: &str = "crates/leasehold";
 const STORES: &str = "leasehold-tests";
 const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
 
+/// How many tests run at the same time where nextest does not decide it: 6. Most of them wait for a
+/// server or for a lease to end, and two processors are busy with as many.
+const TEST_THREADS: u32 = 6;
+
+/// How long the tests of the mandatory suite may take, as `timeout` takes it: ten times as long as
+/// they do.
+const MANDATORY_LIMIT: &str = "50m";
+
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
@@ -87,10 +95,13 @@ pub(crate) fn on_every_server(root: &Path) -> Outcome {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
-/// Names the step before it runs, and in its failure.
+/// Names the step before it runs, says how long it took, and names it in its failure.
 fn step<T>(name: &str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     eprintln!("== {name}");
-    work().map_err(|why| if why.starts_with(name) { why } else { format!("{name}: {why}") })
+    let begin = Instant::now();
+    let outcome = work();
+    eprintln!("== {name}: {} s", begin.elapsed().as_secs());
+    outcome.map_err(|why| if why.starts_with(name) { why } else { format!("{name}: {why}") })
 }
 
 /// Warnings are denied everywhere; the library also with no feature and with each alone.
@@ -150,7 +161,12 @@ fn tests(root: &Path, length: Length) -> Outcome<Counts> {
         (true, Length::Mandatory) => &["nextest", "run", "--no-fail-fast"],
         (false, _) => &["test", "--lib", "--bins", "--tests", "--no-fail-fast"],
     };
-    let run = Run::cargo(root, &[runner, &everything].concat());
+    let arguments = [runner, &everything].concat();
+    let run = match length {
+        Length::Long => Run::cargo(root, &arguments),
+        Length::Mandatory => Run::cargo_within(MANDATORY_LIMIT, root, &arguments),
+    };
+    let run = run.with("RUST_TEST_THREADS", &TEST_THREADS.to_string());
     match length {
         Length::Long => LONG.iter().fold(run, |run, (name, value)| run.with(name, value)).count(),
         Length::Mandatory => run.count(),
