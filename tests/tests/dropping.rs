@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold::store::{File, Memory};
-use leasehold::{Client, FakeClock, Guard, LockName, Mode};
+use leasehold::{Client, Error, FakeClock, Guard, LockName, Mode};
 use leasehold_testkit::{Faults, Faulty, RedisServer, SharedStore, Subject, must};
 use tokio::runtime::{Builder, Runtime};
 
@@ -273,6 +273,68 @@ async fn an_upgrade_that_is_dropped_at_any_point_keeps_no_reader_out() {
         let admitted = must(subject.drive(read.try_acquire()).await);
         assert!(admitted.is_some(), "dropped after {polls} polls: {guard:?}");
     }
+}
+
+/// A reader whose upgrade ends at its limit, while the other reader leaves sooner or later.
+#[tokio::test]
+async fn an_upgrade_that_ends_at_its_limit_leaves_no_wish_whenever_the_other_reader_leaves() {
+    let (mut upgraded, mut ended) = (0, 0);
+    for limit in 0..30 {
+        let (subject, network, name) = slow_store(limit).await;
+        let (client, other) = (subject.client_of(network).await, subject.client().await);
+        let mut guard = must(subject.drive(client.rwlock(&name).read().acquire()).await);
+        let read = other.rwlock(&name).read();
+        let mut reader = Some(must(subject.drive(read.acquire()).await));
+        let done = {
+            let mut upgrade = Box::pin(guard.upgrade_within(Duration::from_millis(limit)));
+            let mut polls = 0;
+            loop {
+                if polls == 12 {
+                    drop(reader.take());
+                }
+                if let Poll::Ready(done) = poll_once(upgrade.as_mut()) {
+                    break done;
+                }
+                subject.pass(Duration::from_millis(1)).await;
+                polls += 1;
+            }
+        };
+        let is_admitted = must(subject.drive(read.try_acquire()).await).is_some();
+        match done {
+            Ok(()) => {
+                upgraded += 1;
+                assert_eq!((guard.mode(), is_admitted), (Mode::Exclusive, false), "{limit} ms");
+            }
+            Err(Error::Timeout { .. }) => {
+                ended += 1;
+                assert_eq!((guard.mode(), is_admitted), (Mode::Shared, true), "{limit} ms");
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+        must(subject.drive(guard.renew()).await);
+    }
+    assert!(upgraded > 0 && ended > 0, "{upgraded} upgraded, {ended} ended at their limit");
+}
+
+#[tokio::test]
+async fn an_upgrade_with_a_limit_tells_an_outage_from_another_reader() {
+    let (subject, network, name) = slow_store(1).await;
+    let (client, other) = (subject.client_of(network.clone()).await, subject.client().await);
+    let mut guard = must(subject.drive(client.rwlock(&name).read().acquire()).await);
+    network.cut(Duration::from_secs(3));
+    for limit in [Duration::ZERO, Duration::from_secs(1)] {
+        let told = subject.drive(guard.upgrade_within(limit)).await;
+        assert!(matches!(&told, Err(Error::Store(error)) if error.kind().is_outage()), "{told:?}");
+        assert_eq!(guard.mode(), Mode::Shared);
+        must(guard.ensure_held());
+    }
+    let told = subject.drive(guard.try_upgrade()).await;
+    assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+    // One that has time enough rides it out.
+    must(subject.drive(guard.upgrade_within(Duration::from_secs(10))).await);
+    subject.pass(SOON).await;
+    let read = other.rwlock(&name).read();
+    assert!(must(subject.drive(read.try_acquire()).await).is_none(), "{guard:?}");
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ pub enum Error {
     /// ([`StoreError::may_have_executed`]), it is cancelled in the background.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The wait budget ran out. Nothing is held.
+    /// The wait budget ran out. Nothing is held; of an upgrade, the read lease is held as before.
     #[error("{name}: still busy after {waited:.1?}{}", held_by(.holder.as_deref()))]
     Timeout {
         /// The name of the lock.

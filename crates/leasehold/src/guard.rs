@@ -1,18 +1,19 @@
 //! The held lease.
 
+mod change;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
     Action, Error, Facts, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode,
-    Operation, Reply, Result, StoreError,
+    Operation, Reply, Result,
 };
 
 use crate::background;
-use crate::contact::Timed;
 use crate::event::{self, Event};
-use crate::keeper::{Held, Keeper, LeaseState, renewal_outcome, unexpected};
+use crate::keeper::{Held, Keeper, LeaseState, unexpected};
 use crate::lost::Lost;
 
 /// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
@@ -113,10 +114,6 @@ impl Guard {
         self.held.iter().try_for_each(Held::ensure_held)
     }
 
-    fn lost_error(&self, reason: LossReason) -> Error {
-        self.state().lost(reason)
-    }
-
     /// The loss signal: completes when the lease ends, or that of any of several names.
     pub fn lost(&self) -> Lost {
         Lost::new(self.held.iter().map(|held| &held.state.signal))
@@ -199,35 +196,54 @@ impl Guard {
     /// background; however late that arrives, it touches no later upgrade.
     pub async fn upgrade(&mut self) -> Result<()> {
         self.check_lock("upgraded")?;
-        let Some(number) = self.state().begin_upgrade() else { return Ok(()) };
-        let mut change = Change { held: self.first(), number, is_settled: false };
-        loop {
-            match self
-                .change_mode(Mode::Exclusive, change.number)
-                .await
-                .map(|timed| timed.answer.reply)
-            {
-                Err(error) if error.kind().is_outage() => {
-                    self.until_rung(Duration::from_millis(100)).await?;
-                }
-                Err(error) => return Err(error.into()),
-                Ok(Reply::Granted(grant)) if self.state().upgraded(change.number, grant.token) => {
-                    return Ok(());
-                }
-                // Another guard of this lease has asked for something else meanwhile.
-                Ok(Reply::Granted(_) | Reply::Stale) => {}
-                Ok(Reply::Busy { retry_after }) => self.until_rung(retry_after).await?,
-                Ok(Reply::WouldDeadlock) => {
-                    return Err(Error::WouldDeadlock { name: self.name().clone() });
-                }
-                Ok(reply) => return Err(self.not_changed(&reply)),
-            }
-            // Each question has a number of its own, so that the store writes whenever it grants:
-            // replicas acknowledge what is written, and the upgrade itself may have been written
-            // for somebody else, by the release of the last other reader.
-            if !change.renumber() {
-                return Ok(());
-            }
+        change::upgrade(self.first(), None).await.map(drop)
+    }
+
+    /// Makes a reader the writer, but waits no longer than `limit` for the other readers. If they
+    /// have not let go by then, the lease is a read lease as before, and readers are admitted again.
+    ///
+    /// Cost: as [`upgrade`](Guard::upgrade); when the limit is reached two round trips more, which
+    /// may take 500 ms beyond it. A limit of zero asks once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] after the limit, with another holder. Otherwise as
+    /// [`upgrade`](Guard::upgrade); [`Error::Store`] also for an outage that lasts until the limit.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`upgrade`](Guard::upgrade).
+    pub async fn upgrade_within(&mut self, limit: Duration) -> Result<()> {
+        self.check_lock("upgraded")?;
+        let started = self.keeper().contact.now();
+        if change::upgrade(self.first(), Some(started + limit)).await? {
+            return Ok(());
+        }
+        let holder = change::another_holder(self.first()).await;
+        let waited = self.keeper().contact.now().saturating_since(started);
+        Err(Error::Timeout { name: self.name().clone(), waited, holder })
+    }
+
+    /// Makes a reader the writer if nobody else holds the lock, and says whether it is the writer
+    /// now. If not, it is a reader as before: somebody else reads, who may wait to become the
+    /// writer. In that case no other try will do, unless one of the two lets go.
+    ///
+    /// Cost: one round trip, and one more if somebody else reads. Between the two nobody is
+    /// admitted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`]; [`Error::Store`] if no answer came; [`Error::Invalid`] for a permit.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`upgrade`](Guard::upgrade).
+    pub async fn try_upgrade(&mut self) -> Result<bool> {
+        self.check_lock("upgraded")?;
+        let now = self.keeper().contact.now();
+        match change::upgrade(self.first(), Some(now)).await {
+            Err(Error::WouldDeadlock { .. }) => Ok(false),
+            tried => tried,
         }
     }
 
@@ -247,19 +263,7 @@ impl Guard {
     /// Dropping the future has the keeper finish the downgrade.
     pub async fn downgrade(&mut self) -> Result<()> {
         self.check_lock("downgraded")?;
-        let number = self.state().begin_downgrade();
-        let mut change = Change { held: self.first(), number, is_settled: false };
-        let answered = self.change_mode(Mode::Shared, number).await;
-        // Else dropping it leaves it to the keeper, which is as good.
-        change.is_settled = !answered.as_ref().is_err_and(|error| error.kind().is_transient());
-        if !change.is_settled {
-            return Ok(());
-        }
-        match answered?.answer.reply {
-            // Stale: another guard of this lease has asked for something else meanwhile.
-            Reply::Granted(_) | Reply::Stale => Ok(()),
-            ref reply => Err(self.not_changed(reply)),
-        }
+        change::downgrade(self.first()).await
     }
 
     /// Changes what the store tells others of this holder.
@@ -273,7 +277,7 @@ impl Guard {
                 self.state().described(label);
                 Ok(())
             }
-            reply => Err(self.not_changed(reply)),
+            reply => Err(change::not_changed(self.first(), reply)),
         }
     }
 
@@ -296,32 +300,6 @@ impl Guard {
                 let why = format!("a guard of {count} names cannot be {verb}: acquire them singly");
                 Err(Invalid::new("names", why).into())
             }
-        }
-    }
-
-    async fn change_mode(&self, mode: Mode, change: u64) -> Result<Timed, StoreError> {
-        let action = Action::ChangeMode { id: self.holder(), mode, change };
-        self.keeper().contact.apply(self.name(), action).await
-    }
-
-    fn not_changed(&self, reply: &Reply) -> Error {
-        match renewal_outcome(reply, self.token()) {
-            Some(Err(reason)) => {
-                self.keeper().lose(self.state(), reason);
-                self.lost_error(reason)
-            }
-            Some(Ok(_)) | None => unexpected(reply).into(),
-        }
-    }
-
-    /// Waits for the store's message, for the loss of the lease, or for the time to ask again.
-    async fn until_rung(&self, at_most: Duration) -> Result<()> {
-        let clock = &self.keeper().contact.clock;
-        let rung = std::pin::pin!(self.state().upgraded.notified());
-        let timer = clock.sleep_until(clock.now() + at_most);
-        match select(self.lost(), select(rung, timer)).await {
-            Either::Left((reason, _)) => Err(self.lost_error(reason)),
-            Either::Right(_) => Ok(()),
         }
     }
 
@@ -399,34 +377,5 @@ impl Guard {
             token: state.token(),
             ttl: state.options.ttl,
         })
-    }
-}
-
-/// A change of mode under way. Dropping it has the keeper see to it that the lease is a reader: an
-/// upgrade is taken back, so that readers are admitted again, and a downgrade is finished.
-struct Change<'a> {
-    held: &'a Held,
-    number: u64,
-    /// The store knows.
-    is_settled: bool,
-}
-
-impl Change<'_> {
-    /// Draws another number to ask again with; false if there is nothing left to ask for.
-    fn renumber(&mut self) -> bool {
-        let drawn = self.held.state.begin_upgrade();
-        self.number = drawn.unwrap_or(self.number);
-        drawn.is_some()
-    }
-}
-
-impl Drop for Change<'_> {
-    fn drop(&mut self) {
-        let state = &self.held.state;
-        if !self.is_settled && state.gives_up(self.number) {
-            let action =
-                Action::ChangeMode { id: state.id, mode: Mode::Shared, change: self.number };
-            self.held.keeper.clean(state.name.clone(), action, state.options.ttl);
-        }
     }
 }

@@ -240,6 +240,21 @@ fn the_blocking_verbs_are_the_same() {
     client.close().unwrap();
 }
 
+#[test]
+fn a_blocking_upgrade_is_tried_or_ends_at_its_limit() {
+    let client = leasehold::blocking::Client::memory();
+    let lock = client.rwlock("a");
+    let (mut guard, other) = (lock.read().acquire().unwrap(), lock.read().acquire().unwrap());
+    assert!(!guard.try_upgrade().unwrap());
+    let ended = guard.upgrade_within(Duration::from_millis(20));
+    assert!(matches!(ended, Err(Error::Timeout { .. })), "{ended:?}");
+    lock.read().try_acquire().unwrap().expect("no wish is left").release().unwrap();
+    other.release().unwrap();
+    guard.upgrade_within(SOON).unwrap();
+    assert!(guard.try_upgrade().unwrap(), "it is the writer");
+    assert!(lock.read().try_acquire().unwrap().is_none());
+}
+
 #[tokio::test]
 async fn a_blocking_call_inside_a_runtime_is_refused() {
     let client = leasehold::blocking::Client::memory();

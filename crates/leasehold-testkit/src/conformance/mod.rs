@@ -7,6 +7,7 @@ pub mod compose;
 pub mod library;
 pub mod modes;
 pub mod store;
+pub mod upgrades;
 
 mod bench;
 
@@ -90,6 +91,10 @@ macro_rules! conformance {
             library::no_update_is_lost_among_many_clients;
             library::readers_share_and_a_writer_waits_for_them;
             library::a_reader_becomes_the_writer_and_a_reader_again;
+            upgrades::an_upgrade_that_is_tried_in_vain_leaves_a_reader_and_no_wish;
+            upgrades::an_upgrade_ends_at_its_limit_and_leaves_a_reader_and_no_wish;
+            upgrades::an_upgrade_with_a_limit_writes_once_it_is_alone;
+            upgrades::an_upgrade_that_is_tried_beside_one_that_waits_is_in_vain;
             compose::several_names_are_held_all_or_none;
             compose::callers_with_reversed_names_never_wait_for_each_other;
             compose::a_leader_is_seen_with_what_it_says;

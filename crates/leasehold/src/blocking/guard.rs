@@ -132,6 +132,24 @@ impl Guard {
         self.driver.wait(self.inner.upgrade())
     }
 
+    /// As [`crate::Guard::upgrade_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn upgrade_within(&mut self, limit: Duration) -> Result<()> {
+        self.driver.wait(self.inner.upgrade_within(limit))
+    }
+
+    /// As [`crate::Guard::try_upgrade`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_upgrade(&mut self) -> Result<bool> {
+        self.driver.wait(self.inner.try_upgrade())
+    }
+
     /// As [`crate::Guard::downgrade`].
     ///
     /// # Errors

@@ -1,0 +1,134 @@
+//! Cases in which a reader becomes the writer, or cannot: what a program sees of it.
+
+use std::time::Duration;
+
+use futures_util::future::{Either, join, select};
+use leasehold::{Client, Error, Guard, LockName, Mode};
+
+use super::bench::SHORT;
+use crate::subject::{Subject, must};
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Two clients of a store that has readers, and a name.
+struct Scene<'a> {
+    subject: &'a Subject,
+    one: Client,
+    two: Client,
+    name: LockName,
+}
+
+impl<'a> Scene<'a> {
+    async fn of(subject: &'a Subject) -> Option<Self> {
+        if !subject.can().shared {
+            return None;
+        }
+        let (one, two) = (subject.client().await, subject.client().await);
+        Some(Self { subject, one, two, name: subject.fresh_name("upgrades") })
+    }
+
+    async fn read(&self, client: &Client) -> Guard {
+        must(self.subject.drive(client.rwlock(&self.name).read().acquire()).await)
+    }
+
+    async fn admits_readers(&self) -> bool {
+        let read = self.two.rwlock(&self.name).read();
+        must(self.subject.drive(read.try_acquire()).await).is_some()
+    }
+
+    /// What was let go by dropping it is let go soon.
+    async fn has_one_holder(&self) -> bool {
+        must(self.one.admin().inspect(&self.name).await).holders.len() == 1
+    }
+
+    /// Waits until the store has heard of a wish, which keeps readers out.
+    async fn until_somebody_wishes(&self) {
+        let read = self.two.rwlock(&self.name).read();
+        while must(read.try_acquire().await).is_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// An upgrade that is tried says whether it writes. In vain, it leaves a reader, and no wish.
+pub async fn an_upgrade_that_is_tried_in_vain_leaves_a_reader_and_no_wish(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut guard = scene.read(&scene.one).await;
+    let other = scene.read(&scene.two).await;
+    for _ in 0..2 {
+        assert!(!must(subject.drive(guard.try_upgrade()).await), "somebody else reads");
+        assert_eq!(guard.mode(), Mode::Shared);
+        assert!(scene.admits_readers().await);
+    }
+    let before = guard.token();
+    must(subject.drive(other.release()).await);
+    subject.until("it is alone", || scene.has_one_holder()).await;
+    assert!(must(subject.drive(guard.try_upgrade()).await));
+    assert_eq!(guard.mode(), Mode::Exclusive);
+    assert!(guard.token() > before);
+    assert!(!scene.admits_readers().await);
+    assert!(must(subject.drive(guard.try_upgrade()).await), "it is the writer");
+    must(subject.drive(guard.downgrade()).await);
+    assert!(scene.admits_readers().await);
+}
+
+/// An upgrade ends at its limit, says who else holds, and leaves a reader and no wish.
+pub async fn an_upgrade_ends_at_its_limit_and_leaves_a_reader_and_no_wish(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut guard = scene.read(&scene.one).await;
+    let other = scene.read(&scene.two).await;
+    for limit in [Duration::ZERO, SHORT] {
+        match subject.drive(guard.upgrade_within(limit)).await {
+            Err(Error::Timeout { name, waited, holder: Some(holder) }) => {
+                assert_eq!((&name, holder.id), (&scene.name, other.holder()));
+                assert!(waited >= limit, "{waited:?}");
+            }
+            ended => panic!("{ended:?}"),
+        }
+        must(guard.ensure_held());
+        assert_eq!(guard.mode(), Mode::Shared);
+        assert!(scene.admits_readers().await);
+    }
+}
+
+/// An upgrade with a limit writes as soon as the last other reader has let go.
+pub async fn an_upgrade_with_a_limit_writes_once_it_is_alone(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut guard = scene.read(&scene.one).await;
+    let other = scene.read(&scene.two).await;
+    let leaves = async {
+        scene.until_somebody_wishes().await;
+        must(other.release().await);
+    };
+    let (upgraded, ()) = subject.drive(join(guard.upgrade_within(LONG), leaves)).await;
+    must(upgraded);
+    assert_eq!(guard.mode(), Mode::Exclusive);
+    assert!(!scene.admits_readers().await);
+}
+
+/// Beside a reader that waits to become the writer no other does, and a try only says so.
+pub async fn an_upgrade_that_is_tried_beside_one_that_waits_is_in_vain(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let mut first = scene.read(&scene.one).await;
+    let mut second = scene.read(&scene.two).await;
+    {
+        let mut waits = std::pin::pin!(first.upgrade_within(LONG));
+        let tries = async {
+            scene.until_somebody_wishes().await;
+            assert!(!must(second.try_upgrade().await));
+            let refused = second.upgrade_within(LONG).await;
+            assert!(matches!(refused, Err(Error::WouldDeadlock { .. })), "{refused:?}");
+            must(second.ensure_held());
+            must(second.release().await);
+        };
+        match subject.drive(select(waits.as_mut(), std::pin::pin!(tries))).await {
+            Either::Left((upgraded, tries)) => {
+                must(upgraded);
+                subject.drive(tries).await;
+            }
+            Either::Right(((), _)) => must(subject.drive(waits).await),
+        }
+    }
+    assert_eq!(first.mode(), Mode::Exclusive);
+}

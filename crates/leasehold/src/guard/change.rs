@@ -1,0 +1,168 @@
+//! A change of a lease's mode: a reader becomes the writer, or a writer a reader.
+
+use std::iter;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_core::{Action, Error, Holder, Instant, Mode, Operation, Reply, Result, StoreError};
+
+use crate::contact::Timed;
+use crate::keeper::{Held, renewal_outcome, unexpected};
+use crate::lost::Lost;
+
+/// How long an upgrade waits before it asks a store again that is away: 100 ms.
+const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How much longer than its limit an upgrade may take to hear that it is the writer, and to take
+/// its wish back: one request of 500 ms each.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Makes a reader the writer as soon as it is alone; false if others still read at `give_up`, and
+/// then nothing of the wish is left.
+pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<bool> {
+    let Some(number) = held.state.begin_upgrade() else { return Ok(true) };
+    let mut change = Change::new(held, number);
+    loop {
+        let now = held.keeper.contact.now();
+        let left = give_up.map_or(Duration::MAX, |limit| limit.saturating_since(now));
+        let until = give_up.map(|limit| limit.max(now) + LAST_PATIENCE);
+        match change.ask(Mode::Exclusive, until).await.map(|timed| timed.answer.reply) {
+            Err(error) if error.kind().is_outage() && !left.is_zero() => {
+                until_rung(held, OUTAGE_PAUSE.min(left)).await?;
+            }
+            Err(error) => return Err(error.into()),
+            Ok(Reply::Granted(grant)) if held.state.upgraded(change.number, grant.token) => {
+                return Ok(true);
+            }
+            // Another guard of this lease has asked for something else meanwhile.
+            Ok(Reply::Granted(_) | Reply::Stale) => {}
+            Ok(Reply::Busy { .. }) if left.is_zero() => {
+                let until = held.keeper.contact.now() + LAST_PATIENCE;
+                return change.take_back(until).await.map(|()| false);
+            }
+            Ok(Reply::Busy { retry_after }) => until_rung(held, retry_after.min(left)).await?,
+            Ok(Reply::WouldDeadlock) => {
+                return Err(Error::WouldDeadlock { name: held.state.name.clone() });
+            }
+            Ok(reply) => return Err(not_changed(held, &reply)),
+        }
+        // Each question has a number of its own, so that the store writes whenever it grants:
+        // replicas acknowledge what is written, and the upgrade itself may have been written
+        // for somebody else, by the release of the last other reader.
+        if !change.renumber() {
+            return Ok(true);
+        }
+    }
+}
+
+/// Makes the writer a reader.
+pub(super) async fn downgrade(held: &Held) -> Result<()> {
+    let number = held.state.begin_downgrade();
+    Change::new(held, number).become_reader(None).await
+}
+
+/// Who holds beside this one, if the store says so in time.
+pub(super) async fn another_holder(held: &Held) -> Option<Box<Holder>> {
+    let contact = &held.keeper.contact;
+    // Its own hold may be the first.
+    let look =
+        Operation::On { name: held.state.name.clone(), action: Action::Inspect { limit: 2 } };
+    let until = contact.now() + LAST_PATIENCE;
+    match contact.execute_until(look, until).await.ok()?.answer.reply {
+        Reply::Status(status) => {
+            let mut holders = status.holders.into_iter();
+            holders.find(|holder| holder.id != held.state.id).map(Box::new)
+        }
+        _ => None,
+    }
+}
+
+/// The error that an answer other than the expected one stands for.
+pub(super) fn not_changed(held: &Held, reply: &Reply) -> Error {
+    match renewal_outcome(reply, held.state.token()) {
+        Some(Err(reason)) => {
+            held.keeper.lose(&held.state, reason);
+            held.state.lost(reason)
+        }
+        Some(Ok(_)) | None => unexpected(reply).into(),
+    }
+}
+
+/// Waits for the store's message, for the loss of the lease, or for the time to ask again.
+async fn until_rung(held: &Held, at_most: Duration) -> Result<()> {
+    let clock = &held.keeper.contact.clock;
+    let rung = std::pin::pin!(held.state.upgraded.notified());
+    let timer = clock.sleep_until(clock.now() + at_most);
+    match select(Lost::new(iter::once(&held.state.signal)), select(rung, timer)).await {
+        Either::Left((reason, _)) => Err(held.state.lost(reason)),
+        Either::Right(_) => Ok(()),
+    }
+}
+
+/// A change of mode under way. Dropping it has the keeper see to it that the lease is a reader: an
+/// upgrade is taken back, so that readers are admitted again, and a downgrade is finished.
+struct Change<'a> {
+    held: &'a Held,
+    number: u64,
+    /// The store knows.
+    is_settled: bool,
+}
+
+impl<'a> Change<'a> {
+    fn new(held: &'a Held, number: u64) -> Self {
+        Self { held, number, is_settled: false }
+    }
+
+    fn action(&self, mode: Mode) -> Action {
+        Action::ChangeMode { id: self.held.state.id, mode, change: self.number }
+    }
+
+    async fn ask(&self, mode: Mode, until: Option<Instant>) -> Result<Timed, StoreError> {
+        let (contact, name) = (&self.held.keeper.contact, self.held.state.name.clone());
+        let operation = Operation::On { name, action: self.action(mode) };
+        match until {
+            Some(until) => contact.execute_until(operation, until).await,
+            None => contact.execute(operation).await,
+        }
+    }
+
+    /// Draws another number to ask again with; false if there is nothing left to ask for.
+    fn renumber(&mut self) -> bool {
+        let drawn = self.held.state.begin_upgrade();
+        self.number = drawn.unwrap_or(self.number);
+        drawn.is_some()
+    }
+
+    /// Gives an upgrade up, unless a later change has taken its place.
+    async fn take_back(self, until: Instant) -> Result<()> {
+        match self.held.state.gives_up(self.number) {
+            true => self.become_reader(Some(until)).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the store that the lease is a reader's. Without an answer it is left to the keeper.
+    async fn become_reader(mut self, until: Option<Instant>) -> Result<()> {
+        let answered = self.ask(Mode::Shared, until).await;
+        // Else dropping it leaves it to the keeper, which is as good.
+        self.is_settled = !answered.as_ref().is_err_and(|error| error.kind().is_transient());
+        if !self.is_settled {
+            return Ok(());
+        }
+        match answered?.answer.reply {
+            // Stale: another guard of this lease has asked for something else meanwhile.
+            Reply::Granted(_) | Reply::Stale => Ok(()),
+            ref reply => Err(not_changed(self.held, reply)),
+        }
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        let state = &self.held.state;
+        if !self.is_settled && state.gives_up(self.number) {
+            let action = self.action(Mode::Shared);
+            self.held.keeper.clean(state.name.clone(), action, state.options.ttl);
+        }
+    }
+}
