@@ -56,16 +56,27 @@ impl Simulation {
         self.clock.sleep_until(self.clock.now() + span).await;
     }
 
-    fn lock(&self, client: &Client, writes: bool) -> Lock {
-        let lock = match self.mode {
-            Mode::Exclusive => client.mutex(&self.name),
-            Mode::Permits { count, capacity } => {
+    fn lock(&self, client: &Client, mode: Mode) -> Lock {
+        let lock = match (self.mode, mode) {
+            (Mode::Permits { count, capacity }, _) => {
                 client.semaphore(&self.name, capacity).permits(count)
             }
-            Mode::Shared if writes => client.rwlock(&self.name).write(),
-            Mode::Shared => client.rwlock(&self.name).read(),
+            (Mode::Exclusive, _) => client.mutex(&self.name),
+            (_, Mode::Exclusive) => client.rwlock(&self.name).write(),
+            (_, Mode::Upgradable) => client.rwlock(&self.name).upgradable_read(),
+            (_, _) => client.rwlock(&self.name).read(),
         };
         lock.ttl(TTL)
+    }
+
+    /// What is asked for next: of a read/write lock any of what it has.
+    fn draw_mode(&self, random: &mut Jitter) -> Mode {
+        let drawn = random.next_u64() % 6;
+        match self.mode {
+            Mode::Shared if drawn < 2 => Mode::Exclusive,
+            Mode::Shared if drawn < 4 => Mode::Upgradable,
+            mode => mode,
+        }
     }
 
     /// A client that acquires, works and lets go, or hands its lease on, or changes its mind, again
@@ -73,12 +84,8 @@ impl Simulation {
     async fn work(&self, client: &Client, next: &Client, seed: u64) {
         let mut random = Jitter::new(seed);
         for round in 0..ROUNDS {
-            let writes = random.next_u64().is_multiple_of(3);
-            let lock = self.lock(client, writes);
-            let mode = match (self.mode, writes) {
-                (Mode::Shared, true) => Mode::Exclusive,
-                (mode, _) => mode,
-            };
+            let mode = self.draw_mode(&mut random);
+            let lock = self.lock(client, mode);
             let asked = self.now();
             let patience = match random.next_u64() % 4 {
                 0 => random.between(Duration::ZERO, Duration::from_secs(2)),
@@ -158,24 +165,29 @@ impl Simulation {
         let longest = [1, 30, 300][random.next_u64() as usize % 3];
         let patience = random.between(Duration::ZERO, Duration::from_millis(longest));
         let gives_up = self.sleep(patience);
+        let (was, started) = (guard.mode(), self.now());
+        let goes_down = was == Mode::Exclusive
+            || was == Mode::Upgradable && random.next_u64().is_multiple_of(4);
         let changed = async {
-            match guard.mode() {
-                Mode::Exclusive => {
-                    hold.changes.push((self.now(), Mode::Shared));
-                    guard.downgrade().await
-                }
-                Mode::Shared => guard.upgrade().await,
-                Mode::Permits { .. } => Ok(()),
+            match goes_down {
+                true => guard.downgrade().await,
+                false => guard.upgrade().await,
             }
         };
         let told = match select(std::pin::pin!(changed), std::pin::pin!(gives_up)).await {
             Either::Left((told, _)) => told,
             Either::Right(_) => Ok(()),
         };
-        if guard.mode() == Mode::Exclusive {
-            hold.changes.push((self.now(), Mode::Exclusive));
+        match guard.mode() {
+            Mode::Exclusive => hold.changes.push((self.now(), Mode::Exclusive)),
+            // It is one from the moment that it asks.
+            reader if goes_down => hold.changes.push((started, reader)),
+            _ => {}
         }
         match told {
+            Err(Error::WouldDeadlock { .. }) if was == Mode::Upgradable => {
+                panic!("an upgradable reader only waits: {guard:?}");
+            }
             // Whoever is told so can let go of the read lease, and does so sooner or later.
             Ok(()) | Err(Error::WouldDeadlock { .. }) => {}
             Err(error) => self.history.borrow_mut().errors.push(error),
@@ -320,9 +332,9 @@ async fn a_far_holder_that_is_cut_off_stops_before_a_near_waiter_enters() {
         };
         let network = Faulty::new(subject.store(), clock, faults, seed);
         let (far, near) = (subject.client_of(network.clone()).await, subject.client().await);
-        let guard = must(subject.drive(simulation.lock(&far, true).acquire()).await);
+        let guard = must(subject.drive(simulation.lock(&far, Mode::Exclusive).acquire()).await);
         network.cut(LIMIT);
-        let waits = simulation.lock(&near, true);
+        let waits = simulation.lock(&near, Mode::Exclusive);
         let entered = async {
             let _guard = must(waits.acquire().await);
             simulation.now()

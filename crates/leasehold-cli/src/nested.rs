@@ -33,6 +33,7 @@ pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> 
     let own: Vec<Mode> = own.map(|holder| holder.mode).collect();
     let is_blocked = match mode {
         Mode::Exclusive => !own.is_empty(),
+        Mode::Upgradable => own.iter().any(|mode| *mode != Mode::Shared),
         // Readers hold together, yet not across a writer that waits between them.
         Mode::Shared => {
             let writer_waits = status.waiters.iter().any(|waiter| waiter.mode == Mode::Exclusive);
@@ -41,7 +42,7 @@ pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> 
         Mode::Permits { count, capacity } => {
             let held = own.iter().map(|mode| match mode {
                 Mode::Permits { count, .. } => u64::from(*count),
-                Mode::Exclusive | Mode::Shared => u64::from(capacity),
+                Mode::Exclusive | Mode::Shared | Mode::Upgradable => u64::from(capacity),
             });
             !own.is_empty() && held.sum::<u64>() + u64::from(count) > u64::from(capacity)
         }

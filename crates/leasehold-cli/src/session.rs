@@ -181,8 +181,10 @@ fn requested(client: &Client, names: &[LockName], args: &LockArgs) -> Result<Loc
     };
     Ok(match args.permits {
         Some(Mode::Permits { count, capacity }) => client.semaphore(name, capacity).permits(count),
-        Some(Mode::Exclusive | Mode::Shared) | None if args.shared => client.rwlock(name).read(),
-        Some(Mode::Exclusive | Mode::Shared) | None => client.mutex(name),
+        Some(Mode::Exclusive | Mode::Shared | Mode::Upgradable) | None => match args.shared {
+            true => client.rwlock(name).read(),
+            false => client.mutex(name),
+        },
     })
 }
 

@@ -99,6 +99,7 @@ fn mode(mode: Mode) -> String {
         Mode::Exclusive => "exclusive".to_owned(),
         Mode::Permits { count, capacity } => format!("{count}/{capacity}"),
         Mode::Shared => "shared".to_owned(),
+        Mode::Upgradable => "upgradable".to_owned(),
     }
 }
 

@@ -92,11 +92,12 @@ pub enum Error {
         /// Who held it at the end, if the store could say.
         holder: Option<Box<Holder>>,
     },
-    /// Two readers want to become the writer, and each would wait for the other. The read lease
-    /// is still held: release it and acquire the write lock anew.
+    /// Two readers want to become the writer, and each would wait for the other, or one may come to
+    /// want it because it is upgradable. The read lease is still held: release it and acquire the
+    /// write lock anew. An upgradable reader is never told so.
     #[error(
-        "{name}: another reader waits to become the writer: release the read lease and acquire \
-         the write lock anew"
+        "{name}: another reader waits to become the writer, or may (it is upgradable): release the \
+         read lease and acquire the write lock anew"
     )]
     WouldDeadlock {
         /// The name of the lock.

@@ -112,11 +112,18 @@ pub enum Mode {
     },
     /// Together with other readers.
     Shared,
+    /// Together with readers, and alone among those that may become the writer without being told
+    /// of a deadlock.
+    Upgradable,
 }
 
 /// Capacity of the record of a mutex or read/write lock: an exclusive grant takes all of it, a
 /// shared one takes 1. A semaphore's capacity is smaller.
 pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
+
+/// What an upgradable reader takes of a lock: more than half, so that two of them do not fit, and
+/// all readers there can be fit beside it.
+pub const UPGRADABLE_WEIGHT: u32 = LOCK_CAPACITY / 2 + 1;
 
 impl Mode {
     /// How much of the capacity this mode takes.
@@ -125,13 +132,14 @@ impl Mode {
             Self::Exclusive => LOCK_CAPACITY,
             Self::Permits { count, .. } => count,
             Self::Shared => 1,
+            Self::Upgradable => UPGRADABLE_WEIGHT,
         }
     }
 
     /// The capacity of a record that this mode can be granted on.
     pub const fn capacity(self) -> u32 {
         match self {
-            Self::Exclusive | Self::Shared => LOCK_CAPACITY,
+            Self::Exclusive | Self::Shared | Self::Upgradable => LOCK_CAPACITY,
             Self::Permits { capacity, .. } => capacity,
         }
     }
@@ -140,9 +148,15 @@ impl Mode {
     pub const fn of(weight: u32, capacity: u32) -> Self {
         match (weight, capacity) {
             (LOCK_CAPACITY, LOCK_CAPACITY) => Self::Exclusive,
+            (UPGRADABLE_WEIGHT, LOCK_CAPACITY) => Self::Upgradable,
             (_, LOCK_CAPACITY) => Self::Shared,
             (count, capacity) => Self::Permits { count, capacity },
         }
+    }
+
+    /// Whether it is held together with readers, and can become the writer.
+    pub const fn is_reader(self) -> bool {
+        matches!(self, Self::Shared | Self::Upgradable)
     }
 
     /// Checks that the count is at least one and at most the capacity.
@@ -290,9 +304,22 @@ mod tests {
 
     #[test]
     fn weight_and_capacity_tell_the_mode() {
-        for mode in [Mode::Exclusive, Mode::Shared, Mode::Permits { count: 2, capacity: 5 }] {
+        let permits = Mode::Permits { count: 2, capacity: 5 };
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable, permits] {
             assert_eq!(Mode::of(mode.weight(), mode.capacity()), mode);
         }
+        let count = UPGRADABLE_WEIGHT;
+        let permits = Mode::Permits { count, capacity: count };
+        assert_eq!(Mode::of(count, count), permits, "of a semaphore it is a number like others");
+    }
+
+    #[test]
+    fn an_upgradable_reader_fits_beside_readers_and_not_beside_another() {
+        let fits = |one: Mode, other: Mode| one.weight() <= LOCK_CAPACITY - other.weight();
+        assert!(fits(Mode::Upgradable, Mode::Shared));
+        assert!(!fits(Mode::Upgradable, Mode::Upgradable));
+        assert!(!fits(Mode::Upgradable, Mode::Exclusive));
+        assert_eq!(LOCK_CAPACITY - UPGRADABLE_WEIGHT, 1_073_741_823, "readers beside it");
     }
 
     #[test]

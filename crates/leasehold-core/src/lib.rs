@@ -23,7 +23,7 @@ pub mod token;
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::holder::{
     ClientId, Facts, Foreign, HoldState, Holder, HolderId, LOCK_CAPACITY, MAX_FACTS_BYTES, Mode,
-    Status, Waiter,
+    Status, UPGRADABLE_WEIGHT, Waiter,
 };
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{Invalid, LockName};

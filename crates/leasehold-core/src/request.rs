@@ -69,16 +69,16 @@ pub enum Action {
     /// A reader becomes the writer, or a writer a reader.
     ///
     /// The holder numbers its changes, and a hold remembers the highest number that it was asked
-    /// for. A lower one is a late copy: [`Reply::Stale`], and nothing is changed. `Shared` with the
-    /// number of an upgrade takes that upgrade back, whether it was granted or is still a wish;
-    /// from then on the upgrade is a late copy, too.
+    /// for. A lower one is a late copy: [`Reply::Stale`], and nothing is changed. `Shared`, or for
+    /// an upgradable reader `Upgradable`, with the number of an upgrade takes that upgrade back,
+    /// whether it was granted or is still a wish; from then on the upgrade is a late copy, too.
     ///
     /// Without the numbers, a wish that was given up could arrive after the upgrade that followed
     /// it, and make a reader of a writer who never learns of it.
     ChangeMode {
         /// Which hold.
         id: HolderId,
-        /// What it becomes: `Exclusive` or `Shared`.
+        /// What it becomes: `Exclusive`, or a reader that takes no more than it does now.
         mode: Mode,
         /// The number of the change: the same for all copies of a request.
         change: u64,
@@ -131,7 +131,7 @@ pub enum Action {
     /// Moves the deadline of a hold to `ttl` from now, if that is later, and says what its holder
     /// believes to hold, so that the two cannot disagree for longer than until the next renewal.
     ///
-    /// A holder that believes to be a reader is one from now on. One that believes to be the writer
+    /// A holder that believes to be a reader is one from now on, upgradable or not. One that believes to be the writer
     /// where it is a reader is told [`Reply::NotHeld`]: the store has forgotten that it became the
     /// writer. With a lower number than the hold's last change, it is a late copy and says nothing
     /// of the mode.
@@ -329,7 +329,8 @@ pub enum Reply {
     Stale,
     /// The answer to [`Action::Inspect`].
     Status(Box<Status>),
-    /// Another reader waits to become the writer: two would wait for each other for ever.
+    /// Another reader waits to become the writer, or is upgradable and may come to: two would wait
+    /// for each other for ever. An upgradable reader is never told so.
     WouldDeadlock,
 }
 

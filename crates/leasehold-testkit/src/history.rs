@@ -370,6 +370,18 @@ mod tests {
     }
 
     #[test]
+    fn two_upgradable_readers_at_once_are_found_and_one_beside_readers_is_none() {
+        for (upgradable, violations) in [(1, &[][..]), (2, &[Violation::Excess][..])] {
+            let mixed = |h: &mut History| {
+                overlap(h);
+                h.calls.iter_mut().for_each(|call| call.mode = Mode::Shared);
+                h.calls[..upgradable].iter_mut().for_each(|call| call.mode = Mode::Upgradable);
+            };
+            assert_eq!(found(mixed), violations);
+        }
+    }
+
+    #[test]
     fn readers_hold_at_once_and_a_writer_among_them_is_found() {
         let readers = |h: &mut History| {
             overlap(h);

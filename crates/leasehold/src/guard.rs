@@ -187,8 +187,9 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::WouldDeadlock`] if another reader waits for the same: release the read lease then.
-    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit.
+    /// [`Error::WouldDeadlock`] if another reader waits for the same, or is upgradable: release the
+    /// read lease then. Never of an [upgradable](crate::RwLock::upgradable_read) one, which waits
+    /// for readers only. [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit.
     ///
     /// # Cancel safety
     ///
@@ -225,8 +226,9 @@ impl Guard {
     }
 
     /// Makes a reader the writer if nobody else holds the lock, and says whether it is the writer
-    /// now. If not, it is a reader as before: somebody else reads, who may wait to become the
-    /// writer. In that case no other try will do, unless one of the two lets go.
+    /// now. If not, it is a reader as before: somebody else reads. If that one waits to become the
+    /// writer, no other try will do before one of the two lets go; an
+    /// [upgradable](crate::RwLock::upgradable_read) reader has only to wait for the others.
     ///
     /// Cost: one round trip, and one more if somebody else reads. Between the two nobody is
     /// admitted.
@@ -249,7 +251,10 @@ impl Guard {
 
     /// Makes the writer a reader, at once, and admits the readers that wait. The token stays.
     ///
-    /// The guard is a reader from the moment of the call, whatever becomes of it.
+    /// The guard is a reader from the moment of the call, whatever becomes of it. One that was
+    /// [upgradable](crate::RwLock::upgradable_read) before it became the writer is that again, and
+    /// may become the writer again; an upgradable one becomes a reader like others, beside which
+    /// another may be upgradable.
     ///
     /// Cost: one round trip.
     ///
@@ -285,7 +290,7 @@ impl Guard {
         self.ensure_held()?;
         self.check_single(verb)?;
         match self.mode() {
-            Mode::Exclusive | Mode::Shared => Ok(()),
+            Mode::Exclusive | Mode::Shared | Mode::Upgradable => Ok(()),
             Mode::Permits { .. } => {
                 let why = format!("a permit cannot be {verb}: use a read/write lock");
                 Err(Invalid::new("mode", why).into())

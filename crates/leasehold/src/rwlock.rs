@@ -26,6 +26,18 @@ impl RwLock {
         self.write.with_mode(Mode::Shared)
     }
 
+    /// A lease shared with readers, for whoever reads first and may then have to write. There is
+    /// one at a time, so its [`upgrade`](crate::Guard::upgrade) waits for the readers to leave, and
+    /// never for somebody who waits for it.
+    ///
+    /// It excludes writers and other upgradable readers. Readers come and go beside it until its
+    /// upgrade waits; from then on newcomers queue, as they do behind a writer. Readers beside it
+    /// that ask to become the writer are told [`Error::WouldDeadlock`](crate::Error::WouldDeadlock)
+    /// at once. While it is queued itself, readers that come after it wait behind it.
+    pub fn upgradable_read(&self) -> Lock {
+        self.write.with_mode(Mode::Upgradable)
+    }
+
     /// A lease alone.
     pub fn write(&self) -> Lock {
         self.write.clone()

@@ -546,5 +546,6 @@ fn asked_for(mode: Mode) -> String {
         Mode::Exclusive => "an exclusive lease".to_owned(),
         Mode::Permits { count, capacity } => format!("{count} of {capacity} permits"),
         Mode::Shared => "a shared lease".to_owned(),
+        Mode::Upgradable => "an upgradable read lease".to_owned(),
     }
 }

@@ -445,14 +445,20 @@ fn readers_that_end() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// A few readers, one of whom asks to become the writer, and what is done meanwhile.
+/// A few readers, perhaps with an upgradable one, one of whom asks to become the writer, and what is
+/// done meanwhile.
 fn a_reader_that_wants_to_write() -> impl Strategy<Value = Vec<Step>> {
     let meanwhile = prop::collection::vec((who(), verb(0)), 1..6);
-    (2u8..5, 0usize..5, meanwhile).prop_map(|(size, nth, meanwhile)| {
+    (2u8..5, 0usize..5, any::<bool>(), meanwhile).prop_map(|(size, nth, is_mixed, meanwhile)| {
+        let (mode, wait) = (Mode::Upgradable, false);
+        let ttl = Duration::from_secs(30);
+        let upgradable = Verb::Acquire { mode, ttl, wait, late: false, ballot: None };
+        let upgradable = is_mixed.then_some(Step::Act(0, Who::New(size), upgradable));
         let crowd = Step::Crowd { name: 0, mode: Mode::Shared, size, stride: 96, wait: false };
         let upgrade = Step::Act(0, Who::Holder(nth), Verb::ChangeMode(Mode::Exclusive, 1));
         let acts = meanwhile.into_iter().map(|(who, verb)| Step::Act(0, who, verb));
-        [Step::Delete(0), crowd, upgrade].into_iter().chain(acts).collect()
+        let scene = [Step::Delete(0), crowd].into_iter().chain(upgradable).chain([upgrade]);
+        scene.chain(acts).collect()
     })
 }
 
@@ -575,6 +581,7 @@ fn mode(name: usize) -> impl Strategy<Value = Mode> {
     prop_oneof![
         lock => Just(Mode::Exclusive),
         lock => Just(Mode::Shared),
+        lock / 2 => Just(Mode::Upgradable),
         21 - lock => permits(1..4, 3..4),
         1 => permits(0..6, 1..6),
     ]

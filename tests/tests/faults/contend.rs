@@ -75,8 +75,9 @@ impl Section {
         let mut random = Jitter::new(self.turns.fetch_add(1, Ordering::Relaxed));
         let asked = self.since.elapsed();
         let lock = client.rwlock("contended");
-        let (mode, lock) = match random.next_u64() % 3 {
+        let (mode, lock) = match random.next_u64() % 4 {
             0 => (Mode::Exclusive, lock.write()),
+            1 => (Mode::Upgradable, lock.upgradable_read()),
             _ => (Mode::Shared, lock.read()),
         };
         let lock = lock.ttl(SHORT);
@@ -92,17 +93,18 @@ impl Section {
         let mut changes = Vec::new();
         for _ in 0..4 {
             let patience = random.between(Duration::ZERO, Duration::from_millis(20));
+            let (goes_down, started) = (guard.mode() == Mode::Exclusive, self.since.elapsed());
             let changed = async {
-                match guard.mode() {
-                    Mode::Exclusive => {
-                        changes.push((self.since.elapsed(), Mode::Shared));
-                        guard.downgrade().await
-                    }
-                    Mode::Permits { .. } | Mode::Shared => guard.upgrade().await,
+                match goes_down {
+                    true => guard.downgrade().await,
+                    false => guard.upgrade().await,
                 }
             };
             // Not being answered, or having lost the lease, is what the faults are for.
             drop(timeout(patience, changed).await);
+            if goes_down {
+                changes.push((started, guard.mode()));
+            }
             if guard.mode() == Mode::Exclusive {
                 changes.push((self.since.elapsed(), Mode::Exclusive));
                 // Long enough for what was given up before to arrive.

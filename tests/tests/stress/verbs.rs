@@ -102,7 +102,8 @@ impl Player {
             36..45 => self.client().rwlock(name).write(),
             45..80 => {
                 let crowded = Plan::name(self.random.below(self.plan.names / 4));
-                self.client().rwlock(crowded).read()
+                let lock = self.client().rwlock(crowded);
+                if kind < 70 { lock.read() } else { lock.upgradable_read() }
             }
             _ => {
                 let name = Plan::semaphore(self.random.below(self.plan.semaphores));
@@ -151,11 +152,16 @@ impl Player {
         self.linger(&guard, &mut watch, before).await;
         let is_single = guard.tokens().len() == 1;
         match guard.mode() {
-            Mode::Shared if self.random.chance(50) => self.upgrade(&mut guard, &mut watch).await,
+            Mode::Shared | Mode::Upgradable if self.random.chance(50) => {
+                self.upgrade(&mut guard, &mut watch).await;
+            }
+            Mode::Upgradable if self.random.chance(20) => {
+                self.change_a_writer(&mut guard, &mut watch).await;
+            }
             Mode::Exclusive if is_single && self.plan.all_modes && self.random.chance(25) => {
                 self.change_a_writer(&mut guard, &mut watch).await;
             }
-            Mode::Exclusive | Mode::Permits { .. } | Mode::Shared => {
+            Mode::Exclusive | Mode::Permits { .. } | Mode::Shared | Mode::Upgradable => {
                 if self.random.chance(10) {
                     drop(guard.renew().await);
                     drop(guard.reenter());
@@ -192,7 +198,14 @@ impl Player {
     async fn upgrade(&mut self, guard: &mut Guard, watch: &mut Watch<'_>) {
         for _ in 0..1 + self.random.below(6) {
             let patience = self.patience();
-            let changed = self.changing("upgrade", patience, guard.upgrade()).await;
+            let was_upgradable = guard.mode() == Mode::Upgradable;
+            let upgrade = async {
+                let upgraded = guard.upgrade().await;
+                let is_stuck = matches!(upgraded, Err(Error::WouldDeadlock { .. }));
+                assert!(!was_upgradable || !is_stuck, "an upgradable reader only waits");
+                upgraded
+            };
+            let changed = self.changing("upgrade", patience, upgrade).await;
             if !watch.ask(guard) || changed == Some(false) {
                 return;
             }

@@ -1,10 +1,11 @@
-//! Change of mode: a reader becomes the writer once it is alone, a writer becomes a reader at once.
+//! Change of mode: a reader becomes the writer once it is alone, a writer becomes a reader at once,
+//! and an upgradable reader, which becomes the writer before any other, a reader like others.
 //!
 //! Changes are ordered by the numbers that their holder gives them. What arrives late is refused,
 //! and what a holder believes is compared at each renewal.
 
 use super::{POLL_INTERVAL, Step};
-use crate::holder::{HoldState, HolderId, LOCK_CAPACITY, Mode};
+use crate::holder::{HoldState, HolderId, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
 use crate::request::{Grant, Refusal, Reply};
 use crate::token::FencingToken;
 
@@ -26,8 +27,12 @@ impl Step<'_> {
         }
         match mode {
             Mode::Exclusive => self.upgrade(index, change),
-            Mode::Shared => self.downgrade(index, change),
-            Mode::Permits { .. } => Reply::Refused(Refusal::Weight),
+            Mode::Shared | Mode::Upgradable if mode.weight() <= self.record.holds[index].weight => {
+                self.downgrade(index, mode.weight(), change)
+            }
+            Mode::Permits { .. } | Mode::Shared | Mode::Upgradable => {
+                Reply::Refused(Refusal::Weight)
+            }
         }
     }
 
@@ -37,6 +42,8 @@ impl Step<'_> {
         match self.record.upgrading {
             None if !is_writer && !is_new => return Reply::Stale, // it was taken back
             Some(other) if other != id => return Reply::WouldDeadlock,
+            // If it waited, the two would wait for each other as soon as that one wants to write.
+            Some(_) | None if self.is_beside_upgradable(index) => return Reply::WouldDeadlock,
             Some(_) | None => self.record.holds[index].change = change,
         }
         if is_writer {
@@ -52,16 +59,22 @@ impl Step<'_> {
         Reply::Granted(self.unchanged(index))
     }
 
-    fn downgrade(&mut self, index: usize, change: u64) -> Reply {
-        self.become_reader(index, change);
+    /// Whether it is a reader beside an upgradable one.
+    fn is_beside_upgradable(&self, index: usize) -> bool {
+        self.record.holds[index].weight < UPGRADABLE_WEIGHT
+            && self.record.used() >= u64::from(UPGRADABLE_WEIGHT)
+    }
+
+    fn downgrade(&mut self, index: usize, weight: u32, change: u64) -> Reply {
+        self.become_reader(index, weight, change);
         self.keep_until(self.now_us());
         self.promote(None);
         Reply::Granted(self.unchanged(index))
     }
 
-    fn become_reader(&mut self, index: usize, change: u64) {
+    fn become_reader(&mut self, index: usize, weight: u32, change: u64) {
         let hold = &mut self.record.holds[index];
-        hold.weight = 1;
+        hold.weight = weight;
         hold.change = change;
         if self.record.upgrading == Some(hold.id) {
             self.record.upgrading = None;
@@ -75,8 +88,9 @@ impl Step<'_> {
         if change < hold.change {
             return true; // a late copy
         }
-        if self.record.capacity == LOCK_CAPACITY && weight == 1 {
-            self.become_reader(index, change);
+        let is_reader = weight == 1 || weight == UPGRADABLE_WEIGHT;
+        if self.record.capacity == LOCK_CAPACITY && is_reader && weight <= hold.weight {
+            self.become_reader(index, weight, change);
         } else if hold.weight == weight {
             self.record.holds[index].change = change;
         }

@@ -3,7 +3,8 @@
 //! A reader asks to become the writer, gives up, tries again and becomes a reader again, while
 //! another one comes and goes. Time stands still: what is searched is what a network does that
 //! delays, reorders and repeats requests and loses answers. The first does what a guard does; the
-//! second is there to be let in where it must not be.
+//! second is there to be let in where it must not be, and to want to write where it would be in the
+//! first one's way.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,13 +18,27 @@ use super::state::{START_US, WALL_US, id};
 const TTL: Duration = Duration::from_secs(30);
 
 const ALONE: &str = "nobody reads while a guard believes that it writes";
+const ONE: &str = "one at a time believes that it is upgradable";
+const NO_DEADLOCK: &str = "an upgradable reader only waits for others to leave";
 const SETTLED: &str = "a renewal brings guard and store together";
 
 const NOW: Now = Now { lease_us: START_US, token_us: WALL_US };
 
+/// What may be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protection {
+    /// The numbers of changes are forgotten as soon as they have been compared.
+    Numbers,
+    /// A reader may wait to become the writer beside an upgradable one.
+    Refusal,
+}
+
 /// The bounds of the search.
 #[derive(Clone, Debug)]
 struct World {
+    /// What the first and the second are, each time they come.
+    reader: Mode,
+    visitor: Mode,
     /// How many changes the first asks for.
     changes: u64,
     /// How many copies of requests stay behind in the network.
@@ -31,8 +46,7 @@ struct World {
     renewals: u8,
     /// How often the second comes.
     visits: u64,
-    /// The numbers of changes are forgotten as soon as they have been compared.
-    without_numbers: bool,
+    without: Option<Protection>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,21 +62,25 @@ struct State {
     renewals: u8,
     /// A request was refused because it was late.
     was_late: bool,
+    /// The first was told of a deadlock while it was upgradable.
+    was_deadlocked: bool,
 }
 
 /// What the first believes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Guard {
     mode: Mode,
+    /// What it is while it is not the writer.
+    reader: Mode,
     change: u64,
     drawn: u64,
     /// It waits to become the writer.
     is_asking: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Request {
-    writes: bool,
+    mode: Mode,
     change: u64,
     is_renewal: bool,
 }
@@ -73,7 +91,7 @@ enum Event {
     Ask,
     /// The second tries to read.
     Come,
-    /// The writer becomes a reader.
+    /// The writer becomes a reader, or an upgradable reader one like others.
     Downgrade,
     /// The store executes a request; a copy of it may stay behind, its answer may get lost.
     Execute {
@@ -88,16 +106,21 @@ enum Event {
     Renew,
     /// The reader asks to become the writer.
     Upgrade,
+    /// The second asks for it, whatever the answer is.
+    Wish,
 }
 
 impl Request {
     fn action(self) -> Action {
-        let mode = if self.writes { Mode::Exclusive } else { Mode::Shared };
-        let (id, change) = (id(0), self.change);
-        match self.is_renewal {
-            true => Action::Renew { id, ttl: TTL, mode, change },
-            false => Action::ChangeMode { id, mode, change },
+        let Self { mode, change, is_renewal } = self;
+        match is_renewal {
+            true => Action::Renew { id: id(0), ttl: TTL, mode, change },
+            false => Action::ChangeMode { id: id(0), mode, change },
         }
+    }
+
+    fn order(&self) -> (u32, u64, bool) {
+        (self.mode.weight(), self.change, self.is_renewal)
     }
 }
 
@@ -107,23 +130,24 @@ impl Guard {
     }
 
     fn renewal(&self) -> Request {
-        let writes = self.mode == Mode::Exclusive;
-        Request { writes, change: self.change, is_renewal: true }
+        Request { mode: self.mode, change: self.change, is_renewal: true }
     }
 }
 
 impl State {
     fn ask(&mut self) {
         let change = self.guard.drawn;
-        self.requests.push((Request { writes: true, change, is_renewal: false }, true));
+        let mode = Mode::Exclusive;
+        self.requests.push((Request { mode, change, is_renewal: false }, true));
     }
 
     /// From now on it is a reader. The store is told so in the background.
     fn become_reader(&mut self) {
-        self.guard.settle(Mode::Shared);
+        let mode = self.guard.reader;
+        self.guard.settle(mode);
         self.requests.iter_mut().for_each(|(_, is_awaited)| *is_awaited = false);
         let change = self.guard.drawn;
-        self.requests.push((Request { writes: false, change, is_renewal: false }, false));
+        self.requests.push((Request { mode, change, is_renewal: false }, false));
     }
 }
 
@@ -131,10 +155,10 @@ fn visitor(visit: u64) -> HolderId {
     HolderId { attempt: visit, ..id(1) }
 }
 
-fn read(id: HolderId) -> Action {
+fn read(id: HolderId, mode: Mode) -> Action {
     Action::Acquire(Acquire {
         id,
-        mode: Mode::Shared,
+        mode,
         ttl: TTL,
         wait: false,
         nonce: 0,
@@ -147,7 +171,7 @@ fn read(id: HolderId) -> Action {
 impl World {
     fn step(&self, record: &mut Record, action: &Action) -> Reply {
         let reply = step(record, NOW, DEFAULT_RETENTION, action).reply;
-        if self.without_numbers {
+        if self.without == Some(Protection::Numbers) {
             record.holds.iter_mut().for_each(|hold| hold.change = 0);
         }
         reply
@@ -163,6 +187,8 @@ impl World {
         }
         let reply = self.step(&mut state.record, &request.action());
         state.was_late |= reply == Reply::Stale;
+        let is_upgradable = state.guard.reader == Mode::Upgradable;
+        state.was_deadlocked |= is_upgradable && reply == Reply::WouldDeadlock;
         if is_awaited && is_heard && matches!(reply, Reply::Granted(_)) {
             state.guard.settle(Mode::Exclusive);
         }
@@ -175,17 +201,19 @@ impl Model for World {
 
     fn init_states(&self) -> Vec<State> {
         let mut record = Record::default();
-        self.step(&mut record, &read(id(0)));
-        self.step(&mut record, &read(visitor(1)));
+        let (reader, change, drawn, is_asking) = (self.reader, 0, 0, false);
+        self.step(&mut record, &read(id(0), reader));
+        let visit = self.step(&mut record, &read(visitor(1), self.visitor));
         vec![State {
             record,
-            guard: Guard { mode: Mode::Shared, change: 0, drawn: 0, is_asking: false },
+            guard: Guard { mode: reader, reader, change, drawn, is_asking },
             visits: 1,
-            is_visited: true,
+            is_visited: matches!(visit, Reply::Granted(_)),
             requests: Vec::new(),
             copies: self.copies,
             renewals: self.renewals,
             was_late: false,
+            was_deadlocked: false,
         }]
     }
 
@@ -197,16 +225,22 @@ impl Model for World {
                 events.push(Event::Ask);
             }
         } else if guard.drawn < self.changes {
-            events.push(match guard.mode {
-                Mode::Exclusive => Event::Downgrade,
-                Mode::Permits { .. } | Mode::Shared => Event::Upgrade,
-            });
+            if guard.mode != Mode::Exclusive {
+                events.push(Event::Upgrade);
+            }
+            if guard.mode != Mode::Shared {
+                events.push(Event::Downgrade);
+            }
         }
         if state.renewals > 0 {
             events.push(Event::Renew);
         }
         if state.is_visited {
             events.push(Event::Leave);
+            // Of those that are no more than readers the first who wishes has the right of way.
+            if self.reader == Mode::Upgradable {
+                events.push(Event::Wish);
+            }
         } else if state.visits < self.visits {
             events.push(Event::Come);
         }
@@ -225,11 +259,15 @@ impl Model for World {
             Event::Ask => state.ask(),
             Event::Come => {
                 state.visits += 1;
-                let reply = self.step(&mut state.record, &read(visitor(state.visits)));
+                let read = read(visitor(state.visits), self.visitor);
+                let reply = self.step(&mut state.record, &read);
                 state.is_visited = matches!(reply, Reply::Granted(_));
             }
             Event::Downgrade => {
                 state.guard.drawn += 1;
+                if state.guard.mode == Mode::Upgradable {
+                    state.guard.reader = Mode::Shared;
+                }
                 state.become_reader();
             }
             Event::Execute { index, stays, is_heard } => {
@@ -250,17 +288,30 @@ impl Model for World {
                 (state.guard.drawn, state.guard.is_asking) = (state.guard.drawn + 1, true);
                 state.ask();
             }
+            Event::Wish => {
+                let (id, mode) = (visitor(state.visits), Mode::Exclusive);
+                let wish = Action::ChangeMode { id, mode, change: 1 };
+                let reply = self.step(&mut state.record, &wish);
+                if self.without == Some(Protection::Refusal) && reply == Reply::WouldDeadlock {
+                    state.record.upgrading.get_or_insert(id);
+                }
+            }
         }
         // Their order means nothing, and times and tokens tell apart what is the same in all else.
-        state.requests.sort_unstable();
+        state.requests.sort_by_key(|(request, is_awaited)| (request.order(), *is_awaited));
         Some(state)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(ALONE, |_, state: &State| {
-                state.guard.mode == Mode::Shared || !state.is_visited
+                state.guard.mode != Mode::Exclusive || !state.is_visited
             }),
+            Property::always(ONE, |world: &World, state: &State| {
+                let is_upgradable = [state.guard.mode, world.visitor].map(|m| m != Mode::Shared);
+                !state.is_visited || is_upgradable != [true; 2]
+            }),
+            Property::always(NO_DEADLOCK, |_, state: &State| !state.was_deadlocked),
             Property::always(SETTLED, |world: &World, state: &State| {
                 let mut record = state.record.clone();
                 let reply = world.step(&mut record, &state.guard.renewal().action());
@@ -278,7 +329,23 @@ impl Model for World {
 }
 
 fn world() -> World {
-    World { changes: 3, copies: 1, renewals: 1, visits: 3, without_numbers: false }
+    World {
+        reader: Mode::Shared,
+        visitor: Mode::Shared,
+        changes: 3,
+        copies: 1,
+        renewals: 1,
+        visits: 3,
+        without: None,
+    }
+}
+
+/// Searches for what goes wrong without a protection.
+fn fails_without(protection: Protection, world: World, property: &'static str) {
+    let world = World { without: Some(protection), ..world };
+    let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
+    let checker = world.checker().finish_when(found).spawn_bfs().join();
+    println!("{:?}", checker.assert_any_discovery(property).into_actions());
 }
 
 #[test]
@@ -291,9 +358,23 @@ fn a_wish_that_was_given_up_touches_no_later_one_in_whatever_order_requests_arri
 }
 
 #[test]
+fn an_upgradable_reader_is_one_and_never_deadlocked_in_whatever_order_requests_arrive() {
+    for visitor in [Mode::Shared, Mode::Upgradable] {
+        let world = World { reader: Mode::Upgradable, visitor, ..world() };
+        let checker = world.clone().checker().spawn_bfs().join();
+        println!("{world:?}: {} states", checker.unique_state_count());
+        checker.assert_properties();
+    }
+}
+
+#[test]
 fn without_numbers_a_late_request_lets_somebody_in_beside_a_writer() {
-    let world = World { renewals: 0, copies: 0, without_numbers: true, ..world() };
-    let found = HasDiscoveries::AnyOf(BTreeSet::from([ALONE]));
-    let checker = world.checker().finish_when(found).spawn_bfs().join();
-    println!("{:?}", checker.assert_any_discovery(ALONE).into_actions());
+    let world = World { renewals: 0, copies: 0, ..world() };
+    fails_without(Protection::Numbers, world, ALONE);
+}
+
+#[test]
+fn without_the_refusal_a_reader_that_wants_to_write_deadlocks_an_upgradable_one() {
+    let world = World { reader: Mode::Upgradable, renewals: 0, copies: 0, ..world() };
+    fails_without(Protection::Refusal, world, NO_DEADLOCK);
 }

@@ -34,11 +34,12 @@ impl HoldsBack {
             _ => None,
         };
         self.state.asked.fetch_add(usize::from(mode.is_some()), Ordering::Relaxed);
-        while mode == Some(Mode::Shared) && !self.state.lets_go.load(Ordering::Relaxed) {
+        let becomes_reader = mode.is_some_and(Mode::is_reader);
+        while becomes_reader && !self.state.lets_go.load(Ordering::Relaxed) {
             tokio::task::yield_now().await;
         }
         let answer = self.inner.execute(operation).await;
-        if mode == Some(Mode::Shared) {
+        if becomes_reader {
             self.state.arrived.fetch_add(1, Ordering::Relaxed);
         }
         answer
@@ -76,6 +77,8 @@ impl Store for HoldsBack {
 /// Somebody whose requests to become a reader are late, and somebody else.
 struct Scene<'a> {
     subject: &'a Subject,
+    /// What kind of reader the first is.
+    reader: Mode,
     late: Arc<State>,
     one: Client,
     two: Client,
@@ -83,15 +86,32 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Nothing for a store that has no readers.
-    async fn of(subject: &'a Subject) -> Option<Self> {
-        if !subject.can().shared {
-            return None;
+    /// One for each kind of reader, of a store that has readers.
+    async fn all(subject: &'a Subject) -> Vec<Self> {
+        let mut scenes = Vec::new();
+        for reader in [Mode::Shared, Mode::Upgradable] {
+            if subject.can().shared {
+                scenes.push(Self::of(subject, reader).await);
+            }
         }
+        scenes
+    }
+
+    async fn of(subject: &'a Subject, reader: Mode) -> Self {
         let store = HoldsBack { inner: subject.store(), state: Arc::default() };
         let late = Arc::clone(&store.state);
         let (one, two) = (subject.client_of(store).await, subject.client().await);
-        Some(Self { subject, late, one, two, name: subject.fresh_name("changes") })
+        Self { subject, reader, late, one, two, name: subject.fresh_name("changes") }
+    }
+
+    /// The first as what it is in this scene.
+    async fn first_reads(&self) -> Guard {
+        let lock = self.one.rwlock(&self.name);
+        let lock = match self.reader {
+            Mode::Upgradable => lock.upgradable_read(),
+            _ => lock.read(),
+        };
+        must(self.subject.drive(lock.acquire()).await)
     }
 
     async fn read(&self, client: &Client) -> Guard {
@@ -136,22 +156,26 @@ impl<'a> Scene<'a> {
 
 /// An upgrade that follows one that was given up is not undone when that is taken back late.
 pub async fn a_wish_that_is_taken_back_late_touches_no_later_upgrade(subject: &Subject) {
-    let Some(scene) = Scene::of(subject).await else { return };
-    let mut guard = scene.read(&scene.one).await;
-    let other = scene.read(&scene.two).await;
-    scene.wish_in_vain(&mut guard).await;
-    assert_eq!(guard.mode(), Mode::Shared);
-    must(subject.drive(other.release()).await);
-    must(subject.drive(guard.upgrade()).await);
-    scene.let_go().await;
-    assert!(!scene.admits_readers().await, "{guard:?}");
-    must(subject.drive(guard.renew()).await);
-    assert_eq!(guard.mode(), Mode::Exclusive);
+    for scene in Scene::all(subject).await {
+        let mut guard = scene.first_reads().await;
+        let other = scene.read(&scene.two).await;
+        scene.wish_in_vain(&mut guard).await;
+        assert_eq!(guard.mode(), scene.reader);
+        must(subject.drive(other.release()).await);
+        must(subject.drive(guard.upgrade()).await);
+        scene.let_go().await;
+        assert!(!scene.admits_readers().await, "{guard:?}");
+        must(subject.drive(guard.renew()).await);
+        assert_eq!(guard.mode(), Mode::Exclusive);
+    }
 }
 
 /// A writer that asks to become the writer asks nothing, so there is nothing to give up.
 pub async fn a_writer_that_gives_up_an_upgrade_stays_the_writer(subject: &Subject) {
-    let Some(scene) = Scene::of(subject).await else { return };
+    if !subject.can().shared {
+        return;
+    }
+    let scene = Scene::of(subject, Mode::Shared).await;
     let mut guard = scene.write(&scene.one).await;
     {
         let upgrade = std::pin::pin!(guard.upgrade());
@@ -164,7 +188,10 @@ pub async fn a_writer_that_gives_up_an_upgrade_stays_the_writer(subject: &Subjec
 
 /// A guard is a reader before its downgrade is sent, and the keeper sees to the rest.
 pub async fn a_downgrade_that_is_given_up_leaves_a_reader(subject: &Subject) {
-    let Some(scene) = Scene::of(subject).await else { return };
+    if !subject.can().shared {
+        return;
+    }
+    let scene = Scene::of(subject, Mode::Shared).await;
     let mut guard = scene.write(&scene.one).await;
     {
         let waits = async {
@@ -183,16 +210,17 @@ pub async fn a_downgrade_that_is_given_up_leaves_a_reader(subject: &Subject) {
 /// An upgrade that is granted after it was given up is taken back, also by a renewal alone; and it
 /// touches no later one either.
 pub async fn an_upgrade_that_is_granted_too_late_is_taken_back(subject: &Subject) {
-    let Some(scene) = Scene::of(subject).await else { return };
-    let mut guard = scene.read(&scene.one).await;
-    let other = scene.read(&scene.two).await;
-    scene.wish_in_vain(&mut guard).await;
-    must(subject.drive(other.release()).await);
-    must(subject.drive(guard.renew()).await);
-    assert!(scene.admits_readers().await, "the renewal says what is held: {guard:?}");
-    let other = scene.read(&scene.two).await;
-    scene.let_go().await;
-    must(subject.drive(other.release()).await);
-    must(subject.drive(guard.upgrade()).await);
-    assert!(!scene.admits_readers().await, "{guard:?}");
+    for scene in Scene::all(subject).await {
+        let mut guard = scene.first_reads().await;
+        let other = scene.read(&scene.two).await;
+        scene.wish_in_vain(&mut guard).await;
+        must(subject.drive(other.release()).await);
+        must(subject.drive(guard.renew()).await);
+        assert!(scene.admits_readers().await, "the renewal says what is held: {guard:?}");
+        let other = scene.read(&scene.two).await;
+        scene.let_go().await;
+        must(subject.drive(other.release()).await);
+        must(subject.drive(guard.upgrade()).await);
+        assert!(!scene.admits_readers().await, "{guard:?}");
+    }
 }

@@ -71,6 +71,10 @@ macro_rules! conformance {
             modes::two_readers_that_want_to_write_are_told_of_the_deadlock;
             modes::changes_of_mode_are_taken_in_the_order_of_their_numbers;
             modes::a_renewal_tells_the_mode_and_a_late_one_does_not;
+            modes::one_upgradable_reader_holds_beside_readers;
+            modes::upgradable_readers_wait_their_turn;
+            modes::an_upgradable_reader_becomes_the_writer_and_none_beside_it_does;
+            modes::an_upgradable_reader_goes_step_by_step_and_only_down_by_itself;
             changes::a_wish_that_is_taken_back_late_touches_no_later_upgrade;
             changes::a_writer_that_gives_up_an_upgrade_stays_the_writer;
             changes::a_downgrade_that_is_given_up_leaves_a_reader;
@@ -95,6 +99,8 @@ macro_rules! conformance {
             upgrades::an_upgrade_ends_at_its_limit_and_leaves_a_reader_and_no_wish;
             upgrades::an_upgrade_with_a_limit_writes_once_it_is_alone;
             upgrades::an_upgrade_that_is_tried_beside_one_that_waits_is_in_vain;
+            upgrades::an_upgradable_reader_writes_and_reads_and_writes_again;
+            upgrades::what_an_upgradable_reader_has_read_is_true_when_it_writes;
             compose::several_names_are_held_all_or_none;
             compose::callers_with_reversed_names_never_wait_for_each_other;
             compose::a_leader_is_seen_with_what_it_says;

@@ -67,13 +67,17 @@ pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
 /// A reader and permits are adopted beside their peers.
 pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subject) {
     let (can, permits) = (subject.can(), permits(2, 5));
-    for (mode, is_there) in [(Mode::Shared, can.shared), (permits, can.permits)] {
+    for (mode, peers, is_there) in [
+        (Mode::Shared, Mode::Shared, can.shared),
+        (Mode::Upgradable, Mode::Shared, can.shared),
+        (permits, permits, can.permits),
+    ] {
         if !is_there {
             continue;
         }
         let (bench, one, peer, adopter) = (Bench::new(subject), somebody(), somebody(), somebody());
         let token = bench.take(one, mode).await.token;
-        bench.take(peer, mode).await;
+        bench.take(peer, peers).await;
         let adopt = bench.adoption(adopter, (one, token), mode).await;
         granted(bench.act(Action::Adopt(adopt)).await);
         assert_eq!(bench.holders().await, [peer, adopter]);
@@ -126,7 +130,9 @@ pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
             Ok(answer) => panic!("{answer:?}"),
         }
     };
-    for (mode, is_there) in [(Mode::Shared, can.shared), (permits(2, 3), can.permits)] {
+    for (mode, is_there) in
+        [(Mode::Shared, can.shared), (Mode::Upgradable, can.shared), (permits(2, 3), can.permits)]
+    {
         if !is_there {
             refused(Action::Acquire(bench.request(somebody(), mode).await)).await;
         }
@@ -215,4 +221,104 @@ pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject)
     granted(believe(Mode::Exclusive, 1).await);
     granted(believe(Mode::Shared, 2).await);
     granted(bench.acquire(somebody(), Mode::Shared).await);
+}
+
+/// One upgradable reader holds beside readers, without another and without a writer.
+pub async fn one_upgradable_reader_holds_beside_readers(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, one, two, three) = (Bench::new(subject), somebody(), somebody(), somebody());
+    bench.take(one, Mode::Shared).await;
+    bench.take(two, Mode::Upgradable).await;
+    bench.take(three, Mode::Shared).await;
+    for mode in [Mode::Upgradable, Mode::Exclusive] {
+        assert!(bench.is_busy(mode).await, "{mode:?}");
+    }
+    let holders = bench.status().await.holders;
+    let mode_of = |id| holders.iter().find(|holder| holder.id == id).map(|holder| holder.mode);
+    let modes = [one, two, three].map(mode_of);
+    assert_eq!(modes, [Mode::Shared, Mode::Upgradable, Mode::Shared].map(Some));
+    bench.release(two).await;
+    let next = somebody();
+    bench.take(next, Mode::Upgradable).await;
+    for id in [one, three, next] {
+        bench.release(id).await;
+    }
+    bench.take(somebody(), Mode::Exclusive).await;
+    assert!(bench.is_busy(Mode::Upgradable).await);
+}
+
+/// Upgradable readers wait in the same line as all others.
+pub async fn upgradable_readers_wait_their_turn(subject: &Subject) {
+    let can = subject.can();
+    if !(can.queued && can.shared) {
+        return;
+    }
+    let (bench, first) = (Bench::new(subject), somebody());
+    bench.take(first, Mode::Upgradable).await;
+    let (second, reader, writer) = (somebody(), somebody(), somebody());
+    bench.wait(second, Mode::Upgradable).await;
+    bench.wait(reader, Mode::Shared).await;
+    bench.wait(writer, Mode::Exclusive).await;
+    let last = somebody();
+    bench.wait(last, Mode::Upgradable).await;
+    let waiting: Vec<Mode> = bench.status().await.waiters.iter().map(|each| each.mode).collect();
+    assert_eq!(waiting, [Mode::Upgradable, Mode::Shared, Mode::Exclusive, Mode::Upgradable]);
+    bench.release(first).await;
+    assert_eq!(bench.holders().await, [second, reader]);
+    bench.release(second).await;
+    bench.release(reader).await;
+    assert_eq!(bench.holders().await, [writer]);
+    bench.release(writer).await;
+    assert_eq!(bench.holders().await, [last]);
+}
+
+/// An upgradable reader becomes the writer when the readers have left, and none of those does.
+pub async fn an_upgradable_reader_becomes_the_writer_and_none_beside_it_does(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, id, reader) = (Bench::new(subject), somebody(), somebody());
+    let token = bench.take(id, Mode::Upgradable).await.token;
+    bench.take(reader, Mode::Shared).await;
+    assert_eq!(bench.change(reader, Mode::Exclusive, 1).await, Reply::WouldDeadlock);
+    let late = somebody();
+    bench.take(late, Mode::Shared).await;
+    let waits = bench.change(id, Mode::Exclusive, 1).await;
+    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
+    assert!(bench.is_busy(Mode::Shared).await, "nobody is admitted meanwhile");
+    assert_eq!(bench.change(reader, Mode::Exclusive, 2).await, Reply::WouldDeadlock);
+    bench.release(reader).await;
+    bench.release(late).await;
+    let [held] = &bench.status().await.holders[..] else { panic!("one holds") };
+    assert_eq!((held.id, held.mode), (id, Mode::Exclusive));
+    assert!(granted(bench.change(id, Mode::Exclusive, 2).await).token > token);
+}
+
+/// A writer becomes an upgradable reader and that one a reader, also by taking an upgrade back or
+/// by a renewal that says so; a reader does not become upgradable.
+pub async fn an_upgradable_reader_goes_step_by_step_and_only_down_by_itself(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (bench, id, reader) = (Bench::new(subject), somebody(), somebody());
+    bench.take(id, Mode::Upgradable).await;
+    bench.take(reader, Mode::Shared).await;
+    let waits = bench.change(id, Mode::Exclusive, 1).await;
+    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
+    granted(bench.change(id, Mode::Upgradable, 1).await);
+    let late = bench.change(id, Mode::Exclusive, 1).await;
+    assert_eq!(late, Reply::Stale, "a copy of what was taken back");
+    assert!(bench.is_busy(Mode::Upgradable).await);
+    bench.release(reader).await;
+    granted(bench.change(id, Mode::Exclusive, 2).await);
+    let mode = Mode::Upgradable;
+    granted(bench.act(Action::Renew { id, ttl: LONG, mode, change: 3 }).await);
+    assert!(bench.is_busy(Mode::Upgradable).await);
+    bench.take(somebody(), Mode::Shared).await;
+    granted(bench.change(id, Mode::Shared, 4).await);
+    let refused = bench.change(id, Mode::Upgradable, 5).await;
+    assert_eq!(refused, Reply::Refused(Refusal::Weight));
+    bench.take(somebody(), Mode::Upgradable).await;
 }

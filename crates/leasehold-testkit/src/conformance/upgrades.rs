@@ -1,8 +1,9 @@
 //! Cases in which a reader becomes the writer, or cannot: what a program sees of it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{Either, join, select};
+use futures_util::future::{Either, join, join_all, select};
 use leasehold::{Client, Error, Guard, LockName, Mode};
 
 use super::bench::SHORT;
@@ -131,4 +132,70 @@ pub async fn an_upgrade_that_is_tried_beside_one_that_waits_is_in_vain(subject: 
         }
     }
     assert_eq!(first.mode(), Mode::Exclusive);
+}
+
+/// An upgradable reader writes when the readers have left, reads again as before, and writes again;
+/// a reader like others it becomes last.
+pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Subject) {
+    let Some(scene) = Scene::of(subject).await else { return };
+    let upgradable = scene.two.rwlock(&scene.name).upgradable_read();
+    let lock = scene.one.rwlock(&scene.name).upgradable_read();
+    let mut guard = must(subject.drive(lock.acquire()).await);
+    let mut other = scene.read(&scene.two).await;
+    assert!(must(subject.drive(upgradable.try_acquire()).await).is_none(), "one at a time");
+    let refused = subject.drive(other.upgrade()).await;
+    assert!(matches!(refused, Err(Error::WouldDeadlock { .. })), "{refused:?}");
+    assert!(!must(subject.drive(guard.try_upgrade()).await));
+    assert_eq!(guard.mode(), Mode::Upgradable);
+    let leaves = async {
+        scene.until_somebody_wishes().await;
+        must(other.release().await);
+    };
+    let (upgraded, ()) = subject.drive(join(guard.upgrade(), leaves)).await;
+    must(upgraded);
+    for _ in 0..2 {
+        assert_eq!(guard.mode(), Mode::Exclusive);
+        assert!(!scene.admits_readers().await);
+        must(subject.drive(guard.downgrade()).await);
+        assert_eq!(guard.mode(), Mode::Upgradable);
+        assert!(scene.admits_readers().await);
+        assert!(must(subject.drive(upgradable.try_acquire()).await).is_none());
+        subject.until("it is alone", || scene.has_one_holder()).await;
+        must(subject.drive(guard.upgrade()).await);
+    }
+    must(subject.drive(guard.downgrade()).await);
+    must(subject.drive(guard.downgrade()).await);
+    assert_eq!(guard.mode(), Mode::Shared);
+    must(subject.drive(guard.renew()).await);
+    assert!(must(subject.drive(upgradable.try_acquire()).await).is_some());
+}
+
+/// What an upgradable reader has read is still true when it has become the writer, of many who do
+/// the same beside readers none is told of a deadlock, and all are served.
+pub async fn what_an_upgradable_reader_has_read_is_true_when_it_writes(subject: &Subject) {
+    const CLIENTS: u32 = 4;
+    const ROUNDS: u32 = 5;
+    if !subject.can().shared {
+        return;
+    }
+    let (name, value) = (subject.fresh_name("upgrades"), AtomicU32::new(0));
+    let mut workers = Vec::new();
+    for _ in 0..CLIENTS {
+        let (lock, value) = (subject.client().await.rwlock(&name), &value);
+        workers.push(async move {
+            for _ in 0..ROUNDS {
+                let mut guard = must(lock.upgradable_read().acquire().await);
+                let read = value.load(Ordering::Relaxed);
+                must(guard.upgrade().await);
+                assert_eq!(value.load(Ordering::Relaxed), read, "somebody else has written");
+                value.store(read + 1, Ordering::Relaxed);
+                must(guard.release().await);
+                let reader = must(lock.read().acquire().await);
+                assert!(value.load(Ordering::Relaxed) > read);
+                must(reader.release().await);
+            }
+        });
+    }
+    subject.drive(join_all(workers)).await;
+    assert_eq!(value.into_inner(), CLIENTS * ROUNDS);
 }

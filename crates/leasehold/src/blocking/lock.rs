@@ -121,6 +121,11 @@ impl RwLock {
         Lock::new(self.inner.read(), self.driver.clone())
     }
 
+    /// As [`crate::RwLock::upgradable_read`].
+    pub fn upgradable_read(&self) -> Lock {
+        Lock::new(self.inner.upgradable_read(), self.driver.clone())
+    }
+
     /// A lease alone.
     pub fn write(&self) -> Lock {
         Lock::new(self.inner.write(), self.driver.clone())

@@ -55,10 +55,10 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
     }
 }
 
-/// Makes the writer a reader.
+/// Makes the writer a reader, or an upgradable reader one like others.
 pub(super) async fn downgrade(held: &Held) -> Result<()> {
-    let number = held.state.begin_downgrade();
-    Change::new(held, number).become_reader(None).await
+    let (mode, number) = held.state.begin_downgrade();
+    Change::new(held, number).become_reader(mode, None).await
 }
 
 /// Who holds beside this one, if the store says so in time.
@@ -136,14 +136,15 @@ impl<'a> Change<'a> {
     /// Gives an upgrade up, unless a later change has taken its place.
     async fn take_back(self, until: Instant) -> Result<()> {
         match self.held.state.gives_up(self.number) {
-            true => self.become_reader(Some(until)).await,
-            false => Ok(()),
+            Some(mode) => self.become_reader(mode, Some(until)).await,
+            None => Ok(()),
         }
     }
 
-    /// Tells the store that the lease is a reader's. Without an answer it is left to the keeper.
-    async fn become_reader(mut self, until: Option<Instant>) -> Result<()> {
-        let answered = self.ask(Mode::Shared, until).await;
+    /// Tells the store what kind of reader has the lease. Without an answer it is left to the
+    /// keeper.
+    async fn become_reader(mut self, mode: Mode, until: Option<Instant>) -> Result<()> {
+        let answered = self.ask(mode, until).await;
         // Else dropping it leaves it to the keeper, which is as good.
         self.is_settled = !answered.as_ref().is_err_and(|error| error.kind().is_transient());
         if !self.is_settled {
@@ -160,8 +161,10 @@ impl<'a> Change<'a> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         let state = &self.held.state;
-        if !self.is_settled && state.gives_up(self.number) {
-            let action = self.action(Mode::Shared);
+        if !self.is_settled
+            && let Some(mode) = state.gives_up(self.number)
+        {
+            let action = self.action(mode);
             self.held.keeper.clean(state.name.clone(), action, state.options.ttl);
         }
     }

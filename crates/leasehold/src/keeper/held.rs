@@ -46,10 +46,19 @@ pub(crate) struct LeaseState {
 #[derive(Clone, Copy, Debug)]
 struct Modes {
     mode: Mode,
+    /// What it is while it is not the writer: a reader, or an upgradable one.
+    reader: Mode,
     /// The number of the change that made it so.
     change: u64,
     /// The last number that was drawn.
     drawn: u64,
+}
+
+impl Modes {
+    fn granted(mode: Mode) -> Self {
+        let reader = if mode == Mode::Upgradable { mode } else { Mode::Shared };
+        Self { mode, reader, change: 0, drawn: 0 }
+    }
 }
 
 /// A grant, on its way to become a [`Held`].
@@ -82,7 +91,7 @@ impl LeaseState {
             unanswered: AtomicBool::new(granted.unanswered),
             finished: AtomicBool::new(false),
             token: AtomicU64::new(granted.token.get()),
-            modes: Mutex::new(Modes { mode: granted.mode, change: 0, drawn: 0 }),
+            modes: Mutex::new(Modes::granted(granted.mode)),
         }
     }
 
@@ -134,32 +143,36 @@ impl LeaseState {
         is_last
     }
 
-    /// Makes it a reader from now on, and gives the number to say so with.
-    pub(crate) fn begin_downgrade(&self) -> u64 {
+    /// Makes it a reader from now on, and gives the number to say so with. One that was upgradable
+    /// before it became the writer is that again, and one that is upgradable is so no more.
+    pub(crate) fn begin_downgrade(&self) -> (Mode, u64) {
         let mut modes = self.modes();
-        if modes.mode == Mode::Exclusive || modes.drawn != modes.change {
-            modes.drawn += 1;
-            (modes.mode, modes.change) = (Mode::Shared, modes.drawn);
+        if modes.mode == Mode::Upgradable {
+            modes.reader = Mode::Shared;
         }
-        modes.change
+        if modes.mode != modes.reader || modes.drawn != modes.change {
+            modes.drawn += 1;
+            (modes.mode, modes.change) = (modes.reader, modes.drawn);
+        }
+        (modes.mode, modes.change)
     }
 
-    /// Whether the request with this number must be taken back, now that nobody waits for its
-    /// answer: not if it was believed, nor if a later one has taken its place.
-    pub(crate) fn gives_up(&self, number: u64) -> bool {
+    /// As what kind of reader the request with this number must be taken back, now that nobody
+    /// waits for its answer: not at all if it was believed, nor if a later one has taken its place.
+    pub(crate) fn gives_up(&self, number: u64) -> Option<Mode> {
         let mut modes = self.modes();
-        let gives_up = modes.mode == Mode::Shared && modes.drawn == number;
+        let gives_up = modes.mode.is_reader() && modes.drawn == number;
         if gives_up {
             modes.change = number;
         }
-        gives_up
+        gives_up.then_some(modes.mode)
     }
 
     /// The store's token of a hold is higher than that of its guard if it made the reader the
     /// writer after that had given up. It is the token of the same lease.
     pub(super) fn saw(&self, token: FencingToken) {
         let modes = self.modes();
-        if modes.mode == Mode::Shared && token > self.token() {
+        if modes.mode.is_reader() && token > self.token() {
             self.token.store(token.get(), Ordering::Release);
         }
     }

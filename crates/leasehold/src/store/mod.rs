@@ -53,7 +53,7 @@ pub struct Capabilities {
     /// The record of a name outlives its hold, with the last token and with the attempts that have
     /// ended: later tokens are higher whatever the clock does, and late copies are refused.
     pub recorded_tokens: bool,
-    /// It grants shared (read) leases.
+    /// It grants shared (read) leases, upgradable ones too.
     pub shared: bool,
     /// Its inboxes deliver; without, waiters find out by asking.
     pub wakes: bool,

@@ -37,7 +37,7 @@ fn ballot() -> impl Strategy<Value = Ballot> {
 }
 
 fn lock_mode() -> impl Strategy<Value = Mode> {
-    prop_oneof![Just(Mode::Exclusive), Just(Mode::Shared)]
+    prop_oneof![2 => Just(Mode::Exclusive), 2 => Just(Mode::Shared), 1 => Just(Mode::Upgradable)]
 }
 
 fn any_mode() -> impl Strategy<Value = Mode> {
@@ -92,17 +92,27 @@ struct Promise {
     token: FencingToken,
 }
 
-/// What a holder believes of its mode, by which change, and the last number it has drawn.
+/// What a holder believes of its mode, by which change, what kind of reader it is when it is not
+/// the writer, and the last number it has drawn.
 #[derive(Clone, Copy)]
 struct Believed {
     mode: Mode,
+    reader: Mode,
     change: u64,
     drawn: u64,
 }
 
 impl Believed {
+    fn granted(mode: Mode) -> Self {
+        let reader = if mode == Mode::Upgradable { mode } else { Mode::Shared };
+        Self { mode, reader, change: 0, drawn: 0 }
+    }
+
     fn settle(&mut self, mode: Mode, change: u64) {
         (self.mode, self.change) = (mode, change);
+        if mode.is_reader() {
+            self.reader = mode;
+        }
     }
 }
 
@@ -208,7 +218,7 @@ impl History {
                 let ballot_us = ballot.map(|away_us| token_us.saturating_add_signed(away_us));
                 let request = Acquire { ttl: span(ttl_ms), wait, ballot_us, ..request };
                 self.attempts.push(request.clone());
-                self.believed.insert(id, Believed { mode, change: 0, drawn: 0 });
+                self.believed.insert(id, Believed::granted(mode));
                 self.copy(id, Action::Acquire(request), late_copies)
             }
             Event::Adopt { hold, client, late_copies, ballot } => {
@@ -274,15 +284,21 @@ impl History {
         given_up: bool,
         late_copies: u8,
     ) -> Option<Action> {
-        let is_lock = |believed: &&mut Believed| believed.mode.capacity() == LOCK_CAPACITY;
-        let believed = self.believed.get_mut(&id).filter(is_lock)?;
+        // Nobody asks to be upgradable who is only a reader.
+        let is_asked = |believed: &&mut Believed| {
+            let mode = if mode == Mode::Exclusive { Mode::Shared } else { mode };
+            believed.mode.capacity() == LOCK_CAPACITY && mode.weight() <= believed.mode.weight()
+        };
+        let believed = self.believed.get_mut(&id).filter(is_asked)?;
         believed.drawn += 1;
         let change = believed.drawn;
-        if mode == Mode::Shared || given_up {
-            believed.settle(Mode::Shared, change);
+        if mode.is_reader() {
+            believed.settle(mode, change);
+        } else if given_up {
+            believed.settle(believed.reader, change);
         }
         if given_up {
-            let action = Action::ChangeMode { id, mode: Mode::Shared, change };
+            let action = Action::ChangeMode { id, mode: believed.mode, change };
             self.late_changes.push(action);
         }
         let action = Action::ChangeMode { id, mode, change };
@@ -377,6 +393,10 @@ impl History {
                 Reply::Granted(grant),
             ) => {
                 self.promise(*id, self.elapsed_us, grant.token);
+            }
+            (Action::ChangeMode { id, .. }, Reply::WouldDeadlock) => {
+                let weight = self.bench.hold(*id).map(|hold| hold.weight);
+                assert_eq!(weight, Some(1), "an upgradable reader only waits");
             }
             (Action::Inspect { .. }, _) | (_, Reply::Late) => {
                 assert_eq!(&self.bench.record, before, "{reply:?} changes nothing");
@@ -538,7 +558,7 @@ fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool {
     match (action, reply) {
         (Action::Acquire(_), Reply::Busy { .. } | Reply::Granted(_) | Reply::Queued(_)) => true,
         (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
-        (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => *mode == Mode::Shared,
+        (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => mode.is_reader(),
         (Action::ChangeMode { .. }, _) => false,
         // Of what is kept, there is nothing more to let go.
         (Action::Release { id, .. }, Reply::Released) => {

@@ -7,11 +7,12 @@ mod leaving;
 mod modes;
 mod taking;
 mod time;
+mod upgradable;
 
 use std::time::Duration;
 
 use super::*;
-use crate::holder::{Facts, LOCK_CAPACITY, Mode};
+use crate::holder::{Facts, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
 use crate::request::{Acquire, Adopt, Cancelled, Message, Place, Reclaim, Refusal};
 
 /// The lease time of every hold that a test does not say otherwise of.

@@ -357,7 +357,7 @@ async fn ask_one(
         };
         let told = node.ask(on(action)).await?;
         // As a reader it could be had there by two.
-        let may_be_given = ballot_us.is_some() && request.mode != Mode::Shared;
+        let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
         if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&told)).is_some() {
             continue;
         }

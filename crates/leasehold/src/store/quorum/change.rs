@@ -244,7 +244,7 @@ impl Changing<'_> {
         if said.granted() >= nodes.needed {
             return match mode {
                 Mode::Exclusive => self.upgraded(id, change, started, &said).await,
-                Mode::Permits { .. } | Mode::Shared => {
+                Mode::Permits { .. } | Mode::Shared | Mode::Upgradable => {
                     self.settle(id, (mode, change));
                     self.granted_or_lost(id, started, &said)
                 }

@@ -387,7 +387,7 @@ fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
     match mode {
         Mode::Exclusive => |_| true,
         Mode::Permits { .. } => |can| can.permits,
-        Mode::Shared => |can| can.shared,
+        Mode::Shared | Mode::Upgradable => |can| can.shared,
     }
 }
 

@@ -114,6 +114,7 @@ fn pack_action(packed: Writer, action: &Action) -> Writer {
                 Mode::Exclusive => b'E',
                 Mode::Permits { .. } => b'P',
                 Mode::Shared => b'S',
+                Mode::Upgradable => b'U',
             })
         }
         Action::Commit { id, token, ttl } => packed.id(*id).number(token.us()).span(*ttl),

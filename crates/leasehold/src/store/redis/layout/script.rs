@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use leasehold_core::{LOCK_CAPACITY, model, token};
+use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, model, token};
 use sha1_smol::Sha1;
 
 use super::codec::RECORD_VERSION;
@@ -65,6 +65,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("REAP_BOUND", model::REAP_BOUND.into()),
         number("SKIP_BOUND", model::SKIP_BOUND.into()),
         number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
+        number("UPGRADABLE_WEIGHT", UPGRADABLE_WEIGHT.into()),
         number("VERSION", RECORD_VERSION.into()),
         number("CLAIMED", 0),
         number("KEPT", 1),

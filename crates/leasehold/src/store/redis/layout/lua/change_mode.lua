@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- A reader becomes the writer once it is alone, a writer becomes a reader at once, in the order of
--- their holder's numbers (model/change_mode.rs).
+-- A reader becomes the writer once it is alone, a writer becomes a reader at once, and an upgradable
+-- reader a reader like others, in the order of their holder's numbers (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with
 --       2 packed: retention (µs), attempt (24 bytes), number of the change,
---         'E' exclusive | 'P' permits | 'S' shared
+--         'E' exclusive | 'P' permits | 'S' shared | 'U' upgradable
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)   'B' busy: retry after (µs)
 --       'D' would deadlock   'N' not held: last token (µs, or 0)   'S' stale
@@ -31,6 +31,9 @@ local function upgrade(hold)
     return 'S' -- it was taken back
   end
   if record.upgrading ~= NOBODY and record.upgrading ~= id then return 'D' end
+  -- Beside an upgradable reader: if it waited, the two would wait for each other as soon as that one
+  -- wants to write.
+  if hold.weight < UPGRADABLE_WEIGHT and record.used >= UPGRADABLE_WEIGHT then return 'D' end
   hold.change = change
   if is_writer then return holds.granted(hold) end
   if record.count > 1 then
@@ -43,8 +46,9 @@ local function upgrade(hold)
   return holds.granted(hold)
 end
 
-local function downgrade(hold)
-  step.become_reader(hold, change)
+local function downgrade(hold, weight)
+  if weight > hold.weight then return 'RW' end
+  step.become_reader(hold, weight, change)
   holds.keep_until(now)
   step.promote(nil)
   return holds.granted(hold)
@@ -63,6 +67,7 @@ return store.answer(store.run(KEYS[1], nil, function()
   end
   if change < hold.change then return 'S' end
   if mode == 'E' then return upgrade(hold) end
-  if mode == 'S' then return downgrade(hold) end
+  if mode == 'S' then return downgrade(hold, 1) end
+  if mode == 'U' then return downgrade(hold, UPGRADABLE_WEIGHT) end
   return 'RW'
 end))

@@ -74,9 +74,9 @@ step = {
     hold.weight, hold.token = LOCK_CAPACITY, step.mint(0)
   end,
 
-  become_reader = function(hold, change)
-    record.used = record.used - hold.weight + 1
-    hold.weight, hold.change = 1, change
+  become_reader = function(hold, weight, change)
+    record.used = record.used - hold.weight + weight
+    hold.weight, hold.change = weight, change
     if record.upgrading == hold.id then record.upgrading = NOBODY end
   end,
 
@@ -84,8 +84,9 @@ step = {
   -- less is right from now on; false for one that believes more.
   agree = function(hold, weight, change)
     if change < hold.change then return true end -- a late copy
-    if record.capacity == LOCK_CAPACITY and weight == 1 then
-      step.become_reader(hold, change)
+    local is_reader = weight == 1 or weight == UPGRADABLE_WEIGHT
+    if record.capacity == LOCK_CAPACITY and is_reader and weight <= hold.weight then
+      step.become_reader(hold, weight, change)
     elseif hold.weight == weight then
       hold.change = change
     end

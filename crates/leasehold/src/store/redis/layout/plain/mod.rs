@@ -177,7 +177,7 @@ fn check(name: &LockName, mode: Mode) -> Result<(), StoreError> {
     match mode {
         Mode::Exclusive => Ok(()),
         Mode::Permits { .. } => Err(refused(name, "it has no permits")),
-        Mode::Shared => Err(refused(name, "it is not shared")),
+        Mode::Shared | Mode::Upgradable => Err(refused(name, "it is not shared")),
     }
 }
 
