@@ -276,6 +276,36 @@ async fn an_upgrade_that_is_dropped_at_any_point_keeps_no_reader_out() {
 }
 
 /// A reader whose upgrade ends at its limit, while the other reader leaves sooner or later.
+/// An upgradable reader is that still, in its own eyes and in those of the store.
+#[tokio::test]
+async fn an_upgrade_that_is_dropped_at_any_point_leaves_an_upgradable_reader() {
+    for polls in 1..MOST_POLLS {
+        let (subject, network, name) = slow_store(u64::from(polls)).await;
+        let (client, other) = (subject.client_of(network).await, subject.client().await);
+        let lock = client.rwlock(&name).upgradable_read();
+        let mut guard = must(subject.drive(lock.acquire()).await);
+        let (read, upgradable) =
+            (other.rwlock(&name).read(), other.rwlock(&name).upgradable_read());
+        let reader = must(subject.drive(read.acquire()).await);
+        // It may become the writer while nobody waits for that any more.
+        assert!(!poll_so_often(&subject, polls, guard.upgrade(), |_| ()).await);
+        drop(reader);
+        subject.pass(SOON).await;
+        assert_eq!(guard.mode(), Mode::Upgradable, "dropped after {polls} polls");
+        let admitted = must(subject.drive(upgradable.try_acquire()).await);
+        assert!(admitted.is_none(), "dropped after {polls} polls: {guard:?}");
+        let admitted = must(subject.drive(read.try_acquire()).await);
+        assert!(admitted.is_some(), "dropped after {polls} polls: {guard:?}");
+        must(subject.drive(guard.renew()).await);
+        // And no more than a reader, from the moment that it asks for that.
+        poll_so_often(&subject, polls, guard.downgrade(), |_| ()).await;
+        assert_eq!(guard.mode(), Mode::Shared, "dropped after {polls} polls");
+        subject.pass(SOON).await;
+        let admitted = must(subject.drive(upgradable.try_acquire()).await);
+        assert!(admitted.is_some(), "dropped after {polls} polls: {guard:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_upgrade_that_ends_at_its_limit_leaves_no_wish_whenever_the_other_reader_leaves() {
     let (mut upgraded, mut ended) = (0, 0);

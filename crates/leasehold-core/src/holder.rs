@@ -112,8 +112,7 @@ pub enum Mode {
     },
     /// Together with other readers.
     Shared,
-    /// Together with readers, and alone among those that may become the writer without being told
-    /// of a deadlock.
+    /// Together with readers, but one at a time: nobody else can become the writer before it does.
     Upgradable,
 }
 

@@ -255,6 +255,35 @@ fn a_blocking_upgrade_is_tried_or_ends_at_its_limit() {
     assert!(lock.read().try_acquire().unwrap().is_none());
 }
 
+#[test]
+fn a_blocking_upgradable_reader_becomes_the_writer() {
+    let client = leasehold::blocking::Client::memory();
+    let lock = client.rwlock("a");
+    let mut guard = lock.upgradable_read().acquire().unwrap();
+    let mut reader = lock.read().acquire().unwrap();
+    assert!(lock.upgradable_read().try_acquire().unwrap().is_none());
+    assert!(!reader.try_upgrade().unwrap(), "beside an upgradable one");
+    assert!(!guard.try_upgrade().unwrap());
+    reader.release().unwrap();
+    assert!(guard.try_upgrade().unwrap());
+    guard.downgrade().unwrap();
+    assert_eq!(guard.mode(), leasehold::Mode::Upgradable);
+    guard.release().unwrap();
+}
+
+#[test]
+fn an_upgradable_lease_is_adopted_as_one() {
+    let client = leasehold::blocking::Client::memory();
+    let lock = client.rwlock("a");
+    let lease = lock.upgradable_read().acquire().unwrap().into_lease().unwrap();
+    let mut guard = client.adopt(lease.to_string().parse().unwrap()).unwrap();
+    assert_eq!(guard.mode(), leasehold::Mode::Upgradable);
+    assert!(lock.upgradable_read().try_acquire().unwrap().is_none());
+    guard.upgrade().unwrap();
+    guard.downgrade().unwrap();
+    assert_eq!(guard.mode(), leasehold::Mode::Upgradable);
+}
+
 #[tokio::test]
 async fn a_blocking_call_inside_a_runtime_is_refused() {
     let client = leasehold::blocking::Client::memory();

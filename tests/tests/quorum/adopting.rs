@@ -133,7 +133,9 @@ async fn a_readers_lease_that_a_node_has_forgotten_is_not_adopted_by_two() {
     let (one, other) = (fleet.client().await, fleet.client().await);
     let name = name("forgotten by one");
     for round in 0..40 {
-        let read = one.rwlock(&name).read().ttl(TTL);
+        let lock = one.rwlock(&name);
+        let read = if round % 2 == 0 { lock.read() } else { lock.upgradable_read() };
+        let read = read.ttl(TTL);
         let guard = must(soon("a lease", read.acquire()).await);
         let lease = must(guard.into_lease());
         must(fleet.servers[2].command::<()>("FLUSHALL"));

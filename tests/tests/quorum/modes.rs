@@ -47,7 +47,16 @@ impl Nodes {
     }
 
     async fn read(&self) -> Guard {
-        let lock = self.cut_off.rwlock(&self.name).read().ttl(TTL).renewal(Renewal::Off);
+        self.read_as(Mode::Shared).await
+    }
+
+    async fn read_as(&self, reader: Mode) -> Guard {
+        let lock = self.cut_off.rwlock(&self.name);
+        let lock = match reader {
+            Mode::Upgradable => lock.upgradable_read(),
+            _ => lock.read(),
+        };
+        let lock = lock.ttl(TTL).renewal(Renewal::Off);
         let guard = must(self.subject.drive(lock.acquire()).await);
         self.renew(&guard).await;
         guard
@@ -98,20 +107,38 @@ async fn a_writer_counts_only_the_nodes_on_which_it_writes() {
 
 #[tokio::test]
 async fn a_node_that_has_missed_a_change_of_mode_is_told_by_the_next_renewal() {
+    for reader in [Mode::Shared, Mode::Upgradable] {
+        let nodes = Nodes::new().await;
+        let mut guard = nodes.read_as(reader).await;
+        nodes.cut(&[2]);
+        must(nodes.subject.drive(guard.upgrade()).await);
+        nodes.cut(&[]);
+        assert_eq!(nodes.mode_at(2).await, reader);
+        nodes.renew(&guard).await;
+        assert_eq!(nodes.mode_at(2).await, Mode::Exclusive);
+        nodes.cut(&[2]);
+        must(nodes.subject.drive(guard.downgrade()).await);
+        nodes.cut(&[]);
+        assert_eq!(nodes.mode_at(2).await, Mode::Exclusive);
+        nodes.renew(&guard).await;
+        assert_eq!(nodes.mode_at(2).await, reader);
+    }
+}
+
+/// Two upgradable readers may each have a minority for a moment, and one of them a majority.
+#[tokio::test]
+async fn of_two_upgradable_readers_one_has_a_majority() {
     let nodes = Nodes::new().await;
-    let mut guard = nodes.read().await;
-    nodes.cut(&[2]);
+    nodes.cut(&[0]);
+    let mut guard = nodes.read_as(Mode::Upgradable).await;
+    let other = nodes.other.rwlock(&nodes.name).upgradable_read().ttl(TTL);
+    let tried = must(nodes.subject.drive(other.try_acquire()).await);
+    assert!(tried.is_none(), "beside {guard:?}");
+    nodes.cut(&[]);
     must(nodes.subject.drive(guard.upgrade()).await);
-    nodes.cut(&[]);
-    assert_eq!(nodes.mode_at(2).await, Mode::Shared);
-    nodes.renew(&guard).await;
-    assert_eq!(nodes.mode_at(2).await, Mode::Exclusive);
-    nodes.cut(&[2]);
-    must(nodes.subject.drive(guard.downgrade()).await);
-    nodes.cut(&[]);
-    assert_eq!(nodes.mode_at(2).await, Mode::Exclusive);
-    nodes.renew(&guard).await;
-    assert_eq!(nodes.mode_at(2).await, Mode::Shared);
+    assert!(!nodes.others_read().await);
+    must(nodes.subject.drive(guard.release()).await);
+    must(must(nodes.subject.drive(other.acquire()).await).ensure_held());
 }
 
 /// Of an upgrade that a minority has granted nothing is left once it is given up.

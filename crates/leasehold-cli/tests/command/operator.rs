@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Background, Place, ended, until};
+use crate::harness::{Background, PATIENCE, Place, ended, until};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
@@ -12,6 +12,7 @@ fn json(text: &str) -> Value {
 on_each_store!(
     ls_shows_what_is_held_and_all_what_is_remembered,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
+    show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes,
     hold_prints_one_line_and_lets_go_when_stdin_ends,
     hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
     a_waiter_that_is_interrupted_leaves_the_queue,
@@ -55,6 +56,28 @@ fn show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free(place: &Plac
     assert!(status["holders"][0]["token"].is_string(), "{status}");
     assert!(status["holders"][0]["left_seconds"].as_f64().unwrap() > 0.0);
     assert_eq!(status["holders"][0]["token"], status["last_token"]);
+}
+
+fn show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes(place: &Place) {
+    let client = leasehold::blocking::Client::connect(&place.url).unwrap();
+    let mut guard = client.rwlock("x").upgradable_read().acquire().unwrap();
+    let reader = place.holder("x", &["--shared"]);
+    let modes = || {
+        let holders = place.show("x")["holders"].as_array().unwrap().clone();
+        let mut modes: Vec<_> = holders.iter().map(|holder| holder["mode"].to_string()).collect();
+        modes.sort_unstable();
+        modes.join(" ")
+    };
+    assert_eq!(modes(), r#""shared" "upgradable""#);
+    assert!(place.end(&["show", "x"]).stdout.contains("upgradable"));
+    place.end(&["run", "x", "-n", "--", "true"]).assert_failed(75, "");
+    reader.signal(Signal::INT);
+    until("it reads alone", || modes() == r#""upgradable""#);
+    guard.upgrade_within(PATIENCE).unwrap();
+    assert_eq!(modes(), r#""exclusive""#);
+    place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_failed(75, "");
+    guard.downgrade().unwrap();
+    place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_silent(0);
 }
 
 fn hold_prints_one_line_and_lets_go_when_stdin_ends(place: &Place) {
