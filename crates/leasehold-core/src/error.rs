@@ -96,8 +96,8 @@ pub enum Error {
     /// want it because it is upgradable. The read lease is still held: release it and acquire the
     /// write lock anew. An upgradable reader is never told so.
     #[error(
-        "{name}: another reader waits to become the writer, or may (it is upgradable): release the \
-         read lease and acquire the write lock anew"
+        "{name}: another reader waits to become the writer, or is upgradable: release the read \
+         lease and acquire the write lock anew"
     )]
     WouldDeadlock {
         /// The name of the lock.
