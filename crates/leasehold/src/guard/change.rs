@@ -13,8 +13,8 @@ use crate::lost::Lost;
 /// How long an upgrade waits before it asks a store again that is away: 100 ms.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// How much longer than its limit an upgrade may take to hear that it is the writer, and to take
-/// its wish back: one request of 500 ms each.
+/// How long a request is waited for that is out at the limit of an upgrade, or follows it: 500 ms,
+/// as for whoever leaves a queue.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Makes a reader the writer as soon as it is alone; false if others still read at `give_up`, and
