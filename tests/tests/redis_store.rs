@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::Error;
 use leasehold::store::{Inbox, Redis, Store};
+use leasehold::{Client, Error};
 use leasehold_core::{
     Acquire, Action, Answer, ClientId, Facts, FencingToken, HolderId, LockName, Message, Mode,
     Operation, RenewLease, Reply, StoreError, StoreErrorKind,
@@ -395,6 +395,32 @@ fn a_store_is_used_from_several_runtimes_one_after_another() {
     }
     let clients: String = server.command("CLIENT LIST").unwrap();
     assert!(clients.lines().count() <= 2, "connections of ended runtimes stay: {clients}");
+}
+
+/// Redisson: `testSubscriptionsPerConnection`.
+#[tokio::test]
+async fn clients_that_were_closed_are_subscribed_to_nothing() {
+    let server = RedisServer::start().unwrap();
+    let mut turns = tokio::task::JoinSet::new();
+    for number in 0..4 {
+        let client = Client::connect(server.patient_url()).await.unwrap();
+        turns.spawn(async move {
+            for turn in 0..10 {
+                let name = format!("lock/{}", (number + turn) % 2);
+                client.mutex(name).acquire().await.unwrap().release().await.unwrap();
+            }
+            client.close().await
+        });
+    }
+    turns.join_all().await.into_iter().collect::<Result<(), _>>().unwrap();
+    let all_gone = async {
+        while server.command::<Vec<String>>("PUBSUB CHANNELS *").unwrap() != [""; 0]
+            || server.command::<String>("CLIENT LIST").unwrap().lines().count() > 1
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, all_gone).await.expect("a channel or a connection of theirs stays");
 }
 
 #[tokio::test]

@@ -15,3 +15,4 @@ mod outage;
 mod permanent;
 mod refusals;
 mod renewals;
+mod taken;

@@ -13,14 +13,14 @@ use crate::subject::{Subject, must};
 
 /// What can be held by one alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Mutex,
     Semaphore,
     Write,
 }
 
 impl Kind {
-    fn of(self, client: &Client, name: &LockName) -> Lock {
+    pub(super) fn of(self, client: &Client, name: &LockName) -> Lock {
         match self {
             Self::Mutex => client.mutex(name),
             Self::Semaphore => client.semaphore(name, 1).permit(),
@@ -30,16 +30,16 @@ impl Kind {
 }
 
 /// Two clients and a name for each kind of lock that the store has.
-struct Pair<'a> {
+pub(super) struct Pair<'a> {
     subject: &'a Subject,
     kind: Kind,
-    name: LockName,
-    one: Client,
-    two: Client,
+    pub(super) name: LockName,
+    pub(super) one: Client,
+    pub(super) two: Client,
 }
 
 impl<'a> Pair<'a> {
-    async fn all(subject: &'a Subject) -> Vec<Self> {
+    pub(super) async fn all(subject: &'a Subject) -> Vec<Self> {
         let can = subject.can();
         let kinds =
             [(Kind::Mutex, true), (Kind::Semaphore, can.permits), (Kind::Write, can.shared)];
@@ -50,40 +50,44 @@ impl<'a> Pair<'a> {
         pairs
     }
 
-    async fn of(subject: &'a Subject, kind: Kind) -> Self {
+    pub(super) async fn of(subject: &'a Subject, kind: Kind) -> Self {
         let name = subject.fresh_name("library");
         let (one, two) = (subject.client().await, subject.client().await);
         Self { subject, kind, name, one, two }
     }
 
-    fn by_one(&self) -> Lock {
+    pub(super) fn by_one(&self) -> Lock {
         self.kind.of(&self.one, &self.name)
     }
 
-    fn by_two(&self) -> Lock {
+    pub(super) fn by_two(&self) -> Lock {
         self.kind.of(&self.two, &self.name)
     }
 
-    async fn is_free(&self) -> bool {
+    pub(super) async fn is_free(&self) -> bool {
         let status = must(self.two.admin().inspect(&self.name).await);
         status.holders.is_empty() && status.waiting == 0
     }
 
-    async fn waiting(&self) -> u32 {
+    pub(super) async fn waiting(&self) -> u32 {
         must(self.two.admin().inspect(&self.name).await).waiting
     }
 
-    /// Where nobody can be seen to wait, it says so after a while.
-    async fn until_somebody_waits(&self) {
+    pub(super) async fn until_somebody_waits(&self) {
+        self.until_waiting(1).await;
+    }
+
+    /// Until so many wait. Where nobody can be seen to wait, it says so after a while.
+    pub(super) async fn until_waiting(&self, count: u32) {
         if !self.subject.can().queued {
             return self.subject.pass(SHORT).await;
         }
-        while self.waiting().await == 0 {
+        while self.waiting().await != count {
             tokio::task::yield_now().await;
         }
     }
 
-    async fn until_free(&self) {
+    pub(super) async fn until_free(&self) {
         self.subject.until("nobody holds or waits", || self.is_free()).await;
     }
 }
@@ -154,6 +158,10 @@ pub async fn a_lease_outlives_its_ttl_while_it_is_held(subject: &Subject) {
     let pair = Pair::of(subject, Kind::Mutex).await;
     // Two thirds of it must not pass between two renewals, on a busy machine in real time.
     let ttl = Duration::from_secs(5);
+    // It is renewed for as long as it is held, whatever was held and re-entered before it.
+    let before = must(subject.drive(pair.by_one().acquire()).await);
+    drop(must(before.reenter()));
+    must(subject.drive(before.release()).await);
     let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
     for _ in 0..3 {
         subject.pass(ttl / 2).await;

@@ -6,6 +6,7 @@ pub mod changes;
 pub mod compose;
 pub mod library;
 pub mod modes;
+pub mod peers;
 pub mod store;
 pub mod upgrades;
 
@@ -15,6 +16,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
 use futures_util::future::join_all;
+
+pub use self::peers::{alone, elections, permits, readers, several};
 
 /// Makes a test of every case: `conformance!(make())`, where the expression gives a future of a
 /// [`Subject`](crate::Subject), made anew for each test.
@@ -60,6 +63,23 @@ macro_rules! conformance {
             store::names_are_listed_by_prefix_and_only_while_in_use;
             store::names_of_any_script_are_told_apart;
             store::asking_about_an_unknown_name_leaves_nothing_behind;
+            alone::a_lease_that_nothing_renews_goes_to_who_waits;
+            alone::who_is_forced_out_is_told_and_harms_nobody;
+            alone::the_signal_of_a_guard_says_that_it_was_let_go;
+            alone::a_crowd_that_gives_up_costs_nobody_its_turn;
+            alone::waiters_follow_in_order_though_nobody_lets_go;
+            alone::a_lease_is_relied_on_no_longer_than_the_store_keeps_it;
+            alone::a_limit_beyond_any_clock_is_as_good_as_none;
+            readers::a_dead_reader_is_not_kept_by_a_living_one;
+            readers::who_waits_behind_one_that_gives_up_is_let_in;
+            readers::no_reader_meets_a_writer_among_many_clients;
+            permits::permits_are_given_out_to_the_last_one;
+            permits::one_permit_and_all_of_them_are_had_in_turn;
+            permits::the_largest_semaphore_counts_exactly;
+            permits::permits_of_the_dead_come_back_by_themselves;
+            several::sets_of_names_that_overlap_exclude_each_other;
+            elections::followers_see_what_each_leader_says_in_turn;
+            elections::a_candidate_leads_once_the_leaders_client_is_closed;
             modes::readers_hold_together_and_a_writer_alone;
             modes::waiting_readers_are_let_in_together;
             modes::permits_add_up_to_the_capacity;

@@ -479,6 +479,8 @@ pub async fn names_of_any_script_are_told_apart(subject: &Subject) {
             .iter()
             .map(|name| format!("{name}/{number}"))
             .collect();
+    // What begins alike, or looks alike to a file system.
+    names.extend(["", ".", " ", "/", "/x", ":x", "{x}"].map(|end| format!("{number}{end}")));
     names.push("y".repeat(511) + "1");
     names.push("y".repeat(511) + "2");
     for name in &names {

@@ -1,0 +1,201 @@
+//! One holder at a time: leases that end, holders that are forced out, waiters that give up.
+
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use leasehold::{Error, LossReason, Renewal};
+use tokio::task::JoinSet;
+
+use super::{BRIEF, PATIENCE, unrenewed};
+use crate::conformance::bench::SHORT;
+use crate::conformance::library::{Kind, Pair};
+use crate::subject::{Subject, must};
+
+/// The ttl of a waiter that must claim what it is handed within that, on a busy machine.
+const CLAIMED: Duration = Duration::from_secs(2);
+
+/// Waiters that give up at the same time.
+const CROWD: u32 = 20;
+
+/// A lease that nothing renews ends, and whoever waits gets the lock; what the one of before still
+/// asks for is refused and harms nobody.
+///
+/// Redisson: `testExpire`, `testAutoExpire`. redsync: `TestMutexExtendExpired`,
+/// `TestMutexUnlockExpired`, `TestSetNXOnExtendFailsToAcquireLockWhenKeyIsTaken`. bsm/redislock:
+/// `TestObtain_retry_success`, `TestLock_Refresh_expired`, `TestLock_Release_expired`. redis-py:
+/// `test_extending_lock_no_longer_owned_raises_error`,
+/// `test_releasing_lock_no_longer_owned_raises_error`.
+pub async fn a_lease_that_nothing_renews_goes_to_who_waits(subject: &Subject) {
+    async fn scene(pair: &Pair<'_>) {
+        let expired = must(unrenewed(pair.by_one()).acquire().await);
+        let next = must(pair.by_two().acquire_within(PATIENCE).await);
+        assert!(next.token() > expired.token() && !expired.is_held());
+        assert!(matches!(expired.renew().await, Err(Error::Lost { .. })));
+        assert!(matches!(expired.release().await, Err(Error::Lost { .. })));
+        must(next.renew().await);
+        must(next.release().await);
+        assert!(pair.is_free().await);
+    }
+    let pairs = Pair::all(subject).await;
+    subject.drive(join_all(pairs.iter().map(scene))).await;
+}
+
+/// Who is forced out is told, however late it asks, and can do the next one no harm.
+///
+/// Redisson: `testForceUnlock`. rueidislock: `TestLocker_WithContext_UnlockByOtherForceWithContext`
+/// and its three like. Consul: `TestAPI_LockForceInvalidate`. DistributedLock:
+/// `TestHandleLostTriggersCorrectly`, `TestHandleLostReturnsAlreadyCanceledIfHandleAlreadyLost`.
+pub async fn who_is_forced_out_is_told_and_harms_nobody(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        // Found out by a renewal, a third of this later, where the store has no messages.
+        let lock = pair.by_one().ttl(Duration::from_secs(6));
+        let first = must(subject.drive(lock.acquire()).await);
+        let token = first.token();
+        let force = async || must(pair.two.admin().revoke_now(&pair.name, token).await);
+        assert!(subject.drive(force()).await);
+        let Some(next) = must(subject.drive(pair.by_two().try_acquire()).await) else {
+            panic!("{:?}: it was taken away", pair.name)
+        };
+        let reason = subject.drive(first.lost()).await;
+        assert_ne!(reason, LossReason::Released);
+        assert_eq!(subject.drive(first.lost()).await, reason, "asked once it is known");
+        assert!(matches!(subject.drive(first.release()).await, Err(Error::Lost { .. })));
+        assert!(!subject.drive(force()).await, "that token holds nothing any more");
+        must(subject.drive(next.renew()).await);
+        must(subject.drive(next.release()).await);
+    }
+}
+
+/// The signal of a guard that is let go says so, and outlives the guard.
+///
+/// Consul: `TestAPI_LockLockUnlock`. DistributedLock: `TestCanSafelyDisposeWhileMonitoring`; there
+/// the signal of a handle that is disposed of never comes.
+pub async fn the_signal_of_a_guard_says_that_it_was_let_go(subject: &Subject) {
+    let pair = Pair::of(subject, Kind::Mutex).await;
+    for is_released in [true, false] {
+        let guard = must(subject.drive(pair.by_one().acquire()).await);
+        let lost = guard.lost();
+        let let_go = async {
+            match is_released {
+                true => must(guard.release().await),
+                false => drop(guard),
+            }
+        };
+        let (reason, ()) = subject.drive(join(lost, let_go)).await;
+        assert_eq!(reason, LossReason::Released);
+    }
+}
+
+/// Waiters that give up, at a limit or in the middle, cost whoever waits behind them nothing.
+///
+/// Redisson's fair lock: `testWaitTimeoutDrift`, `testLockAcquiredTimeoutDrift`,
+/// `testFirstThreadDeathTimeoutDrift` and their four `_Descrete`. rueidislock:
+/// `TestLocker_WithContext_CancelContext`, `_MissingPeers`, `_Cleanup`. tokio: `aborted_future_2`.
+/// etcd: `TestMutexWaitsOnCurrentHolder`.
+pub async fn a_crowd_that_gives_up_costs_nobody_its_turn(subject: &Subject) {
+    let pair = Pair::of(subject, Kind::Mutex).await;
+    let guard = must(subject.drive(pair.by_one().acquire()).await);
+    assert!(must(subject.drive(pair.by_two().try_acquire()).await).is_none());
+    let (mut patient, mut hasty) = (JoinSet::new(), JoinSet::new());
+    let scene = async {
+        for _ in 0..CROWD {
+            let (wait, hurry) = (pair.by_two(), pair.by_two());
+            patient.spawn(async move { drop(wait.acquire().await) });
+            hasty.spawn(async move { hurry.acquire_within(SHORT).await });
+        }
+        pair.until_waiting(CROWD).await;
+        let behind = pair.by_two();
+        let give_up = async {
+            pair.until_waiting(CROWD + 1).await;
+            patient.abort_all();
+            for ended in hasty.join_all().await {
+                assert!(ended.is_err(), "{ended:?}");
+            }
+            pair.until_waiting(1).await;
+            must(guard.ensure_held());
+            must(guard.release().await);
+        };
+        must(join(behind.acquire(), give_up).await.0)
+    };
+    let next = subject.drive(scene).await;
+    must(subject.drive(next.release()).await);
+    pair.until_free().await;
+}
+
+/// Waiters follow each other in the order in which they came, also when nobody lets go.
+///
+/// Redisson's fair lock: `testLeaseTimeout`, `testConcurrency_MultiInstance_Ordering`. tokio:
+/// `write_order`.
+pub async fn waiters_follow_in_order_though_nobody_lets_go(subject: &Subject) {
+    if !subject.can().queued {
+        return;
+    }
+    let pair = Pair::of(subject, Kind::Mutex).await;
+    let clients = [subject.client().await, subject.client().await, subject.client().await];
+    let scene = async {
+        let first = must(pair.by_one().acquire().await);
+        let mut waiters = Vec::new();
+        for (client, number) in clients.iter().zip(1..) {
+            let lock = Kind::Mutex.of(client, &pair.name);
+            let lock = if number == 1 { unrenewed(lock).ttl(CLAIMED) } else { lock };
+            waiters.push(tokio::spawn(async move { must(lock.acquire().await) }));
+            pair.until_waiting(number).await;
+        }
+        let mut last = first.token();
+        must(first.release().await);
+        // The first of them keeps it to the end of its lease, whatever it does with its guard.
+        let mut guards = Vec::new();
+        for (waiter, behind) in waiters.into_iter().zip([2, 1, 0]) {
+            let guard = must(waiter.await);
+            assert!(guard.token() > last);
+            assert_eq!(pair.waiting().await, behind, "those behind it still wait");
+            last = guard.token();
+            match behind {
+                2 => guards.push(guard),
+                _ => must(guard.release().await),
+            }
+        }
+    };
+    subject.drive(scene).await;
+}
+
+/// A lease says how much longer it may be relied on: at most for as long as the store keeps it.
+///
+/// Redisson: `testRemainTimeToLive`, `testRemainTimeToLive2`, `testReadWriteTTL`. redis-py:
+/// `test_timeout`, `test_float_timeout`. bsm/redislock: `TestClient`. etcd:
+/// `TestSessionTTLOptions`.
+pub async fn a_lease_is_relied_on_no_longer_than_the_store_keeps_it(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let ttl = Duration::from_millis(9_500);
+        let lock = pair.by_one().ttl(ttl).renewal(Renewal::Off).min_validity(BRIEF);
+        let guard = must(subject.drive(lock.acquire()).await);
+        let again = must(guard.reenter());
+        let status = must(subject.drive(pair.two.admin().inspect(&pair.name)).await);
+        let validity = guard.validity();
+        let [held] = &status.holders[..] else { panic!("{status:?}") };
+        // Some stores count in milliseconds.
+        assert!(held.ttl_left <= ttl + Duration::from_millis(2), "{held:?}");
+        assert!(validity <= held.ttl_left, "{validity:?} of {held:?}");
+        assert!(again.validity() <= validity, "to enter again prolongs nothing");
+        drop(again);
+        must(subject.drive(guard.release()).await);
+        assert!(pair.is_free().await);
+    }
+}
+
+/// A limit beyond what any clock can show is as good as none.
+///
+/// DistributedLock: `TestBadArguments`, where it is refused. coreutils: `timeout-large-parameters`.
+pub async fn a_limit_beyond_any_clock_is_as_good_as_none(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        let (first, second) = (pair.by_one().max_hold(Duration::MAX), pair.by_two());
+        let guard = must(subject.drive(first.acquire_within(Duration::MAX)).await);
+        let let_go = async {
+            pair.until_somebody_waits().await;
+            must(guard.release().await);
+        };
+        let waiting = second.acquire_within(Duration::MAX);
+        let (next, ()) = subject.drive(join(waiting, let_go)).await;
+        must(subject.drive(must(next).release()).await);
+    }
+}

@@ -1,0 +1,72 @@
+//! Leaders, candidates and followers.
+
+use futures_util::future::join;
+use leasehold::Observation;
+
+use crate::subject::{Subject, must};
+
+/// What the next leader says that is seen, whoever led in between.
+async fn next_value(observation: &mut Observation) -> String {
+    loop {
+        if let Some(leader) = must(observation.next().await) {
+            return leader.value;
+        }
+    }
+}
+
+/// Followers see each thing a leader says, and then what the next one says.
+///
+/// etcd: `TestElectionWait`, `TestElectionObserveFreshResponsesOnProclaim`,
+/// `TestV3ElectionObserve`.
+pub async fn followers_see_what_each_leader_says_in_turn(subject: &Subject) {
+    let (one, two, follower) =
+        (subject.client().await, subject.client().await, subject.client().await);
+    let name = subject.fresh_name("election");
+    let scene = async {
+        let mut observations = Vec::new();
+        for _ in 0..3 {
+            observations.push(must(follower.election(&name).observe().await));
+        }
+        let mut all_see = async |expected: &str| {
+            for observation in &mut observations {
+                assert_eq!(next_value(observation).await, expected);
+            }
+        };
+        let first = must(one.election(&name).campaign("one").await);
+        all_see("one").await;
+        for word in ["one, elsewhere", "one, at home"] {
+            must(first.proclaim(word).await);
+            all_see(word).await;
+        }
+        must(first.resign().await);
+        let second = must(two.election(&name).campaign("two").await);
+        all_see("two").await;
+        must(second.resign().await);
+    };
+    subject.drive(scene).await;
+}
+
+/// A candidate that waits leads once the client of the leader is closed, and is seen to.
+///
+/// etcd: `TestElectionFailover`, `TestV3ElectionCampaign`. client-go: `TestReleaseOnCancellation`.
+pub async fn a_candidate_leads_once_the_leaders_client_is_closed(subject: &Subject) {
+    let (one, two, follower) =
+        (subject.client().await, subject.client().await, subject.client().await);
+    let name = subject.fresh_name("election");
+    let scene = async {
+        let first = must(one.election(&name).campaign("one").await);
+        let token = first.token();
+        let election = two.election(&name);
+        let close = async {
+            tokio::task::yield_now().await;
+            must(one.close().await);
+        };
+        let (second, ()) = join(election.campaign("two"), close).await;
+        let second = must(second);
+        assert!(second.token() > token && !first.guard().is_held());
+        let leader = must(follower.election(&name).leader().await);
+        assert_eq!(leader.map(|leader| leader.value).as_deref(), Some("two"));
+        must(second.resign().await);
+    };
+    subject.drive(scene).await;
+}

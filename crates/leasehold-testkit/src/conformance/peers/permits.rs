@@ -1,0 +1,140 @@
+//! Permits of a semaphore: all of them, none too many, and back again.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures_util::future::join_all;
+use leasehold::{Error, Mode, Status};
+use leasehold_core::Reply;
+
+use crate::conformance::bench::{AFTER_SHORT, Bench, somebody};
+use crate::subject::{Subject, must};
+
+/// Clients that want permits in turn, how often, and how many there are.
+const CLIENTS: u32 = 6;
+const ROUNDS: u32 = 8;
+const CAPACITY: u32 = 3;
+
+/// As many permits as a semaphore can have.
+const GREATEST: u32 = 2_147_483_646;
+
+/// How many permits are out.
+fn taken(status: &Status) -> u32 {
+    status.holders.iter().map(|holder| holder.mode.weight()).sum()
+}
+
+/// Permits are given out to the last one, and what is out can be seen.
+///
+/// DistributedLock: `TestDrain`, `TestGetCurrentCountReflectsAcquisitionsAndReleases`. Redisson:
+/// `testAvailablePermits`, `testAcquiredPermits`, `testReleaseAcquire`, `testTryNAcquire`.
+pub async fn permits_are_given_out_to_the_last_one(subject: &Subject) {
+    if !subject.can().permits {
+        return;
+    }
+    let (one, two) = (subject.client().await, subject.client().await);
+    let name = subject.fresh_name("permits");
+    let (ours, theirs) = (one.semaphore(&name, 4), two.semaphore(&name, 4));
+    let out = async || taken(&must(one.admin().inspect(&name).await));
+    let scene = async {
+        let mut guards = Vec::new();
+        for count in 1..=4 {
+            guards.push(must(ours.permit().acquire().await));
+            assert_eq!(out().await, count);
+        }
+        assert!(must(ours.permit().try_acquire().await).is_none());
+        assert!(must(theirs.permit().try_acquire().await).is_none());
+        must(guards.remove(1).release().await);
+        assert!(must(theirs.permits(2).try_acquire().await).is_none(), "one is there");
+        let Some(theirs) = must(theirs.permit().try_acquire().await) else {
+            panic!("one was given back")
+        };
+        assert_eq!(out().await, 4);
+        must(theirs.release().await);
+        for guard in guards {
+            must(guard.release().await);
+        }
+        assert_eq!(out().await, 0);
+    };
+    subject.drive(scene).await;
+}
+
+/// However clients ask for one and for all permits in turn, never are more out than there are, at
+/// times all of them are, and everybody is served.
+///
+/// DistributedLock: `TestConcurrencyHandling`, `TestSemaphoreParallelism`. Redisson:
+/// `testConcurrencyLoopMax_MultiInstance`, `testConcurrencyMultiPermits`. tokio: `stress_test`,
+/// `poll_acquire_many_unavailable`.
+pub async fn one_permit_and_all_of_them_are_had_in_turn(subject: &Subject) {
+    if !subject.can().permits {
+        return;
+    }
+    let name = subject.fresh_name("permits");
+    let (out, most) = (AtomicU32::new(0), AtomicU32::new(0));
+    let mut workers = Vec::new();
+    for client in 0..CLIENTS {
+        let semaphore = subject.client().await.semaphore(&name, CAPACITY);
+        let (out, most) = (&out, &most);
+        workers.push(async move {
+            for round in 0..ROUNDS {
+                let count = if (client + round) % 3 == 0 { CAPACITY } else { 1 };
+                let guard = must(semaphore.permits(count).acquire().await);
+                let now = out.fetch_add(count, Ordering::Relaxed) + count;
+                assert!(now <= CAPACITY, "{now} are out");
+                most.fetch_max(now, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                must(guard.ensure_held());
+                out.fetch_sub(count, Ordering::Relaxed);
+                must(guard.release().await);
+            }
+        });
+    }
+    subject.drive(join_all(workers)).await;
+    assert_eq!((out.into_inner(), most.into_inner()), (0, CAPACITY));
+}
+
+/// The largest semaphore counts as exactly as a small one.
+///
+/// DistributedLock: `TestHighTicketCount`. tokio: `no_panic_at_maxpermits`,
+/// `panic_when_exceeds_maxpermits`.
+pub async fn the_largest_semaphore_counts_exactly(subject: &Subject) {
+    if !subject.can().permits {
+        return;
+    }
+    let client = subject.client().await;
+    let name = subject.fresh_name("permits");
+    let semaphore = client.semaphore(&name, GREATEST);
+    let scene = async {
+        let permit = semaphore.permit();
+        let few = join_all((0..40).map(|_| permit.acquire())).await;
+        let few: Vec<_> = few.into_iter().map(must).collect();
+        assert!(must(semaphore.permits(GREATEST - 39).try_acquire().await).is_none());
+        let rest = must(semaphore.permits(GREATEST - 40).try_acquire().await);
+        assert!(rest.is_some() && must(semaphore.permit().try_acquire().await).is_none());
+        assert_eq!(taken(&must(client.admin().inspect(&name).await)), GREATEST);
+        drop(few);
+        let refused = client.semaphore(&name, GREATEST + 1).permit().try_acquire().await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    };
+    subject.drive(scene).await;
+}
+
+/// Permits of a holder of which nothing more is heard come back by themselves, and only those; what
+/// it gives back later is nobody's.
+///
+/// Redisson: `testExpire`, `testReleaseExpired`, `testTryReleaseManyExpired`,
+/// `testReleaseManyNotExistOrExpired` of its expirable permits.
+pub async fn permits_of_the_dead_come_back_by_themselves(subject: &Subject) {
+    if !subject.can().permits {
+        return;
+    }
+    let permits = |count| Mode::Permits { count, capacity: 10 };
+    let (bench, dead, living, next) = (Bench::new(subject), somebody(), somebody(), somebody());
+    bench.take_briefly(dead, permits(6)).await;
+    bench.take(living, permits(3)).await;
+    subject.pass(AFTER_SHORT).await;
+    assert!(bench.is_busy(permits(8)).await);
+    bench.take(next, permits(7)).await;
+    let late = bench.release(dead).await;
+    assert!(matches!(late, Reply::NotHeld { .. }), "{late:?}");
+    assert_eq!(bench.holders().await, [living, next]);
+    assert_eq!(taken(&bench.status().await), 10);
+}
