@@ -20,6 +20,8 @@ mod nested;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+mod peers;
+#[cfg(test)]
 mod places;
 #[cfg(test)]
 mod quiet;
