@@ -322,15 +322,18 @@ fn a_file_store_is_looked_at_with_what_is_around_it() {
     let place = Place::on_file();
     place.end(&["run", "x", "-q", "-s", &url, "--", "true"]).assert_silent(0);
     Visit::to(&url, &["--strict"]).assert_found("ok", "store", "this machine only");
-    mode(&path, 0o660);
+    mode(&path, 0o666);
     Visit::to(&url, &[]).assert_found("warning", "permissions", "chmod go=");
+    mode(&path, 0o660);
+    mode(directory.path(), 0o2770);
+    Visit::to(&url, &["--strict"]).assert_found("ok", "permissions", "users of group");
     mode(directory.path(), 0o777);
     Visit::to(&url, &[]).assert_found("warning", "permissions", "chmod go-w");
     mode(directory.path(), 0o700);
     let corrupt = directory.path().join("corrupt.db");
     fs::write(&corrupt, "this is not a database, and long enough to be none").unwrap();
     let corrupt = Visit::to(&format!("file:{}", corrupt.display()), &[]);
-    corrupt.assert_found("danger", "store", "a new one is created");
+    corrupt.assert_found("danger", "store", "name another path");
     assert_eq!(corrupt.code, Some(1));
 }
 

@@ -1,7 +1,10 @@
 //! One file, seen from other places: mounts, namespaces, users, and a file that is gone.
 
-use std::fs;
-use std::os::unix::fs::chown;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::process::Command;
+
+use rustix::process::Signal;
 
 use crate::harness::{Background, Ended, PROGRAM, Place, ended};
 
@@ -107,6 +110,90 @@ fn two_users_who_share_a_directory_have_the_same_locks() {
     holder.close_stdin();
     assert_eq!(holder.end().code, Some(0));
     place.end(&["run", "x", "--no-wait", "--", "true"]).assert_silent(0);
+}
+
+/// A group, and two users of it who have groups of their own beside.
+const GROUP: u32 = 60_100;
+const USERS: [u32; 2] = [60_101, 60_102];
+
+/// A program of a user, who would rather let nobody else in.
+fn of_user(place: &Place, user: u32, arguments: &[&str]) -> Command {
+    let [user, group, groups] =
+        [format!("--reuid={user}"), format!("--regid={user}"), format!("--groups={GROUP}")];
+    let private = ["sh", "-c", "umask 077; exec \"$@\"", "sh"];
+    let user = [&[user.as_str(), group.as_str(), groups.as_str()], &private[..]].concat();
+    place.program("setpriv", &[&user[..], arguments].concat())
+}
+
+/// A file store that root may make for others; nothing if other users cannot be acted for.
+fn for_users() -> Option<Place> {
+    let place = Place::on_file();
+    let allow = |mode| fs::set_permissions(place.directory.path(), Permissions::from_mode(mode));
+    allow(0o755).unwrap();
+    let tried = ended(of_user(&place, USERS[0], &[PROGRAM, "--version"]));
+    if tried.code != Some(0) {
+        println!("left out: other users cannot run it here: {}", tried.stderr);
+        return None;
+    }
+    Some(place)
+}
+
+#[test]
+fn users_of_a_group_exclude_each_other_and_notice_each_others_deaths() {
+    let Some(place) = for_users() else { return };
+    let make = "install -d -g 60100 -m 2770 shared; install -m 660 /dev/null shared/locks.db";
+    assert_eq!(ended(place.program("sh", &["-ec", make])).code, Some(0));
+    let url = format!("file:{}", place.path("shared/locks.db").display());
+    let run = |user, arguments: &[&str], script| {
+        let run = [PROGRAM, "run", "x", "--ttl", "1h", "-q", "-s", &url];
+        of_user(&place, user, &[&run[..], arguments, &["--", "sh", "-c", script]].concat())
+    };
+    let [one, other] = USERS;
+    // The one who comes first makes what is beside the file. Root may always open it, and makes
+    // files of its own, too.
+    for (holder, waiter) in [(one, other), (other, one), (0, other), (one, 0)] {
+        let mut holding = Background::fed(run(holder, &[], "echo held; exec cat"));
+        assert_eq!(holding.line(), "held");
+        let busy = ended(run(waiter, &["--no-wait"], "true"));
+        assert_eq!(busy.code, Some(75), "{waiter} beside {holder}: {busy:?}");
+        // The lease would last for an hour: only the death lets the next one in.
+        let mut next = Background::start(run(waiter, &[], "echo next"));
+        holding.signal(Signal::KILL);
+        assert_eq!(next.line(), "next", "{waiter} after {holder}");
+        next.end().assert_silent(0);
+    }
+    for entry in fs::read_dir(place.path("shared")).unwrap() {
+        let (path, found) = entry.map(|entry| (entry.path(), entry.metadata().unwrap())).unwrap();
+        let mode = if found.is_dir() { 0o2770 } else { 0o660 };
+        assert_eq!((found.mode() & 0o7777, found.gid()), (mode, GROUP), "{}", path.display());
+    }
+}
+
+#[test]
+fn who_may_not_use_what_is_beside_a_store_is_told_what_mends_it() {
+    let Some(place) = for_users() else { return };
+    let run = ["run", "x", "-q", "--", "true"];
+    place.end(&run).assert_silent(0);
+    let with_program = [&[PROGRAM], &run[..]].concat();
+    let denied = ended(of_user(&place, USERS[0], &with_program));
+    denied.assert_failed(69, "locks.db.clients beside it");
+    let remedies = denied.stderr.split('`').skip(1).step_by(2);
+    for remedy in remedies.map(|remedy| remedy.replace("GROUP", &GROUP.to_string())) {
+        assert_eq!(ended(place.program("sh", &["-c", &remedy])).code, Some(0), "{remedy}");
+    }
+    for user in USERS {
+        ended(of_user(&place, user, &with_program)).assert_silent(0);
+    }
+    place.end(&run).assert_silent(0);
+}
+
+#[test]
+fn a_file_that_is_no_store_is_left_alone() {
+    let Some(place) = for_users() else { return };
+    let denied = ended(of_user(&place, USERS[0], &[PROGRAM, "ls", "-s", "file:/etc/passwd"]));
+    denied.assert_failed(69, "file is not a database: name another path");
+    place.end(&["ls", "-s", "file:/etc/passwd"]).assert_failed(69, "name another path");
+    assert!(!fs::exists("/etc/passwd.clients").unwrap());
 }
 
 #[test]

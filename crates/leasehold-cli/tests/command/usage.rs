@@ -59,7 +59,8 @@ fn a_store_that_cannot_be_used_is_69_with_its_reason() {
     run("redis+unix:///nowhere/redis.sock").assert_failed(69, "/nowhere/redis.sock");
     fs::write(place.path("corrupt.db"), "this is not a database, and long enough to be none")
         .unwrap();
-    run("file:corrupt.db").assert_failed(69, "corrupt.db");
+    run("file:corrupt.db").assert_failed(69, "name another path");
+    assert!(!place.path("corrupt.db.clients").exists(), "nothing is made beside what is no store");
     run("file:/proc/locks.db").assert_failed(69, "/proc");
 }
 

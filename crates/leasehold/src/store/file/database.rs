@@ -418,6 +418,20 @@ fn is_empty(connection: &Connection, location: &Location) -> Result<bool, StoreE
     Ok(false)
 }
 
+/// Refuses a file that is there and nobody has used as a store yet, if it cannot become one: before
+/// anything is made beside it.
+pub(super) fn refuse_others_files(location: &Location) -> Result<(), StoreError> {
+    let is_new = || location.database.exists() && !location.side.exists();
+    if !is_new() {
+        return Ok(());
+    }
+    match look(location) {
+        // Somebody else is creating it at this moment, and it was seen half way.
+        Err(_) if !is_new() => Ok(()),
+        looked => looked,
+    }
+}
+
 /// Looks at a database without a trace: refuses what [`Database::open`] would refuse.
 pub(super) fn look(location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);

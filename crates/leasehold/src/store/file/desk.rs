@@ -19,8 +19,9 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
+use super::access::Access;
 use super::bury;
-use super::database::{Database, Stepped, Writing};
+use super::database::{self, Database, Stepped, Writing};
 use super::gate::Gate;
 use super::identity::Opening;
 use super::location::Location;
@@ -93,11 +94,14 @@ enum Request {
 impl Desk {
     pub(super) fn open(path: &Path, boot: String, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let location = Location::check(path)?;
-        location.create_side()?;
-        let failed = |error| location.io_error("open the directory beside it", error);
-        let presence = Arc::new(Presence::open(&location).map_err(failed)?);
-        let gate = Gate::open(presence.directory()).map_err(failed)?;
-        let failed = |error| location.io_error("say that it is in use", error);
+        database::refuse_others_files(&location)?;
+        let failed = |error| location.io_error("look at it", error);
+        let access = Access::of(&location.database).map_err(failed)?;
+        location.create_side(access)?;
+        let failed = |error| location.beside_error(error);
+        let presence = Arc::new(Presence::open(&location, access).map_err(failed)?);
+        let gate = Gate::open(presence.directory(), access).map_err(failed)?;
+        let failed = |error| location.io_error("look into its directory", error);
         let users = Users::open(&location).map_err(failed)?;
         let turn = gate.enter().map_err(failed)?;
         let opening = Opening {
@@ -111,6 +115,8 @@ impl Desk {
         location.create_database()?;
         let log_pages = Arc::new(AtomicU32::new(0));
         let mut database = Database::open(&location, boot.clone(), Arc::clone(&log_pages))?;
+        access.give_group(&location.log);
+        access.give_group(&location.shared_memory);
         let files = opening.agree(&mut database)?;
         database.expect(files);
         users.join().map_err(failed)?;

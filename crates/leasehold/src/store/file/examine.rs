@@ -9,6 +9,7 @@ use leasehold_core::{Error, StoreError, StoreErrorKind};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
+use super::access::NEW;
 use super::database;
 use super::location::Location;
 use super::{NO_PIPES, path_of};
@@ -29,8 +30,9 @@ const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// What a database is created with.
-const NEW: u32 = 0o600;
+/// What a file has that was made for a group, and for nobody beside.
+const FOR_A_GROUP: u32 = 0o660;
+const GROUP_WRITES: u32 = 0o020;
 
 /// Looks at the database that a URL names and around it, also if it is not there yet.
 ///
@@ -53,7 +55,7 @@ pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
 fn look(location: &Location) -> Result<Vec<Finding>, Error> {
     let place = format!("file:{}", location.database.display());
     let failed = |error| location.io_error("look at it", error);
-    allowed(location).map_err(failed)?;
+    allowed(location)?;
     let is_there = location.database.exists();
     if is_there && let Err(error) = database::look(location) {
         return unusable(&place, error.into()).map(|finding| vec![finding]);
@@ -71,16 +73,21 @@ fn look(location: &Location) -> Result<Vec<Finding>, Error> {
 }
 
 /// That this user may use what is there, and may create what is not.
-fn allowed(location: &Location) -> io::Result<()> {
-    let (all, file) = (Access::READ_OK | Access::WRITE_OK, &location.database);
-    let directory = location.directory();
-    for (path, access) in [(file.as_path(), all), (&location.side, all | Access::EXEC_OK)] {
-        match accessat(CWD, path, access, AtFlags::EACCESS) {
-            Err(Errno::NOENT) => accessat(CWD, directory, all | Access::EXEC_OK, AtFlags::EACCESS)?,
-            found => found?,
-        }
-    }
-    Ok(())
+fn allowed(location: &Location) -> Result<(), StoreError> {
+    let of_file = Access::READ_OK | Access::WRITE_OK;
+    let of_directory = of_file | Access::EXEC_OK;
+    let ask = |path: &Path, access, is_there: &dyn Fn(io::Error) -> StoreError| match accessat(
+        CWD,
+        path,
+        access,
+        AtFlags::EACCESS,
+    ) {
+        Err(Errno::NOENT) => accessat(CWD, location.directory(), of_directory, AtFlags::EACCESS)
+            .map_err(|error| location.io_error("make it", error.into())),
+        found => found.map_err(|error| is_there(error.into())),
+    };
+    ask(&location.database, of_file, &|error| location.io_error("use it", error))?;
+    ask(&location.side, of_directory, &|error| location.beside_error(error))
 }
 
 /// A store that is there and will not do.
@@ -110,13 +117,18 @@ fn pipes(place: &str) -> Finding {
 fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     let topic = "permissions";
     let directory = location.directory();
-    let mode = match fs::metadata(&location.database) {
-        Ok(found) => found.mode() & 0o777,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => NEW,
+    let around = fs::metadata(directory)?;
+    let (mode, group) = match fs::metadata(&location.database) {
+        Ok(found) => (found.mode() & 0o777, found.gid()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (NEW, around.gid()),
         Err(error) => return Err(error),
     };
-    let outside = fs::metadata(directory)?.mode() & 0o1777;
-    if outside & OTHERS_WRITE != 0 && outside & STICKY == 0 {
+    let outside = around.mode() & 0o1777;
+    let is_for_a_group = mode == FOR_A_GROUP;
+    // Whoever shares the file may be the one who makes what is beside it.
+    let are_its_own = is_for_a_group && around.gid() == group;
+    let strangers = if are_its_own { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
+    if outside & strangers != 0 && outside & STICKY == 0 {
         return Ok(Finding::warning(
             place,
             topic,
@@ -125,13 +137,20 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
             format!("chmod go-w {}", directory.display()),
         ));
     }
+    if is_for_a_group {
+        let found = format!("it is shared by the users of group {group} (mode {mode:04o})");
+        return Ok(Finding::ok(place, topic, found));
+    }
     if mode & OTHERS != 0 {
         return Ok(Finding::warning(
             place,
             topic,
             format!("others may open it (mode {mode:04o})"),
             "they can end every lock, and see who holds what",
-            format!("chmod go= {}, unless they share the locks", location.database.display()),
+            format!(
+                "chmod go= {}; or share it with a group: chmod 660",
+                location.database.display()
+            ),
         ));
     }
     Ok(Finding::ok(place, topic, format!("it is for its user only (mode {mode:04o})")))

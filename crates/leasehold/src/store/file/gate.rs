@@ -12,8 +12,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt as _;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::fs::{FlockOperation, OFlags, flock, openat};
 use rustix::io::Errno;
+
+use super::access::Access;
 
 pub(super) const FILE_NAME: &str = "gate";
 
@@ -29,9 +31,11 @@ pub(super) struct Gate(File);
 pub(super) struct Turn<'a>(&'a Gate);
 
 impl Gate {
-    pub(super) fn open(directory: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(super) fn open(directory: BorrowedFd<'_>, access: Access) -> io::Result<Self> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        Ok(Self(openat(directory, FILE_NAME, flags, Mode::RUSR | Mode::WUSR)?.into()))
+        let file = openat(directory, FILE_NAME, flags, access.of_file())?;
+        access.give(&file)?;
+        Ok(Self(file.into()))
     }
 
     /// What is written in it.

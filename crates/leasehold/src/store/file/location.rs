@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use leasehold_core::{Error, Invalid, StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 
+use super::access::{Access, NEW};
 use super::gate;
 use super::identity::is_mounted_alone;
 
@@ -50,11 +51,8 @@ impl Location {
                 let text = format!("file:{shown}: {}: {error}: allow it", parent.display());
                 return Err(StoreError::new(StoreErrorKind::Denied, text).into());
             }
-            Ok(_) | Err(_) => {
-                let parent = parent.display();
-                let why = format!("file:{shown}: there is no directory {parent}: create it first");
-                return Err(Invalid::new("url", why).into());
-            }
+            Ok(_) => return Err(no_directory(path, parent, None).into()),
+            Err(error) => return Err(no_directory(path, parent, Some(error)).into()),
         };
         let database = fs::canonicalize(path).unwrap_or_else(|_| parent.join(name));
         match fs::metadata(&database) {
@@ -76,6 +74,9 @@ impl Location {
         };
         let (log, shared_memory, side) = (beside("-wal"), beside("-shm"), beside(SIDE_SUFFIX));
         let gate = side.join(gate::FILE_NAME);
+        if is_too_long(&side) {
+            return Err(too_long(path).into());
+        }
         let location = Self { database, log, shared_memory, side, gate };
         location.refuse_network(&parent)?;
         location.refuse_second_path()?;
@@ -87,24 +88,25 @@ impl Location {
         self.database.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Creates the directory beside the database, for its user only, if it is not there. Several
-    /// processes may do so at once.
-    pub(super) fn create_side(&self) -> Result<(), StoreError> {
-        self.found_is_fine(fs::DirBuilder::new().mode(0o700).create(&self.side))
+    /// Creates the directory beside the database, for those who may use that, if it is not there.
+    /// Several processes may do so at once.
+    pub(super) fn create_side(&self, access: Access) -> Result<(), StoreError> {
+        let created = fs::DirBuilder::new().mode(access.of_directory()).create(&self.side);
+        self.found_is_fine(&format!("make {} beside it", self.side.display()), created)
     }
 
     /// Creates an empty database if there is none. One that is there is not even opened: closing
     /// it again would drop the locks that another connection of this process has on it.
     pub(super) fn create_database(&self) -> Result<(), StoreError> {
         let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        self.found_is_fine(options.open(&self.database).map(drop))
+        options.write(true).create_new(true).mode(NEW);
+        self.found_is_fine("create it", options.open(&self.database).map(drop))
     }
 
-    fn found_is_fine(&self, created: io::Result<()>) -> Result<(), StoreError> {
+    fn found_is_fine(&self, doing: &str, created: io::Result<()>) -> Result<(), StoreError> {
         match created {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(self.io_error("create it", error))
+                Err(self.io_error(doing, error))
             }
             Ok(()) | Err(_) => Ok(()),
         }
@@ -165,6 +167,21 @@ impl Location {
         StoreError::new(StoreErrorKind::Corrupt, text)
     }
 
+    /// An error of the system with the directory beside the database. That it is denied does not
+    /// mean that its own directory is: another user has made it.
+    pub(super) fn beside_error(&self, error: io::Error) -> StoreError {
+        let (shown, side) = (self.database.display(), self.side.display());
+        if error.kind() != io::ErrorKind::PermissionDenied {
+            return self.io_error(&format!("use {side} beside it"), error);
+        }
+        let text = format!(
+            "file:{shown}: cannot use {side} beside it ({error}): name another path; or, to share \
+             it with a group, have its owner run `chgrp -R GROUP {shown}*` and `chmod -R g+rwX \
+             {shown}*`"
+        );
+        StoreError::new(StoreErrorKind::Denied, text).with_source(error)
+    }
+
     /// An error of the system while doing something beside the database.
     pub(super) fn io_error(&self, doing: &str, error: io::Error) -> StoreError {
         let (kind, remedy) = match error.kind() {
@@ -186,6 +203,10 @@ impl Location {
         let code = error.sqlite_error_code();
         let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
         let (kind, remedy) = match code {
+            // Nobody has used it as a store: it is something else.
+            Some(ErrorCode::NotADatabase) if !self.side.exists() => {
+                (StoreErrorKind::Corrupt, "name another path")
+            }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => (
                 StoreErrorKind::Corrupt,
                 "stop what uses it and move it away, with its -wal file; a new one is created",
@@ -250,6 +271,41 @@ impl Location {
     }
 }
 
+/// Why a path leads to no directory where a database could be.
+fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> Invalid {
+    let (shown, parent_shown) = (path.display(), parent.display());
+    let in_the_way =
+        || parent.ancestors().find(|part| fs::metadata(part).is_ok_and(|found| !found.is_dir()));
+    let why = match error {
+        Some(error) if error.kind() == io::ErrorKind::InvalidFilename => return too_long(path),
+        Some(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("file:{shown}: there is no directory {parent_shown}: create it first")
+        }
+        error => match (in_the_way(), error) {
+            (Some(file), _) => {
+                let file = file.display();
+                format!("file:{shown}: {file} is no directory: name a path that is not below it")
+            }
+            (None, Some(error)) => format!("file:{shown}: {parent_shown}: {error}: name another"),
+            (None, None) => format!("file:{shown}: {parent_shown} is no directory: name another"),
+        },
+    };
+    Invalid::new("url", why)
+}
+
+fn is_too_long(path: &Path) -> bool {
+    let found = fs::symlink_metadata(path);
+    found.is_err_and(|error| error.kind() == io::ErrorKind::InvalidFilename)
+}
+
+fn too_long(path: &Path) -> Invalid {
+    let why = format!(
+        "file:{} is too long for the system, with {SIDE_SUFFIX} behind it: name a shorter path",
+        path.display()
+    );
+    Invalid::new("url", why)
+}
+
 /// File systems without special files. (linux/magic.h)
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const FAT: u32 = 0x4D44;
@@ -281,12 +337,21 @@ mod tests {
     fn a_path_that_cannot_be_a_database_is_refused_with_the_remedy() {
         let directory = tempfile::tempdir().unwrap();
         let here = directory.path().display();
+        fs::write(directory.path().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("loop", directory.path().join("loop")).unwrap();
         for (path, remedy) in [
             (String::new(), "write file:PATH"),
             ("/".into(), "write file:PATH"),
             (format!("{here}/"), "write file:PATH"),
             (format!("{here}"), "name a file"),
             (format!("{here}/nowhere/locks.db"), "create it first"),
+            (format!("{here}/file/locks.db"), "file is no directory"),
+            (format!("{here}/file/below/locks.db"), "file is no directory"),
+            (format!("{here}/{}/locks.db", "d".repeat(256)), "name a shorter path"),
+            (format!("{here}/{}", "f".repeat(256)), "name a shorter path"),
+            // It could be made, and what belongs beside it could not.
+            (format!("{here}/{}", "f".repeat(250)), "name a shorter path"),
+            (format!("{here}/loop/locks.db"), "name another"),
             ("/dev/null".into(), "name another"),
         ] {
             let error = Location::check(Path::new(&path)).unwrap_err();

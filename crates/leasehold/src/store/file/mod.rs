@@ -9,7 +9,10 @@
 //! | `PATH.clients/gate` | its lock is the right to go to the database: [`gate`], [`identity`] |
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`presence`] |
 //! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`news`] |
+//!
+//! All of it has the mode and the group of `PATH`: see [`access`].
 
+mod access;
 mod bury;
 mod codec;
 mod data;
@@ -76,6 +79,9 @@ const RULES: Rules =
 /// there. What is removed while it is in use is lost to its holders at their next renewal, and not
 /// made anew before they have ended. On a full disk what is held can be renewed and let go.
 ///
+/// It is for its user only, unless its file was made for a group beforehand, in a directory of
+/// that group: then all users of the group have the same locks, and notice each other's deaths.
+///
 /// Clones share one connection.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -106,6 +112,11 @@ impl File {
             let text = format!("{url}: opening it was broken off");
             Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
         })
+    }
+
+    /// Whether a URL can be one.
+    pub(super) fn check_url(url: &str) -> Result<(), Invalid> {
+        path_of(url).map(drop)
     }
 
     /// What would break a promise of the store that a URL names. Creates nothing.

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
-use super::presence::{Presence, make_pipe};
+use super::presence::{Presence, make_pipe, open_pipe};
 use crate::store::News;
 
 /// What the pipes of listeners begin with; those of clients begin with a hex digit.
@@ -70,9 +70,8 @@ pub(super) fn listen(presence: &Arc<Presence>, name: &LockName) -> io::Result<Fi
     let number = u128::from_ne_bytes(number);
     let (file, hidden) = (format!("{}{number:032x}", mark(name)), format!("new-{number:032x}"));
     let directory = presence.directory();
-    make_pipe(directory, &hidden)?;
-    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let pipe = openat(directory, &hidden, flags, Mode::empty());
+    make_pipe(directory, &hidden, presence.access())?;
+    let pipe = open_pipe(directory, &hidden, presence.access());
     // It gets its name once it is read: one that is not would be taken for a dead listener's.
     if pipe.is_err() || renameat(directory, &hidden, directory, &file).is_err() {
         let _ = unlinkat(directory, &hidden, AtFlags::empty());

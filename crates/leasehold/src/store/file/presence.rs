@@ -24,6 +24,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, open, openat, unlinkat};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
+use super::access::Access;
 use super::location::Location;
 
 /// Bytes of one message on a pipe: six numbers. Far below what a pipe takes as a whole (512 bytes
@@ -41,6 +42,7 @@ const REVOKED_BY_FORCE: u64 = 3;
 #[derive(Debug)]
 pub(super) struct Presence {
     directory: OwnedFd,
+    access: Access,
     has_pipes: bool,
     clients: Mutex<HashMap<ClientId, Arc<Client>>>,
 }
@@ -68,10 +70,11 @@ pub(super) enum Life {
 }
 
 impl Presence {
-    pub(super) fn open(location: &Location) -> io::Result<Self> {
+    pub(super) fn open(location: &Location, access: Access) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let directory = open(&location.side, flags, Mode::empty())?;
-        let has_pipes = match make_pipe(directory.as_fd(), TRIAL) {
+        access.give(&directory)?;
+        let has_pipes = match make_pipe(directory.as_fd(), TRIAL, access) {
             Ok(()) | Err(Errno::EXIST) => true,
             // What file systems without special files say, such as FAT.
             Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => false,
@@ -79,7 +82,7 @@ impl Presence {
         };
         // Another process that opens the store at the same moment may have removed it.
         let _ = unlinkat(&directory, TRIAL, AtFlags::empty());
-        Ok(Self { directory, has_pipes, clients: Mutex::default() })
+        Ok(Self { directory, access, has_pipes, clients: Mutex::default() })
     }
 
     /// Whether named pipes can be made here. Without, a dead process is noticed when its lease
@@ -92,6 +95,10 @@ impl Presence {
         self.directory.as_fd()
     }
 
+    pub(super) fn access(&self) -> Access {
+        self.access
+    }
+
     /// Makes a client alive that this process acts for. Within one's turn at the gate, because the
     /// dead are removed there: else a pipe could be taken for a dead one's before it is open.
     pub(super) fn enter(&self, id: ClientId) -> io::Result<()> {
@@ -99,13 +106,12 @@ impl Presence {
             return Ok(());
         }
         let name = id.to_string();
-        match make_pipe(self.directory.as_fd(), &name) {
+        match make_pipe(self.directory.as_fd(), &name, self.access) {
             // It exists if another store of this process acts for this client too.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let pipe = openat(&self.directory, &name, flags, Mode::empty())?;
+        let pipe = open_pipe(self.directory.as_fd(), &name, self.access)?;
         let client = Client { pipe, attempts: Mutex::default(), changed: Notify::new() };
         lock(&self.clients).insert(id, Arc::new(client));
         Ok(())
@@ -220,14 +226,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(not(target_vendor = "apple"))]
-pub(super) fn make_pipe(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    rustix::fs::mkfifoat(directory, name, Mode::RUSR | Mode::WUSR)
+pub(super) fn make_pipe(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    access: Access,
+) -> Result<(), Errno> {
+    rustix::fs::mkfifoat(directory, name, access.of_file())
 }
 
 /// Apple's systems have had mkfifoat(3) since 2022 only, and rustix does not offer it.
 #[cfg(target_vendor = "apple")]
-pub(super) fn make_pipe(_directory: BorrowedFd<'_>, _name: &str) -> Result<(), Errno> {
+pub(super) fn make_pipe(
+    _directory: BorrowedFd<'_>,
+    _name: &str,
+    _access: Access,
+) -> Result<(), Errno> {
     Err(Errno::NOTSUP)
+}
+
+/// Opens a pipe that this process has made, so that it can be told, and is alive; and lets all in
+/// who may use the database.
+pub(super) fn open_pipe(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    access: Access,
+) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let pipe = openat(directory, name, flags, Mode::empty())?;
+    access.give(&pipe)?;
+    Ok(pipe)
 }
 
 fn encode(message: Message) -> Option<[u8; FRAME]> {

@@ -359,7 +359,8 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let place = Place::new();
     let store = place.open();
     let directory = fs::File::open(place.directory.path().join("locks.db.clients")).unwrap();
-    let gate = gate::Gate::open(directory.as_fd()).unwrap();
+    let access = access::Access::of(&place.path()).unwrap();
+    let gate = gate::Gate::open(directory.as_fd(), access).unwrap();
     let turn = gate.enter().unwrap();
     let mut waits = Box::pin(on(&store, "a", acquire(ALICE, 1, true)));
     // Were it to wait in this thread, nobody could ever leave the gate.
