@@ -56,10 +56,10 @@ pub(crate) struct Choice {
 /// Who chose the store.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Because {
-    /// The first line of this file.
+    /// This file.
     Configuration(PathBuf),
-    /// Nobody: a file of this machine.
-    Default(PathBuf),
+    /// Nobody: a file of this user on this machine.
+    Default { path: PathBuf, user: String },
     /// `LEASEHOLD_STORE`.
     Environment,
     /// `--store`.
@@ -69,8 +69,10 @@ pub(crate) enum Because {
 impl fmt::Display for Because {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Configuration(path) => write!(f, "the first line of {}", path.display()),
-            Self::Default(_) => f.write_str("no store configured: locks hold on this machine only"),
+            Self::Configuration(path) => write!(f, "{}", path.display()),
+            Self::Default { user, .. } => {
+                write!(f, "no store configured: locks hold for user {user} on this machine only")
+            }
             Self::Environment => f.write_str("LEASEHOLD_STORE"),
             Self::Option => f.write_str("--store"),
         }
@@ -85,7 +87,23 @@ struct Surroundings {
     config_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
     system_configuration: PathBuf,
+    user: User,
+}
+
+/// Whose process this is.
+#[derive(Debug)]
+struct User {
+    name: String,
     is_root: bool,
+}
+
+impl User {
+    fn of_this_process() -> Self {
+        let id = nix::unistd::geteuid();
+        let found = nix::unistd::User::from_uid(id).ok().flatten();
+        let name = found.map_or_else(|| id.to_string(), |user| user.name);
+        Self { name, is_root: id.is_root() }
+    }
 }
 
 impl Surroundings {
@@ -100,7 +118,7 @@ impl Surroundings {
             config_home: absolute("XDG_CONFIG_HOME"),
             state_home: absolute("XDG_STATE_HOME"),
             system_configuration: SYSTEM_CONFIGURATION.into(),
-            is_root: rustix::process::geteuid().is_root(),
+            user: User::of_this_process(),
         }
     }
 
@@ -110,7 +128,8 @@ impl Surroundings {
 }
 
 /// Chooses the store: `--store`, `LEASEHOLD_STORE`, the user's configuration, the machine's, or a
-/// file of this machine.
+/// file of this user on this machine. One of all its users would have to be open to all of them:
+/// whoever may write to it may forge every lock in it.
 ///
 /// # Errors
 ///
@@ -126,15 +145,14 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
     }
     if let Some(url) = &around.store {
         let url = url.to_str().ok_or_else(|| Failure::usage("LEASEHOLD_STORE is not UTF-8"))?;
-        return chosen(url, Because::Environment);
+        return lasting(chosen(url, Because::Environment)?);
     }
     let user = around.below_home(around.config_home.as_ref(), ".config");
     let user = user.map(|directory| directory.join("leasehold/store"));
     for path in user.into_iter().chain([around.system_configuration.clone()]) {
         match std::fs::read_to_string(&path) {
             Ok(text) => {
-                let url = text.lines().next().unwrap_or_default().trim().to_owned();
-                return chosen(&url, Because::Configuration(path));
+                return lasting(chosen(configured(&text, &path)?, Because::Configuration(path))?);
             }
             Err(error) if is_absence(&error) => {}
             Err(error) => {
@@ -142,8 +160,33 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
             }
         }
     }
-    let path = default_path(around)?;
-    Ok(Choice { url: StoreUrl(file_url(&path)?), because: Because::Default(path) })
+    let (path, user) = (default_path(around)?, around.user.name.clone());
+    Ok(Choice { url: StoreUrl(file_url(&path)?), because: Because::Default { path, user } })
+}
+
+/// The one line of a configuration that is neither empty nor a comment.
+fn configured<'a>(text: &'a str, path: &Path) -> Result<&'a str, Failure> {
+    let lines = text.lines().map(str::trim);
+    let mut urls = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let url = urls.next().unwrap_or_default();
+    match urls.next() {
+        None => Ok(url),
+        Some(_) => Err(Failure::usage(format!(
+            "{} has several lines, and there is one store: leave one, and begin comments with #",
+            path.display()
+        ))),
+    }
+}
+
+/// Refuses a choice that leads elsewhere from every directory, where it is not made anew each time.
+fn lasting(choice: Choice) -> Result<Choice, Failure> {
+    match choice.url.reveal().strip_prefix("file:") {
+        Some(path) if !path.starts_with(['/', '~']) => Err(Failure::usage(format!(
+            "{} says {}, which is another file in every directory: write file:/ and the whole path",
+            choice.because, choice.url
+        ))),
+        Some(_) | None => Ok(choice),
+    }
 }
 
 fn is_absence(error: &io::Error) -> bool {
@@ -166,7 +209,7 @@ fn chosen(url: &str, because: Because) -> Result<Choice, Failure> {
 }
 
 fn default_path(around: &Surroundings) -> Result<PathBuf, Failure> {
-    if around.is_root {
+    if around.user.is_root {
         return Ok(SYSTEM_LOCKS.into());
     }
     let state = around.below_home(around.state_home.as_ref(), ".local/state").ok_or_else(|| {
@@ -186,12 +229,12 @@ fn file_url(path: &Path) -> Result<String, Failure> {
 }
 
 impl Choice {
-    /// Makes the default store's directory, for its owner only, and warns that the lock holds on
-    /// this machine only if nobody chose the store.
+    /// Makes the default store's directory, for its owner only, and warns that the lock holds for
+    /// this user on this machine only if nobody chose the store.
     pub(crate) fn prepare(&self, voice: Voice) -> Result<(), Failure> {
-        let Because::Default(path) = &self.because else { return Ok(()) };
+        let Because::Default { path, user } = &self.because else { return Ok(()) };
         voice.remark(format_args!(
-            "no store configured: this lock holds on this machine only ({})",
+            "no store configured: this lock holds for user {user} on this machine only ({})",
             path.display()
         ));
         let directory = path.parent().unwrap_or(path);
@@ -212,7 +255,7 @@ mod tests {
             config_home: None,
             state_home: None,
             system_configuration: "/nowhere/store".into(),
-            is_root: false,
+            user: User { name: "sre".into(), is_root: false },
         }
     }
 
@@ -220,7 +263,7 @@ mod tests {
         choose_in(around, option.map(StoreUrl::from).as_ref()).unwrap()
     }
 
-    fn configured(directory: &Path, text: &str) {
+    fn configure(directory: &Path, text: &str) {
         std::fs::create_dir_all(directory.join("leasehold")).unwrap();
         std::fs::write(directory.join("leasehold/store"), text).unwrap();
     }
@@ -228,10 +271,10 @@ mod tests {
     #[test]
     fn the_option_comes_before_the_environment_and_that_before_every_file() {
         let directory = tempfile::tempdir().unwrap();
-        configured(directory.path(), "redis://configured/\nsecond line\n");
+        configure(directory.path(), "# for all jobs\n\n  redis://configured/#1 \n# second\n");
         let mut around = nowhere();
         around.config_home = Some(directory.path().to_owned());
-        assert_eq!(choice(&around, None).url.reveal(), "redis://configured/");
+        assert_eq!(choice(&around, None).url.reveal(), "redis://configured/#1");
         around.store = Some("redis://environment/".into());
         assert_eq!(choice(&around, None).because, Because::Environment);
         assert_eq!(choice(&around, Some("redis://option/")).url.reveal(), "redis://option/");
@@ -240,8 +283,8 @@ mod tests {
     #[test]
     fn the_users_configuration_comes_before_the_machines() {
         let (user, machine) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        configured(&user.path().join(".config"), "redis://user/");
-        configured(machine.path(), "redis://machine/");
+        configure(&user.path().join(".config"), "redis://user/");
+        configure(machine.path(), "redis://machine/");
         let mut around = nowhere();
         around.system_configuration = machine.path().join("leasehold/store");
         assert_eq!(choice(&around, None).url.reveal(), "redis://machine/");
@@ -252,7 +295,7 @@ mod tests {
     #[test]
     fn what_is_set_but_empty_or_unreadable_is_an_error_and_not_a_local_lock() {
         let directory = tempfile::tempdir().unwrap();
-        configured(directory.path(), "\n");
+        configure(directory.path(), "# none\n\n");
         let mut around = nowhere();
         around.config_home = Some(directory.path().to_owned());
         assert!(choose_in(&around, None).unwrap_err().message.contains("names no store"));
@@ -262,6 +305,31 @@ mod tests {
         around.store = Some("".into());
         assert!(choose_in(&around, None).unwrap_err().message.contains("LEASEHOLD_STORE"));
         assert!(choose_in(&nowhere(), Some(&"memory:".into())).is_err());
+    }
+
+    #[test]
+    fn of_several_lines_none_is_chosen() {
+        let directory = tempfile::tempdir().unwrap();
+        configure(directory.path(), "redis://a/\n# and\nredis://b/\n");
+        let around = Surroundings { config_home: Some(directory.path().to_owned()), ..nowhere() };
+        assert!(choose_in(&around, None).unwrap_err().message.contains("several lines"));
+    }
+
+    #[test]
+    fn a_relative_path_is_a_choice_for_one_command_only() {
+        let mut around = nowhere();
+        for (path, whole) in [("locks.db", false), ("./a/locks.db", false), ("/a/locks.db", true)] {
+            let url = format!("file:{path}");
+            around.store = Some(url.clone().into());
+            assert_eq!(choose_in(&around, None).is_ok(), whole, "{path}");
+            assert_eq!(choice(&around, Some(&url)).url.reveal(), url);
+        }
+        let directory = tempfile::tempdir().unwrap();
+        configure(directory.path(), "file:locks.db\n");
+        let around = Surroundings { config_home: Some(directory.path().to_owned()), ..nowhere() };
+        let refusal = choose_in(&around, None).unwrap_err();
+        assert!(refusal.message.contains("another file in every directory"), "{refusal:?}");
+        assert!(refusal.message.contains("leasehold/store says file:locks.db"), "{refusal:?}");
     }
 
     #[test]
@@ -275,7 +343,7 @@ mod tests {
         );
         around.state_home = Some("/state".into());
         assert_eq!(choice(&around, None).url.reveal(), "file:/state/leasehold/locks.db");
-        around.is_root = true;
+        around.user.is_root = true;
         assert_eq!(choice(&around, None).url.reveal(), "file:/var/lib/leasehold/locks.db");
     }
 }

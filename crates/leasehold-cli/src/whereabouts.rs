@@ -1,9 +1,10 @@
 //! `leasehold where`: which store is used, and why.
 
+use leasehold::store::check_url;
 use serde::Serialize;
 
 use crate::args::Where;
-use crate::report::{Outcome, escaped, print, print_json};
+use crate::report::{Failure, Outcome, escaped, print, print_json};
 use crate::store_choice;
 
 #[derive(Serialize)]
@@ -12,7 +13,7 @@ struct Line {
     because: String,
 }
 
-/// Prints the choice and its reason.
+/// Prints the choice and its reason, and says so if it cannot be one.
 pub(crate) fn print_choice(args: &Where) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let line = Line { store: choice.url.to_string(), because: choice.because.to_string() };
@@ -20,5 +21,7 @@ pub(crate) fn print_choice(args: &Where) -> Outcome {
         true => print_json(&line)?,
         false => print(format_args!("{}  ({})", escaped(&line.store), escaped(&line.because)))?,
     }
+    check_url(choice.url.reveal())
+        .map_err(|error| Failure::usage(format!("{}: {error}", line.because)))?;
     Ok(0)
 }

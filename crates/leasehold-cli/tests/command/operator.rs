@@ -149,6 +149,30 @@ fn where_prints_the_store_and_its_reason_without_the_password() {
 }
 
 #[test]
+fn where_says_so_if_what_is_configured_is_no_store_url() {
+    let mut place = Place::on_file();
+    for (url, shown, words) in [
+        (
+            "/srv/w/x.db",
+            "***  (LEASEHOLD_STORE)\n",
+            "LEASEHOLD_STORE: the store URL begins with no",
+        ),
+        ("redis://h?ttl=1", "redis:***  (LEASEHOLD_STORE)\n", "unknown option"),
+        ("file:~/x.db", "file:~/x.db  (LEASEHOLD_STORE)\n", "`~` stands for no directory"),
+        ("redis+cluster://h?quarantine=on", "redis+cluster://h?quarantine=on  (LEASE", "a cluster"),
+    ] {
+        place.url = url.to_owned();
+        let told = place.end(&["where"]);
+        told.assert_failed(2, words);
+        assert!(told.stdout.starts_with(shown), "{told:?}");
+    }
+    place.url = "file:x.db".to_owned();
+    place.end(&["where"]).assert_failed(2, "another file in every directory");
+    place.end(&["run", "x", "--", "true"]).assert_failed(2, "another file in every directory");
+    place.end(&["run", "x", "-s", "file:x.db", "--", "true"]).assert_silent(0);
+}
+
+#[test]
 fn without_a_configured_store_one_line_says_that_the_lock_is_local() {
     let place = Place::on_file();
     let mut command = place.leasehold(&["run", "x", "--", "true"]);
@@ -160,10 +184,11 @@ fn without_a_configured_store_one_line_says_that_the_lock_is_local() {
             w.env_remove("LEASEHOLD_STORE");
             w
         });
-        assert!(where_.stdout.contains("this machine only"), "{where_:?}");
+        let words = "locks hold for user root on this machine only";
+        assert!(where_.stdout.contains(words), "{where_:?}");
         return;
     }
-    ended(command).assert_failed(0, "no store configured: this lock holds on this machine only");
+    ended(command).assert_failed(0, "no store configured: this lock holds for user ");
     use std::os::unix::fs::PermissionsExt as _;
     let database = place.path("state/leasehold/locks.db");
     assert_eq!(database.metadata().unwrap().permissions().mode() & 0o777, 0o600);

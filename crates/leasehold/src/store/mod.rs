@@ -257,6 +257,23 @@ pub async fn connect(url: &str) -> leasehold_core::Result<Box<dyn Store>> {
     }
 }
 
+/// Reads a store URL, and goes nowhere.
+///
+/// # Errors
+///
+/// [`Invalid`] names the part of it that is wrong.
+pub fn check_url(url: &str) -> Result<(), Invalid> {
+    let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
+    match scheme {
+        #[cfg(feature = "file")]
+        "file" => File::check_url(url),
+        "memory" => Ok(()),
+        #[cfg(feature = "redis")]
+        _ if Redis::is_named_by(scheme) => Redis::check_url(url),
+        _ => Err(unknown(url)),
+    }
+}
+
 /// Looks at everything a store is made of, and says what would break a promise: one finding for
 /// each thing that was looked at, also where all is well. Changes nothing, and takes no lock.
 ///

@@ -146,6 +146,12 @@ fn path_of(url: &str) -> Result<&str, Invalid> {
         let why = "the store URL names a host, and a file store is local: write file:PATH";
         return Err(Invalid::new("url", why));
     }
+    if path == "~" || path.starts_with("~/") {
+        // A shell expands it at the beginning of a word only.
+        let why =
+            format!("`~` stands for no directory in a store URL: write file:$HOME{}", &path[1..]);
+        return Err(Invalid::new("url", why));
+    }
     Ok(path)
 }
 

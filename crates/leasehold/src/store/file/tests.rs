@@ -379,6 +379,8 @@ fn a_url_is_refused_for_options_and_hosts() {
     assert_eq!(path_of("file:c.db").unwrap(), "c.db");
     assert!(path_of("file:c.db?timeout=3s").unwrap_err().why.contains("no options"));
     assert!(path_of("file://host/c.db").unwrap_err().why.contains("names a host"));
+    assert!(path_of("file:~/c.db").unwrap_err().why.contains("write file:$HOME/c.db"));
+    assert_eq!(path_of("file:./~/c.db").unwrap(), "./~/c.db");
 }
 
 #[test]

@@ -343,6 +343,11 @@ impl Redis {
         })
     }
 
+    /// Whether a URL can be one.
+    pub(super) fn check_url(url: &str) -> Result<(), leasehold_core::Invalid> {
+        Settings::parse(url)?.check_available()
+    }
+
     /// What would break a promise: looks at every server that a URL leads to.
     pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
         doctor::examine(url).await
