@@ -13,12 +13,18 @@ use crate::{runtime, store_choice};
 pub(crate) fn end_quarantine(args: &EndQuarantine) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    runtime()?.block_on(async {
+    let was_any = runtime()?.block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
-        client.admin().end_quarantine().await?;
+        let was_any = client.admin().end_quarantine().await?;
         client.close().await?;
-        Ok::<_, Failure>(())
+        Ok::<_, Failure>(was_any)
     })?;
-    voice.detail(format_args!("{}: new locks are granted from now on", choice.url));
+    match was_any {
+        true => voice.detail(format_args!("{}: new locks are granted from now on", choice.url)),
+        false => voice.remark(format_args!(
+            "{}: it keeps no quarantine, so there is nothing to end (quarantine= in the store URL)",
+            choice.url
+        )),
+    }
     Ok(0)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::holder::Holder;
 use crate::lease::LossReason;
 use crate::name::{Invalid, LockName};
+use crate::text::show_duration;
 use crate::token::FencingToken;
 
 /// Why a verb did not succeed. A lock that somebody else holds is not among them: busy is no error.
@@ -28,7 +29,10 @@ pub enum Error {
         newest: FencingToken,
     },
     /// The request was sent and no answer came: a grant may exist, for `settles_within` at most.
-    #[error("{name}: no answer ({source}); a lease may exist for up to {settles_within:.1?}")]
+    #[error(
+        "{name}: no answer ({source}); a lease may exist for up to {}",
+        show_duration(*.settles_within)
+    )]
     Indeterminate {
         /// The name of the lock.
         name: LockName,
@@ -83,7 +87,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The wait budget ran out. Nothing is held; of an upgrade, the read lease is held as before.
-    #[error("{name}: still busy after {waited:.1?}{}", held_by(.holder.as_deref()))]
+    #[error("{name}: still busy after {}{}", show_duration(*.waited), held_by(.holder.as_deref()))]
     Timeout {
         /// The name of the lock.
         name: LockName,
@@ -122,7 +126,7 @@ fn not_adopted(reason: LossReason) -> String {
 fn held_by(holder: Option<&Holder>) -> String {
     let Some(Holder { facts, held_for, .. }) = holder else { return String::new() };
     let label = facts.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
-    format!(", held by {}:{}{label} for {held_for:.1?}", facts.host, facts.pid)
+    format!(", held by {}:{}{label} for {}", facts.host, facts.pid, show_duration(*held_for))
 }
 
 impl Error {
@@ -287,6 +291,16 @@ mod tests {
         for kind in [Kind::Corrupt, Kind::Denied, Kind::Mismatch, Kind::Unsupported, Kind::Version]
         {
             assert!(!kind.is_outage() && !kind.is_transient(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn spans_are_shown_as_everywhere() {
+        let name = LockName::new("a").unwrap();
+        for (waited, shown) in [(502_118, "502ms"), (2_049_000, "2.0s"), (80_400_000, "1m20s")] {
+            let waited = Duration::from_micros(waited);
+            let error = Error::Timeout { name: name.clone(), waited, holder: None };
+            assert_eq!(error.to_string(), format!("a: still busy after {shown}"));
         }
     }
 }

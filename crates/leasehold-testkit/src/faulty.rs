@@ -188,7 +188,7 @@ impl Store for Faulty {
         self.inner.lifeline(client)
     }
 
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.inner.end_quarantine()
     }
 

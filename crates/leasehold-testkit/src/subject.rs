@@ -67,7 +67,7 @@ impl Store for SharedStore {
         self.0.lifeline(client)
     }
 
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.end_quarantine()
     }
 

@@ -90,14 +90,15 @@ impl Admin {
 
     /// Says that the store is new or has forgotten nothing, so that a quarantine (`quarantine=` in
     /// the store URL) need not be waited for. **Only where no lease of before can be out**: one
-    /// that the store has forgotten may otherwise be granted to somebody else.
+    /// that the store has forgotten may otherwise be granted to somebody else. `false` if the store
+    /// keeps no quarantine, so that there was nothing to end.
     ///
     /// Cost: one round trip for each server.
     ///
     /// # Errors
     ///
     /// [`crate::Error::Store`].
-    pub async fn end_quarantine(&self) -> Result<()> {
+    pub async fn end_quarantine(&self) -> Result<bool> {
         Ok(self.engine.keeper.contact.store.end_quarantine().await?)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::model::NOT_AFTER;
+use leasehold_core::text::show_duration;
 use leasehold_core::{
     Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, Sample, StoreError,
     StoreErrorKind,
@@ -179,13 +180,15 @@ impl fmt::Display for Step {
             Self::Back(by) => {
                 write!(
                     f,
-                    "the store's clock was set back by {by:.1?}: leases end as much later: {remedy}"
+                    "the store's clock was set back by {}: leases end as much later: {remedy}",
+                    show_duration(*by)
                 )
             }
             Self::Forward(by) => write!(
                 f,
-                "the store's clock was set forward by {by:.1?}: leases ended as much earlier, and \
-                 two may hold one lock for a while: {remedy}"
+                "the store's clock was set forward by {}: leases ended as much earlier, and \
+                 two may hold one lock for a while: {remedy}",
+                show_duration(*by)
             ),
         }
     }

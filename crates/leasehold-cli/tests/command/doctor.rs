@@ -175,7 +175,14 @@ fn each_right_that_is_missing_is_named_with_the_rule_that_grants_it() {
 fn a_server_that_cannot_be_reached_is_69() {
     let place = Place::on_file();
     let visit = |url: &str| place.end(&["doctor", "--json", "-s", url]);
-    visit("redis://127.0.0.1:1/").assert_failed(69, "nothing listens there");
+    let dead = visit("redis://127.0.0.1:1/");
+    dead.assert_failed(69, "nothing listens there");
+    let report: Value = serde_json::from_str(&dead.stdout).unwrap();
+    assert_eq!(
+        (&report["dangers"], &report["findings"][0]["topic"]),
+        (&1.into(), &"reachable".into())
+    );
+    assert!(place.end(&["doctor", "-s", "redis://127.0.0.1:1/"]).stdout.is_empty());
     let server = sound().password("secret").start().unwrap();
     visit(&server.patient_url_as("default", "wrong")).assert_failed(69, "wrong user or password");
     let run = ["run", "x", "-s", "file:/proc/locks.db", "--", "true"];
@@ -185,6 +192,9 @@ fn a_server_that_cannot_be_reached_is_69() {
     let server = sound().password("secret").start().unwrap();
     let found = Visit::to(&server.patient_url_as("default", "secret"), &[]);
     found.assert_found("ok", "protection", "a password is asked for");
+    let open = sound().start().unwrap();
+    let open = Visit::to(&open.patient_url_as("default", "wrong").replace("default:", ":"), &[]);
+    open.assert_found("warning", "protection", "asks for no password");
     assert!(!found.report.to_string().contains(":secret@"), "{}", found.report);
 }
 
@@ -273,6 +283,60 @@ fn every_node_of_a_cluster_is_looked_at() {
     assert_eq!(primaries, cluster.size(), "{}", found.report);
     let alone = Visit::to(&cluster.node(0).patient_url(), &[]);
     alone.assert_found("danger", "role", "redis+cluster://");
+}
+
+#[test]
+fn what_all_nodes_of_a_cluster_have_is_said_once_with_a_remedy_that_it_allows() {
+    let mut cluster = Cluster::start_with(&RedisServer::options(), 0).unwrap();
+    let place = Place::on_file();
+    let told = place.end(&["doctor", "-s", &cluster.url()]).stdout;
+    let nodes: Vec<String> = (0..cluster.size())
+        .map(|node| format!("127.0.0.1:{}", cluster.node(node).port()))
+        .collect();
+    let lines: Vec<&str> = told.lines().collect();
+    let (at, line) = lines
+        .iter()
+        .enumerate()
+        .find(|(_, line)| line.ends_with("there is no append-only file"))
+        .unwrap_or_else(|| panic!("{told}"));
+    assert!(nodes.iter().all(|node| line.contains(node)), "{told}");
+    assert_eq!(lines[at + 2].trim(), "remedy: set appendonly yes");
+    assert!(!told.contains("quarantine=on"), "it is refused in a cluster: {told}");
+    assert_eq!(told.matches("no append-only file").count(), 1, "{told}");
+    assert_eq!(told.matches("all 16384 slots are served").count(), 1, "{told}");
+    cluster.kill(2).unwrap();
+    cluster.until_down().unwrap();
+    let down = Visit::to(&cluster.url(), &[]);
+    down.assert_found("danger", "slots", "cluster_state is fail");
+    assert!(down.has("danger", "slots", "slots are served by nobody"), "{}", down.report);
+}
+
+#[test]
+fn a_plain_layout_is_recommended_no_quarantine() {
+    let server = RedisServer::start().unwrap();
+    let plain = Visit::to(&format!("{}&layout=plain&prefix=", server.patient_url()), &[]);
+    plain.assert_found("danger", "persistence", "set appendonly yes");
+    assert!(!plain.report.to_string().contains("quarantine=on"), "{}", plain.report);
+}
+
+#[test]
+fn differences_of_clocks_are_told_to_the_millisecond() {
+    let server = sound().start().unwrap();
+    let report = Visit::to(&server.patient_url(), &[]).report.to_string();
+    let within = report.split("its clock is within ").nth(1).unwrap_or_else(|| panic!("{report}"));
+    let span = within.split(' ').next().unwrap();
+    let is_finer = span.contains(['µ', 'n']) || (span.contains('.') && span.ends_with("ms"));
+    assert!(!is_finer, "{span}");
+}
+
+#[test]
+fn there_is_no_quarantine_to_end_where_none_is_kept() {
+    let server = sound().start().unwrap();
+    let place = Place::on_file();
+    let end = |url: &str| place.end(&["end-quarantine", "-s", url]);
+    end(&place.url).assert_failed(0, "nothing to end");
+    end(&server.patient_url()).assert_failed(0, "nothing to end");
+    end(&format!("{}&quarantine=on", server.patient_url())).assert_silent(0);
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl Admin {
     /// # Errors
     ///
     /// As [`crate::Admin::end_quarantine`].
-    pub fn end_quarantine(&self) -> Result<()> {
+    pub fn end_quarantine(&self) -> Result<bool> {
         self.driver.wait(self.inner.end_quarantine())
     }
 }

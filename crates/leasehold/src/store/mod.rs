@@ -134,13 +134,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Ends a quarantine on the word of an operator: the store is new, or has forgotten nothing, so
-    /// no lease of before can be out that it does not know. Does nothing where there is none.
+    /// no lease of before can be out that it does not know. Gives whether it keeps quarantines at
+    /// all, and does nothing if it does not.
     ///
     /// # Errors
     ///
     /// When the store cannot be reached or does not allow it.
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { Ok(()) })
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async { Ok(false) })
     }
 
     /// What was found on connecting that weakens a promise, in words, with the remedy.
@@ -226,7 +227,7 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).lifeline(client)
     }
 
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         (**self).end_quarantine()
     }
 

@@ -226,9 +226,12 @@ impl Store for Quorum {
         Box::pin(async move { news::listen(&self.nodes, &name).await })
     }
 
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         let each = self.nodes.nodes.iter().map(|node| node.store.end_quarantine());
-        Box::pin(async { join_all(each).await.into_iter().collect() })
+        Box::pin(async {
+            let each: Result<Vec<bool>, _> = join_all(each).await.into_iter().collect();
+            Ok(each?.contains(&true))
+        })
     }
 
     fn warnings(&self) -> Vec<String> {

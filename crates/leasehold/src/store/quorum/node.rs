@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
+use leasehold_core::text::show_duration;
 use leasehold_core::{
     Action, Answer, Bounds, Clock, Instant, LockName, Now, Operation, Sample, StoreError,
     StoreErrorKind,
@@ -126,7 +127,7 @@ impl Node {
         let since = *self.state().silent_since.get_or_insert(sent);
         let silence = self.clock.now().saturating_since(since);
         if silence >= SILENCE {
-            let why = format!("it has not answered for {silence:.1?}");
+            let why = format!("it has not answered for {}", show_duration(silence));
             self.leave(StoreError::new(StoreErrorKind::Unreachable, why));
         }
     }

@@ -479,12 +479,13 @@ impl Store for Redis {
         })
     }
 
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async {
+            let mut is_any = false;
             for server in self.topology.primaries().await? {
-                server?.end_quarantine().await?;
+                is_any |= server?.end_quarantine().await?;
             }
-            Ok(())
+            Ok(is_any)
         })
     }
 

@@ -277,7 +277,7 @@ impl Store for Arc<LazyNode> {
         Box::pin(async move { self.opened().await?.news(&name).await })
     }
 
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move { self.opened().await?.end_quarantine().await })
     }
 

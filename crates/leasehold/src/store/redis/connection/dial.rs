@@ -80,6 +80,12 @@ impl Dialer {
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
+    /// The same, for somebody who says nothing of himself; for a look only.
+    pub(crate) fn without_login(&self) -> Self {
+        let (login, paces) = (Login::default(), Arc::default());
+        Self { admission: None, login, database: 0, paces, ..self.clone() }
+    }
+
     /// The same, for requests that may take longer by `span`.
     pub(crate) fn more_patient(&self, span: Duration) -> Self {
         Self { timeout: self.timeout + span, ..self.clone() }

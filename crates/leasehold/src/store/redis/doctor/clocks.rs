@@ -66,7 +66,7 @@ pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Findi
 pub(crate) fn finding(clocks: &[ServerClock], allowed: Duration) -> Option<Finding> {
     let (behind, ahead) = extremes(clocks).filter(|_| clocks.len() > 1)?;
     let fine = || {
-        let far = show_duration(Duration::from_secs_f64(apart(behind, ahead).ahead));
+        let far = show_duration(apart(behind, ahead).bound());
         let (count, limit) = (clocks.len(), show_duration(allowed));
         let found = format!(
             "the clocks of {count} servers that take over from each other are within {far}, and \
@@ -122,16 +122,23 @@ impl Offset {
         self.ahead.abs() - self.error > limit.as_secs_f64()
     }
 
+    /// How far it may be at the most, to the millisecond: what is below that changes from one look
+    /// to the next.
+    pub(crate) fn bound(self) -> Duration {
+        let ms = ((self.ahead.abs() + self.error) * 1000.0).ceil();
+        Duration::from_millis(ms as u64)
+    }
+
     /// Says that it is far. Leases do not depend on it; the order of tokens across lost data does,
     /// and so does every time that an operator compares.
     pub(crate) fn finding(self, server: &str) -> Option<Finding> {
         self.exceeds(CLOCK_OFFSET).then(|| {
-            let far = Duration::from_secs_f64(self.ahead.abs());
+            let far = show_duration(Duration::from_secs_f64(self.ahead.abs()));
             let direction = if self.ahead > 0.0 { "ahead of" } else { "behind" };
             Finding::warning(
                 server,
                 "clock",
-                format!("its clock is {far:.1?} {direction} this machine's"),
+                format!("its clock is {far} {direction} this machine's"),
                 "times do not compare, and tokens after lost data may not grow",
                 "run NTP on both",
             )
@@ -161,8 +168,8 @@ mod tests {
         };
         assert_eq!(told(&[]), None);
         assert_eq!(told(&[("a:1", 7.0)]), None, "it has nobody to follow");
-        let (level, words) = told(&[("a:1", 7.0), ("b:1", 7.2)]).unwrap();
-        assert!(level == Level::Ok && words.contains("within 200ms"), "{words}");
+        let (level, words) = told(&[("a:1", 7.0), ("b:1", 7.125)]).unwrap();
+        assert!(level == Level::Ok && words.contains("within 127ms"), "{words}");
         let (level, words) = told(&[("a:1", 0.0), ("b:1", -0.3), ("c:1", 0.1)]).unwrap();
         assert!(level == Level::Warning && words.starts_with("c:1: its clock is 400ms"), "{words}");
         let (level, words) = told(&[("a:1", 9.0), ("b:1", 8.0)]).unwrap();

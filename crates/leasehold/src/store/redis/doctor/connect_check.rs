@@ -32,7 +32,7 @@ pub(crate) async fn look(connection: &Connection, settings: &Settings) -> Result
         let why = format!("{server}: {}: {}", unfit.is, unfit.remedy);
         return Err(StoreError::new(unfit.kind, why));
     }
-    let persistence = info.persistence(server, settings.quarantine.is_some());
+    let persistence = info.persistence(server, settings);
     let offset = Offset::of(connection, limit).await?;
     let clock = offset.and_then(|offset| offset.finding(server));
     let mut findings: Vec<_> =

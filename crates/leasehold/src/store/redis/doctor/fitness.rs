@@ -5,6 +5,7 @@ use leasehold_core::StoreErrorKind;
 
 use crate::store::Finding;
 use crate::store::redis::connection::info::Info;
+use crate::store::redis::url::Settings;
 
 /// The oldest that will do, because of `redis.acl_check_cmd`, ACLs in scripts and sharded messages.
 const OLDEST_REDIS: (u32, u32) = (7, 0);
@@ -100,7 +101,7 @@ impl Info {
     }
 
     /// What a restart forgets. With a quarantine it costs a delay, and no promise.
-    pub(crate) fn persistence(&self, place: &str, quarantine: bool) -> Option<Finding> {
+    pub(crate) fn persistence(&self, place: &str, settings: &Settings) -> Option<Finding> {
         let topic = "persistence";
         if self.field("aof_last_write_status").is_some_and(|status| status != "ok") {
             return Some(Finding::danger(
@@ -111,7 +112,7 @@ impl Info {
                 "make room on its disk, and look into the server's log",
             ));
         }
-        match (self.field("aof_enabled")?, quarantine) {
+        match (self.field("aof_enabled")?, settings.quarantine.is_some()) {
             ("0", true) => Some(Finding::ok(
                 place,
                 topic,
@@ -122,7 +123,7 @@ impl Info {
                 topic,
                 "there is no append-only file",
                 "a restart forgets who holds what, and somebody else may get a lock that is held",
-                "set appendonly yes, or quarantine=on in every store URL",
+                settings.or_quarantine("set appendonly yes"),
             )),
             (_, _) => None,
         }
@@ -172,12 +173,18 @@ mod tests {
 
     #[test]
     fn a_missing_append_only_file_is_a_danger_without_a_quarantine() {
-        let level = |info: &str, quarantine| {
-            Info::from(info).persistence("h:1", quarantine).map(|finding| finding.level)
+        let finding = |info: &str, options: &str| {
+            let settings = Settings::parse(&format!("redis://h?{options}")).unwrap();
+            Info::from(info).persistence("h:1", &settings)
         };
-        assert_eq!(level("aof_enabled:0", false), Some(Level::Danger));
-        assert_eq!(level("aof_enabled:0", true), Some(Level::Ok));
-        assert_eq!(level("aof_enabled:1", false), None);
-        assert_eq!(level("aof_enabled:1\r\naof_last_write_status:err", true), Some(Level::Danger));
+        let level = |info, options| finding(info, options).map(|finding| finding.level);
+        assert_eq!(level("aof_enabled:0", ""), Some(Level::Danger));
+        assert_eq!(level("aof_enabled:0", "quarantine=on"), Some(Level::Ok));
+        assert_eq!(level("aof_enabled:1", ""), None);
+        let failed = "aof_enabled:1\r\naof_last_write_status:err";
+        assert_eq!(level(failed, "quarantine=on"), Some(Level::Danger));
+        let remedy = |options| finding("aof_enabled:0", options).unwrap().remedy;
+        assert_eq!(remedy(""), "set appendonly yes, or quarantine=on in every store URL");
+        assert_eq!(remedy("layout=plain"), "set appendonly yes", "there is none");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::StoreError;
+use leasehold_core::text::show_duration;
 use redis::FromRedisValue;
 
 use super::server::Seen;
@@ -173,8 +174,8 @@ fn apart(one: &Seen, other: &Seen) -> Option<Finding> {
     let (of_one, of_other) = (one.offset?, other.offset?);
     let apart =
         Offset { ahead: of_one.ahead - of_other.ahead, error: of_one.error + of_other.error };
-    let far = Duration::from_secs_f64(apart.ahead.abs());
-    let found = format!("its clock is {far:.1?} from that of {}", other.server);
+    let far = show_duration(Duration::from_secs_f64(apart.ahead.abs()));
+    let found = format!("its clock is {far} from that of {}", other.server);
     let remedy = "run NTP on both";
     if apart.exceeds(BALLOT_LIMIT) {
         let risk = "it refuses tokens that the other has granted, and does not count";

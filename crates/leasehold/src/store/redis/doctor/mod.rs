@@ -10,6 +10,7 @@ mod nodes;
 mod replication;
 mod rights;
 mod server;
+mod slots;
 
 use futures_util::future::join_all;
 use leasehold_core::StoreError;

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use leasehold_core::text::show_duration;
+
 use super::server::Seen;
 use crate::store::Finding;
 use crate::store::redis::connection::info::{Follower, Info};
@@ -39,6 +41,7 @@ fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
             "start the replicas, or lower replicas= in every store URL",
         )
     };
+    let remedy = || settings.or_quarantine("give replicas=all in every store URL");
     match settings.replicas {
         Replicas::All if count == 0 => too_few("all"),
         Replicas::All => Finding::ok(place, TOPIC, format!("{followed}, and all are waited for")),
@@ -64,14 +67,14 @@ fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
             TOPIC,
             format!("{followed}, and a grant waits for none"),
             "a failover forgets the last grants, and somebody else may get a lock that is held",
-            "give replicas=all, or quarantine=on where there is one primary, in every store URL",
+            remedy(),
         ),
         Replicas::None => Finding::warning(
             place,
             TOPIC,
             format!("{followed}, and a grant waits for none"),
             "if one is promoted, somebody else may get a lock that is held",
-            "give replicas=all or quarantine=on in every store URL",
+            remedy(),
         ),
     }
 }
@@ -81,7 +84,7 @@ fn trouble(place: &str, follower: &Follower) -> Option<Finding> {
     let found = if state != "online" {
         format!("the replica {address} is not in step yet ({state})")
     } else if *lag > LAG {
-        format!("the replica {address} has acknowledged nothing for {lag:.0?}")
+        format!("the replica {address} has acknowledged nothing for {}", show_duration(*lag))
     } else {
         return None;
     };

@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use leasehold_core::StoreError;
+use leasehold_core::text::show_duration;
 use redis::FromRedisValue;
 
 use super::boot;
 use super::nodes::Node;
 use super::replication;
 use super::rights::Rights;
+use super::slots;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::info::{Follower, Info};
-use crate::store::redis::doctor::clocks::ServerClock;
-use crate::store::redis::doctor::{clocks::Offset, connect_check::no_info};
+use crate::store::redis::doctor::clocks::{Offset, ServerClock};
+use crate::store::redis::doctor::connect_check::no_info;
 use crate::store::redis::url::{Address, Place, Settings};
 use crate::store::{Finding, Level};
 
@@ -39,6 +40,10 @@ pub(crate) struct Seen {
     pub(crate) node: Node,
     quarantine: Option<Finding>,
     rights: Rights,
+    /// Of a node of a cluster.
+    slots: Option<Finding>,
+    /// It lets in whoever gives no password.
+    is_open: bool,
 }
 
 impl Seen {
@@ -58,6 +63,13 @@ impl Seen {
             Place::Quorum(_) => Node::read(&connection, settings, offset).await?,
             Place::Cluster(_) | Place::One(_) | Place::Sentinel { .. } => Node::default(),
         };
+        let slots = match settings.place {
+            Place::Cluster(_) => slots::finding(&connection, limit).await?,
+            Place::One(_) | Place::Quorum(_) | Place::Sentinel { .. } => None,
+        };
+        // Without a password of one's own the answer is known: one is in.
+        let is_open = settings.login.password.is_none()
+            || dialer.without_login().dial(address, None).await.is_ok();
         // What is denied is not tried: it would be an entry in the server's ACL LOG.
         let found = match rights.may_read_settings {
             true => {
@@ -74,6 +86,8 @@ impl Seen {
             node,
             quarantine,
             rights,
+            slots,
+            is_open,
         })
     }
 
@@ -100,11 +114,12 @@ impl Seen {
         }
         findings.extend(self.offset.map(|offset| {
             offset.finding(&self.server).unwrap_or_else(|| {
-                let apart = Duration::from_secs_f64(offset.ahead.abs());
-                let found = format!("its clock is within {apart:.1?} of this machine's");
+                let apart = show_duration(offset.bound());
+                let found = format!("its clock is within {apart} of this machine's");
                 Finding::ok(&self.server, "clock", found)
             })
         }));
+        findings.extend(self.slots.clone());
         findings.extend(self.quarantine.clone());
         findings.extend(self.rights.findings(&self.server, settings));
         findings.extend(self.protection(settings));
@@ -141,8 +156,7 @@ impl Seen {
         };
         let mut findings = vec![role];
         findings.extend(info.eviction(place));
-        let quarantine = settings.quarantine.is_some();
-        let persistence = info.persistence(place, quarantine);
+        let persistence = info.persistence(place, settings);
         findings.extend(persistence.or_else(|| self.sync(info, settings)));
         findings.extend(self.snapshots(info));
         findings
@@ -154,7 +168,7 @@ impl Seen {
         let quarantine = settings.quarantine.is_some();
         let is_alone =
             matches!(settings.place, Place::One(_)) && info.number("connected_slaves") == 0;
-        let remedy = "set appendfsync always, or quarantine=on in every store URL";
+        let remedy = settings.or_quarantine("set appendfsync always");
         Some(match (self.setting("appendfsync")?, quarantine) {
             ("always", true) if is_alone => Finding::warning(
                 place,
@@ -222,8 +236,16 @@ impl Seen {
                 "name its authority with ca= in the store URL",
             ));
         }
-        if settings.login.password.is_some() {
+        if !self.is_open {
             findings.push(Finding::ok(place, topic, "a password is asked for"));
+        } else if settings.login.password.is_some() && settings.login.user.is_none() {
+            findings.push(Finding::warning(
+                place,
+                topic,
+                "it asks for no password, and takes any",
+                "whoever reaches its port may end every lock, and a wrong password is not noticed",
+                "give its default user the password (requirepass), or leave it out here",
+            ));
         } else if let (Some(mode), Some(bind)) =
             (self.setting("protected-mode"), self.setting("bind"))
         {

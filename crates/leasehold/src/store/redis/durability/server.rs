@@ -107,12 +107,13 @@ impl Server {
         }
     }
 
-    /// The operator says that nothing was forgotten.
-    pub(crate) async fn end_quarantine(&self) -> Result<(), StoreError> {
-        let Some(durable) = &self.durable else { return Ok(()) };
-        let Some(quarantine) = &durable.durability.quarantine else { return Ok(()) };
+    /// The operator says that nothing was forgotten; gives whether there is a quarantine at all.
+    pub(crate) async fn end_quarantine(&self) -> Result<bool, StoreError> {
+        let Some(durable) = &self.durable else { return Ok(false) };
+        let Some(quarantine) = &durable.durability.quarantine else { return Ok(false) };
         let connection = &self.connection;
-        quarantine.end(connection, durable.run_id(quarantine, connection).await?).await
+        quarantine.end(connection, durable.run_id(quarantine, connection).await?).await?;
+        Ok(true)
     }
 }
 

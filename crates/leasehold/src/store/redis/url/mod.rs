@@ -113,22 +113,36 @@ impl Settings {
         self.prefix.as_deref().unwrap_or(DEFAULT_PREFIX)
     }
 
+    /// Whether `quarantine=` may be given.
+    fn may_be_in_quarantine(&self) -> bool {
+        !matches!(self.place, Place::Cluster(_)) && self.layout != LayoutName::Plain
+    }
+
+    /// What mends that a server forgets: a setting of its own, or a quarantine where there may be
+    /// one.
+    pub(crate) fn or_quarantine(&self, setting: &str) -> String {
+        match self.may_be_in_quarantine() {
+            true => format!("{setting}, or quarantine=on in every store URL"),
+            false => setting.to_owned(),
+        }
+    }
+
     /// Refuses what no part of the store does yet, and what makes no sense together.
     pub(crate) fn check_available(&self) -> Result<(), Invalid> {
-        if self.quarantine.is_some() && matches!(self.place, Place::Cluster(_)) {
+        if self.quarantine.is_none() || self.may_be_in_quarantine() {
+            return Ok(());
+        }
+        if matches!(self.place, Place::Cluster(_)) {
             // A boot record says nothing of other slots, and a slot that moves takes it along.
             return Err(invalid(
                 "`quarantine` in the store URL is not available for a cluster in this release: \
                  leave it out",
             ));
         }
-        if self.quarantine.is_some() && self.layout == LayoutName::Plain {
-            return Err(invalid(
-                "`quarantine` in the store URL does not go with layout=plain: programs in other \
-                 languages do not keep it",
-            ));
-        }
-        Ok(())
+        Err(invalid(
+            "`quarantine` in the store URL does not go with layout=plain: programs in other \
+             languages do not keep it",
+        ))
     }
 
     /// How far the clocks of servers may be apart that take over from each other. After a

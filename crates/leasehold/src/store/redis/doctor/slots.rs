@@ -1,0 +1,89 @@
+//! Whether a cluster serves all its slots, as each of its nodes sees it.
+
+use std::time::Duration;
+
+use leasehold_core::StoreError;
+
+use super::rights::is_denied;
+use crate::store::Finding;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::info::Info;
+
+const TOPIC: &str = "slots";
+
+/// How many slots there are. (Redis Cluster specification)
+const ALL: u64 = 16_384;
+
+/// What a node says; nothing where it may not be asked.
+pub(crate) async fn finding(
+    connection: &Connection,
+    limit: Duration,
+) -> Result<Option<Finding>, StoreError> {
+    let ask = redis::cmd("CLUSTER").arg("INFO").to_owned();
+    let reply = connection.send_within(limit, &ask).await?;
+    if is_denied(&reply) {
+        return Ok(None);
+    }
+    let info = Info::of(connection.check(reply)?);
+    Ok(judge(connection.server(), &info))
+}
+
+fn judge(place: &str, info: &Info) -> Option<Finding> {
+    let number = |name: &str| info.field(name)?.parse::<u64>().ok();
+    let (assigned, failed) = (number("cluster_slots_assigned")?, number("cluster_slots_fail")?);
+    let state = info.field("cluster_state")?;
+    let lost = ALL.saturating_sub(assigned) + failed;
+    Some(match (state, lost) {
+        ("ok", 0) => Finding::ok(place, TOPIC, format!("all {ALL} slots are served")),
+        ("ok", lost) => Finding::danger(
+            place,
+            TOPIC,
+            format!("{lost} of {ALL} slots are served by nobody"),
+            "names that live there cannot be locked",
+            "start the primaries they belong to, or give them to others (redis-cli --cluster fix)",
+        ),
+        (state, 0) => Finding::danger(
+            place,
+            TOPIC,
+            format!("cluster_state is {state}, as this node sees it"),
+            "it serves nothing until it reaches a majority of the primaries",
+            "look at the other nodes, and at the network in between",
+        ),
+        (state, lost) => Finding::danger(
+            place,
+            TOPIC,
+            format!("cluster_state is {state}: {lost} of {ALL} slots are served by nobody"),
+            "no name can be locked while cluster-require-full-coverage is yes, else none of theirs",
+            "start the primaries they belong to, or give them to others (redis-cli --cluster fix)",
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Level;
+
+    #[test]
+    fn slots_that_nobody_serves_are_counted() {
+        let told = |state: &str, assigned: u64, failed: u64| {
+            let text = format!(
+                "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\n\
+                 cluster_slots_ok:{}\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:{failed}\r\n",
+                assigned - failed
+            );
+            let finding = judge("h:1", &Info::from(text.as_str())).unwrap();
+            (finding.level, finding.found)
+        };
+        assert_eq!(told("ok", ALL, 0), (Level::Ok, "all 16384 slots are served".to_owned()));
+        for (state, assigned, failed, words) in [
+            ("ok", ALL, 5461, "5461 of 16384 slots are served by nobody"),
+            ("fail", ALL - 1, 0, "1 of 16384 slots are served by nobody"),
+            ("fail", ALL, 0, "cluster_state is fail, as this node sees it"),
+        ] {
+            let (level, found) = told(state, assigned, failed);
+            assert!(level == Level::Danger && found.contains(words), "{found}");
+        }
+        assert_eq!(judge("h:1", &Info::from("")), None);
+    }
+}
