@@ -61,8 +61,11 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
             print_json(&Report { store, dangers, warnings, findings })?;
         }
         false => {
-            print(format_args!("{}: {}", escaped(&store), summary(dangers, warnings)))?;
-            grouped(&findings).iter().try_for_each(print_group)?;
+            let groups = grouped(&findings);
+            let count = |level| groups.iter().filter(|group| group.finding.level == level).count();
+            let summary = summary(count(Level::Danger), count(Level::Warning));
+            print(format_args!("{}: {summary}", escaped(&store)))?;
+            groups.iter().try_for_each(print_group)?;
         }
     }
     let is_sick = dangers > 0 || (args.strict && warnings > 0);

@@ -303,6 +303,7 @@ fn what_all_nodes_of_a_cluster_have_is_said_once_with_a_remedy_that_it_allows() 
     assert_eq!(lines[at + 2].trim(), "remedy: set appendonly yes");
     assert!(!told.contains("quarantine=on"), "it is refused in a cluster: {told}");
     assert_eq!(told.matches("no append-only file").count(), 1, "{told}");
+    assert!(lines[0].ends_with(": 2 dangers"), "{told}");
     assert_eq!(told.matches("all 16384 slots are served").count(), 1, "{told}");
     cluster.kill(2).unwrap();
     cluster.until_down().unwrap();

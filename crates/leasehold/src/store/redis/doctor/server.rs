@@ -244,7 +244,7 @@ impl Seen {
                 topic,
                 "it asks for no password, and takes any",
                 "whoever reaches its port may end every lock, and a wrong password is not noticed",
-                "give its default user the password (requirepass), or leave it out here",
+                "give its default user the password (requirepass), or name none for the store",
             ));
         } else if let (Some(mode), Some(bind)) =
             (self.setting("protected-mode"), self.setting("bind"))
