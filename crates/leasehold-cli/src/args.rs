@@ -35,7 +35,9 @@ Examples:
 
 Every machine that shall exclude the others needs the same store:
   export LEASEHOLD_STORE=redis://10.0.0.5/0
-Without one, locks are kept in a file and hold on this machine only (see `leasehold where`).";
+Without one, locks are kept in a file and hold for this user on this machine only (see `leasehold
+where`). `leasehold man store | man -l -` tells of URLs, their options, passwords in the environment
+and the rights of users.";
 
 const RUN_EXAMPLES: &str = "\
 A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.
@@ -117,7 +119,7 @@ pub(crate) enum Command {
     /// Prints a manual page (roff)
     #[command(display_order = 10)]
     Man {
-        /// The page of one command
+        /// The page of one command, or `store`: URLs, their options, environment, files, rights
         command: Option<String>,
     },
     /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
@@ -158,7 +160,8 @@ impl Command {
 pub(crate) struct StoreArgs {
     /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
     /// redis+sentinel://HOST,…/SERVICE, redis+cluster://HOST,…, redis+quorum://HOST,… or
-    /// file:PATH; else $LEASEHOLD_STORE, else the configuration
+    /// file:PATH, with options behind a ? (leasehold man store); else $LEASEHOLD_STORE, else the
+    /// configuration
     #[arg(short, long, value_name = "URL", value_parser = store_url, help_heading = "Store")]
     pub(crate) store: Option<StoreUrl>,
 }

@@ -14,6 +14,7 @@ mod nested;
 mod program;
 mod report;
 mod revoke;
+mod roff;
 mod run;
 mod session;
 mod show;

@@ -213,6 +213,60 @@ fn help_completions_and_manual_come_from_the_command_itself() {
     place.end(&["man", "nothing"]).assert_failed(2, "nothing");
 }
 
+/// A page as it is read, without what only sets its type.
+fn page(place: &Place, name: &str) -> String {
+    let page = place.end(&["man", name]);
+    assert_eq!((page.code, page.stderr.as_str()), (Some(0), ""));
+    let marks = [("\\fB", ""), ("\\fI", ""), ("\\fR", ""), ("\\-", "-"), ("\\(aq", "'")];
+    let more = [("\\(ti", "~"), ("\\(ga", "`"), ("\\e", "\\")];
+    let all = marks.into_iter().chain(more);
+    all.fold(page.stdout, |page, (mark, meaning)| page.replace(mark, meaning))
+}
+
+#[test]
+fn the_manual_says_how_it_is_called_with_examples_exit_codes_environment_and_files() {
+    let place = Place::on_file();
+    let run = page(&place, "run");
+    for words in [
+        "\n.nf\nleasehold run NAME... [OPTIONS] -- CMD...\n.fi\n",
+        "also spelt --at-most",
+        ".SH \"EXAMPLES\"\n.PP\n.nf\n",
+        ".SH \"EXIT STATUS\"\n",
+        ".SH \"ENVIRONMENT\"\n",
+        ".TP\nLEASEHOLD_PASSWORD_FILE\n",
+        ".TP\nLEASEHOLD_SENTINEL_PASSWORD\n",
+        ".SH \"FILES\"\n",
+        ".TP\n/etc/leasehold/store\n",
+    ] {
+        assert!(run.contains(words), "{words:?}: {run}");
+    }
+    let help = place.end(&["run", "--help"]).stdout;
+    let (_, examples) = help.split_once("\nExamples:\n").unwrap();
+    let (examples, _) = examples.split_once("\n\n").unwrap();
+    assert!(run.contains(&format!(".nf\n{examples}\n.fi\n")), "{examples}: {run}");
+    assert!(page(&place, "show").contains("\nleasehold show NAME [OPTIONS]\n"));
+}
+
+#[test]
+fn the_manual_of_store_urls_has_every_option() {
+    let place = Place::on_file();
+    let manual = page(&place, "store");
+    let told = place.end(&["ls", "-s", "redis://h?option=1"]).stderr;
+    let (_, options) = told.trim_end().split_once("there are ").unwrap();
+    for option in options.split([',', ' ']).filter(|word| !matches!(*word, "" | "and")) {
+        let row = format!(".TP\n{option}");
+        let in_row = format!(", {option}\n");
+        assert!(manual.contains(&row) || manual.contains(&in_row), "{option}: {manual}");
+    }
+    for words in ["install -g jobs -m 660 /dev/null", "ACL SETUSER holder", "LEASEHOLD_PASSWORD\n"]
+    {
+        assert!(manual.contains(words), "{words}");
+    }
+    for help in [&["--help"][..], &["run", "--help"]] {
+        assert!(place.end(help).stdout.contains("leasehold man store"));
+    }
+}
+
 #[test]
 fn a_lock_that_another_program_holds_is_shown_as_such() {
     let place = Place::on_redis_with("layout=plain&prefix=jobs:");

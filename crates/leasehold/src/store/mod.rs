@@ -1,4 +1,5 @@
-//! Where locks live: the trait [`Store`], the stores that come with leasehold, and URLs for them.
+//! Where locks live: the trait [`Store`], the stores that come with leasehold, and URLs for them,
+//! of which [`MANUAL`] tells all.
 //!
 //! # Writing a store
 //!
@@ -33,6 +34,9 @@ use leasehold_core::text::split_scheme;
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Invalid, LockName, Message, Operation, StoreError,
 };
+
+#[doc = include_str!("../../docs/store-urls.md")]
+pub const MANUAL: &str = include_str!("../../docs/store-urls.md");
 
 /// What a store can do. What it cannot is refused with a typed error, never imitated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -190,6 +190,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_manual_has_every_right() {
+        let (holder, more) = (Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS);
+        let more = [more, Redis::OPERATOR_RIGHTS, Redis::REPLICAS_RIGHTS, Redis::DATA_RIGHTS];
+        let of_users = [holder, Redis::PLAIN_RIGHTS, Redis::SENTINEL_RIGHTS];
+        let manual = crate::store::MANUAL.replace("\\|", "|");
+        let known: Vec<&str> = manual.split(|c: char| c.is_whitespace() || c == '`').collect();
+        for right in of_users.into_iter().chain(more).flat_map(str::split_whitespace) {
+            assert!(known.contains(&right), "{right} is not in docs/store-urls.md");
+        }
+    }
+
+    #[test]
     fn each_right_is_asked_about_with_a_command_of_its_own() {
         let rights = [rights::HOLDER, rights::PLAIN, rights::CLUSTER];
         let more = ["+config|get", "+role", "+select", "+wait", "+waitaof"];
