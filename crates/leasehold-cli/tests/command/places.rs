@@ -170,6 +170,23 @@ fn users_of_a_group_exclude_each_other_and_notice_each_others_deaths() {
 }
 
 #[test]
+fn users_of_a_group_may_be_the_first_ones_together() {
+    let Some(place) = for_users() else { return };
+    for round in 0..15 {
+        let make = "install -d -g 60100 -m 2770 $0; install -g 60100 -m 660 /dev/null $0/locks.db";
+        let directory = format!("shared-{round}");
+        assert_eq!(ended(place.program("sh", &["-ec", make, &directory])).code, Some(0));
+        let url = format!("file:{}/locks.db", place.path(&directory).display());
+        let run = [PROGRAM, "run", "x", "-q", "-s", &url, "--", "true"];
+        let of = |user| Background::start(of_user(&place, user, &run));
+        let all: Vec<_> = (0..6).map(|number| of(USERS[0] + number)).collect();
+        all.into_iter().for_each(|one| one.end().assert_silent(0));
+        let left = fs::read_dir(place.path(&directory)).unwrap().count();
+        assert_eq!(left, 4, "the database, its log and shared memory, and the directory");
+    }
+}
+
+#[test]
 fn who_may_not_use_what_is_beside_a_store_is_told_what_mends_it() {
     let Some(place) = for_users() else { return };
     let run = ["run", "x", "-q", "--", "true"];

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use leasehold_core::{Error, Invalid, StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 
 use super::access::{Access, NEW};
-use super::gate;
+use super::gate::{self, Gate};
 use super::identity::is_mounted_alone;
 
 /// Appended to the database's name: the directory with what belongs to running processes.
@@ -91,8 +92,35 @@ impl Location {
     /// Creates the directory beside the database, for those who may use that, if it is not there.
     /// Several processes may do so at once.
     pub(super) fn create_side(&self, access: Access) -> Result<(), StoreError> {
-        let created = fs::DirBuilder::new().mode(access.of_directory()).create(&self.side);
+        let created = match access.is_shared() {
+            // It is there for all of them, with the gate in it, or it is not: else the others
+            // would be refused who come while it is being made.
+            true if self.side.exists() => Ok(()),
+            true => self.create_shared_side(access),
+            false => fs::DirBuilder::new().mode(access.of_directory()).create(&self.side),
+        };
         self.found_is_fine(&format!("make {} beside it", self.side.display()), created)
+    }
+
+    fn create_shared_side(&self, access: Access) -> io::Result<()> {
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
+        let name = format!(".leasehold-{:016x}", u64::from_ne_bytes(number));
+        let new = self.directory().join(name);
+        fs::DirBuilder::new().mode(0o700).create(&new)?;
+        let made = fs::File::open(&new).and_then(|directory| {
+            access.give(&directory)?;
+            Gate::open(directory.as_fd(), access)?;
+            fs::rename(&new, &self.side)
+        });
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&new);
+        }
+        match made {
+            // Somebody else was faster.
+            Err(_) if self.side.exists() => Ok(()),
+            made => made,
+        }
     }
 
     /// Creates an empty database if there is none. One that is there is not even opened: closing
