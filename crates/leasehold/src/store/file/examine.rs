@@ -108,8 +108,7 @@ fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
 }
 
 fn pipes(place: &str) -> Finding {
-    let (found, rest) = NO_PIPES.split_once(": ").unwrap_or((NO_PIPES, ""));
-    let (risk, remedy) = rest.rsplit_once(": ").unwrap_or((rest, ""));
+    let [found, risk, remedy] = NO_PIPES;
     Finding::warning(place, "pipes", found, risk, remedy)
 }
 

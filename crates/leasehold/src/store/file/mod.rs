@@ -55,8 +55,11 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 
 /// What is found, what it costs, and what mends it.
-const NO_PIPES: &str = "no named pipes can be made beside the database: a dead process is noticed \
-    when its lease ends, and a release within a second: use another file system";
+const NO_PIPES: [&str; 3] = [
+    "no named pipes can be made beside the database",
+    "a dead process is noticed when its lease ends, and a release within a second",
+    "use another file system",
+];
 
 /// Most waiters are silent for 10 s, so that a hundred of them cost less than one hundredth of a
 /// processor. Elsewhere polls find lost messages and deaths; here a message is lost only with the
@@ -232,7 +235,7 @@ impl Store for File {
     fn warnings(&self) -> Vec<String> {
         match self.desk.presence().has_pipes() {
             true => Vec::new(),
-            false => vec![NO_PIPES.into()],
+            false => vec![NO_PIPES.join(": ")],
         }
     }
 }

@@ -127,7 +127,7 @@ impl Redis {
         let topology = Arc::new(Topology::new(&settings, durability.clone(), admission)?);
         let warnings = Arc::new(Warnings::default());
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
-            warnings.add(keys_note(settings.prefix()));
+            warnings.add(keys_note(settings.prefix()).join(": "));
         }
         let primaries = topology.primaries().await?.into_iter();
         let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);

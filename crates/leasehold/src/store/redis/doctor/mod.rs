@@ -86,8 +86,7 @@ fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) 
 fn layout(settings: &Settings) -> Option<Finding> {
     let is_bare = settings.layout == LayoutName::Plain && settings.prefix.is_none();
     is_bare.then(|| {
-        let note = keys_note(settings.prefix());
-        let (found, remedy) = note.split_once(": ").unwrap_or((&note, ""));
+        let [found, remedy] = keys_note(settings.prefix());
         let risk = "programs that write their keys otherwise are not excluded";
         Finding::warning(&settings.place.to_string(), "layout", found, risk, remedy)
     })

@@ -166,11 +166,11 @@ fn map(value: Value, meaning: fn(Reply) -> Reply) -> Result<Answer, StoreError> 
 
 /// What to say where nobody has said what the keys begin with: a program that writes other keys
 /// excludes nobody, and nothing else would show it.
-pub(crate) fn keys_note(prefix: &str) -> String {
-    format!(
-        "with layout=plain the key of a lock is {prefix:?} and its name: give prefix= as the other \
-         programs write their keys, with nothing behind it if they use the bare name"
-    )
+pub(crate) fn keys_note(prefix: &str) -> [String; 2] {
+    let found = format!("with layout=plain the key of a lock is {prefix:?} and its name");
+    let remedy = "give prefix= as the other programs write their keys, with nothing behind it if \
+        they use the bare name";
+    [found, remedy.to_owned()]
 }
 
 fn check(name: &LockName, mode: Mode) -> Result<(), StoreError> {
