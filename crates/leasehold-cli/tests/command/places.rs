@@ -207,8 +207,14 @@ fn who_may_not_use_what_is_beside_a_store_is_told_what_mends_it() {
 #[test]
 fn a_file_that_is_no_store_is_left_alone() {
     let Some(place) = for_users() else { return };
-    let denied = ended(of_user(&place, USERS[0], &[PROGRAM, "ls", "-s", "file:/etc/passwd"]));
-    denied.assert_failed(69, "file is not a database: name another path");
+    let list = |url: &str| ended(of_user(&place, USERS[0], &[PROGRAM, "ls", "-s", url]));
+    for path in ["/etc/passwd", "/etc/shadow"] {
+        let refused = list(&format!("file:{path}"));
+        refused.assert_failed(69, &format!("file:{path}: cannot use it (Permission denied"));
+    }
+    fs::write(place.path("notes"), "this is not a database, and long enough to be none").unwrap();
+    place.end(&["ls", "-s", "file:notes"]).assert_failed(69, "is not a database: name another");
+    assert!(!place.path("notes.clients").exists());
     place.end(&["ls", "-s", "file:/etc/passwd"]).assert_failed(69, "name another path");
     assert!(!fs::exists("/etc/passwd.clients").unwrap());
 }

@@ -11,6 +11,7 @@ use leasehold_core::{
     Action, Addressed, ClientId, LockName, Now, Reply, StoreError, StoreErrorKind,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::RULES;
 use super::bury;
@@ -425,6 +426,9 @@ pub(super) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
     if !is_new() {
         return Ok(());
     }
+    let (access, flags) = (Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
+    accessat(CWD, &location.database, access, flags)
+        .map_err(|error| location.io_error("use it", error.into()))?;
     match look(location) {
         // Somebody else is creating it at this moment, and it was seen half way.
         Err(_) if !is_new() => Ok(()),
