@@ -163,8 +163,12 @@ mod tests {
 
     #[test]
     fn a_manual_becomes_a_page() {
-        let manual = "# Title\n\nSay\n`a-b` and\n*more*.\n\n## One\n\n| key | is | default |\n|---|---|---|\n\
-                      | `a` | x \\| y | `1` |\n\n- first\n  goes on …\n\n```sh\n.x 'y' \\\n```\n## Two\n\nend\n";
+        let manual = [
+            "# Title\n\nSay\n`a-b` and\n*more*.\n",
+            "\n## One\n\n| key | is | default |\n|---|---|---|\n| `a` | x \\| y | `1` |\n",
+            "\n- first\n  goes on …\n\n```sh\n.x 'y' \\\n```\n## Two\n\nend\n",
+        ];
+        let manual = &manual.concat();
         let page = page("name", "what it is", manual);
         for words in [
             ".TH name 7\n.SH NAME\nname \\- what it is\n",
