@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn the_manual_has_every_right() {
-        let (holder, more) = (Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS);
-        let more = [more, Redis::OPERATOR_RIGHTS, Redis::REPLICAS_RIGHTS, Redis::DATA_RIGHTS];
-        let of_users = [holder, Redis::PLAIN_RIGHTS, Redis::SENTINEL_RIGHTS];
+        let (holder, more) = (rights::HOLDER, rights::CLUSTER);
+        let more = [more, rights::OPERATOR, rights::REPLICAS, rights::DATA];
+        let of_users = [holder, rights::PLAIN, rights::SENTINEL];
         let manual = crate::store::MANUAL.replace("\\|", "|");
         let known: Vec<&str> = manual.split(|c: char| c.is_whitespace() || c == '`').collect();
         for right in of_users.into_iter().chain(more).flat_map(str::split_whitespace) {
