@@ -36,7 +36,7 @@ const LAYERS: [Layers; 3] = [
         package: "crates/leasehold",
         within: &[],
         rows: &[
-            &["background", "clock", "event", "lost"],
+            &["background", "clock", "event", "lost", "refusal"],
             &["store"],
             &["contact", "store::*"],
             &["hints", "keeper"],

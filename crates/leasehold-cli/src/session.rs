@@ -157,6 +157,7 @@ pub(crate) async fn connect(
         Event::Stalled { late } => {
             voice.detail(format_args!("was woken {} late", show_duration(late)));
         }
+        Event::WaitingForCapacity { text, .. } => voice.remark(text),
         // For whoever looks, not for every run of a nightly job.
         Event::Warning { text } => voice.detail(format_args!("warning: {text}")),
         // The rest is told where it happens.

@@ -154,6 +154,16 @@ pub enum Action {
         /// Now, even though its holder may still be at work.
         force: bool,
     },
+    /// An operator changes the capacity of a semaphore that is in use: [`Reply::CapacitySet`].
+    ///
+    /// More permits are granted in the same step; with fewer, nothing is granted until what is held
+    /// fits. It stands for what was asked for until nobody holds or waits any more, so that
+    /// requests for the old number and for the new one share it.
+    SetCapacity {
+        /// How many permits there are from now on: at least one, and fewer than
+        /// [`crate::LOCK_CAPACITY`].
+        capacity: u32,
+    },
 }
 
 impl Action {
@@ -171,7 +181,8 @@ impl Action {
             | Self::Describe { .. }
             | Self::Inspect { .. }
             | Self::Release { .. }
-            | Self::Revoke { .. } => None,
+            | Self::Revoke { .. }
+            | Self::SetCapacity { .. } => None,
         }
     }
 }
@@ -301,6 +312,11 @@ pub enum Reply {
     },
     /// What became of a cancelled attempt.
     Cancelled(Cancelled),
+    /// The capacity was set.
+    CapacitySet {
+        /// What it was before; `None` if nobody holds or waits, so that there is none to change.
+        before: Option<u32>,
+    },
     /// A poll's attempt neither holds nor waits: join again with a new attempt.
     Gone,
     /// It is held.
@@ -354,6 +370,8 @@ pub struct Place {
     pub ahead: u32,
     /// When to ask again.
     pub retry_after: Duration,
+    /// The capacity in force, if it asks for another one: it is granted once nobody holds.
+    pub other_capacity: Option<u32>,
 }
 
 /// What became of a cancelled attempt.
@@ -375,7 +393,9 @@ pub enum Refusal {
     /// one caller or node with a wrong clock must not spoil the tokens of all. The answer's `now`
     /// says what would be believed.
     Ballot,
-    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]).
+    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]), or
+    /// more was asked for than an operator has left, and the request would not wait for the end of
+    /// that; or one is a lock and the other a semaphore.
     Mismatch {
         /// The capacity in force.
         capacity: u32,

@@ -1,11 +1,12 @@
 //! What an operator looks at and does.
 
 use leasehold_core::{
-    Action, FencingToken, LockName, Operation, Reply, Result, Status, StoreError,
+    Action, FencingToken, LockName, Mode, Operation, Reply, Result, Status, StoreError,
 };
 
 use crate::engine::Handle;
 use crate::keeper::unexpected;
+use crate::refusal::refused;
 
 /// Most holders and waiters that are listed of one name.
 const INSPECT_LIMIT: u32 = 1000;
@@ -86,6 +87,32 @@ impl Admin {
     /// [`crate::Error::Store`].
     pub async fn revoke_now(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.end(name, token, true).await
+    }
+
+    /// Changes how many permits of a semaphore there are while it is in use, in one step, and gives
+    /// how many there were. `None` if nobody holds or waits: then there is nothing to change, and
+    /// the next who asks says how many there are.
+    ///
+    /// More are granted at once. Fewer end no lease: nothing is granted until what is held fits. It
+    /// counts until nobody holds or waits any more, for whoever asks for the new number and for
+    /// whoever asks for the one before; so change the programs, too.
+    ///
+    /// Cost: one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Invalid`] for a capacity below 1 or above 2 147 483 646;
+    /// [`crate::Error::Store`], with [`Mismatch`](crate::StoreErrorKind::Mismatch) if it is in use
+    /// as a mutex or read/write lock, and with
+    /// [`Unsupported`](crate::StoreErrorKind::Unsupported) if the store has no permits.
+    pub async fn set_capacity(&self, name: &LockName, capacity: u32) -> Result<Option<u32>> {
+        let mode = Mode::Permits { count: 1, capacity };
+        mode.check()?;
+        match self.apply(name, Action::SetCapacity { capacity }).await? {
+            Reply::CapacitySet { before } => Ok(before),
+            Reply::Refused(refusal) => Err(refused(name, mode, refusal).into()),
+            other => Err(unexpected(&other).into()),
+        }
     }
 
     /// Says that the store is new or has forgotten nothing, so that a quarantine (`quarantine=` in

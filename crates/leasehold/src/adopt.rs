@@ -12,7 +12,7 @@ use leasehold_core::{
 use crate::contact::Timed;
 use crate::engine::Engine;
 use crate::keeper::{Granted, Held, Keeper, renewal_outcome, unexpected};
-use crate::wait::refused;
+use crate::refusal::refused;
 
 /// How long a store is asked that does not answer: 5 s, as for the first contact, or the ttl if
 /// that is less, because nobody renews the lease meanwhile.

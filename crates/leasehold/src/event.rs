@@ -69,6 +69,15 @@ pub enum Event<'a> {
         /// At most so many come before; without a queue, zero.
         ahead: u32,
     },
+    /// An acquire waits although there may be room: the semaphore is in use with another capacity.
+    WaitingForCapacity {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// The capacity in force.
+        capacity: u32,
+        /// Why it waits and until when, in words, with the remedy.
+        text: &'a str,
+    },
     /// Something weakens a promise, in words, with the remedy.
     Warning {
         /// The words.
@@ -157,7 +166,7 @@ impl Observer for Tracing {
             }
             Event::Stalled { late } => info!(?late, "the keeper was woken late"),
             Event::Waiting { name, ahead } => debug!(%name, ahead, "waiting"),
-            Event::Warning { text } => warn!("{text}"),
+            Event::WaitingForCapacity { text, .. } | Event::Warning { text } => warn!("{text}"),
         }
     }
 }

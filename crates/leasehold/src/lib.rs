@@ -21,6 +21,7 @@ mod lock;
 mod lost;
 mod multi;
 mod once;
+mod refusal;
 mod rwlock;
 mod semaphore;
 pub mod store;

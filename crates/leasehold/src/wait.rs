@@ -7,7 +7,7 @@ use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{
     Acquire, Action, BoxFuture, Error, Holder, HolderId, Instant, LeaseOptions, LockName, Mode,
-    Operation, Refusal, Reply, Result, StoreError, StoreErrorKind,
+    Operation, Reply, Result, StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::hints::Standing;
 use crate::keeper::{Granted, Held, Keeper, Turn, Waiter, unexpected};
+use crate::refusal::{refused, waits_for_capacity};
 
 /// How long a store may take that was never reached before: 5 s, as `connect_timeout`.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
@@ -165,6 +166,11 @@ impl Call<'_> {
                 Reply::Queued(place) => {
                     let (name, ahead) = (&self.asked.name, place.ahead);
                     self.keeper.observe(&Event::Waiting { name, ahead });
+                    if let Some(capacity) = place.other_capacity {
+                        let text = waits_for_capacity(name, self.asked.mode, capacity);
+                        let event = Event::WaitingForCapacity { name, capacity, text: &text };
+                        self.keeper.observe(&event);
+                    }
                     self.keeper.joined(attempt.id, place, attempt.unanswered);
                     return self.wait(attempt, &mut turn).await;
                 }
@@ -506,46 +512,4 @@ impl Drop for Attempt {
 fn is_granted_in_vain(error: &StoreError) -> bool {
     error.may_have_executed()
         && matches!(error.kind(), StoreErrorKind::NotReplicated | StoreErrorKind::Quarantined)
-}
-
-pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
-    let (kind, why) = match refusal {
-        Refusal::Ballot => (
-            StoreErrorKind::Unsupported,
-            "the token that was proposed is far ahead of the store's clock: set the clocks right"
-                .to_owned(),
-        ),
-        Refusal::Mismatch { capacity: leasehold_core::LOCK_CAPACITY } => (
-            StoreErrorKind::Mismatch,
-            "it is in use as a mutex or read/write lock: use another name".to_owned(),
-        ),
-        Refusal::Mismatch { capacity } => (
-            StoreErrorKind::Mismatch,
-            format!(
-                "it is in use as a semaphore of {capacity}, and {} was asked for: use the same \
-                 capacity everywhere, or another name",
-                asked_for(mode)
-            ),
-        ),
-        Refusal::QueueFull => {
-            (StoreErrorKind::Full, "as many wait for it as may: try later".to_owned())
-        }
-        Refusal::Version { found } => (
-            StoreErrorKind::Version,
-            format!("its record has version {found}: use one release of leasehold everywhere"),
-        ),
-        Refusal::Weight => {
-            (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
-        }
-    };
-    StoreError::new(kind, format!("{name}: {why}"))
-}
-
-fn asked_for(mode: Mode) -> String {
-    match mode {
-        Mode::Exclusive => "an exclusive lease".to_owned(),
-        Mode::Permits { count, capacity } => format!("{count} of {capacity} permits"),
-        Mode::Shared => "a shared lease".to_owned(),
-        Mode::Upgradable => "an upgradable read lease".to_owned(),
-    }
 }

@@ -1,10 +1,10 @@
 //! The verbs of the library, on the memory store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Client, Error, LossReason, Renewal};
+use leasehold::{Client, Error, Event, LossReason, Renewal};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -363,5 +363,38 @@ async fn of_two_guards_that_are_released_at_once_one_lets_go_now() {
             released.await.unwrap().unwrap();
         }
         assert!(client.admin().inspect(&name).await.unwrap().is_free(), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_another_capacity_is_told_why_and_served_once_it_is_set() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let observe = {
+        let told = Arc::clone(&told);
+        move |event: &Event<'_>| {
+            if let Event::WaitingForCapacity { capacity, text, .. } = *event {
+                told.lock().unwrap().push((capacity, text.to_owned()));
+            }
+        }
+    };
+    let builder = Client::builder().store(leasehold::store::Memory::new()).observer(observe);
+    let client = builder.build().await.unwrap();
+    let held = client.semaphore("gpu", 4).permit().acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let client = client.clone();
+        async move { client.semaphore("gpu", 8).permit().acquire().await }
+    });
+    while client.admin().inspect(held.name()).await.unwrap().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.admin().set_capacity(held.name(), 8).await.unwrap(), Some(4));
+    let second = waiter.await.unwrap().unwrap();
+    assert!(second.is_held() && held.is_held());
+    let told = told.lock().unwrap().clone();
+    let [(4, text)] = &told[..] else { panic!("{told:?}") };
+    assert!(text.contains("semaphore of 4") && text.contains("leasehold permits"), "{text}");
+    for wrong in [0, u32::MAX] {
+        let refused = client.admin().set_capacity(held.name(), wrong).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use leasehold::store::redis::Redis;
+use leasehold::store::redis::layout::codec::RECORD_VERSION;
 use leasehold::store::redis::layout::script::Script;
 use leasehold_core::{
     Acquire, Action, Adopt, ClientId, Facts, FencingToken, HolderId, Mode, Reclaim, Refusal,
@@ -40,6 +41,7 @@ fn actions() -> Vec<Action> {
         Action::Release { id: id(1), keep: Duration::ZERO, unanswered: false },
         renew(TTL),
         Action::Revoke { id: id(1), token, force: true },
+        Action::SetCapacity { capacity: 3 },
     ]
 }
 
@@ -213,7 +215,8 @@ fn is_version(reply: &Result<Reply, StoreErrorKind>) -> bool {
 #[test]
 fn a_record_of_an_unknown_version_is_refused_and_stays_as_it_is() {
     let mut server = Server::start(RedisServer::options());
-    for state in [&b"\x03"[..], b"\x03whatever comes later", b"\x01", &[0xfe; 200]] {
+    let later = [&[RECORD_VERSION + 1][..], b"whatever comes later"].concat();
+    for state in [&later[..1], &later, b"\x01", &[0xfe; 200]] {
         server.stage();
         let key = server.key(0);
         redis::cmd("HSET").arg(key).arg("s").arg(state).exec(&mut server.connection).unwrap();
@@ -311,7 +314,8 @@ fn a_full_server_refuses_an_acquire_and_nothing_else() {
             | Action::Poll { .. }
             | Action::Release { .. }
             | Action::Renew { .. }
-            | Action::Revoke { .. } => {
+            | Action::Revoke { .. }
+            | Action::SetCapacity { .. } => {
                 let reply = server.act(&action, START_US + 1);
                 assert!(reply.is_ok(), "{action:?}: {reply:?}");
             }
@@ -349,7 +353,8 @@ fn rights(script: Script) -> &'static str {
         | Script::Reclaim
         | Script::Release
         | Script::Renew
-        | Script::Revoke => Redis::HOLDER_RIGHTS,
+        | Script::Revoke
+        | Script::SetCapacity => Redis::HOLDER_RIGHTS,
         Script::Cell
         | Script::Numbers
         | Script::QueueDrain

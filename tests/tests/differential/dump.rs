@@ -57,6 +57,7 @@ fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u8, u32, 
     }
     let flags = packed.byte()?;
     record.capacity = packed.word()?;
+    record.asked = packed.word()?;
     record.last_token_us = packed.number()?;
     record.collect_at_us = packed.number()?;
     if packed.0.is_empty() {
@@ -98,6 +99,7 @@ fn read_queue(
         let waiting = Waiting {
             id: Reader(&next).id()?,
             weight: raw.word()?,
+            capacity: raw.word()?,
             ttl_us: raw.number()?,
             since_us: raw.number()?,
             nonce: raw.nonce()?,

@@ -109,6 +109,7 @@ pub(crate) enum Verb {
         force: bool,
         wrong_token: bool,
     },
+    SetCapacity(u32),
 }
 
 /// In what an adoption differs from the lease.
@@ -303,11 +304,11 @@ impl World {
             Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
             Verb::Renew { ttl, believed } => self.renewal(name, id, ttl, believed).action(),
             Verb::Revoke { force, wrong_token } => {
-                let held = self.records[name].holds.iter().find(|hold| hold.id == id);
-                let token_us = held.map_or(START_US, |hold| hold.token_us);
+                let token_us = self.hold(name, id).map_or(START_US, |hold| hold.token_us);
                 let token_us = token_us + u64::from(wrong_token);
                 Action::Revoke { id, token: FencingToken::at_us(token_us), force }
             }
+            Verb::SetCapacity(capacity) => Action::SetCapacity { capacity },
         }
     }
 
@@ -541,6 +542,7 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
         5 => (ttl(), believed(name)).prop_map(|(ttl, believed)| Verb::Renew { ttl, believed }),
         2 => (flag(), flag())
             .prop_map(|(force, wrong_token)| Verb::Revoke { force, wrong_token }),
+        2 => (0u32..6).prop_map(Verb::SetCapacity),
     ]
 }
 
@@ -583,7 +585,7 @@ fn mode(name: usize) -> impl Strategy<Value = Mode> {
         lock => Just(Mode::Shared),
         lock / 2 => Just(Mode::Upgradable),
         21 - lock => permits(1..4, 3..4),
-        1 => permits(0..6, 1..6),
+        2 => permits(0..6, 1..6),
     ]
 }
 

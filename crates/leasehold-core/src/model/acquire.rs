@@ -1,4 +1,17 @@
 //! Acquire: takes the lock, or joins its queue, or says that it is busy.
+//!
+//! A semaphore has one capacity at a time: that of whoever came first while nobody held or waited,
+//! or what an operator has set since ([`super::set_capacity`]). Who asks for another one waits in
+//! line like everybody else. At its turn, nobody may hold any more; then its capacity is the one
+//! in force. So two capacities are never counted together, and there are never more holders than
+//! any of them has asked for; and since nobody overtakes it, what is held comes to an end, and
+//! neither it nor those behind it starve.
+//!
+//! What an operator has set stands for what its holders have asked for: requests for either number
+//! share it, until nobody holds or waits any more, or it is the turn of a request that asks for a
+//! third number or for more than there is, and nobody holds.
+//!
+//! A lock is no semaphore: where one is in use, the other is refused.
 
 use super::record::Waiting;
 use super::{MAX_WAITING, POLL_INTERVAL, Step};
@@ -29,14 +42,16 @@ impl Step<'_> {
             return Reply::Refused(Refusal::Ballot);
         }
         self.promote(None);
-        if !self.record.is_idle() && self.record.capacity != capacity {
+        if self.record.is_idle() {
+            self.record.begin_with(capacity);
+        }
+        let is_admitted = self.record.admits(weight, capacity);
+        if !self.record.is_same_kind(capacity) || !is_admitted && !request.wait {
             let capacity = self.record.capacity;
             return Reply::Refused(Refusal::Mismatch { capacity });
         }
         let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
-        let idle = self.record.is_idle();
-        if nobody_first && (idle || self.record.fits(weight)) {
-            self.record.capacity = capacity;
+        if nobody_first && self.record.fits(weight, capacity) {
             let token_us = self.mint(request.ballot_us);
             self.grant(asked(request, self.now_us()), HoldState::Claimed, token_us, None);
             return Reply::Granted(self.confirm(self.record.holds.len() - 1, request.ttl));
@@ -85,7 +100,10 @@ impl Step<'_> {
                 .saturating_mul(behind.saturating_add(1))
                 .min(self.rules.longest_silence),
         };
-        Place { sequence, ahead, retry_after }
+        let waiting = self.record.queue.get(&sequence);
+        let is_other = |waiting: &Waiting| !self.record.admits(waiting.weight, waiting.capacity);
+        let other_capacity = waiting.is_some_and(is_other).then_some(self.record.capacity);
+        Place { sequence, ahead, retry_after, other_capacity }
     }
 }
 
@@ -93,6 +111,7 @@ fn asked(request: &Acquire, now_us: u64) -> Waiting {
     Waiting {
         id: request.id,
         weight: request.mode.weight(),
+        capacity: request.mode.capacity(),
         ttl_us: micros(request.ttl),
         since_us: now_us,
         nonce: request.nonce,

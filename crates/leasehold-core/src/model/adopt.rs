@@ -51,8 +51,9 @@ impl Step<'_> {
     fn handed_out(&mut self, request: &Adopt) -> Option<usize> {
         let index = self.live_hold(request.from)?;
         let hold = &self.record.holds[index];
-        let is_same =
-            hold.weight == request.mode.weight() && self.record.capacity == request.mode.capacity();
+        // The capacity may have been set since it was handed out.
+        let is_same = hold.weight == request.mode.weight()
+            && self.record.is_same_kind(request.mode.capacity());
         // The node of a quorum may have granted it with a token of its own.
         let has_token = request.token.is_none_or(|token| token.us() == hold.token_us);
         (hold.state != HoldState::Kept && is_same && has_token).then_some(index)

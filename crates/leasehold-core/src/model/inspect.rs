@@ -35,7 +35,7 @@ impl Step<'_> {
             .zip(1..)
             .map(|(waiting, position)| Waiter {
                 id: waiting.id,
-                mode: Mode::of(waiting.weight, capacity),
+                mode: Mode::of(waiting.weight, waiting.capacity),
                 facts: waiting.facts.clone(),
                 waited: since(waiting.since_us),
                 position,

@@ -19,6 +19,7 @@ mod record;
 mod release;
 mod renew;
 mod revoke;
+mod set_capacity;
 mod sound;
 
 use std::time::Duration;
@@ -133,6 +134,7 @@ pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Act
         Action::Release { id, keep, unanswered } => step.release(*id, *keep, *unanswered),
         Action::Renew { id, ttl, mode, change } => step.renew(*id, *ttl, (*mode, *change)),
         Action::Revoke { id, token, force } => step.revoke(*id, *token, *force),
+        Action::SetCapacity { capacity } => step.set_capacity(*capacity),
     };
     Outcome { reply, messages: step.messages, more: step.more }
 }

@@ -71,7 +71,7 @@ impl Step<'_> {
                 self.record.leave(sequence);
                 continue;
             }
-            if !self.record.fits(head.weight) {
+            if !self.record.fits(head.weight, head.capacity) {
                 return;
             }
             if granted == GRANT_BOUND {
@@ -99,6 +99,9 @@ impl Step<'_> {
             return;
         };
         let Some(waiting) = self.record.leave(sequence) else { return };
+        if !self.record.admits(waiting.weight, waiting.capacity) {
+            self.record.begin_with(waiting.capacity);
+        }
         if is_caller {
             let token_us = self.mint(None);
             self.grant(waiting, HoldState::Claimed, token_us, None);

@@ -42,7 +42,7 @@ impl Step<'_> {
         let index = self.record.hold_of(request.id)?;
         let is_ended =
             matches!(self.record.holds[index].state, HoldState::Kept | HoldState::Revoked);
-        if is_ended || self.record.capacity != request.mode.capacity() {
+        if is_ended || !self.record.is_same_kind(request.mode.capacity()) {
             return None;
         }
         let agrees = self.agree(index, (request.mode, request.change));
@@ -70,18 +70,20 @@ impl Step<'_> {
             return Reply::Refused(Refusal::Weight);
         }
         let is_idle = self.record.is_idle();
-        if !is_idle && self.record.capacity != capacity {
+        if !is_idle && !self.record.admits(weight, capacity) {
             return Reply::Refused(Refusal::Mismatch { capacity: self.record.capacity });
         }
         let token_us = request.token.us();
         let is_overtaken = weight == LOCK_CAPACITY && self.record.last_token_us >= token_us;
         let is_over = self.record.is_finished(request.id, self.now_us());
         let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
-        let fits = nobody_first && (is_idle || self.record.fits(weight));
+        let fits = nobody_first && (is_idle || self.record.fits(weight, capacity));
         if is_overtaken || is_over || !fits {
             return not_held;
         }
-        self.record.capacity = capacity;
+        if is_idle {
+            self.record.begin_with(capacity);
+        }
         self.record.last_token_us = self.record.last_token_us.max(token_us);
         let now_us = self.now_us();
         self.grant(reclaimed(request, now_us), HoldState::Claimed, token_us, None);
@@ -95,6 +97,7 @@ fn reclaimed(request: &Reclaim, now_us: u64) -> Waiting {
     Waiting {
         id: request.id,
         weight: request.mode.weight(),
+        capacity: request.mode.capacity(),
         ttl_us: micros(request.ttl),
         since_us: now_us,
         nonce: request.nonce,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{CLAIM_WINDOW, MAX_TOMBSTONES};
-use crate::holder::{ClientId, Facts, HoldState, HolderId, Mode};
+use crate::holder::{ClientId, Facts, HoldState, HolderId, LOCK_CAPACITY, Mode};
 use crate::time::micros;
 
 /// All that a store knows of one name. Times are microseconds of the store's lease clock.
@@ -14,6 +14,9 @@ use crate::time::micros;
 pub struct Record {
     /// How much there is to take; binds while something is held or awaited.
     pub capacity: u32,
+    /// The capacity that its holders have asked for: another one than that in force once an
+    /// operator has set that.
+    pub asked: u32,
     /// The highest token time ever granted; zero before the first.
     pub last_token_us: u64,
     /// The holds, in no order that means anything: a removed one is replaced by the last.
@@ -66,6 +69,8 @@ pub struct Waiting {
     pub id: HolderId,
     /// How much of the capacity it asks for.
     pub weight: u32,
+    /// The capacity it asks for.
+    pub capacity: u32,
     /// For how long.
     pub ttl_us: u64,
     /// When it joined.
@@ -159,8 +164,27 @@ impl Record {
         self.holds.iter().map(|hold| u64::from(hold.weight)).sum()
     }
 
-    pub(super) fn fits(&self, weight: u32) -> bool {
-        self.used() + u64::from(weight) <= u64::from(self.capacity)
+    /// Whether it is in use as what this capacity is one of: a lock, or a semaphore.
+    pub(super) fn is_same_kind(&self, capacity: u32) -> bool {
+        (self.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
+    }
+
+    /// Whether a request shares what there is with those who hold: see [`super::acquire`].
+    pub(super) fn admits(&self, weight: u32, capacity: u32) -> bool {
+        [self.capacity, self.asked].contains(&capacity) && weight <= self.capacity
+    }
+
+    /// Whether a request can be granted if it is its turn.
+    pub(super) fn fits(&self, weight: u32, capacity: u32) -> bool {
+        match self.admits(weight, capacity) {
+            true => self.used() + u64::from(weight) <= u64::from(self.capacity),
+            false => self.holds.is_empty(),
+        }
+    }
+
+    /// From now on this is the capacity, by whoever asks for it.
+    pub(super) fn begin_with(&mut self, capacity: u32) {
+        (self.capacity, self.asked) = (capacity, capacity);
     }
 
     pub(super) fn hold_of(&self, id: HolderId) -> Option<usize> {

@@ -11,8 +11,11 @@ impl Record {
         let holds = self.holds.iter();
         self.times().all(|us| us <= NEVER_US)
             && self.capacity <= LOCK_CAPACITY
-            && self.used() <= u64::from(self.capacity)
-            && self.queue.values().all(|waiting| waiting.weight <= self.capacity)
+            && self.is_same_kind(self.asked)
+            // More than the capacity, if an operator has lowered that.
+            && self.used() <= u64::from(LOCK_CAPACITY)
+            && self.queue.values().all(|waiting| waiting.weight <= waiting.capacity)
+            && self.queue.values().all(|waiting| self.is_same_kind(waiting.capacity))
             && self.queue.last_key_value().is_none_or(|(last, _)| *last <= self.last_sequence)
             && self.upgrading.is_none_or(|reader| self.hold_of(reader).is_some())
             && self.tombstones.len() <= MAX_TOMBSTONES

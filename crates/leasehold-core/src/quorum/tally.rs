@@ -24,6 +24,7 @@ impl From<&Reply> for Said {
             Reply::Revoked(_) => Self::Revoked,
             Reply::Busy { .. }
             | Reply::Cancelled(_)
+            | Reply::CapacitySet { .. }
             | Reply::Gone
             | Reply::Late
             | Reply::Many(_)

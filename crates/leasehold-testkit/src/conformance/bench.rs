@@ -142,6 +142,10 @@ impl<'a> Bench<'a> {
         self.act(Action::Revoke { id, token, force }).await
     }
 
+    pub(super) async fn set_capacity(&self, capacity: u32) -> Reply {
+        self.act(Action::SetCapacity { capacity }).await
+    }
+
     pub(super) async fn status(&self) -> Status {
         match self.act(Action::Inspect { limit: 100 }).await {
             Reply::Status(status) => *status,

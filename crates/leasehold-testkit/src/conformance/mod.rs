@@ -2,6 +2,7 @@
 //! [`conformance!`](macro@crate::conformance) makes a test. A case that needs what a store cannot
 //! do passes at once.
 
+pub mod capacities;
 pub mod changes;
 pub mod compose;
 pub mod library;
@@ -99,6 +100,11 @@ macro_rules! conformance {
             changes::a_writer_that_gives_up_an_upgrade_stays_the_writer;
             changes::a_downgrade_that_is_given_up_leaves_a_reader;
             changes::an_upgrade_that_is_granted_too_late_is_taken_back;
+            capacities::who_asks_for_another_capacity_waits_until_nobody_holds;
+            capacities::a_capacity_that_is_set_counts_in_the_same_step_for_old_and_new_requests;
+            capacities::a_capacity_that_is_lowered_ends_no_hold_and_grants_nothing_until_it_fits;
+            capacities::a_rolling_deployment_with_another_capacity_fails_nobody;
+            capacities::a_lease_is_adopted_and_renewed_under_a_capacity_that_was_set;
             library::an_exclusive_lease_has_one_holder_at_a_time;
             library::a_waiter_is_handed_the_lock_on_release;
             library::a_dropped_guard_gives_the_lock_back;

@@ -150,6 +150,15 @@ impl Admin {
         self.driver.wait(self.inner.revoke_now(name, token))
     }
 
+    /// As [`crate::Admin::set_capacity`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn set_capacity(&self, name: &LockName, capacity: u32) -> Result<Option<u32>> {
+        self.driver.wait(self.inner.set_capacity(name, capacity))
+    }
+
     /// As [`crate::Admin::end_quarantine`].
     ///
     /// # Errors

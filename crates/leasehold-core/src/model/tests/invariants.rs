@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::records::check_record;
 use super::*;
 
 /// What happens next. Numbers choose among what there is, so that any of them can be shrunk.
@@ -27,6 +28,7 @@ enum Event {
     Release { attempt: usize, keep_ms: u64 },
     Renew { attempt: usize, ttl_ms: u64 },
     Revoke { hold: usize, force: bool },
+    SetCapacity { capacity: u32 },
 }
 
 /// A token time that a caller proposes: so far from the store's clock.
@@ -41,7 +43,11 @@ fn lock_mode() -> impl Strategy<Value = Mode> {
 }
 
 fn any_mode() -> impl Strategy<Value = Mode> {
-    prop_oneof![9 => lock_mode(), 3 => (1..=3_u32).prop_map(|count| permits(count, 3))]
+    prop_oneof![
+        9 => lock_mode(),
+        3 => (1..=3_u32).prop_map(|count| permits(count, 3)),
+        1 => (1..=2_u32).prop_map(|count| permits(count, 2)),
+    ]
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -82,6 +88,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(attempt, keep_ms)| Event::Release { attempt, keep_ms }),
         4 => (who.clone(), ttl()).prop_map(|(attempt, ttl_ms)| Event::Renew { attempt, ttl_ms }),
         2 => (who, any::<bool>()).prop_map(|(hold, force)| Event::Revoke { hold, force }),
+        1 => (1..=4_u32).prop_map(|capacity| Event::SetCapacity { capacity }),
     ]
 }
 
@@ -136,6 +143,8 @@ struct History {
     adopters: BTreeSet<HolderId>,
     /// Attempts by their first token; a change of mode mints another.
     tokens: BTreeMap<u64, HolderId>,
+    /// An operator has set the capacity since nobody held.
+    has_set_capacity: bool,
 }
 
 impl History {
@@ -152,6 +161,7 @@ impl History {
             over: BTreeSet::new(),
             adopters: BTreeSet::new(),
             tokens: BTreeMap::new(),
+            has_set_capacity: false,
         }
     }
 
@@ -204,6 +214,7 @@ impl History {
             self.hear(client, message);
         }
         self.check_order(&before);
+        self.check_capacity(&before);
         self.check_promises();
         check_record(&self.bench.record, self.bench.now_us);
     }
@@ -273,6 +284,7 @@ impl History {
                 let token = FencingToken::at_us(hold.token_us);
                 Action::Revoke { id: hold.id, token, force }
             }
+            Event::SetCapacity { capacity } => Action::SetCapacity { capacity },
             Event::Back { .. } | Event::Bury { .. } | Event::Pass { .. } => return None,
         })
     }
@@ -365,6 +377,7 @@ impl History {
             | Action::Reclaim(_)
             | Action::Renew { .. }
             | Action::Revoke { .. } => {}
+            Action::SetCapacity { .. } => self.has_set_capacity = true,
         }
     }
 
@@ -491,6 +504,19 @@ impl History {
         }
     }
 
+    /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.
+    fn check_capacity(&mut self, before: &Record) {
+        let record = &self.bench.record;
+        let fits = record.used() <= u64::from(record.capacity);
+        assert!(fits || record.used() <= before.used(), "more was granted than there is");
+        self.has_set_capacity &= !record.holds.is_empty();
+        let of_attempt = |hold: &Hold| self.attempts.iter().find(|attempt| attempt.id == hold.id);
+        for attempt in record.holds.iter().filter_map(of_attempt) {
+            let is_its_own = attempt.mode.capacity() == record.capacity;
+            assert!(is_its_own || self.has_set_capacity, "{} shares another's", attempt.id);
+        }
+    }
+
     /// Whatever fits is granted in the same step, and not by a later poll.
     fn check_handed_on(&self) {
         let record = &self.bench.record;
@@ -498,7 +524,11 @@ impl History {
             && !self.bench.more
             && record.upgrading.is_none()
         {
-            assert!(!record.fits(head.weight), "{} was not handed the lock", head.id);
+            assert!(
+                !record.fits(head.weight, head.capacity),
+                "{} was not handed the lock",
+                head.id
+            );
         }
         assert!(record.upgrading.is_none() || record.holds.len() > 1, "the last reader waits");
     }
@@ -526,6 +556,7 @@ impl History {
             }
             // The newest token may be newer by then.
             (Reply::NotHeld { .. }, Reply::NotHeld { .. }) => (),
+            (Reply::CapacitySet { .. }, Reply::CapacitySet { .. }) => (),
             (Reply::Cancelled(_) | Reply::Released | Reply::Revoked(_), _) => (),
             (first, second) => assert_eq!(*first, second),
         }
@@ -568,38 +599,8 @@ fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool {
         (Action::Cancel { .. } | Action::Describe { .. }, _) => true,
         (Action::Commit { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
         (Action::Adopt(_), reply) => *reply != Reply::Late,
+        (Action::SetCapacity { .. }, _) => true,
         (Action::Reclaim(_), reply) => !matches!(reply, Reply::Late | Reply::Refused(_)),
-    }
-}
-
-/// What is true of every record, whatever has happened to it.
-fn check_record(record: &Record, now_us: u64) {
-    assert!(record.is_sound(), "a store would take it for damaged: {record:#?}");
-    assert!(record.used() <= u64::from(record.capacity), "more is held than there is");
-    let ids: BTreeSet<_> = record.holds.iter().map(|hold| hold.id).collect();
-    assert_eq!(ids.len(), record.holds.len(), "an attempt holds twice");
-    assert!(record.upgrading.is_none_or(|reader| ids.contains(&reader)));
-    assert!(record.queue.values().all(|waiting| !ids.contains(&waiting.id)));
-    let sweep = record.sweep;
-    assert!(sweep.cursor as usize <= record.holds.len());
-    for (index, hold) in record.holds.iter().enumerate() {
-        assert!(sweep.bound_us <= hold.deadline_us, "the bound is above a deadline");
-        let is_behind = index < sweep.cursor as usize;
-        assert!(!is_behind || sweep.running_us <= hold.deadline_us, "a moved hold is forgotten");
-        assert!(record.collect_at_us >= hold.deadline_us + micros(DEFAULT_RETENTION));
-    }
-    let mut waiting = BTreeMap::<_, u32>::new();
-    for waiter in record.queue.values() {
-        *waiting.entry(waiter.id.client).or_default() += 1;
-    }
-    let counted: BTreeMap<_, _> = record.clients.iter().map(|(id, s)| (*id, s.waiting)).collect();
-    assert_eq!(counted, waiting);
-    assert!(record.tombstones.len() <= MAX_TOMBSTONES);
-    let is_untouched = *record == Record::default();
-    assert!(is_untouched || record.collect_at_us >= now_us.min(micros(DEFAULT_RETENTION)));
-    if record.is_idle() {
-        assert_eq!((record.sweep, record.upgrading), (Sweep::default(), None));
-        assert_eq!(record.last_sequence, 0);
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod adopting;
 mod ballots;
+mod capacities;
 mod invariants;
 mod leaving;
 mod modes;
+mod records;
 mod taking;
 mod time;
 mod upgradable;
@@ -156,6 +158,10 @@ impl Bench {
 
     fn change_by(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
         self.act(&Action::ChangeMode { id, mode, change })
+    }
+
+    fn set_capacity(&mut self, capacity: u32) -> Reply {
+        self.act(&Action::SetCapacity { capacity })
     }
 
     fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {

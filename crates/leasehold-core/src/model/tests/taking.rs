@@ -214,10 +214,11 @@ fn a_name_in_use_as_something_else_is_refused_and_unchanged() {
     bench.release(id(1, 1));
     bench.take(id(2, 2), permits(1, 3));
     let before = bench.record.clone();
-    for other in [Mode::Exclusive, Mode::Shared, permits(1, 4)] {
-        let mismatch = Reply::Refused(Refusal::Mismatch { capacity: 3 });
+    let mismatch = Reply::Refused(Refusal::Mismatch { capacity: 3 });
+    for other in [Mode::Exclusive, Mode::Shared] {
         assert_eq!(bench.acquire(id(3, 1), other), mismatch);
     }
+    assert_eq!(bench.try_acquire(id(3, 1), permits(1, 4)), mismatch);
     assert_eq!(bench.record, before);
 }
 
@@ -235,6 +236,7 @@ fn a_full_queue_takes_nobody_else() {
         let waiting = Waiting {
             id: id(u128::from(client) + 10, 1),
             weight: 1,
+            capacity: LOCK_CAPACITY,
             ttl_us: micros(TTL),
             since_us: START_US,
             nonce: 0,

@@ -69,6 +69,7 @@ pub(super) fn concerning(record: &Record, action: &Action, reply: &Reply) -> Vec
         Reply::Busy { .. } if is_upgrading => None,
         Reply::Busy { .. }
         | Reply::Cancelled(_)
+        | Reply::CapacitySet { .. }
         | Reply::Gone
         | Reply::Granted(_)
         | Reply::Late
@@ -102,7 +103,7 @@ pub(super) fn attempt_of(action: &Action) -> Option<HolderId> {
         | Action::Poll { id, .. }
         | Action::Release { id, .. }
         | Action::Renew { id, .. } => Some(*id),
-        Action::Inspect { .. } | Action::Revoke { .. } => None,
+        Action::Inspect { .. } | Action::Revoke { .. } | Action::SetCapacity { .. } => None,
     }
 }
 
@@ -113,7 +114,8 @@ pub(super) fn may_be_left(action: &Action, reply: &Reply) -> bool {
         Reply::Busy { .. } | Reply::Refused(_) | Reply::Stale => {
             !matches!(action, Action::Acquire(_) | Action::Adopt(_))
         }
-        Reply::Granted(_)
+        Reply::CapacitySet { .. }
+        | Reply::Granted(_)
         | Reply::Late
         | Reply::Many(_)
         | Reply::Names(_)

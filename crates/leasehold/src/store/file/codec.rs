@@ -11,7 +11,7 @@ use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, Facts, HoldState, HolderId};
 
 /// The first byte of every record: the layout that this release reads and writes.
-pub(super) const LAYOUT: u8 = 2;
+pub(super) const LAYOUT: u8 = 3;
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(super) fn encode(record: &Record) -> Vec<u8> {
     // Taken apart, so that a new field cannot be forgotten here.
     let Record {
         capacity,
+        asked,
         last_token_us,
         holds,
         sweep: Sweep { cursor, bound_us, running_us, longest_ttl_us },
@@ -37,6 +38,7 @@ pub(super) fn encode(record: &Record) -> Vec<u8> {
     } = record;
     let mut to = Writer(vec![LAYOUT]);
     to.u32(*capacity);
+    to.u32(*asked);
     to.u32(*cursor);
     for number in [last_token_us, bound_us, running_us, longest_ttl_us] {
         to.u64(*number);
@@ -139,9 +141,11 @@ impl Writer {
         self.facts(facts);
     }
 
-    fn waiting(&mut self, Waiting { id, weight, ttl_us, since_us, nonce, facts }: &Waiting) {
+    fn waiting(&mut self, waiting: &Waiting) {
+        let Waiting { id, weight, capacity, ttl_us, since_us, nonce, facts } = waiting;
         self.id(id);
         self.u32(*weight);
+        self.u32(*capacity);
         for number in [ttl_us, since_us, nonce] {
             self.u64(*number);
         }
@@ -210,12 +214,13 @@ impl Reader<'_> {
     }
 
     fn record(&mut self) -> Option<Record> {
-        let (capacity, cursor) = (self.u32()?, self.u32()?);
+        let (capacity, asked, cursor) = (self.u32()?, self.u32()?, self.u32()?);
         let last_token_us = self.u64()?;
         let (bound_us, running_us, longest_ttl_us) = (self.u64()?, self.u64()?, self.u64()?);
         let (last_sequence, collect_at_us) = (self.u64()?, self.u64()?);
         Some(Record {
             capacity,
+            asked,
             last_token_us,
             sweep: Sweep { cursor, bound_us, running_us, longest_ttl_us },
             last_sequence,
@@ -259,6 +264,7 @@ impl Reader<'_> {
         Some(Waiting {
             id: self.id()?,
             weight: self.u32()?,
+            capacity: self.u32()?,
             ttl_us: self.u64()?,
             since_us: self.u64()?,
             nonce: self.u64()?,
@@ -288,10 +294,12 @@ mod tests {
             nonce: u64::MAX,
             facts: facts.clone(),
         };
-        let (weight, ttl_us, since_us, nonce) = (6, 8, 10, 11);
-        let waiting = Waiting { id, weight, ttl_us, since_us, nonce, facts: Facts::default() };
+        let (weight, capacity, ttl_us, since_us, nonce) = (6, 7, 8, 10, 11);
+        let facts = Facts::default();
+        let waiting = Waiting { id, weight, capacity, ttl_us, since_us, nonce, facts };
         Record {
             capacity: 12,
+            asked: 26,
             last_token_us: 13,
             holds: states.map(hold).into(),
             sweep: Sweep { cursor: 4, bound_us: 3, running_us: 2, longest_ttl_us: 17 },

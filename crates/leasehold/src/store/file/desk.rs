@@ -474,7 +474,8 @@ fn reserve_for(operation: &Operation) -> Reserve {
             | Action::Poll { .. }
             | Action::Release { .. }
             | Action::Renew { .. }
-            | Action::Revoke { .. } => Reserve::Use,
+            | Action::Revoke { .. }
+            | Action::SetCapacity { .. } => Reserve::Use,
         },
         Operation::List { .. } | Operation::Renew(_) => Reserve::Use,
     }

@@ -11,13 +11,12 @@ use leasehold_core::{
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
-use super::Nodes;
 use super::adopt::HandedOut;
 use super::asking::Asking;
 use super::ending;
 use super::leases::{Claim, Known};
 use super::node::{Told, micros};
-use super::renew;
+use super::{Nodes, renew, without_permits};
 
 /// How many rounds one call makes whose votes were split between several callers: 4. Each waits a
 /// random time before the next, up to twice as long as before, so three callers that began in the
@@ -68,15 +67,7 @@ impl<'a> Attempt<'a> {
     pub(super) async fn run(mut self) -> Result<Answer, StoreError> {
         let (nodes, request) = (self.nodes, self.request);
         if let Mode::Permits { capacity: 2.., .. } = request.mode {
-            return Err(StoreError::new(
-                StoreErrorKind::Unsupported,
-                format!(
-                    "{}: a quorum cannot give permits of several: three users would each see a \
-                     majority for two permits on three nodes; use one primary, or a mutex for each \
-                     permit",
-                    self.name
-                ),
-            ));
+            return Err(without_permits(self.name));
         }
         if micros(self.started.since_origin()) > request.not_after_us {
             return Ok(nodes.answer(self.started, Reply::Late));

@@ -183,6 +183,7 @@ impl Quorum {
                 renew::renew_one(nodes, RenewLease { name, id, ttl, mode, change }).await
             }
             Action::Revoke { id, token, force } => changing.revoke(id, token, force).await,
+            Action::SetCapacity { .. } => Err(without_permits(&name)),
         }
     }
 }
@@ -385,7 +386,8 @@ fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
         | Action::Reclaim(_)
         | Action::Release { .. }
         | Action::Renew { .. }
-        | Action::Revoke { .. } => Mode::Exclusive,
+        | Action::Revoke { .. }
+        | Action::SetCapacity { .. } => Mode::Exclusive,
     };
     match mode {
         Mode::Exclusive => |_| true,
@@ -398,6 +400,14 @@ fn beyond_a_node(name: &LockName) -> StoreError {
     let why = format!(
         "{name}: a node of this quorum gives a lock to one holder, with no readers and no permits: \
          see `layout` in its store URL"
+    );
+    StoreError::new(StoreErrorKind::Unsupported, why)
+}
+
+fn without_permits(name: &LockName) -> StoreError {
+    let why = format!(
+        "{name}: a quorum cannot give permits of several: three users would each see a majority \
+         for two permits on three nodes; use one primary, or a mutex for each permit"
     );
     StoreError::new(StoreErrorKind::Unsupported, why)
 }

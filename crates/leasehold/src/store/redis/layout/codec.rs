@@ -9,7 +9,7 @@ use leasehold_core::{ClientId, Facts, FencingToken, HoldState, HolderId};
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// The version of a record, its state's first byte. A record of another one is left alone.
-pub const RECORD_VERSION: u8 = 2;
+pub const RECORD_VERSION: u8 = 3;
 
 /// What is written to a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -56,7 +56,8 @@ fn effect(action: &Action) -> Option<Effect> {
         | Action::Describe { .. }
         | Action::Inspect { .. }
         | Action::Release { .. }
-        | Action::Revoke { .. } => None,
+        | Action::Revoke { .. }
+        | Action::SetCapacity { .. } => None,
     }
 }
 

@@ -18,8 +18,8 @@ use crate::store::redis::connection::call::{Call, Effect};
 /// The field of a lock's hash that tells whether the lock is idle.
 pub const STATE_FIELD: &str = "s";
 
-/// Bytes of the state of a record that nobody holds: `<BBI4dd`.
-const IDLE_STATE_BYTES: usize = 22;
+/// Bytes of the state of a record that nobody holds: `<BBI4I4dd`.
+const IDLE_STATE_BYTES: usize = 26;
 
 /// Where the locks of one store are kept on its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,7 @@ impl Native {
             Action::Release { .. } => Script::Release,
             Action::Renew { .. } => Script::Renew,
             Action::Revoke { .. } => Script::Revoke,
+            Action::SetCapacity { .. } => Script::SetCapacity,
         };
         let packed = pack_action(Writer::default().span(keyspace.retention), action);
         let keys = vec![key::key(&keyspace.prefix, name)];
@@ -129,6 +130,7 @@ fn pack_action(packed: Writer, action: &Action) -> Writer {
         Action::Revoke { id, token, force } => {
             packed.id(*id).number(token.us()).bytes(&token.get().to_be_bytes()).flag(*force)
         }
+        Action::SetCapacity { capacity } => packed.word(*capacity),
     }
 }
 
@@ -197,10 +199,10 @@ mod tests {
             (state[0], state[1]) = (RECORD_VERSION, flags);
             state
         };
-        assert!(is_idle(&state(0, 22)));
-        assert!(is_idle(&state(2, 22)), "only ended attempts are remembered");
-        assert!(!is_idle(&state(1, 22)), "somebody waits");
-        assert!(!is_idle(&state(0, 151)), "somebody holds");
+        assert!(is_idle(&state(0, 26)));
+        assert!(is_idle(&state(2, 26)), "only ended attempts are remembered");
+        assert!(!is_idle(&state(1, 26)), "somebody waits");
+        assert!(!is_idle(&state(0, 163)), "somebody holds");
         assert!(!is_idle(&[1, 0]), "another version");
         assert!(!is_idle(b""));
     }

@@ -94,6 +94,7 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
             sequence: packed.number()?,
             ahead: packed.word()?,
             retry_after: packed.span()?,
+            other_capacity: capacity(packed)?,
         }),
         b'R' => Reply::Refused(match packed.byte()? {
             b'B' => Refusal::Ballot,
@@ -106,6 +107,7 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
         b'S' => Reply::Stale,
         b'V' => Reply::Revoked(packed.flag()?),
         b'X' => return Some(None),
+        b'Y' => Reply::CapacitySet { before: capacity(packed)? },
         _ => return None,
     };
     Some(Some(reply))
@@ -115,6 +117,12 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
 fn newest(packed: &mut Reader<'_>) -> Option<Option<FencingToken>> {
     let token_us = packed.number()?;
     Some((token_us > 0).then(|| FencingToken::at_us(token_us)))
+}
+
+/// A capacity; zero says that there is none.
+fn capacity(packed: &mut Reader<'_>) -> Option<Option<u32>> {
+    let capacity = packed.word()?;
+    Some((capacity > 0).then_some(capacity))
 }
 
 fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
@@ -138,7 +146,7 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
         .map(|position| {
             Some(Waiter {
                 id: packed.id()?,
-                mode: Mode::of(packed.word()?, capacity),
+                mode: Mode::of(packed.word()?, packed.word()?),
                 waited: Duration::from_micros(now_us.saturating_sub(packed.number()?)),
                 facts: packed.counted()?.facts()?,
                 position,

@@ -72,23 +72,23 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("REVOKED", 2),
         number("UNCLAIMED", 3),
         format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id
-        format("IDLE", "<BBI4dd"),
-        number("IDLE_BYTES", 22),
+        format("IDLE", "<BBI4I4dd"),
+        number("IDLE_BYTES", 26),
         format("HELD", "<I4I4I4dddc24"),
         number("HELD_BYTES", 60),
         format("HOLD", "<c24I4Bdddddc8"),
         number("HOLD_BYTES", 77),
-        format("HELD_BY_ONE", "<BBI4ddI4I4I4dddc24c24I4Bdddddc8"), // the three above together
-        number("HELD_BY_ONE_BYTES", 22 + 60 + 77),
-        number("HELD_BY_ONE_AT", 22 + 60 + 1), // where the holder's id begins
+        format("HELD_BY_ONE", "<BBI4I4ddI4I4I4dddc24c24I4Bdddddc8"), // the three above together
+        number("HELD_BY_ONE_BYTES", 26 + 60 + 77),
+        number("HELD_BY_ONE_AT", 26 + 60 + 1), // where the holder's id begins
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),
         number("TOMBSTONE_BYTES", 32),
-        format("WAITER", "<dc24c24I4ddc8"),
-        number("WAITER_BYTES", 84),
+        format("WAITER", "<dc24c24I4I4ddc8"),
+        number("WAITER_BYTES", 88),
     ]
 });
 
@@ -145,6 +145,8 @@ pub enum Script {
     Renew,
     /// An operator ends a hold.
     Revoke,
+    /// An operator changes a capacity.
+    SetCapacity,
     /// Confirms or cancels orders of a stock, or reads it.
     StockSettle,
     /// Takes from a stock, or adds to it.
@@ -162,7 +164,7 @@ static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Acquire,
         Self::Adopt,
         Self::BootRecord,
@@ -188,6 +190,7 @@ impl Script {
         Self::Release,
         Self::Renew,
         Self::Revoke,
+        Self::SetCapacity,
         Self::StockSettle,
         Self::StockTake,
     ];
@@ -250,6 +253,7 @@ impl Script {
             Self::Release => include_str!("lua/release.lua"),
             Self::Renew => include_str!("lua/renew.lua"),
             Self::Revoke => include_str!("lua/revoke.lua"),
+            Self::SetCapacity => include_str!("lua/set_capacity.lua"),
             Self::StockSettle => include_str!("lua/stock_settle.lua"),
             Self::StockTake => include_str!("lua/stock_take.lua"),
         }
@@ -349,6 +353,7 @@ mod tests {
                 | Script::Release
                 | Script::Renew
                 | Script::Revoke
+                | Script::SetCapacity
                 | Script::StockSettle => assert_eq!(flags, "#!lua flags=allow-oom"),
             }
         }

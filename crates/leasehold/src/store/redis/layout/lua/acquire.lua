@@ -7,7 +7,8 @@
 --         nonce (8 bytes), not after (µs), ballot (µs, or 0 for none), facts (the rest)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
---       'Q' queued: sequence, ahead (4), retry after (µs)
+--       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
+--         another one, or 0 (4)
 --       'B' busy: retry after (µs)   'L' late   'S' stale   'X' the record is damaged
 --       'R' refused: 'B' ballot | 'M' mismatch: capacity (4) | 'Q' queue full
 --         | 'V' version: found (4) | 'W' weight
@@ -31,7 +32,7 @@ local state = redis.call('HGET', KEYS[1], 's')
 if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_BYTES)
     and weight <= capacity then
   local version, flags, last_token, collect_at, _ = VERSION, 0, 0, 0, nil
-  if state then version, flags, _, last_token, collect_at = struct.unpack(IDLE, state) end
+  if state then version, flags, _, _, last_token, collect_at = struct.unpack(IDLE, state) end
   local is_known = flags > 0 -- if only tombstones are there, one look tells
   if flags == 2 then
     local tombstones = redis.call('HGET', KEYS[1], 't')
@@ -47,8 +48,8 @@ if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_B
     local is_moved = collect_at < deadline + retention
     if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
     redis.call('HSET', KEYS[1], 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity,
-      token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, id, weight, CLAIMED, token,
-      now, deadline, ttl, 0, nonce) .. facts)
+      capacity, token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, id, weight, CLAIMED,
+      token, now, deadline, ttl, 0, nonce) .. facts)
     if is_moved then
       redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.ceil(collect_at / 1000)))
     end
@@ -87,16 +88,16 @@ return store.answer(store.run(KEYS[1], state, function()
   if weight > capacity then return 'RW' end
   if step.is_too_far_ahead(ballot) then return 'RB' end
   step.promote(nil)
-  local is_idle = record.count == 0 and record.waiting == 0
-  if not is_idle and record.capacity ~= capacity then
+  if record.count == 0 and record.waiting == 0 then holds.begin_with(capacity) end
+  if not holds.is_same_kind(capacity) or wait == 0 and not holds.admits(weight, capacity) then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
   local asked = {
-    id = id, weight = weight, ttl = ttl, since = now, nonce = nonce, facts = facts,
+    id = id, weight = weight, capacity = capacity, ttl = ttl, since = now, nonce = nonce,
+    facts = facts,
   }
   local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
-  if nobody_first and (is_idle or record.used + weight <= capacity) then
-    record.capacity = capacity
+  if nobody_first and holds.fits(weight, capacity) then
     step.grant(asked, CLAIMED, step.mint(ballot), nil)
     return holds.confirm(record.count - 1, ttl)
   end

@@ -41,7 +41,8 @@ local function handed_out()
   local index = holds.live_hold(from)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  if hold.state ~= KEPT and hold.weight == weight and record.capacity == capacity
+  -- The capacity may have been set since it was handed out.
+  if hold.state ~= KEPT and hold.weight == weight and holds.is_same_kind(capacity)
       and (token == 0 or hold.token == token) then
     return index
   end

@@ -6,9 +6,9 @@ local function confirm_alone(key, state, id, ttl, believed)
       or string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
     return
   end
-  local version, flags, capacity, last_token, collect_at, count, used, cursor, bound, running,
-    longest_ttl, upgrading, _, weight, hold_state, token, since, deadline, held_ttl, change, nonce,
-    facts =
+  local version, flags, capacity, asked, last_token, collect_at, count, used, cursor, bound,
+    running, longest_ttl, upgrading, _, weight, hold_state, token, since, deadline, held_ttl,
+    change, nonce, facts =
     struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or count ~= 1 or upgrading ~= NOBODY
       or believed and (believed.weight ~= weight or believed.change ~= change)
@@ -32,8 +32,8 @@ local function confirm_alone(key, state, id, ttl, believed)
       and not is_blocked(key, redis.call('HGET', key, 'q'), used, capacity) then
     return
   end
-  redis.call('HSET', key, 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity, last_token,
-    collect_at, 1, used, cursor, bound, running, math.max(longest_ttl, ttl), NOBODY, id, weight,
-    CLAIMED, token, since, deadline, held_ttl, change, nonce) .. string.sub(state, facts))
+  redis.call('HSET', key, 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity, asked,
+    last_token, collect_at, 1, used, cursor, bound, running, math.max(longest_ttl, ttl), NOBODY, id,
+    weight, CLAIMED, token, since, deadline, held_ttl, change, nonce) .. string.sub(state, facts))
   return struct.pack('<c1ddB', 'G', token, deadline, is_awaited)
 end

@@ -95,6 +95,7 @@ step = {
 
   grant_head = function(head, is_caller, last_seen)
     waiters.leave(head)
+    if not holds.admits(head.weight, head.capacity) then holds.begin_with(head.capacity) end
     if is_caller then
       step.grant(head, CLAIMED, step.mint(0), nil)
       return
@@ -130,7 +131,7 @@ step = {
         skipped = skipped + 1
         waiters.leave(head)
       else
-        if record.used + head.weight > record.capacity then return end
+        if not holds.fits(head.weight, head.capacity) then return end
         if grants == GRANT_BOUND then
           store.more = 1
           return

@@ -1,14 +1,17 @@
 -- The quick path of the usual hand-over: who holds alone leaves, the head of the queue is alive and
 -- fits, and the next one is alive and does not fit. Its reply, or nothing if there is anything
 -- unusual.
-local function hand_on(state, capacity, last_token, collect_at)
+local function hand_on(state, capacity, asked, last_token, collect_at)
   local queue = redis.call('HGET', KEYS[1], 'q')
   if not queue or #queue ~= QUEUE_BYTES then return end
   local waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
   local waiter, last_seen, of_client = live_waiter(KEYS[1], head)
   if not waiter then return end
-  local _, before, after, weight, ttl, _, nonce, facts = struct.unpack(WAITER, waiter)
-  if before ~= NOBODY or weight > capacity or not (ttl >= 0 and ttl <= NEVER) then return end
+  local _, before, after, weight, own_capacity, ttl, _, nonce, facts = struct.unpack(WAITER, waiter)
+  if before ~= NOBODY or own_capacity ~= capacity or weight > capacity
+      or not (ttl >= 0 and ttl <= NEVER) then
+    return
+  end
 
   local client, next_waiter = string.sub(head, 1, 16), nil
   if after ~= NOBODY then
@@ -29,7 +32,7 @@ local function hand_on(state, capacity, last_token, collect_at)
   if collect_at < deadline + retention then return end
 
   local held = struct.pack(HELD_BY_ONE, VERSION, string.byte(state, 2) - (next_waiter and 0 or 1),
-    capacity, token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, head, weight,
+    capacity, asked, token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, head, weight,
     UNCLAIMED, token, now, deadline, ttl, 0, nonce) .. string.sub(waiter, facts)
   if next_waiter then
     redis.call('HSET', KEYS[1], 's', held, 'q', struct.pack(QUEUE, waiting - 1, last_sequence,

@@ -174,6 +174,27 @@ holds = {
     return struct.pack('<c1d', 'N', record.last_token)
   end,
 
+  -- Whether it is in use as what this capacity is one of: a lock, or a semaphore.
+  is_same_kind = function(capacity)
+    return (record.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
+  end,
+
+  -- Whether a request shares what there is with those who hold (model/acquire.rs).
+  admits = function(weight, capacity)
+    return (capacity == record.capacity or capacity == record.asked) and weight <= record.capacity
+  end,
+
+  -- Whether a request can be granted if it is its turn.
+  fits = function(weight, capacity)
+    if not holds.admits(weight, capacity) then return record.count == 0 end
+    return record.used + weight <= record.capacity
+  end,
+
+  -- From now on this is the capacity, by whoever asks for it.
+  begin_with = function(capacity)
+    record.capacity, record.asked = capacity, capacity
+  end,
+
   -- How long until the earliest hold may end.
   time_left = function()
     return math.max(record.bound - now, 0)

@@ -8,8 +8,8 @@
 --       'I' status: capacity (4), last token (µs, or 0), how many wait (4),
 --         how many holders follow (4), each attempt (24 bytes), weight (4), state (1), token (µs),
 --         since (µs), deadline (µs), length of facts (2), facts,
---         how many waiters follow (4), each attempt (24 bytes), weight (4), since (µs), length of
---         facts (2), facts
+--         how many waiters follow (4), each attempt (24 bytes), weight (4), capacity (4),
+--         since (µs), length of facts (2), facts
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
@@ -41,8 +41,8 @@ local function waiters_in_order()
   local list, id = {}, record.queue and record.queue.head
   for position = 1, math.min(limit, record.waiting) do
     local waiter = waiters.linked(id)
-    list[position] = struct.pack('<c24I4dI2', waiter.id, waiter.weight, waiter.since,
-      #waiter.facts) .. waiter.facts
+    list[position] = struct.pack('<c24I4I4dI2', waiter.id, waiter.weight, waiter.capacity,
+      waiter.since, #waiter.facts) .. waiter.facts
     id = waiter.after
   end
   return struct.pack('<I4', #list) .. table.concat(list)

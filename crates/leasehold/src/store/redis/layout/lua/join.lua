@@ -1,7 +1,7 @@
 -- The quick path of whoever has to wait: somebody else holds alone, nobody can be granted now, and
 -- this attempt is not known. Its reply, or nothing if there is anything unusual.
 local function join_or_busy(state)
-  local version, flags, total, last_token, collect_at, count, used, _, bound, _, longest_ttl,
+  local version, flags, total, _, last_token, collect_at, count, used, _, bound, _, longest_ttl,
     upgrading = struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or count ~= 1 or total ~= capacity or weight > capacity
       or upgrading ~= NOBODY or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
@@ -50,9 +50,9 @@ local function join_or_busy(state)
   redis.call('HSET', KEYS[1],
     'q', struct.pack(QUEUE, waiting + 1, sequence, head_sequence, head, id),
     'c' .. client, struct.pack('<dI4', now, of_client + 1), waiter_field,
-    struct.pack(WAITER, sequence, tail, NOBODY, weight, ttl, now, nonce) .. facts, also,
+    struct.pack(WAITER, sequence, tail, NOBODY, weight, capacity, ttl, now, nonce) .. facts, also,
     changed)
   local retry_after = POLL_INTERVAL
   if ahead == 0 then retry_after = math.min(bound - now, retry_after) end
-  return struct.pack('<dBc1dI4d', now, 0, 'Q', sequence, ahead, retry_after)
+  return struct.pack('<dBc1dI4dI4', now, 0, 'Q', sequence, ahead, retry_after, 0)
 end

@@ -6,7 +6,8 @@
 --       2 packed: retention (µs), attempt (24 bytes), ttl (µs)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
---       'Q' queued: sequence, ahead (4), retry after (µs)
+--       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
+--         another one, or 0 (4)
 --       'O' gone   'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
@@ -24,7 +25,8 @@ local state = redis.call('HGET', KEYS[1], 's')
 -- The quick path of whoever waits: somebody else alone holds, and the head is alive and does not
 -- fit.
 local function keep_place()
-  local version, flags, capacity, _, collect_at, count, used, _, bound, _, longest_ttl, upgrading =
+  local version, flags, capacity, _, _, collect_at, count, used, _, bound, _, longest_ttl,
+    upgrading =
     struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or flags % 2 == 0 or count ~= 1 or upgrading ~= NOBODY
       or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
@@ -39,8 +41,9 @@ local function keep_place()
     return
   end
   local waiting, _, head_sequence, head = struct.unpack(QUEUE, queue)
-  local sequence, _, _, weight = struct.unpack(WAITER, waiter)
+  local sequence, _, _, weight, own_capacity = struct.unpack(WAITER, waiter)
   local of_client = struct.unpack('<I4', seen, 9)
+  if own_capacity ~= capacity or weight > capacity then return end
   if head == id then
     if used + weight <= capacity then return end
   elseif not is_blocked(KEYS[1], queue, used, capacity) then
@@ -51,7 +54,7 @@ local function keep_place()
   redis.call('HSET', KEYS[1], 'c' .. client, struct.pack('<dI4', now, of_client))
   local retry_after = POLL_INTERVAL
   if ahead == 0 then retry_after = math.min(bound - now, retry_after) end
-  return struct.pack('<c1dI4d', 'Q', sequence, ahead, retry_after)
+  return struct.pack('<c1dI4dI4', 'Q', sequence, ahead, retry_after, 0)
 end
 
 if state and #state >= HELD_BY_ONE_BYTES then

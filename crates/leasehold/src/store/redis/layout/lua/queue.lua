@@ -11,12 +11,13 @@ waiters = {
       local raw = redis.call('HGET', record.key, 'w' .. id)
       if not raw then return nil end
       if #raw < WAITER_BYTES then store.corrupt() end
-      local sequence, before, after, weight, ttl, since, nonce, facts =
+      local sequence, before, after, weight, capacity, ttl, since, nonce, facts =
         struct.unpack(WAITER, raw)
       store.check_times(sequence, ttl, since, 0)
       waiter = {
-        id = id, sequence = sequence, before = before, after = after, weight = weight, ttl = ttl,
-        since = since, nonce = nonce, facts = string.sub(raw, facts), is_changed = false,
+        id = id, sequence = sequence, before = before, after = after, weight = weight,
+        capacity = capacity, ttl = ttl, since = since, nonce = nonce,
+        facts = string.sub(raw, facts), is_changed = false,
       }
       record.waiters[id] = waiter
     end
@@ -98,6 +99,7 @@ waiters = {
     local ahead = math.min(waiter.sequence - record.queue.head_sequence, record.waiting - 1)
     local retry_after = POLL_INTERVAL
     if ahead == 0 then retry_after = math.min(holds.time_left(), retry_after) end
-    return struct.pack('<c1dI4d', 'Q', waiter.sequence, ahead, retry_after)
+    local other = holds.admits(waiter.weight, waiter.capacity) and 0 or record.capacity
+    return struct.pack('<c1dI4dI4', 'Q', waiter.sequence, ahead, retry_after, other)
   end,
 }

@@ -44,21 +44,23 @@ local function held_to_reclaim()
   local index = holds.hold_of(id)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  if hold.state == KEPT or hold.state == REVOKED or record.capacity ~= capacity then return nil end
+  if hold.state == KEPT or hold.state == REVOKED or not holds.is_same_kind(capacity) then
+    return nil
+  end
   if step.agree(hold, weight, change) or become_writer_again(hold) then return index end
 end
 
 local function reclaim_forgotten()
   if weight > capacity then return 'RW' end
   local is_idle = record.count == 0 and record.waiting == 0
-  if not is_idle and record.capacity ~= capacity then
+  if not is_idle and not holds.admits(weight, capacity) then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
   local is_overtaken = weight == LOCK_CAPACITY and record.last_token >= token
   local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
-  local fits = nobody_first and (is_idle or record.used + weight <= capacity)
+  local fits = nobody_first and (is_idle or holds.fits(weight, capacity))
   if is_overtaken or holds.is_finished(id) or not fits then return holds.not_held() end
-  record.capacity = capacity
+  if is_idle then holds.begin_with(capacity) end
   record.last_token = math.max(record.last_token, token)
   step.grant({
     id = id, weight = weight, ttl = ttl, nonce = nonce, facts = facts,

@@ -8,16 +8,17 @@
 -- that a function borrows from outside costs a search among all names that are borrowed so far.
 --
 -- Fields of the hash. Numbers are little-endian doubles, or integers of so many bytes:
---   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones; capacity (4), last
---             token, collect_at; while something is held also how many holds (4), weight of all
---             (4), cursor (4), bound, running, longest ttl, upgrading (24 bytes), the hold at 0
+--   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones; capacity (4), what
+--             its holders have asked for (4), last token, collect_at; while something is held
+--             also how many holds (4), weight of all (4), cursor (4), bound, running, longest ttl,
+--             upgrading (24 bytes), the hold at 0
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
 --             change, nonce (8 bytes), facts (the rest)
 --   i<id>     its index (4)
 --   q         while somebody waits: how many (4), last sequence, the head's sequence, the ids of
 --             head and tail (24 bytes each)
---   w<id>     a waiter: sequence, the ids before and after it (24 bytes each), weight (4), ttl,
---             since, nonce (8 bytes), facts (the rest)
+--   w<id>     a waiter: sequence, the ids before and after it (24 bytes each), weight (4),
+--             capacity (4), ttl, since, nonce (8 bytes), facts (the rest)
 --   c<client> a client with waiters: last seen, how many (4)
 --   t         tombstones, the oldest first: client (16 bytes), attempt, until
 
@@ -69,7 +70,7 @@ store = {
     if #state ~= IDLE_BYTES and #state < IDLE_BYTES + HELD_BYTES then
       store.corrupt()
     end
-    local _, flags, capacity, last_token, collect_at = struct.unpack(IDLE, state)
+    local _, flags, capacity, asked, last_token, collect_at = struct.unpack(IDLE, state)
     local count, used, cursor, bound, running, longest_ttl, upgrading, at =
       0, 0, 0, NEVER, NEVER, 0, NOBODY, nil
     local held = {}
@@ -82,17 +83,19 @@ store = {
     store.check_times(last_token, collect_at, bound, running)
     store.check_times(longest_ttl, 0, 0, 0)
     return {
-      capacity = capacity, last_token = last_token, collect_at = collect_at, count = count,
-      used = used, cursor = cursor, bound = bound, running = running, longest_ttl = longest_ttl,
-      upgrading = upgrading, waiting = flags % 2, has_tombstones = flags >= 2, holds = held,
-      waiters = {}, changed = {}, loaded_state = state, loaded_collect_at = collect_at,
+      capacity = capacity, asked = asked, last_token = last_token, collect_at = collect_at,
+      count = count, used = used, cursor = cursor, bound = bound, running = running,
+      longest_ttl = longest_ttl, upgrading = upgrading, waiting = flags % 2,
+      has_tombstones = flags >= 2, holds = held, waiters = {}, changed = {},
+      loaded_state = state, loaded_collect_at = collect_at,
     }
   end,
 
   pack_state = function()
     local r = record
     local flags = (r.waiting > 0 and 1 or 0) + (r.has_tombstones and 2 or 0)
-    local state = struct.pack(IDLE, VERSION, flags, r.capacity, r.last_token, r.collect_at)
+    local state = struct.pack(IDLE, VERSION, flags, r.capacity, r.asked, r.last_token,
+      r.collect_at)
     if r.count == 0 then return state end
     return state .. struct.pack(HELD, r.count, r.used, r.cursor, r.bound, r.running,
       r.longest_ttl, r.upgrading) .. store.pack_hold(r.holds[0])
@@ -120,7 +123,7 @@ store = {
 
   pack_waiter = function(waiter)
     return struct.pack(WAITER, waiter.sequence, waiter.before, waiter.after, waiter.weight,
-      waiter.ttl, waiter.since, waiter.nonce) .. waiter.facts
+      waiter.capacity, waiter.ttl, waiter.since, waiter.nonce) .. waiter.facts
   end,
 
   -- Loads the record. Gives a reply instead if another release of leasehold wrote it.
@@ -130,7 +133,7 @@ store = {
     if not state and redis.call('HLEN', key) > 0 then
       store.corrupt() -- it is somebody else's hash: a lock must not give it a time to live
     end
-    record = store.unpack_state(state or struct.pack(IDLE, VERSION, 0, 0, 0, 0))
+    record = store.unpack_state(state or struct.pack(IDLE, VERSION, 0, 0, 0, 0, 0))
     record.key = key
     if record.waiting > 0 then store.load_queue() end
   end,

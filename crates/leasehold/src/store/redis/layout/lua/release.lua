@@ -19,12 +19,12 @@ local state = redis.call('HGET', KEYS[1], 's')
 
 -- The most frequent case, before Lua has to build the functions of the general one, and with the
 -- same result: this attempt is the only one that holds, its time has not come, and nobody waits.
-local is_awaited, capacity, last_token, collect_at = false, nil, nil, nil
+local is_awaited, capacity, asked, last_token, collect_at = false, nil, nil, nil, nil
 if state and #state >= HELD_BY_ONE_BYTES and keep == 0 and unanswered == 0
     and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then
   local version, flags, count, used, _, upgrading, weight, hold_state, deadline
-  version, flags, capacity, last_token, collect_at, count, used, _, _, _, _, upgrading, _, weight,
-    hold_state, _, _, deadline = struct.unpack(HELD_BY_ONE, state)
+  version, flags, capacity, asked, last_token, collect_at, count, used, _, _, _, _, upgrading, _,
+    weight, hold_state, _, _, deadline = struct.unpack(HELD_BY_ONE, state)
   if hold_state ~= KEPT and deadline > now and version == VERSION and count == 1
       and last_token >= 0 and last_token < NEVER
       and collect_at >= now + retention and collect_at <= NEVER then
@@ -39,7 +39,7 @@ end
 --@include hand_on
 
 if is_awaited then
-  local reply = hand_on(state, capacity, last_token, collect_at)
+  local reply = hand_on(state, capacity, asked, last_token, collect_at)
   if reply then return reply end
 end
 --@include record

@@ -124,6 +124,7 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
             let args = [value::begin(*id), number(token.us()), number(u64::from(*force)), inbox];
             (Script::PlainRevoke, args.into_iter().chain([message.0]).collect())
         }
+        Action::SetCapacity { .. } => return Err(refused(name, "it has no permits")),
     };
     let decode = match action {
         Action::Cancel { .. } => cancelled,

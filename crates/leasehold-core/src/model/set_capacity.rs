@@ -1,0 +1,29 @@
+//! Set capacity: an operator changes how many permits of a semaphore there are while they are held.
+//!
+//! More are granted in the same step. Fewer end no hold: nothing is granted until what is held
+//! fits. Who asks for what meanwhile, and until when it counts, stands at [`super::acquire`].
+
+use super::Step;
+use crate::holder::LOCK_CAPACITY;
+use crate::request::{Refusal, Reply};
+
+impl Step<'_> {
+    pub(super) fn set_capacity(&mut self, capacity: u32) -> Reply {
+        if capacity == 0 || capacity >= LOCK_CAPACITY {
+            return Reply::Refused(Refusal::Weight);
+        }
+        self.sweep();
+        // Who holds or waits only until this step looks is not there.
+        self.promote(None);
+        if self.record.is_idle() {
+            return Reply::CapacitySet { before: None };
+        }
+        if self.record.capacity == LOCK_CAPACITY {
+            return Reply::Refused(Refusal::Mismatch { capacity: LOCK_CAPACITY });
+        }
+        let before = std::mem::replace(&mut self.record.capacity, capacity);
+        self.keep_until(self.now_us());
+        self.promote(None);
+        Reply::CapacitySet { before: Some(before) }
+    }
+}

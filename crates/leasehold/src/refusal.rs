@@ -1,0 +1,62 @@
+//! Why a store would not consider a request, in words, with the remedy.
+
+use leasehold_core::{LOCK_CAPACITY, LockName, Mode, Refusal, StoreError, StoreErrorKind};
+
+/// What a refusal of a request for this means.
+pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
+    let (kind, why) = match refusal {
+        Refusal::Ballot => (
+            StoreErrorKind::Unsupported,
+            "the token that was proposed is far ahead of the store's clock: set the clocks right"
+                .to_owned(),
+        ),
+        Refusal::Mismatch { capacity: LOCK_CAPACITY } => (
+            StoreErrorKind::Mismatch,
+            "it is in use as a mutex or read/write lock: use another name".to_owned(),
+        ),
+        Refusal::Mismatch { capacity } => (
+            StoreErrorKind::Mismatch,
+            match mode {
+                Mode::Permits { .. } => format!(
+                    "it is in use as a semaphore of {capacity}, and {} were asked for: wait for \
+                     it, set its capacity (`leasehold permits NAME N`), or use the same capacity \
+                     everywhere",
+                    asked_for(mode)
+                ),
+                Mode::Exclusive | Mode::Shared | Mode::Upgradable => {
+                    format!("it is in use as a semaphore of {capacity}: use another name")
+                }
+            },
+        ),
+        Refusal::QueueFull => {
+            (StoreErrorKind::Full, "as many wait for it as may: try later".to_owned())
+        }
+        Refusal::Version { found } => (
+            StoreErrorKind::Version,
+            format!("its record has version {found}: use one release of leasehold everywhere"),
+        ),
+        Refusal::Weight => {
+            (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
+        }
+    };
+    StoreError::new(kind, format!("{name}: {why}"))
+}
+
+/// Why a request waits that asks for another capacity than the one in force.
+pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> String {
+    format!(
+        "{name}: it is in use as a semaphore of {capacity}, and {} were asked for: they are \
+         granted once nobody holds it any more; to have them sooner, set its capacity (`leasehold \
+         permits NAME N`)",
+        asked_for(mode)
+    )
+}
+
+fn asked_for(mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => "an exclusive lease".to_owned(),
+        Mode::Permits { count, capacity } => format!("{count} of {capacity} permits"),
+        Mode::Shared => "a shared lease".to_owned(),
+        Mode::Upgradable => "an upgradable read lease".to_owned(),
+    }
+}
