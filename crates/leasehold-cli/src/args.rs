@@ -122,6 +122,10 @@ pub(crate) enum Command {
         /// The page of one command, or `store`: URLs, their options, environment, files, rights
         command: Option<String>,
     },
+    /// Changes how many permits of a semaphore there are while it is in use; exit code 1 if nobody
+    /// holds or waits, for then whoever comes next says how many there are
+    #[command(display_order = 6)]
+    Permits(Permits),
     /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
     /// not hold the lock
     #[command(display_order = 6)]
@@ -147,6 +151,7 @@ impl Command {
             Self::EndQuarantine(args) => args.voice.into(),
             Self::Hold(args) => args.lock.voice.into(),
             Self::Ls(args) => args.output.voice.into(),
+            Self::Permits(args) => args.voice.into(),
             Self::Revoke(args) => args.voice.into(),
             Self::Run(args) => args.lock.voice.into(),
             Self::Show(args) => args.output.voice.into(),
@@ -195,7 +200,8 @@ pub(crate) struct LockArgs {
     /// Shares the lock with other --shared holders; excludes the others
     #[arg(long, conflicts_with = "permits")]
     pub(crate) shared: bool,
-    /// Takes K of N permits, as in 1/4; everybody must say the same N
+    /// Takes K of N permits, as in 1/4. Who says another N than those who hold waits until nobody
+    /// does; `leasehold permits` changes N at once
     #[arg(long, value_name = "K/N", value_parser = permits)]
     pub(crate) permits: Option<Mode>,
     /// Shown to whoever looks who holds the lock
@@ -341,6 +347,22 @@ pub(crate) struct EndQuarantine {
     pub(crate) voice: VoiceArgs,
 }
 
+/// Arguments of `permits`.
+#[derive(Args, Debug)]
+pub(crate) struct Permits {
+    /// The name of the semaphore
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    /// How many permits there are from now on. More are granted at once; fewer take none away, and
+    /// none is granted until those that are held fit
+    #[arg(value_name = "N", value_parser = capacity)]
+    pub(crate) capacity: u32,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
 /// Arguments of `revoke`.
 #[derive(Args, Debug)]
 pub(crate) struct Revoke {
@@ -380,6 +402,9 @@ pub(crate) struct Where {
     pub(crate) output: OutputArgs,
 }
 
+/// What a semaphore has at most: one less than the capacity of a lock.
+const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
+
 fn name(text: &str) -> Result<LockName, String> {
     LockName::new(text).map_err(|refusal| refusal.to_string())
 }
@@ -397,13 +422,31 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn permits(text: &str) -> Result<Mode, String> {
-    let number = |digits: &str| digits.parse::<u32>().ok();
-    let mode = text.split_once('/').and_then(|(count, capacity)| {
-        Some(Mode::Permits { count: number(count)?, capacity: number(capacity)? })
-    });
-    let mode = mode.ok_or_else(|| format!("{text:?} is not K/N: write 1/4 for one of four"))?;
+    let numbers = text.split_once('/').filter(|(count, of)| is_number(count) && is_number(of));
+    let wrong = || format!("{text:?} is not K/N: write 1/4 for one of four");
+    let (count, capacity) = numbers.ok_or_else(wrong)?;
+    let mode = Mode::Permits { count: number(count)?, capacity: number(capacity)? };
     mode.check().map_err(|refusal| refusal.to_string())?;
     Ok(mode)
+}
+
+fn capacity(text: &str) -> Result<u32, String> {
+    if !is_number(text) {
+        return Err(format!("{text:?} is not a number of permits: write 4 for four"));
+    }
+    let capacity = number(text)?;
+    let mode = Mode::Permits { count: 1, capacity };
+    mode.check().map_err(|refusal| refusal.to_string())?;
+    Ok(capacity)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn number(digits: &str) -> Result<u32, String> {
+    let too_many = |_| format!("{digits} permits are too many: give at most {MOST_PERMITS}");
+    digits.parse().map_err(too_many)
 }
 
 #[cfg(test)]
@@ -422,6 +465,18 @@ mod tests {
         assert_eq!(permits("1/4"), Ok(Mode::Permits { count: 1, capacity: 4 }));
         for wrong in ["", "1", "1/", "/4", "0/4", "5/4", "1/0", "-1/4", "1/4/2", "a/b"] {
             assert!(permits(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_called_that() {
+        for large in ["1/4000000000000", "4000000000000/4", "1/2147483647"] {
+            let why = permits(large).unwrap_err();
+            assert!(why.contains("2147483646") && !why.contains("K/N"), "{why}");
+        }
+        assert_eq!(capacity("2147483646"), Ok(MOST_PERMITS));
+        for wrong in ["", "0", "-1", "+1", "2147483647", "4000000000000", "1/4"] {
+            assert!(capacity(wrong).is_err(), "{wrong}");
         }
     }
 }

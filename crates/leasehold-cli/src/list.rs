@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use leasehold::{LockName, Status, show_duration};
+use leasehold::{LockName, Mode, Status, show_duration};
 use tokio::sync::Notify;
 
 use crate::args::List;
 use crate::report::{Failure, Outcome, Voice, print, print_json};
 use crate::session::connect;
 use crate::show::{StatusView, foreign_row};
-use crate::table::table;
+use crate::table::{cut_to_terminal, table};
 use crate::{runtime, store_choice};
 
 /// Most names that are listed: 10 000, each one request. Whoever has more gives a prefix.
@@ -48,28 +48,30 @@ pub(crate) fn list(args: &List) -> Outcome {
         voice.remark(what);
     } else {
         let rows: Vec<_> = locks.iter().map(|(name, status)| row(name, status)).collect();
-        print(table(["NAME", "HOLDER", "HELD", "LEFT", "TOKEN", "WAITING", "LABEL"], &rows))?;
+        let titles = ["NAME", "MODE", "HOLDER", "HELD", "LEFT", "TOKEN", "WAITING", "LABEL"];
+        print(cut_to_terminal(table(titles, &rows)))?;
     }
     Ok(0)
 }
 
-fn row(name: &LockName, status: &Status) -> [String; 7] {
-    let waiting = status.waiting.to_string();
+fn row(name: &LockName, status: &Status) -> [String; 8] {
+    let (name, waiting) = (name.to_string(), status.waiting.to_string());
     if let Some(foreign) = &status.foreign {
         let [holder, _, _, held, left, token, label] = foreign_row(foreign);
-        return [name.to_string(), holder, held, left, token, waiting, label];
+        return [name, use_of(status), holder, held, left, token, waiting, label];
     }
     let Some(first) = status.holders.first() else {
         let token = status.last_token.map(|token| format!("({token})")).unwrap_or_default();
-        let free = "-".to_owned();
-        return [name.to_string(), free.clone(), free.clone(), free, token, waiting, String::new()];
+        let free = || "-".to_owned();
+        return [name, free(), free(), free(), free(), token, waiting, String::new()];
     };
     let others = match status.holders.len() - 1 {
         0 => String::new(),
         others => format!(" +{others}"),
     };
     [
-        name.to_string(),
+        name,
+        use_of(status),
         format!("{}:{}{others}", first.facts.host, first.facts.pid),
         show_duration(first.held_for),
         show_duration(first.ttl_left),
@@ -77,4 +79,15 @@ fn row(name: &LockName, status: &Status) -> [String; 7] {
         waiting,
         first.facts.label.clone().unwrap_or_default(),
     ]
+}
+
+/// What a lock is held as: `w` by one alone, `r` or `r×2` by readers, `3/4` of its permits.
+fn use_of(status: &Status) -> String {
+    let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum::<u64>();
+    match (status.holders.first().map(|first| first.mode), status.holders.len()) {
+        (None | Some(Mode::Exclusive), _) => "w".to_owned(),
+        (Some(Mode::Shared), 1) => "r".to_owned(),
+        (Some(Mode::Shared), readers) => format!("r×{readers}"),
+        (Some(Mode::Permits { capacity, .. }), _) => format!("{taken}/{capacity}"),
+    }
 }

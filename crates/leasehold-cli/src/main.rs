@@ -11,6 +11,7 @@ mod guardian;
 mod hold;
 mod list;
 mod nested;
+mod permits;
 mod program;
 mod report;
 mod revoke;
@@ -60,6 +61,7 @@ fn execute(command: &Command) -> Outcome {
         Command::Hold(args) => hold::hold(args),
         Command::Ls(args) => list::list(args),
         Command::Man { command } => documents::man(command.as_deref()),
+        Command::Permits(args) => permits::permits(args),
         Command::Revoke(args) => revoke::revoke(args),
         Command::Run(args) => run::run(args),
         Command::Show(args) => show::show(args),

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::args::Show;
 use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
 use crate::session::connect;
-use crate::table::table;
+use crate::table::{cut_to_terminal, table};
 use crate::{runtime, store_choice};
 
 /// Shows one lock; exit code 1 if it is free.
@@ -42,11 +42,13 @@ fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
     } else {
         let foreign = status.foreign.iter().map(foreign_row);
         let rows: Vec<_> = status.holders.iter().map(holder_row).chain(foreign).collect();
-        print(table(["HOLDER", "MODE", "STATE", "HELD", "LEFT", "TOKEN", "LABEL"], &rows))?;
+        let titles = ["HOLDER", "MODE", "STATE", "HELD", "LEFT", "TOKEN", "LABEL"];
+        print(cut_to_terminal(table(titles, &rows)))?;
     }
     if status.waiting > 0 {
         let rows: Vec<_> = status.waiters.iter().map(waiter_row).collect();
-        print(format_args!("\n{}", table(["#", "WAITER", "MODE", "WAITED", "LABEL"], &rows)))?;
+        let waiters = table(["#", "WAITER", "MODE", "WAITED", "LABEL"], &rows);
+        print(format_args!("\n{}", cut_to_terminal(waiters)))?;
         let unseen = status.waiting as usize - status.waiters.len().min(status.waiting as usize);
         if unseen > 0 {
             print(format_args!("and {unseen} more"))?;

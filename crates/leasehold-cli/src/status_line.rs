@@ -5,20 +5,16 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::Duration;
 
 use leasehold::{Admin, LockName, Status};
-use rustix::termios::tcgetwinsize;
 
 use crate::report::{Voice, escaped};
 use crate::session::holders;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, columns};
 
 /// What ends sooner is not worth a line: 300 ms.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
 
 /// How often the line is renewed: every second, one request to the store each.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-
-/// Width of a terminal that does not know its own.
-const USUAL_COLUMNS: u16 = 80;
 
 /// Shows the line, and keeps it up to date, until the future is dropped: that erases it. Silent
 /// unless stderr is a terminal that listens to us.
@@ -69,9 +65,7 @@ struct Line {
 
 impl Line {
     fn draw(&mut self, text: &str) {
-        let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col);
-        let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
-        let room = usize::from(columns).saturating_sub("leasehold: ".len() + 1);
+        let room = columns(stderr()).saturating_sub("leasehold: ".len() + 1);
         let text: String = escaped(text).chars().take(room).collect();
         let _unseen = write!(stderr(), "\r\x1b[Kleasehold: {text}");
         self.drawn = true;

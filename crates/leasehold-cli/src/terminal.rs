@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::process::{Pid, getpgrp};
-use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use rustix::termios::{tcgetpgrp, tcgetwinsize, tcsetpgrp};
 
 /// The controlling terminal of this process.
 #[derive(Debug)]
@@ -50,6 +50,15 @@ impl Terminal {
             let _gone = give(&self.tty, self.own_group);
         }
     }
+}
+
+/// Width of a terminal that does not know its own.
+const USUAL_COLUMNS: u16 = 80;
+
+/// How many characters fit on a line of this terminal.
+pub(crate) fn columns(terminal: impl AsFd) -> usize {
+    let columns = tcgetwinsize(terminal).map_or(0, |size| size.ws_col);
+    usize::from(if columns == 0 { USUAL_COLUMNS } else { columns })
 }
 
 /// Makes the controlling terminal listen to a group of this session.

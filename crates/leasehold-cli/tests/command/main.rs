@@ -19,6 +19,7 @@ mod main_job;
 mod nested;
 #[cfg(test)]
 mod operator;
+mod permits;
 #[cfg(test)]
 mod peers;
 #[cfg(test)]

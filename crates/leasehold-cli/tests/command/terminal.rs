@@ -128,6 +128,17 @@ fn a_second_terminal_sees_who_holds_the_lock_and_then_gets_it() {
 }
 
 #[test]
+fn a_listing_is_no_wider_than_the_terminal() {
+    let place = Place::on_file();
+    let _holder = place.holder("x", &["--label", &"long ".repeat(40)]);
+    let (code, screen) =
+        Terminal::start(&place, "stty cols 50; leasehold ls; leasehold show x").end();
+    assert_eq!((code, screen.lines().count()), (Some(0), 4), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 50), "{screen}");
+    assert!(screen.contains('…') && place.end(&["ls"]).stdout.contains("long long"), "{screen}");
+}
+
+#[test]
 fn without_a_terminal_a_waiter_is_silent() {
     let place = Place::on_file();
     let mut holder = place.holder("x", &[]);

@@ -28,6 +28,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
         ("x", &["--max-hold", "0s"], "max_hold"),
         ("x", &["--permits", "2/1"], "2 permits of 1"),
         ("x", &["--permits", "1"], "K/N"),
+        ("x", &["--permits", "1/4000000000000"], "too many: give at most 2147483646"),
         ("x", &["--permits", "1/2", "--shared"], "cannot be used with"),
         ("x", &["-n", "-w", "1s"], "cannot be used with"),
         ("x", &["-E", "256"], "256"),
