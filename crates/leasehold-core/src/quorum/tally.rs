@@ -6,8 +6,8 @@ use crate::token::FencingToken;
 /// What one node says of a lease that it was asked to renew, or to give back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is held there, with this token.
-    Held(FencingToken),
+    /// It is held there.
+    Held,
     /// It is not held there; the newest token of the name is this.
     NotHeld(Option<FencingToken>),
     /// No answer, or one to another question.
@@ -19,7 +19,7 @@ pub enum Said {
 impl From<&Reply> for Said {
     fn from(reply: &Reply) -> Self {
         match reply {
-            Reply::Granted(grant) => Self::Held(grant.token),
+            Reply::Granted(_) => Self::Held,
             Reply::NotHeld { newest } => Self::NotHeld(*newest),
             Reply::Revoked(_) => Self::Revoked,
             Reply::Busy { .. }
@@ -47,7 +47,7 @@ impl From<&Reply> for Said {
 pub struct Tally {
     nodes: usize,
     needed: usize,
-    held: Vec<FencingToken>,
+    held: usize,
     not_held: usize,
     newest: Option<FencingToken>,
     revoked: usize,
@@ -56,13 +56,13 @@ pub struct Tally {
 impl Tally {
     /// Nothing is heard yet of so many nodes, so many of which are needed.
     pub fn new(nodes: usize, needed: usize) -> Self {
-        Self { nodes, needed, held: Vec::new(), not_held: 0, newest: None, revoked: 0 }
+        Self { nodes, needed, held: 0, not_held: 0, newest: None, revoked: 0 }
     }
 
     /// Counts what one more node says.
     pub fn add(&mut self, said: Said) {
         match said {
-            Said::Held(token) => self.held.push(token),
+            Said::Held => self.held += 1,
             Said::NotHeld(newest) => {
                 self.not_held += 1;
                 self.newest = self.newest.max(newest);
@@ -74,7 +74,7 @@ impl Tally {
 
     /// Whether so many nodes hold it that nobody was told a higher token before this was asked.
     pub fn is_extended(&self) -> bool {
-        self.held.len() >= self.needed
+        self.held >= self.needed
     }
 
     /// Whether so many nodes do not hold it, or want it back, that the rest is no majority.
@@ -96,12 +96,6 @@ impl Tally {
     pub fn newest(&self) -> Option<FencingToken> {
         self.newest
     }
-
-    /// The token that most nodes hold it with; nodes that were not needed may have a higher one.
-    pub fn token(&self) -> Option<FencingToken> {
-        let often = |token: &&FencingToken| self.held.iter().filter(|own| own == token).count();
-        self.held.iter().max_by_key(often).copied()
-    }
 }
 
 #[cfg(test)]
@@ -120,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_majority_extends_or_ends_a_lease_and_less_does_neither() {
-        let (held, gone) = (Said::Held(token(1)), Said::NotHeld(None));
+        let (held, gone) = (Said::Held, Said::NotHeld(None));
         assert!(tally(&[held, gone, held]).is_extended());
         assert!(tally(&[gone, held, Said::Revoked]).is_lost());
         for undecided in [&[held, gone, Said::Nothing][..], &[Said::Nothing, Said::Revoked], &[]] {
@@ -129,11 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_has_the_token_that_most_nodes_know_and_the_newest_of_those_that_lost_it() {
-        let tally = tally(&[Said::Held(token(9)), Said::Held(token(5)), Said::Held(token(5))]);
-        assert_eq!((tally.token(), tally.newest()), (Some(token(5)), None));
-        let lost =
-            [Said::NotHeld(Some(token(7))), Said::NotHeld(None), Said::NotHeld(Some(token(8)))];
-        assert_eq!(self::tally(&lost).newest(), Some(token(8)));
+    fn the_newest_token_is_that_of_the_nodes_that_do_not_hold_it() {
+        let said = [7, 8].map(|number| Said::NotHeld(Some(token(number))));
+        let tally = tally(&[said[0], Said::NotHeld(None), said[1]]);
+        assert_eq!(tally.newest(), Some(token(8)));
     }
 }

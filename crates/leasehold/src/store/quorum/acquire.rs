@@ -75,7 +75,7 @@ impl<'a> Attempt<'a> {
         if nodes.leases().is_over(request.id) {
             return Ok(nodes.answer(self.started, Reply::Stale));
         }
-        let is_copy = nodes.leases().get(request.id).is_some_and(|known| known.claim.is_some());
+        let is_copy = nodes.leases().get(request.id).is_some();
         if is_copy {
             return self.again().await;
         }
@@ -215,12 +215,12 @@ impl<'a> Attempt<'a> {
         let Self { nodes, request, started, .. } = self;
         let left = kept_for(&self.words, nodes.needed, started);
         let known = Known {
-            claim: Some(Claim {
+            claim: Claim {
                 mode: request.mode,
                 change: 0,
                 nonce: request.nonce,
                 facts: request.facts.clone(),
-            }),
+            },
             ttl: request.ttl,
             token,
             unanswered: self.words.iter().map(|word| *word == Word::Open).collect(),

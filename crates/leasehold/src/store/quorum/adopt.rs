@@ -75,7 +75,8 @@ impl Attempt<'_> {
         if nodes.leases().is_over(id) {
             return Ok(nodes.answer(started, Reply::Stale));
         }
-        if nodes.leases().get(id).is_some_and(|known| known.claim.is_some()) {
+        let is_copy = nodes.leases().get(id).is_some();
+        if is_copy {
             return self.again().await;
         }
         let (round, verdict) = self.round(nodes.patience()).await;

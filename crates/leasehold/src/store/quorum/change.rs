@@ -192,8 +192,8 @@ impl Changing<'_> {
 
     pub(super) async fn describe(&self, id: HolderId, facts: Facts) -> Result<Answer, StoreError> {
         let (nodes, started) = (self.nodes, self.nodes.clock.now());
-        if let Some(claim) = nodes.leases().get_mut(id).and_then(|known| known.claim.as_mut()) {
-            claim.facts = facts.clone();
+        if let Some(known) = nodes.leases().get_mut(id) {
+            known.claim.facts = facts.clone();
         }
         let describe = Action::Describe { id, facts };
         let said = self.ask_holders(describe).await;
@@ -327,9 +327,8 @@ impl Changing<'_> {
 
     /// Takes note of what is held from now on.
     fn settle(&self, id: HolderId, (mode, change): (Mode, u64)) {
-        let mut leases = self.nodes.leases();
-        if let Some(claim) = leases.get_mut(id).and_then(|known| known.claim.as_mut()) {
-            (claim.mode, claim.change) = (mode, change);
+        if let Some(known) = self.nodes.leases().get_mut(id) {
+            (known.claim.mode, known.claim.change) = (mode, change);
         }
     }
 

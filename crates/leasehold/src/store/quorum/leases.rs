@@ -13,8 +13,7 @@ const SWEEP_AT: usize = 1024;
 /// A lease as this client knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// What is held; not known of a lease that another process acquired.
-    pub(super) claim: Option<Claim>,
+    pub(super) claim: Claim,
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
     pub(super) words: Vec<Word>,

@@ -16,7 +16,6 @@ use leasehold_core::{
 
 use super::acquire::held;
 use super::asking::Asking;
-use super::leases::{Claim, Known};
 use super::node::{Told, micros};
 use super::{Nodes, default_timeout};
 
@@ -87,8 +86,8 @@ pub(super) async fn poll(
     id: HolderId,
     ttl: Duration,
 ) -> Result<Answer, StoreError> {
-    let known = nodes.leases().get(id).and_then(|known| known.claim.clone());
-    let Some(Claim { mode, change, .. }) = known else {
+    let held = nodes.leases().get(id).map(|known| (known.claim.mode, known.claim.change));
+    let Some((mode, change)) = held else {
         return Ok(nodes.answer(nodes.clock.now(), Reply::Gone));
     };
     let answer = renew_one(nodes, RenewLease { name, id, ttl, mode, change }).await?;
@@ -119,9 +118,6 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &Tally) -
         return undecided;
     }
     known.until = known.until.max(until);
-    if let (None, Some(token)) = (&known.claim, tally.token()) {
-        known.token = token;
-    }
     let deadline_us = micros(until.since_origin());
     Reply::Granted(Grant { token: known.token, deadline_us, contended: false })
 }
@@ -144,7 +140,7 @@ async fn renew_at(
         }
         match Said::from(reply) {
             Said::NotHeld(newest) => reclaim(nodes, index, renewal, newest).await,
-            said @ (Said::Held(_) | Said::Nothing | Said::Revoked) => said,
+            said @ (Said::Held | Said::Nothing | Said::Revoked) => said,
         }
     });
     Ok(join_all(each).await)
@@ -152,23 +148,10 @@ async fn renew_at(
 
 /// Takes note of a lease that a node holds.
 fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &Told, grant: &Grant) {
-    let mut leases = nodes.leases();
-    if leases.get(renewal.id).is_none() {
-        // Another process acquired it.
-        let known = Known {
-            claim: None,
-            ttl: renewal.ttl,
-            token: grant.token,
-            words: vec![Word::Open; nodes.len()],
-            unanswered: vec![true; nodes.len()],
-            until: told.sent,
-        };
-        leases.insert(renewal.id, known, told.sent);
-    }
-    if let Some(known) = leases.get_mut(renewal.id) {
+    if let Some(known) = nodes.leases().get_mut(renewal.id) {
         known.ttl = renewal.ttl;
         // Else it was sent for a reader that has become the writer, perhaps not on this node.
-        if known.claim.as_ref().is_none_or(|claim| claim.change <= renewal.change) {
+        if known.claim.change <= renewal.change {
             known.words[index] = held(told, grant);
         }
     }
@@ -213,7 +196,7 @@ fn claim(
         return None;
     }
     let left = known.until.saturating_since(now);
-    let claim = known.claim.clone()?;
+    let claim = known.claim.clone();
     let request = Reclaim {
         id: renewal.id,
         mode: renewal.mode,
