@@ -15,7 +15,7 @@ const TTL: Duration = Duration::from_secs(30);
 /// Longer than anything here takes.
 const OUTAGE: Duration = Duration::from_secs(3600);
 
-/// Three nodes, a client that is cut off some of them now and then, and one that is not.
+/// Some nodes, a client that is cut off some of them now and then, and one that is not.
 struct Nodes {
     subject: Subject,
     shared: Vec<SharedStore>,
@@ -27,9 +27,13 @@ struct Nodes {
 
 impl Nodes {
     async fn new() -> Self {
+        Self::of(3).await
+    }
+
+    async fn of(count: usize) -> Self {
         let clock = FakeClock::new();
         let subject = subject(&clock);
-        let nodes: Vec<Memory> = memory_nodes(3, &clock);
+        let nodes: Vec<Memory> = memory_nodes(count, &clock);
         let shared: Vec<_> = nodes.into_iter().map(SharedStore::new).collect();
         let faults = Faults { timeout: TTL, ..Faults::default() };
         let network = |node: &SharedStore| Faulty::new(node.clone(), clock.clone(), faults, 1);
@@ -69,6 +73,13 @@ impl Nodes {
     async fn others_read(&self) -> bool {
         let lock = self.other.rwlock(&self.name).read();
         must(self.subject.drive(lock.try_acquire()).await).is_some()
+    }
+
+    /// How the one who holds it is seen by an operator.
+    async fn mode_seen_by(&self, client: &Client) -> Mode {
+        let status = must(self.subject.drive(client.admin().inspect(&self.name)).await);
+        let [holder] = &status.holders[..] else { panic!("{status:?}") };
+        holder.mode
     }
 
     /// What a node has of the one hold that there is.
@@ -161,4 +172,46 @@ async fn an_upgrade_that_reaches_a_minority_is_taken_back() {
     nodes.renew(&guard).await;
     assert_eq!(nodes.mode_at(0).await, Mode::Shared);
     assert!(nodes.others_read().await);
+}
+
+/// Where not all nodes can be asked, a majority may have the writer although those that answer are
+/// of two minds.
+#[tokio::test]
+async fn a_writer_of_whom_a_node_knows_only_the_reader_is_shown_as_the_writer() {
+    for (count, missed, away) in [(3, &[2][..], &[0][..]), (5, &[3, 4], &[0]), (5, &[3, 4], &[])] {
+        let nodes = Nodes::of(count).await;
+        let mut guard = nodes.read().await;
+        nodes.cut(missed);
+        must(nodes.subject.drive(guard.upgrade()).await);
+        nodes.cut(away);
+        assert_eq!(
+            nodes.mode_seen_by(&nodes.cut_off).await,
+            Mode::Exclusive,
+            "{away:?} of {count}"
+        );
+    }
+}
+
+/// A reader that waits for another one is the writer once a majority says so to it, and not by a
+/// release that has reached a majority of which not all know of its wish.
+#[tokio::test]
+async fn a_reader_that_waits_is_the_writer_once_it_has_asked_again() {
+    let nodes = Nodes::of(5).await;
+    nodes.cut(&[3, 4]);
+    let mut guard = nodes.read().await;
+    nodes.cut(&[]);
+    let other = nodes.read().await;
+    let mut upgrade = Box::pin(guard.upgrade());
+    tokio::select! {
+        biased;
+        upgraded = &mut upgrade => panic!("beside another reader: {upgraded:?}"),
+        () = nodes.subject.pass(Duration::from_millis(10)) => {}
+    }
+    nodes.cut(&[1, 2]);
+    must(nodes.subject.drive(other.release()).await);
+    assert_eq!(nodes.mode_at(0).await, Mode::Exclusive);
+    assert_eq!(nodes.mode_seen_by(&nodes.other).await, Mode::Shared, "on one of five it writes");
+    nodes.cut(&[]);
+    must(nodes.subject.drive(upgrade).await);
+    assert_eq!(nodes.mode_seen_by(&nodes.other).await, Mode::Exclusive);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, Foreign, Holder, HolderId, LockName, Operation, Reply, Status, StoreError,
+    Action, Answer, Foreign, Holder, HolderId, LockName, Mode, Operation, Reply, Status, StoreError,
 };
 
 use super::Nodes;
@@ -69,7 +69,7 @@ fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
     let least = least(nodes, seen.len());
     let held = by_holder(seen).into_values().filter(|said| said.len() >= least);
     Status {
-        holders: held.map(agreed).collect(),
+        holders: held.map(|said| agreed(said, least)).collect(),
         waiters: Vec::new(),
         waiting: 0,
         last_token: seen.iter().filter_map(|status| status.last_token).max(),
@@ -91,12 +91,16 @@ fn is_alike(one: &Holder, other: &Holder) -> bool {
 }
 
 /// One holder, out of what several nodes say of it: as most of them have it, with the time that is
-/// left as the middle one has it.
-fn agreed(mut said: Vec<&Holder>) -> Holder {
+/// left as the middle one has it. A writer, if `least` of them say so: with those that do not
+/// answer it may be one on a majority, however many others have only heard of the reader.
+fn agreed(mut said: Vec<&Holder>, least: usize) -> Holder {
     said.sort_by_key(|holder| std::cmp::Reverse(holder.ttl_left));
     let middle = said[said.len() / 2];
     let often = |of: &dyn Fn(&Holder) -> bool| said.iter().filter(|holder| of(holder)).count();
-    let most = said.iter().max_by_key(|holder| often(&|other| is_alike(other, holder)));
+    let most = said.iter().max_by_key(|holder| {
+        let alike = often(&|other| is_alike(other, holder));
+        (alike >= least && holder.mode == Mode::Exclusive, alike)
+    });
     let token = said.iter().max_by_key(|holder| {
         let token = holder.token;
         (often(&|other| other.token == token), token)
@@ -147,7 +151,7 @@ pub(super) async fn list(
 mod tests {
     use std::time::Duration;
 
-    use leasehold_core::{ClientId, Facts, FencingToken, HoldState, Mode};
+    use leasehold_core::{ClientId, Facts, FencingToken, HoldState};
 
     use super::*;
 
@@ -175,7 +179,7 @@ mod tests {
         assert!(!is_certain(5, 3, &seen(&["old", "old", "newer"])));
         let all = seen(&["old", "old", "newer", "newer", "newer"]);
         assert!(is_certain(5, 3, &all));
-        let holder = agreed(by_holder(&all).into_values().next().unwrap());
+        let holder = agreed(by_holder(&all).into_values().next().unwrap(), 3);
         assert_eq!(holder.facts.label.as_deref(), Some("newer"));
         assert!(is_certain(5, 3, &seen(&["old", "old", "old"])));
         assert!(!is_certain(5, 3, &seen(&["old", "old"])));
