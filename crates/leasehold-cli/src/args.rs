@@ -57,7 +57,10 @@ CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and
 the order given, separated by spaces. A `leasehold run` in CMD that asks for what CMD's own lease
 holds is told so, with exit code 75. The lease covers CMD and all that it starts: what CMD leaves
 behind is ended before the lock is released, so start what shall stay with `setsid`. What runs as
-another user cannot be ended: write `sudo leasehold run …` instead of `… -- sudo CMD`.";
+another user cannot be ended: write `sudo leasehold run …` instead of `… -- sudo CMD`.
+
+A text that is too long for a NAME has one by its hash, the same as that of LockName::hashed:
+  \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";
 
 const HOLD_EXAMPLES: &str = "\
 A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.

@@ -5,14 +5,22 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// Longest name in bytes. Long enough for a path or a URL, short enough that ten thousand waiters
 /// of one name cost nothing noticeable; the same limit as etcd's and Consul's recommended keys.
 pub const MAX_NAME_BYTES: usize = 512;
 
+/// How much of a text can be read in the name that is made of its hash: 64 characters, at most 256
+/// bytes, which leaves room for the hash whatever the script.
+const READABLE_CHARS: usize = 64;
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 ///
 /// Names are compared byte by byte; there is no normalisation, and `/` has no meaning of its own.
+/// What is longer, or has control characters, has a name by its hash: [`LockName::hashed`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LockName(Arc<str>);
@@ -22,7 +30,8 @@ impl LockName {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] when the name is empty, longer than 512 bytes, or has a control character.
+    /// [`Invalid`] when the name is empty, longer than 512 bytes, or has a control character. For
+    /// those there is [`LockName::hashed`].
     pub fn new(name: impl AsRef<str>) -> Result<Self, Invalid> {
         let name = name.as_ref();
         if name.is_empty() {
@@ -31,7 +40,11 @@ impl LockName {
         if name.len() > MAX_NAME_BYTES {
             return Err(Invalid::new(
                 "name",
-                format!("a lock's name has {} bytes: the limit is {MAX_NAME_BYTES}", name.len()),
+                format!(
+                    "a lock's name has {} bytes, and the limit is {MAX_NAME_BYTES}: take its hash \
+                     (`LockName::hashed`, in a shell `sha256sum`)",
+                    name.len()
+                ),
             ));
         }
         if let Some((at, found)) = name.char_indices().find(|(_, c)| c.is_control()) {
@@ -44,6 +57,32 @@ impl LockName {
             ));
         }
         Ok(Self(name.into()))
+    }
+
+    /// The name that stands for any text, however long: a path, a URL, a query. It is the first 64
+    /// characters of the text, `~`, and the SHA-256 of the whole in 64 hex digits, so that two
+    /// texts have two names. Control characters are left out of what can be read.
+    ///
+    /// In a shell, for a text without control characters:
+    /// `"${text:0:64}~$(printf %s "$text" | sha256sum | cut -c1-64)"`.
+    ///
+    /// ```
+    /// use leasehold_core::LockName;
+    ///
+    /// let url = format!("https://example.org/reports?{}", "from=2026-01-01&".repeat(100));
+    /// let name = LockName::hashed(&url);
+    /// assert!(LockName::new(&url).is_err() && name.as_str().starts_with("https://example.org/"));
+    /// assert_ne!(name, LockName::hashed(format!("{url}x")));
+    /// ```
+    pub fn hashed(text: impl AsRef<str>) -> Self {
+        let text = text.as_ref();
+        let readable = text.chars().take(READABLE_CHARS).filter(|c| !c.is_control());
+        let mut name: String = readable.chain(['~']).collect();
+        for byte in Sha256::digest(text) {
+            name.push(char::from(HEX[usize::from(byte >> 4)]));
+            name.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+        Self(name.into())
     }
 
     /// The name as it was given.
@@ -124,6 +163,21 @@ mod tests {
             assert!(refusal.why.contains(shown), "{refusal}");
         }
         assert!(LockName::new("a\u{85}b").is_err(), "C1 control characters count too");
+    }
+
+    #[test]
+    fn any_text_has_a_name_of_its_own_by_its_hash() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(LockName::hashed("abc").as_str(), format!("abc~{abc}"));
+        let long = "\u{10ffff}".repeat(10_000);
+        for text in ["", "a\nb\0", &long, &long[4..], &"x".repeat(513)] {
+            let name = LockName::hashed(text);
+            assert_eq!(LockName::new(name.as_str()).as_ref(), Ok(&name), "{name}");
+            let others = ["", "abc", "ab\n", "a\nb\0", "xx"].iter().filter(|other| **other != text);
+            assert!(others.into_iter().all(|other| LockName::hashed(other) != name), "{name}");
+        }
+        assert!(LockName::hashed("a\nb").as_str().starts_with("ab~"));
+        assert_ne!(LockName::hashed(&long), LockName::hashed(&long[4..]));
     }
 
     #[test]

@@ -47,3 +47,8 @@ pub use leasehold_core::{
     Instant, Invalid, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal, Result, Status,
     StoreError, StoreErrorKind, Waiter, parse_duration, show_duration,
 };
+
+/// The recipes of the documentation, executed.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes.md")]
+mod recipes {}

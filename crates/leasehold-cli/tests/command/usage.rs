@@ -53,6 +53,18 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
 }
 
 #[test]
+fn a_shell_makes_the_same_name_of_a_long_text_as_the_library() {
+    let place = Place::on_file();
+    let text = format!("https://example.org/{}", "reports/".repeat(100));
+    place.end(&["run", &text, "--", "true"]).assert_failed(2, "sha256sum");
+    let help = place.end(&["run", "--help"]).stdout;
+    let recipe = help.lines().find(|line| line.contains("sha256sum")).unwrap().trim();
+    let script = format!("text=$0; exec $1 run {recipe} -- sh -c 'echo $LEASEHOLD_NAME'");
+    let run = ended(place.program("bash", &["-c", &script, &text, PROGRAM]));
+    assert_eq!(run.stdout.trim(), leasehold::LockName::hashed(&text).as_str(), "{run:?}");
+}
+
+#[test]
 fn a_store_that_cannot_be_used_is_69_with_its_reason() {
     let place = Place::on_file();
     let run = |url: &str| place.end(&["run", "x", "-s", url, "--", "true"]);
