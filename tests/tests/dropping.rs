@@ -232,34 +232,6 @@ async fn an_upgrade_that_is_dropped_at_any_point_touches_no_later_one() {
     }
 }
 
-/// Two guards of one lease ask for the writer at the same time, and one of them gives up.
-#[tokio::test]
-async fn an_upgrade_that_is_dropped_beside_one_of_the_same_lease_takes_nothing_back() {
-    for polls in 1..MOST_POLLS {
-        let (subject, network, name) = slow_store(u64::from(polls)).await;
-        let (client, other) = (subject.client_of(network).await, subject.client().await);
-        let mut one = must(subject.drive(client.rwlock(&name).read().acquire()).await);
-        let mut two = must(one.reenter());
-        let read = other.rwlock(&name).read();
-        let reader = must(subject.drive(read.acquire()).await);
-        {
-            let (mut stays, mut goes) = (Box::pin(one.upgrade()), Box::pin(two.upgrade()));
-            for _ in 0..polls {
-                assert!(poll_once(stays.as_mut()).is_pending());
-                assert!(poll_once(goes.as_mut()).is_pending());
-                subject.pass(Duration::from_millis(2)).await;
-            }
-            drop(goes);
-            drop(reader);
-            must(subject.drive(stays).await);
-        }
-        subject.pass(SOON).await;
-        let admitted = must(subject.drive(read.try_acquire()).await);
-        assert!(admitted.is_none(), "dropped after {polls} polls: {one:?}");
-        assert_eq!((one.mode(), two.mode()), (Mode::Exclusive, Mode::Exclusive));
-    }
-}
-
 #[tokio::test]
 async fn an_upgrade_that_is_dropped_at_any_point_keeps_no_reader_out() {
     for polls in 1..MOST_POLLS {

@@ -160,8 +160,12 @@ impl Simulation {
         hold
     }
 
-    /// Makes a reader the writer, or the writer a reader, or gives that up after a while.
+    /// Makes a reader the writer, or the writer a reader, or gives that up after a while. A callee
+    /// with a guard of its own tries the same before, in vain.
     async fn change_mode(&self, guard: &mut Guard, hold: &mut Hold, random: &mut Jitter) {
+        if let Ok(mut inner) = guard.reenter() {
+            assert!(inner.downgrade().await.is_err() && inner.upgrade().await.is_err());
+        }
         let longest = [1, 30, 300][random.next_u64() as usize % 3];
         let patience = random.between(Duration::ZERO, Duration::from_millis(longest));
         let gives_up = self.sleep(patience);

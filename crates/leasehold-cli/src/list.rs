@@ -81,13 +81,16 @@ fn row(name: &LockName, status: &Status) -> [String; 8] {
     ]
 }
 
-/// What a lock is held as: `w` by one alone, `r` or `r×2` by readers, `3/4` of its permits.
+/// What a lock is held as: `w` by one alone, `r` or `r×2` by readers, with `u` if one of them is
+/// upgradable, `3/4` of its permits.
 fn use_of(status: &Status) -> String {
     let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum::<u64>();
+    let upgradable = status.holders.iter().any(|holder| holder.mode == Mode::Upgradable);
+    let u = if upgradable { "u" } else { "" };
     match (status.holders.first().map(|first| first.mode), status.holders.len()) {
         (None | Some(Mode::Exclusive), _) => "w".to_owned(),
-        (Some(Mode::Shared), 1) => "r".to_owned(),
-        (Some(Mode::Shared), readers) => format!("r×{readers}"),
+        (Some(Mode::Shared | Mode::Upgradable), 1) => format!("r{u}"),
+        (Some(Mode::Shared | Mode::Upgradable), readers) => format!("r{u}×{readers}"),
         (Some(Mode::Permits { capacity, .. }), _) => format!("{taken}/{capacity}"),
     }
 }

@@ -172,6 +172,9 @@ impl Guard {
     /// A second guard on the same lease: re-entry, made explicit because tasks are not threads.
     /// Same token; the lease is released with the last of its guards. No round trip.
     ///
+    /// While there is more than one, none of them can be upgraded, downgraded or handed out: whoever
+    /// has the others relies on the lease as it is.
+    ///
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease is lost already.
@@ -189,7 +192,9 @@ impl Guard {
     ///
     /// [`Error::WouldDeadlock`] if another reader waits for the same, or is upgradable: release the
     /// read lease then. Never of an [upgradable](crate::RwLock::upgradable_read) one, which waits
-    /// for readers only. [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit.
+    /// for readers only. [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and
+    /// while another guard of the lease lives ([`reenter`](Guard::reenter)), whose token this would
+    /// overtake.
     ///
     /// # Cancel safety
     ///
@@ -261,8 +266,9 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit. If no answer came, it is
-    /// `Ok` all the same, and the keeper goes on until the store knows.
+    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and while another guard of
+    /// the lease lives ([`reenter`](Guard::reenter)), which relies on being alone. If no answer
+    /// came, it is `Ok` all the same, and the keeper goes on until the store knows.
     ///
     /// # Cancel safety
     ///
@@ -290,6 +296,7 @@ impl Guard {
     fn check_lock(&self, verb: &str) -> Result<()> {
         self.ensure_held()?;
         self.check_single(verb)?;
+        self.check_only_guard(verb)?;
         match self.mode() {
             Mode::Exclusive | Mode::Shared | Mode::Upgradable => Ok(()),
             Mode::Permits { .. } => {
@@ -307,6 +314,17 @@ impl Guard {
                 Err(Invalid::new("names", why).into())
             }
         }
+    }
+
+    /// What one guard does to the lease must not change what another relies on. No guard comes in
+    /// between: only the one that asks could be re-entered.
+    fn check_only_guard(&self, verb: &str) -> Result<()> {
+        if Arc::strong_count(&self.held) == 1 {
+            return Ok(());
+        }
+        let why =
+            format!("the lease is re-entered and cannot be {verb}: drop its other guards first");
+        Err(Invalid::new("lease", why).into())
     }
 
     /// Lets go now; the first in the queue is granted in the same step. While other guards of the
@@ -368,10 +386,7 @@ impl Guard {
     /// and for a guard of several names.
     pub fn into_lease(self) -> Result<Lease> {
         self.ensure_held()?;
-        if Arc::strong_count(&self.held) > 1 {
-            let why = "the lease is re-entered: drop the other guards before handing it out";
-            return Err(Invalid::new("lease", why).into());
-        }
+        self.check_only_guard("handed out")?;
         self.check_single("handed out")?;
         self.state().finish();
         self.keeper().forget(self.state());

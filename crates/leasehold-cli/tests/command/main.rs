@@ -19,9 +19,9 @@ mod main_job;
 mod nested;
 #[cfg(test)]
 mod operator;
-mod permits;
 #[cfg(test)]
 mod peers;
+mod permits;
 #[cfg(test)]
 mod places;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, StoreErrorKind};
+use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, Mode, StoreErrorKind};
 
 use super::bench::SHORT;
 use crate::subject::{Subject, must};
@@ -378,4 +378,31 @@ pub async fn a_reader_becomes_the_writer_and_a_reader_again(subject: &Subject) {
     let Some(_reader) = must(subject.drive(read.try_acquire()).await) else {
         panic!("readers share again")
     };
+}
+
+/// What one of two guards of a lease asks for changes nothing of what the other relies on.
+pub async fn a_lease_with_two_guards_is_neither_upgraded_nor_downgraded(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let pair = Pair::of(subject, Kind::Write).await;
+    let (by_one, by_two) = (pair.one.rwlock(&pair.name), pair.two.rwlock(&pair.name));
+    let outer = must(subject.drive(by_one.write().acquire()).await);
+    let mut inner = must(outer.reenter());
+    for changed in [subject.drive(inner.downgrade()).await, subject.drive(inner.upgrade()).await] {
+        assert!(matches!(changed, Err(Error::Invalid(_))), "{changed:?}");
+    }
+    drop(inner);
+    assert!(must(subject.drive(by_two.read().try_acquire()).await).is_none());
+    assert_eq!(outer.mode(), Mode::Exclusive);
+    must(subject.drive(outer.release()).await);
+    let outer = must(subject.drive(by_one.read().acquire()).await);
+    let (mut inner, token) = (must(outer.reenter()), outer.token());
+    let changed = subject.drive(inner.upgrade()).await;
+    assert!(matches!(changed, Err(Error::Invalid(_))), "{changed:?}");
+    assert_eq!((outer.mode(), outer.token()), (Mode::Shared, token));
+    drop(outer);
+    must(subject.drive(inner.upgrade()).await);
+    must(subject.drive(inner.downgrade()).await);
+    must(subject.drive(inner.release()).await);
 }

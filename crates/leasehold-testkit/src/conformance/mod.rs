@@ -127,6 +127,7 @@ macro_rules! conformance {
             upgrades::an_upgrade_that_is_tried_beside_one_that_waits_is_in_vain;
             upgrades::an_upgradable_reader_writes_and_reads_and_writes_again;
             upgrades::what_an_upgradable_reader_has_read_is_true_when_it_writes;
+            library::a_lease_with_two_guards_is_neither_upgraded_nor_downgraded;
             compose::several_names_are_held_all_or_none;
             compose::callers_with_reversed_names_never_wait_for_each_other;
             compose::a_leader_is_seen_with_what_it_says;

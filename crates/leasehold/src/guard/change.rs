@@ -34,7 +34,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
             Ok(Reply::Granted(grant)) if held.state.upgraded(change.number, grant.token) => {
                 return Ok(true);
             }
-            // Another guard of this lease has asked for something else meanwhile.
+            // A request that was given up before has come in between.
             Ok(Reply::Granted(_) | Reply::Stale) => {}
             Ok(Reply::Busy { .. }) if left.is_zero() => {
                 let until = held.keeper.contact.now() + LAST_PATIENCE;
@@ -151,7 +151,7 @@ impl<'a> Change<'a> {
             return Ok(());
         }
         match answered?.answer.reply {
-            // Stale: another guard of this lease has asked for something else meanwhile.
+            // Stale: the store has seen a later request of this lease.
             Reply::Granted(_) | Reply::Stale => Ok(()),
             ref reply => Err(not_changed(self.held, reply)),
         }

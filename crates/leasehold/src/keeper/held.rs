@@ -40,9 +40,9 @@ pub(crate) struct LeaseState {
 
 /// What a lease is, and the order of the changes of its mode.
 ///
-/// Several guards may share the lease and ask for different modes at the same time. Each request
-/// has a number of its own, and an answer counts only while no later one was asked for: so what is
-/// believed here is what the store comes to, in whatever order the requests arrive there.
+/// A request that was given up may still be under way when the next one is made. Each has a number
+/// of its own, and an answer counts only while no later one was asked for: so what is believed here
+/// is what the store comes to, in whatever order the requests arrive there.
 #[derive(Clone, Copy, Debug)]
 struct Modes {
     mode: Mode,
