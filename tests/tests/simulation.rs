@@ -3,7 +3,7 @@
 //!
 //! `LEASEHOLD_SEED=N` plays one seed again; `LEASEHOLD_SEEDS=N` plays so many.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
@@ -38,6 +38,8 @@ struct Simulation {
     name: LockName,
     mode: Mode,
     history: RefCell<History>,
+    /// Waiters are not always polled.
+    is_distracted: Cell<bool>,
 }
 
 impl Simulation {
@@ -45,7 +47,8 @@ impl Simulation {
         let clock = FakeClock::new();
         let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
         let name = subject.fresh_name("simulation");
-        Self { subject, clock, name, mode, history: RefCell::default() }
+        let is_distracted = Cell::new(true);
+        Self { subject, clock, name, mode, history: RefCell::default(), is_distracted }
     }
 
     fn now(&self) -> Duration {
@@ -92,7 +95,7 @@ impl Simulation {
                 _ => LIMIT,
             };
             let acquired = {
-                let acquire = std::pin::pin!(lock.acquire());
+                let acquire = std::pin::pin!(self.distracted(lock.acquire(), &mut random));
                 match select(acquire, self.clock.sleep_until(self.clock.now() + patience)).await {
                     Either::Left((Ok(guard), _)) => Some(guard),
                     Either::Left((Err(error), _)) => {
@@ -123,6 +126,20 @@ impl Simulation {
             }
             self.sleep(random.between(Duration::ZERO, Duration::from_millis(300))).await;
         }
+    }
+
+    /// Polls a future, but not always: for a while its caller is at something else.
+    async fn distracted<T>(&self, future: impl Future<Output = T>, random: &mut Jitter) -> T {
+        let mut future = std::pin::pin!(future);
+        if self.is_distracted.get() && random.next_u64().is_multiple_of(4) {
+            let until = random.between(Duration::ZERO, Duration::from_millis(500));
+            let until = std::pin::pin!(self.sleep(until));
+            if let Either::Left((output, _)) = select(future.as_mut(), until).await {
+                return output;
+            }
+            self.sleep(random.between(Duration::ZERO, Duration::from_secs(4))).await;
+        }
+        future.await
     }
 
     /// Works under a lease, for some steps.
@@ -281,6 +298,7 @@ async fn play(seed: u64, mode: Mode, faults: Faults) {
     simulation.history.take().check(PATIENCE);
     networks.iter().for_each(Faulty::heal);
     simulation.comes_to_rest(&clients[0]).await;
+    simulation.is_distracted.set(false);
     simulation.everybody_works(&clients, seed + 1).await;
     simulation.comes_to_rest(&clients[0]).await;
     let remains = simulation.remains().await;

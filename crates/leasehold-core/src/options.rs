@@ -41,7 +41,8 @@ pub struct LeaseOptions {
     /// A grant that leaves its holder less than this is given back. At most 9/10 of the ttl, by
     /// default half of it where nothing renews the lease, else nothing.
     pub min_validity: Option<Duration>,
-    /// Renewal stops and the lease is lost after this long, however healthy its holder.
+    /// Renewal stops and the lease is lost after this long, counted from the grant (the last, of
+    /// several names), however healthy its holder.
     pub max_hold: Option<Duration>,
     /// How much longer the name stays taken, by nobody, counted from the grant, even if it is
     /// released before; nothing by default.

@@ -11,7 +11,7 @@ use leasehold_core::{
 
 use crate::contact::Timed;
 use crate::engine::Engine;
-use crate::keeper::{Granted, Held, Keeper, renewal_outcome, unexpected};
+use crate::keeper::{Delivery, Granted, Held, Keeper, renewal_outcome, unexpected};
 use crate::refusal::refused;
 
 /// How long a store is asked that does not answer: 5 s, as for the first contact, or the ttl if
@@ -146,6 +146,7 @@ impl<'a> Attempt<'a> {
             valid_until,
             confirmed: true,
             asked_at,
+            delivery: Delivery::Done,
         })
     }
 

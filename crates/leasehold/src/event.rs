@@ -12,13 +12,13 @@ use leasehold_core::{FencingToken, LockName, LossReason};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A lease was granted, after waiting for so long.
+    /// A lease was granted and has come into the hands of whoever asked for it.
     Granted {
         /// The name of the lock.
         name: &'a LockName,
         /// The token of the grant.
         token: FencingToken,
-        /// From the call of the verb to the grant.
+        /// From the call of the verb until the caller had it.
         waited: Duration,
     },
     /// A lease ended, and not because its holder let go.
@@ -61,6 +61,16 @@ pub enum Event<'a> {
     Stalled {
         /// By how much.
         late: Duration,
+    },
+    /// A grant ended, or was given back, that has reached nobody: whoever waited for it had given
+    /// up in the same moment, was not polled in time, or did not get all the names it asked for.
+    Undelivered {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// The token of the grant.
+        token: FencingToken,
+        /// From the grant to its end: for so long the name was taken in vain.
+        held: Duration,
     },
     /// An acquire joined the queue, or waits to ask again where there is none.
     Waiting {
@@ -165,6 +175,9 @@ impl Observer for Tracing {
                 debug!(%name, %token, ?validity, "renewed");
             }
             Event::Stalled { late } => info!(?late, "the keeper was woken late"),
+            Event::Undelivered { name, token, held } => {
+                debug!(%name, %token, ?held, "granted in vain");
+            }
             Event::Waiting { name, ahead } => debug!(%name, ahead, "waiting"),
             Event::WaitingForCapacity { text, .. } | Event::Warning { text } => warn!("{text}"),
         }

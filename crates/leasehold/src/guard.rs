@@ -34,13 +34,11 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(held: Held) -> Self {
-        held.deliver();
         Self { held: Arc::new(vec![held]) }
     }
 
     /// A guard of several names; `None` for none at all.
     pub(crate) fn of_all(held: Vec<Held>) -> Option<Self> {
-        held.iter().for_each(Held::deliver);
         (!held.is_empty()).then(|| Self { held: Arc::new(held) })
     }
 

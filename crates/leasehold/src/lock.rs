@@ -88,7 +88,7 @@ impl Lock {
         self
     }
 
-    /// The lease is lost after this long, however healthy its holder.
+    /// The lease is lost after this long, counted from the grant, however healthy its holder.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.options.max_hold = Some(limit);
         self
@@ -127,6 +127,11 @@ impl Lock {
     ///
     /// Dropping the future at any point leaves nothing behind: the keeper cancels the attempt, or
     /// releases what it was granted meanwhile. The place in the queue is lost.
+    ///
+    /// A future that is kept and not polled (another branch of a `select!` is at work, its thread is
+    /// blocked) gets nothing either: what it does not fetch within 2 s of the grant, or within three
+    /// quarters of the ttl if that is less, is given back, and when it is polled again it joins the
+    /// queue anew. So are names that it holds already while it waits for others.
     pub async fn acquire(&self) -> Result<Guard> {
         self.wait(Limit::Forever).await
     }
@@ -193,7 +198,12 @@ impl Lock {
         let (mode, options) = (self.mode, &self.options);
         let bounds = self.engine.keeper.contact.bounds;
         bounds.check(options.ttl, options.least_validity())?;
-        let asked = |name: &LockName| Asked { name: name.clone(), mode, options: options.clone() };
+        let asked = |name: &LockName| Asked {
+            name: name.clone(),
+            mode,
+            options: options.clone(),
+            pulse: None,
+        };
         match names {
             Names::One(name) => {
                 let held = wait::acquire(&self.engine, &asked(name), limit).await?;

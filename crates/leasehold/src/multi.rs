@@ -5,6 +5,7 @@
 //! which is one round trip when they are free; that is sound because a request that does not queue
 //! waits for nobody.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
@@ -12,7 +13,7 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{Error, Instant, Invalid, LockName, Result};
 
 use crate::engine::Engine;
-use crate::keeper::Held;
+use crate::keeper::{Held, Pulse};
 use crate::wait::{self, Asked, Limit};
 
 /// Most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that one
@@ -65,16 +66,19 @@ pub(crate) async fn acquire(
 ) -> Result<Option<Vec<Held>>> {
     let mut sorted = names.to_vec();
     sorted.sort();
-    let clock = &engine.keeper.contact;
+    let contact = &engine.keeper.contact;
+    let pulse = Pulse::new(like.options.ttl);
+    let like = Asked { pulse: Some(Arc::clone(&pulse)), ..like.clone() };
     let mut gathering = Gathering {
         engine,
         asked: sorted.into_iter().map(|name| Asked { name, ..like.clone() }).collect(),
         held: names.iter().map(|_| None).collect(),
         limit,
-        started: clock.now(),
+        started: contact.now(),
         meanwhile,
     };
-    let Some(mut held) = gathering.run().await? else { return Ok(None) };
+    let gathered = pulse.of(&*contact.clock, gathering.run()).await?;
+    let Some(mut held) = gathered else { return Ok(None) };
     held.sort_by_key(|held| names.iter().position(|name| *name == held.state.name));
     Ok(Some(held))
 }
@@ -101,7 +105,13 @@ impl Gathering<'_> {
             self.ask_for_missing().await?;
             self.drop_lost();
             let Some(busy) = self.held.iter().position(Option::is_none) else {
-                return Ok(Some(self.held.iter_mut().filter_map(Option::take).collect()));
+                let held: Vec<Held> = self.held.iter_mut().filter_map(Option::take).collect();
+                if Held::deliver(&held) {
+                    return Ok(Some(held));
+                }
+                // One of them has ended in this moment.
+                give_back(held).await;
+                continue;
             };
             self.let_go_for(busy).await;
             if self.limit == Limit::Try {
@@ -160,9 +170,7 @@ impl Gathering<'_> {
         };
         let given_back: Vec<Held> = self.held.drain(from..).flatten().collect();
         self.held.resize_with(self.asked.len(), || None);
-        // A name whose release is still under way would look busy to our own next request. What
-        // cannot be released now is left to the keeper.
-        join_all(given_back.iter().map(Held::release)).await;
+        give_back(given_back).await;
     }
 
     async fn wait_for(&self, busy: usize) -> Result<Option<Held>> {
@@ -178,6 +186,12 @@ impl Gathering<'_> {
             other => other,
         }
     }
+}
+
+/// Releases what was taken early. A name whose release is still under way would look busy to our own
+/// next request; what cannot be released now is left to the keeper.
+async fn give_back(held: Vec<Held>) {
+    join_all(held.iter().map(Held::release)).await;
 }
 
 /// Whether a wait may go on after this: nothing was refused, the store was just not reached.

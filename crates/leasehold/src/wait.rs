@@ -15,7 +15,7 @@ use crate::contact::Timed;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::hints::Standing;
-use crate::keeper::{Granted, Held, Keeper, Turn, Waiter, unexpected};
+use crate::keeper::{Delivery, Granted, Held, Keeper, Pulse, Turn, Waiter, unexpected};
 use crate::refusal::{refused, waits_for_capacity};
 
 /// How long a store may take that was never reached before: 5 s, as `connect_timeout`.
@@ -49,6 +49,8 @@ pub(crate) struct Asked {
     pub(crate) name: LockName,
     pub(crate) mode: Mode,
     pub(crate) options: LeaseOptions,
+    /// That of the call, if it gathers several names: it delivers them together.
+    pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
 /// Acquires, or gives `None` if it is busy and the limit is a try.
@@ -246,6 +248,10 @@ impl Call<'_> {
                 valid_until,
                 confirmed: true,
                 asked_at: self.started,
+                delivery: match &self.asked.pulse {
+                    Some(pulse) => Delivery::Gathered(Arc::clone(pulse)),
+                    None => Delivery::Done,
+                },
             }),
             // A message was faster: the keeper has made the lease of it already.
             false => match (&mut turn).await {
@@ -255,20 +261,27 @@ impl Call<'_> {
             },
         };
         attempt.finish();
-        self.accept(held)
-    }
-
-    fn accept(&self, held: Held) -> Result<Outcome> {
-        if is_enough(&held, &self.asked.options) {
+        if let Some(held) = self.accept(held) {
             return Ok(Outcome::Held(held));
         }
-        // Given back by dropping it.
-        drop(held);
-        if self.give_up.is_some_and(|limit| self.keeper.contact.now() >= limit) {
+        if self.is_over() {
             let why = "the store answers so slowly that too little of the lease is left";
             return Err(StoreError::new(StoreErrorKind::Timeout, why).into());
         }
         Ok(Outcome::Again)
+    }
+
+    /// Fetches a grant, unless it was given back before, or too little is left of it: then dropping
+    /// it gives it back.
+    fn accept(&self, held: Held) -> Option<Held> {
+        let is_enough = is_enough(&held, &self.asked.options);
+        let is_gathered = self.asked.pulse.is_some();
+        let is_fetched = is_enough && (is_gathered || Held::deliver(std::slice::from_ref(&held)));
+        is_fetched.then_some(held)
+    }
+
+    fn is_over(&self) -> bool {
+        self.give_up.is_some_and(|limit| self.keeper.contact.now() >= limit)
     }
 
     /// Waits for the keeper's word, or for the limit.
@@ -286,7 +299,14 @@ impl Call<'_> {
         match told {
             Ok(Turn::Granted(held)) => {
                 attempt.finish();
-                self.accept(held)
+                match self.accept(held) {
+                    Some(held) => Ok(Outcome::Held(held)),
+                    None if self.is_over() => {
+                        let until = self.keeper.contact.now() + LEAVE_PATIENCE;
+                        Err(self.timeout(self.holder(until).await))
+                    }
+                    None => Ok(Outcome::Again),
+                }
             }
             Ok(Turn::Gone) => {
                 attempt.is_gone();
@@ -425,6 +445,7 @@ impl Attempt {
                 (call.asked.mode, call.asked.options.clone()),
                 call.started,
                 sender,
+                call.asked.pulse.clone(),
             ));
         }
         let attempt = Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{Either, join, join_all, select};
 use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, Mode, StoreErrorKind};
 
 use super::bench::SHORT;
@@ -151,6 +151,31 @@ pub async fn a_dropped_acquire_leaves_nothing_behind(subject: &Subject) {
         must(subject.drive(guard.release()).await);
         pair.until_free().await;
     }
+}
+
+/// A grant to a waiter that is alive and not polled goes to the next, and the waiter is served anew.
+pub async fn a_grant_that_nobody_fetches_goes_to_the_next(subject: &Subject) {
+    let pair = Pair::of(subject, Kind::Mutex).await;
+    let (by_one, by_two) = (pair.by_one().ttl(Duration::from_secs(1)), pair.by_two());
+    let guard = must(subject.drive(by_two.acquire()).await);
+    let mut waits = Box::pin(by_one.acquire());
+    let waiting = Box::pin(pair.until_somebody_waits());
+    let Either::Right(_) = subject.drive(select(waits.as_mut(), waiting)).await else {
+        panic!("it is held by another")
+    };
+    must(subject.drive(guard.release()).await);
+    // Nobody polls the one that waits.
+    let guard = must(subject.drive(by_two.acquire()).await);
+    let token = guard.token();
+    let release = async {
+        pair.until_somebody_waits().await;
+        must(guard.release().await);
+    };
+    let (served, ()) = subject.drive(join(waits, release)).await;
+    let served = must(served);
+    assert!(served.token() > token);
+    must(subject.drive(served.release()).await);
+    pair.until_free().await;
 }
 
 /// A lease outlives its ttl while it is held.

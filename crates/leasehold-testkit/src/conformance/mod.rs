@@ -109,6 +109,7 @@ macro_rules! conformance {
             library::a_waiter_is_handed_the_lock_on_release;
             library::a_dropped_guard_gives_the_lock_back;
             library::a_dropped_acquire_leaves_nothing_behind;
+            library::a_grant_that_nobody_fetches_goes_to_the_next;
             library::a_lease_outlives_its_ttl_while_it_is_held;
             library::a_wait_ends_at_its_limit_and_says_who_holds;
             library::a_revoked_lease_is_lost_by_its_holder;

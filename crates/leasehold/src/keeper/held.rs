@@ -11,7 +11,7 @@ use leasehold_core::{
 };
 use tokio::sync::Notify;
 
-use super::{Keeper, renewal_outcome, unexpected};
+use super::{Delivery, Keeper, renewal_outcome, unexpected};
 use crate::contact::Timed;
 use crate::lost::Signal;
 
@@ -23,9 +23,12 @@ pub(crate) struct LeaseState {
     pub(crate) options: LeaseOptions,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
-    /// When it came into the hands of the caller: what it is held for counts from then on. One that
-    /// never gets there (given back, cancelled, one of several names) keeps nothing taken.
-    delivered_at: OnceLock<Instant>,
+    /// When the verb was called.
+    pub(super) asked_at: Instant,
+    /// From when on counts what it is held for: its grant, or the last one of several names. Empty
+    /// until it has come into the hands of the caller; one that never does (given back, cancelled,
+    /// one of several names) keeps nothing taken.
+    delivered: OnceLock<Instant>,
     /// Rung when the store says that this reader has become the writer.
     pub(crate) upgraded: Notify,
     /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
@@ -75,6 +78,7 @@ pub(crate) struct Granted {
     pub(crate) confirmed: bool,
     /// When the verb was called, for whoever counts.
     pub(crate) asked_at: Instant,
+    pub(crate) delivery: Delivery,
 }
 
 impl LeaseState {
@@ -86,7 +90,8 @@ impl LeaseState {
             options: granted.options,
             granted_at: now,
             signal,
-            delivered_at: OnceLock::new(),
+            asked_at: granted.asked_at,
+            delivered: OnceLock::new(),
             upgraded: Notify::new(),
             unanswered: AtomicBool::new(granted.unanswered),
             finished: AtomicBool::new(false),
@@ -199,15 +204,18 @@ impl LeaseState {
         !self.finished.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn deliver(&self, now: Instant) {
-        self.delivered_at.get_or_init(|| now);
+    /// The caller has it, and it counts from then.
+    pub(super) fn deliver(&self, from: Instant) {
+        self.delivered.get_or_init(|| from);
+    }
+
+    pub(super) fn is_delivered(&self) -> bool {
+        self.delivered.get().is_some()
     }
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
-        let keep = match (self.delivered_at.get(), self.options.min_hold) {
-            (Some(delivered), Some(least)) => {
-                least.saturating_sub(now.saturating_since(*delivered))
-            }
+        let keep = match (self.delivered.get(), self.options.min_hold) {
+            (Some(from), Some(least)) => least.saturating_sub(now.saturating_since(*from)),
             (Some(_), None) | (None, _) => Duration::ZERO,
         };
         let unanswered = self.unanswered.load(Ordering::Acquire);
@@ -223,9 +231,10 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// The caller has it from now on.
-    pub(crate) fn deliver(&self) {
-        self.keeper.deliver(&self.state);
+    /// The caller has all of these from now on; false, and none, if one was given back or has
+    /// ended before.
+    pub(crate) fn deliver(held: &[Self]) -> bool {
+        held.first().is_some_and(|first| first.keeper.deliver(held))
     }
 
     pub(crate) fn ensure_held(&self) -> Result<()> {

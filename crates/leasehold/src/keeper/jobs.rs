@@ -10,7 +10,7 @@ use leasehold_core::{
     Renewal, Reply, StoreError, StoreErrorKind,
 };
 
-use super::{Cleanup, Granted, Keeper, LeaseState, Turn, Waiter};
+use super::{Cleanup, Delivery, Granted, Keeper, LeaseState, Turn, Waiter};
 use crate::contact::Timed;
 use crate::event::Event;
 use crate::store::Inbox;
@@ -278,7 +278,8 @@ impl Keeper {
         }
     }
 
-    /// Gives a waiter its lease. If nobody takes it any more, dropping it lets go.
+    /// Gives a waiter its lease. If nobody takes it any more, dropping it lets go, and so does the
+    /// keeper if nobody looks for it in time.
     fn enter(
         self: &Arc<Self>,
         waiter: Waiter,
@@ -286,6 +287,15 @@ impl Keeper {
         valid_until: Instant,
         confirmed: bool,
     ) {
+        let now = self.contact.now();
+        let validity = valid_until.saturating_since(now);
+        let delivery = match waiter.pulse {
+            Some(pulse) => Delivery::Gathered(pulse),
+            None => {
+                let limit = waiter.options.max_hold.unwrap_or(validity);
+                Delivery::waiting(now, validity.min(limit))
+            }
+        };
         let held = self.hold(Granted {
             name: waiter.name,
             id: waiter.id,
@@ -296,6 +306,7 @@ impl Keeper {
             valid_until,
             confirmed,
             asked_at: waiter.asked_at,
+            delivery,
         });
         drop(waiter.turn.send(Turn::Granted(held)));
     }

@@ -5,6 +5,7 @@
 //! caller that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no
 //! slow command stands before a renewal. With a clock that a test moves, the caller's runtime does.
 
+mod delivery;
 mod ended;
 mod held;
 mod jobs;
@@ -25,6 +26,7 @@ use leasehold_core::{
 };
 use tokio::sync::{Notify, watch};
 
+pub(crate) use self::delivery::{Delivery, Pulse};
 pub(crate) use self::held::{Granted, Held, LeaseState};
 pub(crate) use self::jobs::{renewal_outcome, unexpected};
 use self::table::Table;
@@ -191,10 +193,10 @@ impl Keeper {
     // ---- leases
 
     /// Takes a lease into keeping.
-    pub(crate) fn hold(self: &Arc<Self>, granted: Granted) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>, mut granted: Granted) -> Held {
         let now = self.contact.now();
         let confirmed = granted.confirmed;
-        let (token, waited) = (granted.token, now.saturating_since(granted.asked_at));
+        let delivery = std::mem::replace(&mut granted.delivery, Delivery::Done);
         let clock = Arc::clone(&self.contact.clock);
         let (ttl, renewal) = (granted.options.ttl, granted.options.renewal);
         let state = {
@@ -206,25 +208,47 @@ impl Keeper {
             }
             let signal = Signal::new(clock, renewing.valid_until());
             let state = Arc::new(LeaseState::new(granted, signal, now));
-            let due = table.add_lease(Arc::clone(&state), renewing);
+            let due = table.add_lease(Arc::clone(&state), renewing, delivery);
             // Revocations arrive there.
             let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
             self.wake_by(&mut table, if opens_inbox { now } else { due });
             state
         };
-        self.observe(&Event::Granted { name: &state.name, token, waited });
         Held { keeper: Arc::clone(self), state }
     }
 
-    /// The caller has a lease from now on, so what it may hold at most counts from here.
-    pub(crate) fn deliver(&self, state: &LeaseState) {
-        let now = self.contact.now();
-        state.deliver(now);
-        let Some(limit) = state.options.max_hold.map(|limit| now + limit) else { return };
-        state.signal.limit_to(limit);
-        let mut table = self.table();
-        if table.renewed(state.id, |renewing| renewing.limit_to(limit)).is_some() {
-            self.wake_by(&mut table, limit);
+    /// The caller has these leases from now on; false, and none of them, if one is not kept any
+    /// more. What it may hold at most counts from the grant, or the last of them, and not from when
+    /// it came for them.
+    fn deliver(&self, held: &[Held]) -> bool {
+        let states = held.iter().map(|held| &held.state);
+        let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
+        let max_hold = states.clone().find_map(|state| state.options.max_hold);
+        let limit = max_hold.map(|limit| from + limit);
+        {
+            let mut table = self.table();
+            let ids = states.clone().map(|state| state.id);
+            let Some(due) = table.deliver(ids, limit) else { return false };
+            states.clone().for_each(|state| state.deliver(from));
+            self.wake_by(&mut table, due);
+        }
+        for state in states {
+            if let Some(limit) = limit {
+                state.signal.limit_to(limit);
+            }
+            let (name, token) = (&state.name, state.token());
+            let waited = self.contact.now().saturating_since(state.asked_at);
+            self.observe(&Event::Granted { name, token, waited });
+        }
+        true
+    }
+
+    /// Gives back what nobody has fetched in time. The table has forgotten it already.
+    fn give_back(self: &Arc<Self>, state: &LeaseState) {
+        state.signal.end(LossReason::Released);
+        self.tell_end(state, LossReason::Released);
+        if state.finish() {
+            self.let_go(state);
         }
     }
 
@@ -244,8 +268,10 @@ impl Keeper {
 
     fn tell_end(&self, state: &LeaseState, reason: LossReason) {
         let (name, token) = (&state.name, state.token());
-        if reason == LossReason::Released {
-            let held = self.contact.now().saturating_since(state.granted_at);
+        let held = self.contact.now().saturating_since(state.granted_at);
+        if !state.is_delivered() {
+            self.observe(&Event::Undelivered { name, token, held });
+        } else if reason == LossReason::Released {
             self.observe(&Event::Released { name, token, held });
         } else {
             self.observe(&Event::Lost { name, token, reason });

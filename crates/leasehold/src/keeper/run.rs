@@ -110,6 +110,9 @@ impl Running {
             let reason = state.signal.check().unwrap_or(reason);
             self.keeper.tell_end(&state, reason);
         }
+        for state in due.unfetched {
+            self.keeper.give_back(&state);
+        }
         for cleanup in due.cleanups {
             self.jobs.push(self.keeper.cleanup(cleanup));
         }

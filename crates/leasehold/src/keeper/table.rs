@@ -12,6 +12,7 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
+use super::delivery::{Delivery, Pulse};
 use super::ended::Ended;
 use super::held::{Held, LeaseState};
 
@@ -41,6 +42,8 @@ pub(crate) struct Waiter {
     pub(crate) options: LeaseOptions,
     pub(crate) asked_at: Instant,
     pub(crate) turn: oneshot::Sender<Turn>,
+    /// That of the call, if it gathers several names.
+    pub(super) pulse: Option<Arc<Pulse>>,
     /// Its place in the store's order, once the store has told it. From then on the keeper asks
     /// about it, and before its acquire does: there are never two questions about it at once.
     sequence: Option<u64>,
@@ -58,6 +61,7 @@ impl Waiter {
         (mode, options): (Mode, LeaseOptions),
         asked_at: Instant,
         turn: oneshot::Sender<Turn>,
+        pulse: Option<Arc<Pulse>>,
     ) -> Self {
         Self {
             name,
@@ -67,6 +71,7 @@ impl Waiter {
             options,
             asked_at,
             turn,
+            pulse,
             sequence: None,
             is_asked: false,
             is_told: false,
@@ -88,7 +93,27 @@ pub(crate) struct Cleanup {
 struct LeaseEntry {
     state: Arc<LeaseState>,
     renewing: Renewing,
+    delivery: Delivery,
     due: Instant,
+}
+
+impl LeaseEntry {
+    fn wake_at(&self) -> Instant {
+        let wake_at = self.renewing.wake_at();
+        match &self.delivery {
+            Delivery::Done => wake_at,
+            Delivery::Gathered(pulse) => wake_at.min(pulse.until()),
+            Delivery::Waiting { until } => *until,
+        }
+    }
+
+    /// What is to be done for it now.
+    fn tick(&mut self, now: Instant) -> Tick {
+        match self.delivery {
+            Delivery::Waiting { .. } => Tick::Wait,
+            Delivery::Done | Delivery::Gathered(_) => self.renewing.tick(now),
+        }
+    }
 }
 
 /// The waiters of this client on one name. They are served in the order of their sequence numbers,
@@ -113,6 +138,8 @@ pub(super) struct Due {
     pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
     pub(super) polls: Vec<Poll>,
     pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
+    /// What nobody has fetched in time.
+    pub(super) unfetched: Vec<Arc<LeaseState>>,
 }
 
 #[derive(Debug)]
@@ -187,7 +214,12 @@ impl Table {
         let later = self.lease_due.split_off(&(now + BATCH_SLACK, HolderId::MIN));
         for (_, id) in std::mem::replace(&mut self.lease_due, later) {
             let Some(entry) = self.leases.get_mut(&id) else { continue };
-            match entry.renewing.tick(now) {
+            if entry.delivery.until().is_some_and(|until| until <= now) {
+                due.unfetched.push(Arc::clone(&entry.state));
+                self.leases.remove(&id);
+                continue;
+            }
+            match entry.tick(now) {
                 Tick::Lost(reason) => {
                     due.lost.push((Arc::clone(&entry.state), reason));
                     self.leases.remove(&id);
@@ -196,7 +228,7 @@ impl Table {
                 Tick::Send { timeout } => due.renewals.push((Arc::clone(&entry.state), timeout)),
                 Tick::Wait => {}
             }
-            entry.due = entry.renewing.wake_at();
+            entry.due = entry.wake_at();
             self.lease_due.insert((entry.due, id));
         }
     }
@@ -254,11 +286,43 @@ impl Table {
 
     // ---- leases
 
-    pub(super) fn add_lease(&mut self, state: Arc<LeaseState>, renewing: Renewing) -> Instant {
+    pub(super) fn add_lease(
+        &mut self,
+        state: Arc<LeaseState>,
+        renewing: Renewing,
+        delivery: Delivery,
+    ) -> Instant {
         let due = renewing.wake_at();
+        // What is fetched soon, as most is, is due when it would be anyway.
+        let due = delivery.until().map_or(due, |until| until.min(due));
         self.lease_due.insert((due, state.id));
-        self.leases.insert(state.id, LeaseEntry { state, renewing, due });
+        self.leases.insert(state.id, LeaseEntry { state, renewing, delivery, due });
         due
+    }
+
+    /// Whoever asked for these leases has them from now on, unless one of them is not kept any more:
+    /// then none is delivered. Gives when the first of them is due.
+    pub(super) fn deliver(
+        &mut self,
+        ids: impl Iterator<Item = HolderId> + Clone,
+        limit: Option<Instant>,
+    ) -> Option<Instant> {
+        if !ids.clone().all(|id| self.leases.contains_key(&id)) {
+            return None;
+        }
+        let mut due = Instant::from_origin(Duration::MAX);
+        for id in ids {
+            let Some(entry) = self.leases.get_mut(&id) else { continue };
+            entry.delivery = Delivery::Done;
+            if let Some(limit) = limit {
+                entry.renewing.limit_to(limit);
+            }
+            self.lease_due.remove(&(entry.due, id));
+            entry.due = entry.wake_at();
+            self.lease_due.insert((entry.due, id));
+            due = due.min(entry.due);
+        }
+        Some(due)
     }
 
     pub(super) fn lease(&self, id: HolderId) -> Option<&Arc<LeaseState>> {
@@ -286,7 +350,7 @@ impl Table {
         let told = tell(&mut entry.renewing);
         entry.state.signal.extend(entry.renewing.valid_until());
         self.lease_due.remove(&(entry.due, id));
-        entry.due = entry.renewing.wake_at();
+        entry.due = entry.wake_at();
         self.lease_due.insert((entry.due, id));
         Some(told)
     }
@@ -297,7 +361,7 @@ impl Table {
         for (id, entry) in &mut self.leases {
             self.lease_due.remove(&(entry.due, *id));
             entry.renewing.hasten(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
-            entry.due = entry.renewing.wake_at();
+            entry.due = entry.wake_at();
             self.lease_due.insert((entry.due, *id));
         }
     }

@@ -1,0 +1,91 @@
+//! Whether a grant has come into the hands of whoever asked for it.
+//!
+//! A future may be alive and not be polled: another branch of a `select!` is at work, or its thread
+//! is blocked. What is granted to it meanwhile would be renewed for ever, and a whole fleet would
+//! wait for a process that looks healthy. So a grant that nobody fetches in time is given back. The
+//! table decides that under its lock, as it does that a grant was fetched: whoever is polled too
+//! late is told that there is none.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold_core::model::CLAIM_WINDOW;
+use leasehold_core::{Clock, Instant};
+
+/// How far a grant is on its way to a guard.
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// Whoever asked has it.
+    Done,
+    /// A call has it that gathers several names, and it is renewed while that call is polled.
+    Gathered(Arc<Pulse>),
+    /// It waits to be fetched until then. It is not renewed.
+    Waiting { until: Instant },
+}
+
+impl Delivery {
+    /// A grant that is valid for so long, on its way to a future that waits. Whoever fetches it in
+    /// the last moment has a quarter of that left to renew it.
+    pub(super) fn waiting(now: Instant, validity: Duration) -> Self {
+        Self::Waiting { until: now + patience(validity) }
+    }
+
+    /// When the grant is given back, as things are.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Done => None,
+            Self::Gathered(pulse) => Some(pulse.until()),
+            Self::Waiting { until } => Some(*until),
+        }
+    }
+}
+
+/// As long as a store waits until a grant is claimed, or a part of what is left, if that is less.
+fn patience(validity: Duration) -> Duration {
+    CLAIM_WINDOW.min(validity / 4 * 3)
+}
+
+/// When a call was polled last that keeps some names while it asks for others.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    /// Nanoseconds since the clock's origin.
+    polled_at: AtomicU64,
+    patience: Duration,
+}
+
+impl Pulse {
+    /// That of a call which asks for leases of this ttl.
+    pub(crate) fn new(ttl: Duration) -> Arc<Self> {
+        Arc::new(Self { polled_at: AtomicU64::new(0), patience: patience(ttl) })
+    }
+
+    fn beat(&self, now: Instant) {
+        let nanos = u64::try_from(now.since_origin().as_nanos()).unwrap_or(u64::MAX);
+        self.polled_at.store(nanos, Ordering::Release);
+    }
+
+    pub(super) fn until(&self) -> Instant {
+        let polled_at = Duration::from_nanos(self.polled_at.load(Ordering::Acquire));
+        Instant::from_origin(polled_at) + self.patience
+    }
+
+    /// Runs a call, notes when it is polled, and has it polled often enough.
+    pub(crate) async fn of<T>(&self, clock: &dyn Clock, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        let mut timer = clock.sleep_until(clock.now());
+        std::future::poll_fn(move |context| {
+            self.beat(clock.now());
+            if let Poll::Ready(output) = call.as_mut().poll(context) {
+                return Poll::Ready(output);
+            }
+            while timer.as_mut().poll(context).is_ready() {
+                timer = clock.sleep_until(clock.now() + self.patience / 4);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
