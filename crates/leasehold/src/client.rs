@@ -90,9 +90,12 @@ impl Client {
     /// waiting longer oneself is not, take [`all_at_once`](Client::all_at_once).
     ///
     /// Not for a thousand rows of one table, nor for "all of them": give the whole a name, and let
-    /// whoever wants a part take [`rwlock`](Client::rwlock)`(whole).read()` first. A
-    /// [`try_acquire`](Lock::try_acquire) may give `None` to two callers that ask at the very same
-    /// moment and have a name in common.
+    /// whoever wants a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
+    ///
+    /// Of callers that [try](Lock::try_acquire) at the same moment and have a name in common, at
+    /// least one gets all that it asks for, unless somebody really holds a name: one that lacks the
+    /// first of its names, as they are sorted, is told at once that it is busy, and one that has it
+    /// asks on for those that were just taken, for 500 ms at most.
     ///
     /// ```
     /// # #[tokio::main]

@@ -153,7 +153,7 @@ impl Lock {
     /// Takes the lease if nobody has it or waits for it, and gives `None` otherwise: busy is not an
     /// error.
     ///
-    /// Cost: one round trip.
+    /// Cost: one round trip; of several names, a few more where somebody has just taken one.
     ///
     /// # Errors
     ///

@@ -4,13 +4,17 @@
 //! callers cannot each hold what the other waits for. All are asked for at the same time first,
 //! which is one round trip when they are free; that is sound because a request that does not queue
 //! waits for nobody.
+//!
+//! Of several who try for names that are free, in the same moment, each may get some. Whoever lacks
+//! its first name then gives up, and the others keep what comes before the first name that they
+//! lack, and ask on for a moment: so at least one gets all that it wants.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::{Error, Instant, Invalid, LockName, Result};
+use leasehold_core::{Action, Error, Instant, Invalid, LockName, Reply, Result};
 
 use crate::engine::Engine;
 use crate::keeper::{Held, Pulse};
@@ -24,6 +28,13 @@ pub(crate) const MAX_NAMES: usize = 64;
 /// one of its names: two such callers that move in step would else go on for ever.
 const COLLISION_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(100));
+
+/// How long a try asks on for names that somebody has just taken: 500 ms, in which others who tried
+/// have heard what they got and have given it back. Whoever has a name for longer is at work.
+const TRY_MOMENT: Duration = Duration::from_millis(500);
+
+/// First and longest pause between two questions of a try.
+const TRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// What is held while one of the names is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +126,10 @@ impl Gathering<'_> {
             };
             self.let_go_for(busy).await;
             if self.limit == Limit::Try {
+                if self.asks_on(busy).await? {
+                    continue;
+                }
+                give_back(self.held.drain(..).flatten().collect()).await;
                 return Ok(None);
             }
             if collided && self.meanwhile == Meanwhile::KeepNone {
@@ -155,6 +170,33 @@ impl Gathering<'_> {
         answers.into_iter().collect()
     }
 
+    /// Asks on for what is missing, one name after the other, so as to hold only what comes before
+    /// it; true if all of it was free in the end.
+    async fn asks_on(&mut self, busy: usize) -> Result<bool> {
+        if busy == 0 {
+            return Ok(false);
+        }
+        let contact = &self.engine.keeper.contact;
+        let end = contact.now() + TRY_MOMENT;
+        let (first, longest) = TRY_BACKOFF;
+        let mut backoff = Backoff::new(first, longest);
+        let mut jitter = Jitter::new(self.engine.next_attempt().1);
+        for (held, asked) in self.held.iter_mut().zip(&self.asked).skip(busy) {
+            while held.is_none() {
+                *held = wait::acquire(self.engine, asked, Limit::Try).await?;
+                if held.is_some() {
+                    break;
+                }
+                let again = contact.now() + backoff.next_delay(&mut jitter);
+                if again >= end || is_in_use(self.engine, &asked.name).await {
+                    return Ok(false);
+                }
+                contact.clock.sleep_until(again).await;
+            }
+        }
+        Ok(true)
+    }
+
     /// What was taken early may be lost by now: its renewals failed, or nothing renews it.
     fn drop_lost(&mut self) {
         for (held, asked) in self.held.iter_mut().zip(&self.asked) {
@@ -165,8 +207,8 @@ impl Gathering<'_> {
     /// Lets go of what must not be held while `busy` is waited for, or given up for.
     async fn let_go_for(&mut self, busy: usize) {
         let from = match (self.limit, self.meanwhile) {
-            (Limit::Forever | Limit::Within(_), Meanwhile::KeepEarlier) => busy,
-            (Limit::Try, _) | (_, Meanwhile::KeepNone) => 0,
+            (Limit::Try, _) | (_, Meanwhile::KeepEarlier) => busy,
+            (Limit::Forever | Limit::Within(_), Meanwhile::KeepNone) => 0,
         };
         let given_back: Vec<Held> = self.held.drain(from..).flatten().collect();
         self.held.resize_with(self.asked.len(), || None);
@@ -185,6 +227,18 @@ impl Gathering<'_> {
             }
             other => other,
         }
+    }
+}
+
+/// Whether somebody has a name, or waits for it, who is not just trying, too.
+async fn is_in_use(engine: &Engine, name: &LockName) -> bool {
+    let look = engine.keeper.contact.apply(name, Action::Inspect { limit: 1 }).await;
+    match look.map(|timed| timed.answer.reply) {
+        Ok(Reply::Status(status)) => {
+            let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);
+            is_at_work || status.waiting > 0
+        }
+        Ok(_) | Err(_) => false,
     }
 }
 

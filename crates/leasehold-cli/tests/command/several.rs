@@ -5,6 +5,7 @@ use crate::harness::{Background, Place, ended, until};
 on_each_store!(
     several_names_are_held_together_and_the_command_sees_their_tokens,
     a_busy_name_among_several_is_waited_for,
+    of_commands_that_try_for_several_names_at_once_one_runs,
     a_job_that_ended_at_once_is_skipped_until_at_least_is_over,
     a_job_that_hangs_is_ended_at_most_then_and_the_next_may_run,
 );
@@ -33,6 +34,16 @@ fn a_busy_name_among_several_is_waited_for(place: &Place) {
     assert!(place.token("a").is_some() && place.token("c").is_none());
     holder.close_stdin();
     waiter.end().assert_silent(0);
+}
+
+fn of_commands_that_try_for_several_names_at_once_one_runs(place: &Place) {
+    for round in 0..10 {
+        let arguments = ["run", "a", "b", "c", "-n", "-E", "0", "-q", "--", "echo", "ran"];
+        let started: Vec<_> =
+            (0..6).map(|_| Background::start(place.leasehold(&arguments))).collect();
+        let ran = started.into_iter().map(Background::end).filter(|ended| ended.stdout == "ran\n");
+        assert!(ran.count() > 0, "round {round}");
+    }
 }
 
 fn a_job_that_ended_at_once_is_skipped_until_at_least_is_over(place: &Place) {

@@ -1,8 +1,9 @@
 //! Cases of what is composed of leases: several names at once, elections, jobs that run once.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use leasehold::store::Store;
 use leasehold::{Client, Error, LockName, Observation};
 
@@ -14,6 +15,10 @@ const LEADERS: usize = 50;
 
 /// Rounds of two callers with reversed names; each costs a few round trips.
 const ROUNDS: usize = 40;
+
+/// Clients that try for the same names at once, and how often.
+const TRYING: usize = 8;
+const TRIES: usize = 20;
 
 /// Three names in an order that is not the sorted one.
 fn names(subject: &Subject) -> [LockName; 3] {
@@ -81,6 +86,65 @@ pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Sub
         };
         subject.drive(join(rounds(by_one), rounds(by_two))).await;
     }
+}
+
+/// Of many who try for the same names at once one gets them all, in every round. Where nodes decide,
+/// it may be that nobody gets a majority even of one name.
+pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &Subject) {
+    if !subject.can().queued {
+        return;
+    }
+    let mut clients = Vec::new();
+    for _ in 0..TRYING {
+        clients.push(subject.client().await);
+    }
+    let names = names(subject);
+    for round in 0..TRIES {
+        let locks: Vec<_> = clients.iter().map(|client| client.all(&names)).collect();
+        let tries = join_all(locks.iter().map(leasehold::Lock::try_acquire));
+        let guards: Vec<_> = subject.drive(tries).await.into_iter().filter_map(must).collect();
+        assert_eq!(guards.len(), 1, "round {round}");
+        for guard in guards {
+            must(subject.drive(guard.release()).await);
+        }
+    }
+}
+
+/// A try for several names asks on for one that somebody has just taken and gives back, unless it is
+/// the first of them.
+pub async fn a_try_outlasts_whoever_has_just_taken_one_of_its_names(subject: &Subject) {
+    let (one, two) = (subject.client().await, subject.client().await);
+    let names = names(subject);
+    let all = one.all(&names);
+    let [_, last, first] = &names;
+    let get = async |taken: &LockName| {
+        let guard = must(subject.drive(two.mutex(taken).acquire()).await);
+        let has_ended = Cell::new(false);
+        let tries = async {
+            let tried = all.try_acquire().await;
+            has_ended.set(true);
+            tried
+        };
+        // Once it has the first of them, or has given up.
+        let give_back = async {
+            while must(two.admin().inspect(first).await).holders.is_empty() && !has_ended.get() {
+                tokio::task::yield_now().await;
+            }
+            must(guard.release().await);
+        };
+        let (tried, ()) = subject.drive(join(tries, give_back)).await;
+        match must(tried) {
+            Some(guard) => subject.drive(guard.release()).await.is_ok(),
+            None => false,
+        }
+    };
+    assert!(!get(first).await);
+    let mut has_got = false;
+    // On a busy machine it may look as if it had been held for long.
+    for _ in 0..5 {
+        has_got = has_got || get(last).await;
+    }
+    assert!(has_got);
 }
 
 /// A leader is seen with what it says, and with what it says next; once it was overtaken, what it

@@ -131,6 +131,8 @@ macro_rules! conformance {
             library::a_lease_with_two_guards_is_neither_upgraded_nor_downgraded;
             compose::several_names_are_held_all_or_none;
             compose::callers_with_reversed_names_never_wait_for_each_other;
+            compose::of_many_who_try_for_several_names_at_once_one_gets_them;
+            compose::a_try_outlasts_whoever_has_just_taken_one_of_its_names;
             compose::a_leader_is_seen_with_what_it_says;
             compose::an_observer_misses_no_leader_of_fifty;
             compose::a_job_that_ended_at_once_is_skipped_for_a_while;

@@ -1,0 +1,88 @@
+//! Several names, tried for by many at once who are far from the store, in its own time.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::store::Memory;
+use leasehold::{Client, FakeClock, LockName};
+use leasehold_core::backoff::Jitter;
+use leasehold_testkit::{Faults, Faulty, Subject, must};
+
+const CLIENTS: usize = 8;
+const NAMES: u64 = 6;
+const ROUNDS: u64 = 16;
+
+/// How long a request takes at most, each way.
+const DELAY: Duration = Duration::from_millis(20);
+
+async fn far_clients(seed: u64) -> (Subject, Vec<Client>) {
+    let clock = FakeClock::new();
+    let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
+    let faults = Faults { delay: DELAY, timeout: 100 * DELAY, ..Faults::default() };
+    let network = Faulty::new(subject.store(), clock, faults, seed);
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(subject.client_of(network.clone()).await);
+    }
+    (subject, clients)
+}
+
+/// Some of the names, at least one.
+fn some_names(names: &[LockName], random: &mut Jitter) -> Vec<LockName> {
+    let chosen = 1 + random.next_u64() % ((1 << NAMES) - 1);
+    let is_chosen = |index: &usize| chosen & (1 << index) > 0;
+    (0..names.len()).filter(is_chosen).map(|index| names[index].clone()).collect()
+}
+
+/// With the same names for all, exactly one gets them; with others, those who get theirs have none
+/// in common, and somebody does.
+#[tokio::test]
+async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_of_its_own() {
+    let mut random = Jitter::new(7);
+    for round in 0..ROUNDS {
+        let (subject, clients) = far_clients(round).await;
+        let all: Vec<_> =
+            (0..NAMES).map(|number| subject.fresh_name(&number.to_string())).collect();
+        let are_the_same = round % 2 == 0;
+        let mut locks = Vec::new();
+        for client in &clients {
+            let names = match are_the_same {
+                true => all.clone(),
+                false => some_names(&all, &mut random),
+            };
+            locks.push(client.all(&names));
+        }
+        let tries = join_all(locks.iter().map(leasehold::Lock::try_acquire));
+        let guards: Vec<_> = subject.drive(tries).await.into_iter().filter_map(must).collect();
+        assert!(!guards.is_empty(), "round {round}");
+        assert!(!are_the_same || guards.len() == 1, "round {round}: {guards:?}");
+        let mut held: Vec<_> = guards.iter().flat_map(|guard| guard.tokens()).collect();
+        let count = held.len();
+        held.sort();
+        held.dedup_by_key(|(name, _)| name.clone());
+        assert_eq!(held.len(), count, "round {round}: {guards:?}");
+        drop(guards);
+        subject.pass(10 * DELAY).await;
+        for name in &all {
+            let status = must(subject.drive(clients[0].admin().inspect(name)).await);
+            assert!(status.is_free(), "round {round}: {status:?}");
+        }
+    }
+}
+
+/// Somebody who works under a name is not waited for, however free the others are.
+#[tokio::test]
+async fn a_try_is_not_held_up_by_whoever_works_under_one_of_its_names() {
+    let clock = FakeClock::new();
+    let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
+    let client = subject.client().await;
+    let busy = must(subject.drive(client.mutex("b").acquire()).await);
+    subject.pass(Duration::from_secs(1)).await;
+    let began = leasehold::Clock::now(&clock);
+    let lock = client.all(["a", "b", "c"]);
+    assert!(must(subject.drive(lock.try_acquire()).await).is_none());
+    let took = leasehold::Clock::now(&clock).saturating_since(began);
+    assert!(took.is_zero(), "{took:?}");
+    must(subject.drive(busy.release()).await);
+    assert!(must(subject.drive(lock.try_acquire()).await).is_some());
+}
