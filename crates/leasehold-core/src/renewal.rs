@@ -86,6 +86,13 @@ impl Renewing {
         self.limit = Some(limit);
     }
 
+    /// Renews for this long from now on, and so often as that asks for.
+    pub fn set_ttl(&mut self, now: Instant, ttl: Duration) {
+        self.ttl = ttl;
+        let interval = self.interval(now);
+        self.hasten(now + interval);
+    }
+
     /// Until when the holder may rely on the lease.
     pub fn valid_until(&self) -> Instant {
         self.limit.map_or(self.valid_until, |limit| limit.min(self.valid_until))
@@ -199,6 +206,16 @@ mod tests {
         renewing.succeeded(at(20_000), at(49_000));
         assert_eq!(renewing.valid_until(), at(40_000));
         assert_eq!(renewing.tick(at(40_000)), Tick::Lost(LossReason::HeldTooLong));
+    }
+
+    #[test]
+    fn with_another_ttl_a_renewal_is_due_after_a_third_of_that() {
+        let mut renewing = granted();
+        renewing.set_ttl(at(1_000), Duration::from_secs(3));
+        assert!(renewing.wake_at() <= at(2_100), "{:?}", renewing.wake_at());
+        renewing.set_ttl(at(2_000), 2 * TTL);
+        renewing.succeeded(at(2_000), at(61_000));
+        assert!(renewing.wake_at() >= at(19_000), "{:?}", renewing.wake_at());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
     Action, Error, Facts, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode,
-    Operation, Reply, Result,
+    Operation, RenewLease, Reply, Result,
 };
 
 use crate::background;
@@ -150,9 +150,45 @@ impl Guard {
     ///
     /// Dropping the future leaves it open whether the lease was renewed.
     pub async fn renew(&self) -> Result<Duration> {
+        self.renew_by(None).await
+    }
+
+    /// Renews now, for another ttl than before, longer or shorter, and gives the validity that is
+    /// left after it. From then on the keeper renews it for that long, every third of it.
+    ///
+    /// A shorter one takes nothing back: a store never moves an end that it has promised. If this
+    /// process dies, others wait for what is left of the longer one, and once that is less, for the
+    /// shorter. [`release`](Guard::release) lets go at once.
+    ///
+    /// Cost: one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a ttl that is out of range (100 ms to 24 h) or of which too little can
+    /// be relied on. Otherwise as [`renew`](Guard::renew): after [`Error::Store`] the ttl is as it
+    /// was.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the lease was renewed; the ttl is as it was.
+    pub async fn renew_for(&self, ttl: Duration) -> Result<Duration> {
+        let mut options = self.state().options.clone();
+        // What a grant must leave is no matter of a renewal.
+        (options.ttl, options.min_validity) = (ttl, None);
+        options.check()?;
+        self.keeper().contact.bounds.check(ttl, Duration::ZERO)?;
+        self.renew_by(Some(ttl)).await
+    }
+
+    /// Renews, for the ttl of before or for another one.
+    async fn renew_by(&self, another: Option<Duration>) -> Result<Duration> {
         self.ensure_held()?;
-        let renewals = self.held.iter().map(|held| held.state.renewal()).collect();
-        let timed = self.keeper().contact.execute(Operation::Renew(renewals)).await?;
+        let renewals = self.held.iter().map(|held| {
+            let renewal = held.state.renewal();
+            RenewLease { ttl: another.unwrap_or(renewal.ttl), ..renewal }
+        });
+        let renewals = Operation::Renew(renewals.collect());
+        let timed = self.keeper().contact.execute(renewals).await?;
         let Reply::Many(replies) = &timed.answer.reply else {
             return Err(unexpected(&timed.answer.reply).into());
         };
@@ -161,7 +197,8 @@ impl Guard {
         }
         let renewed = self.held.iter().zip(replies);
         // Each is told, also those after one that is lost.
-        let renewed = join_all(renewed.map(|(held, reply)| held.renewed(&timed, reply))).await;
+        let renewed = renewed.map(|(held, reply)| held.renewed(another, &timed, reply));
+        let renewed = join_all(renewed).await;
         renewed.into_iter().collect::<Result<()>>()?;
         self.ensure_held()?;
         Ok(self.validity())
@@ -394,7 +431,7 @@ impl Guard {
             holder: state.id,
             mode: state.mode(),
             token: state.token(),
-            ttl: state.options.ttl,
+            ttl: state.ttl(),
         })
     }
 }

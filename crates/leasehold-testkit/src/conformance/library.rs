@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
-use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, Mode, StoreErrorKind};
+use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, Mode, Renewal, StoreErrorKind};
 
 use super::bench::SHORT;
 use crate::subject::{Subject, must};
@@ -126,6 +126,37 @@ pub async fn a_waiter_is_handed_the_lock_on_release(subject: &Subject) {
         assert!(second.token() > first && second.is_held());
         must(subject.drive(second.release()).await);
     }
+}
+
+/// A lease is renewed for another ttl, a longer one at once, and by its keeper from then on.
+pub async fn a_lease_is_renewed_for_a_longer_or_a_shorter_ttl(subject: &Subject) {
+    let seconds = Duration::from_secs;
+    for pair in Pair::all(subject).await {
+        let left = async || {
+            let status = must(subject.drive(pair.two.admin().inspect(&pair.name)).await);
+            status.holders[0].ttl_left
+        };
+        let lock = pair.by_one().ttl(seconds(2)).renewal(Renewal::Off);
+        let guard = must(subject.drive(lock.acquire()).await);
+        let validity = must(subject.drive(guard.renew_for(seconds(60))).await);
+        assert!(validity > seconds(50) && left().await > seconds(50), "{validity:?}");
+        let refused = subject.drive(guard.renew_for(Duration::from_millis(10))).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        let (token, holder) = (guard.token(), guard.holder());
+        let lease = must(guard.into_lease());
+        assert_eq!((lease.ttl, lease.token, lease.holder), (seconds(60), token, holder));
+        must(subject.drive(must(subject.drive(pair.two.adopt(lease)).await).release()).await);
+    }
+    let pair = Pair::of(subject, Kind::Mutex).await;
+    let guard = must(subject.drive(pair.by_one().ttl(seconds(3)).acquire()).await);
+    let validity = must(subject.drive(guard.renew_for(seconds(2))).await);
+    assert!(validity > seconds(1), "what was promised stays: {validity:?}");
+    // The longer one has another second to go, and would have been renewed in the middle of it.
+    subject.pass(Duration::from_millis(1_500)).await;
+    let status = must(subject.drive(pair.two.admin().inspect(&pair.name)).await);
+    assert!(status.holders[0].ttl_left <= Duration::from_millis(2_010), "{status:?}");
+    must(guard.ensure_held());
+    must(subject.drive(guard.release()).await);
 }
 
 /// A dropped guard gives the lock back.

@@ -107,6 +107,7 @@ macro_rules! conformance {
             capacities::a_lease_is_adopted_and_renewed_under_a_capacity_that_was_set;
             library::an_exclusive_lease_has_one_holder_at_a_time;
             library::a_waiter_is_handed_the_lock_on_release;
+            library::a_lease_is_renewed_for_a_longer_or_a_shorter_ttl;
             library::a_dropped_guard_gives_the_lock_back;
             library::a_dropped_acquire_leaves_nothing_behind;
             library::a_grant_that_nobody_fetches_goes_to_the_next;

@@ -114,6 +114,15 @@ impl Guard {
         self.driver.wait(self.inner.renew())
     }
 
+    /// As [`crate::Guard::renew_for`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn renew_for(&self, ttl: Duration) -> Result<Duration> {
+        self.driver.wait(self.inner.renew_for(ttl))
+    }
+
     /// As [`crate::Guard::reenter`].
     ///
     /// # Errors

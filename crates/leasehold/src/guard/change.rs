@@ -165,7 +165,7 @@ impl Drop for Change<'_> {
             && let Some(mode) = state.gives_up(self.number)
         {
             let action = self.action(mode);
-            self.held.keeper.clean(state.name.clone(), action, state.options.ttl);
+            self.held.keeper.clean(state.name.clone(), action, state.longest_ttl());
         }
     }
 }

@@ -31,6 +31,9 @@ pub(crate) struct LeaseState {
     delivered: OnceLock<Instant>,
     /// Rung when the store says that this reader has become the writer.
     pub(crate) upgraded: Notify,
+    /// For how long it is renewed, in nanoseconds, and the longest that it ever was.
+    ttl: AtomicU64,
+    longest_ttl: AtomicU64,
     /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: AtomicBool,
     /// What it says of itself to others.
@@ -64,6 +67,10 @@ impl Modes {
     }
 }
 
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A grant, on its way to become a [`Held`].
 #[derive(Debug)]
 pub(crate) struct Granted {
@@ -87,6 +94,8 @@ impl LeaseState {
             name: granted.name,
             id: granted.id,
             label: Mutex::new(granted.options.label.clone()),
+            ttl: AtomicU64::new(nanos(granted.options.ttl)),
+            longest_ttl: AtomicU64::new(nanos(granted.options.ttl)),
             options: granted.options,
             granted_at: now,
             signal,
@@ -103,6 +112,21 @@ impl LeaseState {
     pub(crate) fn token(&self) -> FencingToken {
         FencingToken::from_number(self.token.load(Ordering::Acquire))
             .unwrap_or(FencingToken::at_us(0)) // unreachable: only tokens are stored
+    }
+
+    /// For how long it is renewed.
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.ttl.load(Ordering::Acquire))
+    }
+
+    /// The longest that a store may keep it without a renewal: no shorter ttl takes that back.
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        Duration::from_nanos(self.longest_ttl.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_ttl(&self, ttl: Duration) {
+        self.longest_ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
+        self.ttl.store(nanos(ttl), Ordering::Release);
     }
 
     fn modes(&self) -> MutexGuard<'_, Modes> {
@@ -123,7 +147,7 @@ impl LeaseState {
     /// What is asked of the store to renew it.
     pub(crate) fn renewal(&self) -> RenewLease {
         let (mode, change) = self.believed();
-        RenewLease { name: self.name.clone(), id: self.id, ttl: self.options.ttl, mode, change }
+        RenewLease { name: self.name.clone(), id: self.id, ttl: self.ttl(), mode, change }
     }
 
     /// The number with which to ask for the writer; `None` for who is the writer already.
@@ -241,12 +265,20 @@ impl Held {
         self.state.signal.check().map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
-    /// Takes note of the answer to a renewal. What the store has forgotten is taken back if it may
-    /// be.
-    pub(crate) async fn renewed(&self, timed: &Timed, reply: &Reply) -> Result<()> {
+    /// Takes note of the answer to a renewal, for another ttl perhaps. What the store has forgotten
+    /// is taken back if it may be.
+    pub(crate) async fn renewed(
+        &self,
+        another: Option<Duration>,
+        timed: &Timed,
+        reply: &Reply,
+    ) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
         match renewal_outcome(reply, state.token()) {
             Some(Ok(grant)) => {
+                if let Some(ttl) = another {
+                    keeper.change_ttl(state, ttl);
+                }
                 keeper.extend(state, timed, grant);
                 Ok(())
             }
@@ -255,7 +287,13 @@ impl Held {
                 let failure = result.as_ref().err().cloned();
                 keeper.reclaimed(state, reason, result);
                 self.ensure_held()?;
-                failure.map_or(Ok(()), |error| Err(error.into()))
+                if let Some(error) = failure {
+                    return Err(error.into());
+                }
+                if let Some(ttl) = another {
+                    keeper.change_ttl(state, ttl);
+                }
+                Ok(())
             }
             Some(Err(reason)) => {
                 keeper.lose(state, reason);

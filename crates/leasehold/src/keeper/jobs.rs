@@ -153,7 +153,7 @@ impl Keeper {
         }
         state.saw(grant.token);
         let now = self.contact.now();
-        let valid_until = self.contact.valid_until(timed, grant, state.options.ttl);
+        let valid_until = self.contact.valid_until(timed, grant, state.ttl());
         let until = self.table().renewed(state.id, |renewing| {
             renewing.succeeded(now, valid_until);
             renewing.valid_until()

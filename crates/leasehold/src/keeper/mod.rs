@@ -252,6 +252,20 @@ impl Keeper {
         }
     }
 
+    /// Renews a lease for this long from now on.
+    fn change_ttl(&self, state: &LeaseState, ttl: Duration) {
+        state.set_ttl(ttl);
+        let now = self.contact.now();
+        let mut table = self.table();
+        let due = table.renewed(state.id, |renewing| {
+            renewing.set_ttl(now, ttl);
+            renewing.wake_at()
+        });
+        if let Some(due) = due {
+            self.wake_by(&mut table, due);
+        }
+    }
+
     /// Takes a lease out of keeping and tells of its end. The store still has to be told.
     pub(crate) fn forget(&self, state: &LeaseState) {
         let reason = match state.signal.check() {
@@ -295,7 +309,7 @@ impl Keeper {
     /// Releases a lease in the background.
     pub(crate) fn let_go(self: &Arc<Self>, state: &LeaseState) {
         let action = self.begin_release(state);
-        self.clean(state.name.clone(), action, state.options.ttl);
+        self.clean(state.name.clone(), action, state.longest_ttl());
     }
 
     // ---- cleanups

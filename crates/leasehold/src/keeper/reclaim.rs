@@ -19,7 +19,7 @@ impl Keeper {
     pub(super) async fn reclaim(&self, state: &LeaseState) -> Result<Timed, StoreError> {
         // If the guard is dropped meanwhile, its release must win also where it comes first.
         state.expect_late_copies();
-        let ttl = state.options.ttl;
+        let ttl = state.ttl();
         let deadline = (self.contact.now() + ttl / 6).min(state.signal.valid_until());
         let nonce = self.table().seed();
         let (mode, change) = state.believed();

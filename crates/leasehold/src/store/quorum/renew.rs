@@ -149,7 +149,8 @@ async fn renew_at(
 /// Takes note of a lease that a node holds.
 fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &Told, grant: &Grant) {
     if let Some(known) = nodes.leases().get_mut(renewal.id) {
-        known.ttl = renewal.ttl;
+        // A shorter one takes nothing back: so long the node may keep it.
+        known.ttl = known.ttl.max(renewal.ttl);
         // Else it was sent for a reader that has become the writer, perhaps not on this node.
         if known.claim.change <= renewal.change {
             known.words[index] = held(told, grant);
