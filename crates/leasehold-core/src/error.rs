@@ -15,6 +15,9 @@ use crate::token::FencingToken;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The wait was cancelled, as asked. Nothing is held.
+    #[error("the wait was cancelled")]
+    Cancelled,
     /// The client was closed. Nothing is held.
     #[error("the client was closed")]
     Closed,
@@ -135,7 +138,8 @@ impl Error {
         match self {
             Self::Indeterminate { .. } | Self::NoQuorum { .. } | Self::Timeout { .. } => true,
             Self::Store(error) => error.kind().is_transient(),
-            Self::Closed
+            Self::Cancelled
+            | Self::Closed
             | Self::Fenced { .. }
             | Self::Invalid(_)
             | Self::Lost { .. }
@@ -154,7 +158,7 @@ impl Error {
             | Self::NotAdopted { name, .. }
             | Self::Timeout { name, .. }
             | Self::WouldDeadlock { name } => Some(name),
-            Self::Closed | Self::Invalid(_) | Self::Store(_) => None,
+            Self::Cancelled | Self::Closed | Self::Invalid(_) | Self::Store(_) => None,
         }
     }
 }

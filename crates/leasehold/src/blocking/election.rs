@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold_core::{FencingToken, LeaseOptions, LossReason, Result};
 
-use super::Driver;
 use super::guard::End;
+use super::{Cancel, Driver};
 use crate::election::Leader;
 
 /// One leader among many candidates, as [`crate::Election`].
@@ -13,21 +13,28 @@ use crate::election::Leader;
 pub struct Election {
     inner: crate::Election,
     driver: Driver,
+    cancel: Option<Cancel>,
 }
 
 impl Election {
     pub(super) fn new(inner: crate::Election, driver: Driver) -> Self {
-        Self { inner, driver }
+        Self { inner, driver, cancel: None }
+    }
+
+    /// Campaigns, and what [observes](Election::observe), end with
+    /// [`Error::Cancelled`](crate::Error::Cancelled) once `cancel` is called. A leader goes on.
+    pub fn cancelled_by(self, cancel: &Cancel) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
     }
 
     /// As [`crate::Election::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
-        Self { inner: self.inner.ttl(ttl), driver: self.driver }
+        Self { inner: self.inner.ttl(ttl), ..self }
     }
 
     /// As [`crate::Election::options`].
     pub fn options(self, options: LeaseOptions) -> Self {
-        Self { inner: self.inner.options(options), driver: self.driver }
+        Self { inner: self.inner.options(options), ..self }
     }
 
     /// As [`crate::Election::campaign`].
@@ -36,7 +43,8 @@ impl Election {
     ///
     /// As there.
     pub fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
-        let inner = self.driver.wait(self.inner.campaign(value))?;
+        let campaign = self.inner.campaign(value);
+        let inner = self.driver.wait_unless(self.cancel.as_ref(), campaign)?;
         Ok(Leadership { _end: End::of(inner.guard()), inner, driver: self.driver.clone() })
     }
 
@@ -55,8 +63,8 @@ impl Election {
     ///
     /// As there.
     pub fn observe(&self) -> Result<Observation> {
-        let inner = self.driver.wait(self.inner.observe())?;
-        Ok(Observation { inner, driver: self.driver.clone() })
+        let inner = self.driver.wait_unless(self.cancel.as_ref(), self.inner.observe())?;
+        Ok(Observation { inner, driver: self.driver.clone(), cancel: self.cancel.clone() })
     }
 }
 
@@ -120,6 +128,7 @@ impl Leadership {
 pub struct Observation {
     inner: crate::Observation,
     driver: Driver,
+    cancel: Option<Cancel>,
 }
 
 impl Observation {
@@ -130,6 +139,6 @@ impl Observation {
     /// As there.
     #[expect(clippy::should_implement_trait, reason = "the name of the async form; it never ends")]
     pub fn next(&mut self) -> Result<Option<Leader>> {
-        self.driver.wait(self.inner.next())
+        self.driver.wait_unless(self.cancel.as_ref(), self.inner.next())
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{Error, LeaseOptions, Renewal, Result};
 
-use super::{Driver, Guard};
+use super::{Cancel, Driver, Guard};
 
 /// A request for one lease, as [`crate::Lock`]. No I/O until a verb is called.
 #[derive(Clone, Debug)]
@@ -12,15 +12,21 @@ use super::{Driver, Guard};
 pub struct Lock {
     inner: crate::Lock,
     driver: Driver,
+    cancel: Option<Cancel>,
 }
 
 impl Lock {
     pub(super) fn new(inner: crate::Lock, driver: Driver) -> Self {
-        Self { inner, driver }
+        Self { inner, driver, cancel: None }
     }
 
     fn map(self, change: impl FnOnce(crate::Lock) -> crate::Lock) -> Self {
-        Self { inner: change(self.inner), driver: self.driver }
+        Self { inner: change(self.inner), ..self }
+    }
+
+    /// The verbs of this lock end with [`Error::Cancelled`] once `cancel` is called.
+    pub fn cancelled_by(self, cancel: &Cancel) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
     }
 
     /// As [`crate::Lock::ttl`].
@@ -62,27 +68,27 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As there; [`Error::Cancelled`] after [`cancelled_by`](Lock::cancelled_by).
     pub fn acquire(&self) -> Result<Guard> {
-        Ok(self.held(self.driver.wait(self.inner.acquire())?))
+        Ok(self.held(self.wait(self.inner.acquire())?))
     }
 
     /// As [`crate::Lock::acquire_within`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`acquire`](Lock::acquire), and as there.
     pub fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        Ok(self.held(self.driver.wait(self.inner.acquire_within(limit))?))
+        Ok(self.held(self.wait(self.inner.acquire_within(limit))?))
     }
 
     /// As [`crate::Lock::try_acquire`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`acquire`](Lock::acquire), and as there.
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
-        Ok(self.driver.wait(self.inner.try_acquire())?.map(|guard| self.held(guard)))
+        Ok(self.wait(self.inner.try_acquire())?.map(|guard| self.held(guard)))
     }
 
     /// Acquires, runs `work` and releases. A thread cannot be stopped from outside: `work` that may
@@ -97,6 +103,10 @@ impl Lock {
         work: impl FnOnce(&Guard) -> Result<T, E>,
     ) -> Result<T, E> {
         self.acquire()?.run(work)
+    }
+
+    fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
+        self.driver.wait_unless(self.cancel.as_ref(), verb)
     }
 
     fn held(&self, guard: crate::Guard) -> Guard {

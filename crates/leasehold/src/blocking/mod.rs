@@ -13,6 +13,7 @@
 //! [`Error::Invalid`](crate::Error::Invalid), because it would block that runtime: use
 //! [`crate::Client`] there.
 
+mod cancel;
 mod client;
 mod data;
 mod election;
@@ -26,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 use leasehold_core::{Invalid, Result, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 
+pub use self::cancel::Cancel;
 pub use self::client::{Admin, Client};
 pub use self::data::{Cell, Data, Drain, Numbers, Opened, Queue, Stock};
 pub use self::election::{Election, Leadership, Observation};
@@ -65,6 +67,17 @@ impl Driver {
             return Err(Invalid::new("runtime", why).into());
         }
         self.0.runtime()?.block_on(verb)
+    }
+
+    fn wait_unless<T>(
+        &self,
+        cancel: Option<&Cancel>,
+        verb: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        match cancel {
+            Some(cancel) => self.wait(cancel.or(verb)),
+            None => self.wait(verb),
+        }
     }
 }
 

@@ -1,0 +1,64 @@
+//! Ending a wait from another thread.
+
+use futures_util::future::{Either, select};
+use leasehold_core::{Error, Result};
+use tokio::sync::watch;
+
+/// Ends waits from another thread: from one that waits for signals, or that sees that whoever asked
+/// is gone. Clones end the same waits.
+///
+/// ```
+/// use leasehold::blocking::{Cancel, Client};
+/// use leasehold::Error;
+///
+/// # fn main() -> leasehold::Result<()> {
+/// let client = Client::memory();
+/// let cancel = Cancel::new();
+/// let lock = client.mutex("migrate").cancelled_by(&cancel);
+/// let guard = lock.acquire()?;
+///
+/// let on_sigterm = cancel.clone();
+/// let signals = std::thread::spawn(move || on_sigterm.cancel());
+/// assert!(matches!(lock.acquire(), Err(Error::Cancelled)));
+/// # signals.join().unwrap();
+/// guard.release() // what is held stays, until it is let go
+/// # }
+/// ```
+///
+/// In a signal handler itself little is allowed, and this is not: have a thread wait for signals.
+#[derive(Clone, Debug)]
+pub struct Cancel(watch::Sender<bool>);
+
+impl Cancel {
+    /// Has ended nothing yet.
+    pub fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Ends with [`Error::Cancelled`] what waits, and all that would wait later. Whoever waited
+    /// leaves the queue in the background. Never blocks.
+    pub fn cancel(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether it was called.
+    pub fn is_cancelled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// A verb, unless it is cancelled.
+    pub(super) async fn or<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut cancelled = self.0.subscribe();
+        let cancelled = std::pin::pin!(cancelled.wait_for(|is_cancelled| *is_cancelled));
+        match select(cancelled, std::pin::pin!(verb)).await {
+            Either::Left(_) => Err(Error::Cancelled),
+            Either::Right((done, _)) => done,
+        }
+    }
+}
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
