@@ -56,7 +56,7 @@ async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_of_i
         let guards: Vec<_> = subject.drive(tries).await.into_iter().filter_map(must).collect();
         assert!(!guards.is_empty(), "round {round}");
         assert!(!are_the_same || guards.len() == 1, "round {round}: {guards:?}");
-        let mut held: Vec<_> = guards.iter().flat_map(|guard| guard.tokens()).collect();
+        let mut held: Vec<_> = guards.iter().flat_map(leasehold::Guard::tokens).collect();
         let count = held.len();
         held.sort();
         held.dedup_by_key(|(name, _)| name.clone());
