@@ -164,9 +164,9 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a ttl that is out of range (100 ms to 24 h) or of which too little can
-    /// be relied on. Otherwise as [`renew`](Guard::renew): after [`Error::Store`] the ttl is as it
-    /// was.
+    /// [`Error::Invalid`] for a ttl that is out of range (100 ms to 24 h) or of which too little
+    /// can be relied on. Otherwise as [`renew`](Guard::renew): after [`Error::Store`] the ttl is
+    /// as it was.
     ///
     /// # Cancel safety
     ///
@@ -207,8 +207,8 @@ impl Guard {
     /// A second guard on the same lease: re-entry, made explicit because tasks are not threads.
     /// Same token; the lease is released with the last of its guards. No round trip.
     ///
-    /// While there is more than one, none of them can be upgraded, downgraded or handed out: whoever
-    /// has the others relies on the lease as it is.
+    /// While there is more than one, none of them can be upgraded, downgraded or handed out:
+    /// whoever has the others relies on the lease as it is.
     ///
     /// # Errors
     ///
@@ -301,8 +301,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and while another guard of
-    /// the lease lives ([`reenter`](Guard::reenter)), which relies on being alone. If no answer
+    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and while another guard
+    /// of the lease lives ([`reenter`](Guard::reenter)), which relies on being alone. If no answer
     /// came, it is `Ok` all the same, and the keeper goes on until the store knows.
     ///
     /// # Cancel safety

@@ -128,10 +128,10 @@ impl Lock {
     /// Dropping the future at any point leaves nothing behind: the keeper cancels the attempt, or
     /// releases what it was granted meanwhile. The place in the queue is lost.
     ///
-    /// A future that is kept and not polled (another branch of a `select!` is at work, its thread is
-    /// blocked) gets nothing either: what it does not fetch within 2 s of the grant, or within three
-    /// quarters of the ttl if that is less, is given back, and when it is polled again it joins the
-    /// queue anew. So are names that it holds already while it waits for others.
+    /// A future that is kept and not polled (another branch of a `select!` is at work, its thread
+    /// is blocked) gets nothing either: what it does not fetch within 2 s of the grant, or within
+    /// three quarters of the ttl if that is less, is given back, and so are names that it holds
+    /// already while it waits for others. When it is polled again, it joins the queue anew.
     pub async fn acquire(&self) -> Result<Guard> {
         self.wait(Limit::Forever).await
     }

@@ -242,8 +242,8 @@ async fn is_in_use(engine: &Engine, name: &LockName) -> bool {
     }
 }
 
-/// Releases what was taken early. A name whose release is still under way would look busy to our own
-/// next request; what cannot be released now is left to the keeper.
+/// Releases what was taken early. A name whose release is still under way would look busy to our
+/// own next request; what cannot be released now is left to the keeper.
 async fn give_back(held: Vec<Held>) {
     join_all(held.iter().map(Held::release)).await;
 }

@@ -88,8 +88,8 @@ pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Sub
     }
 }
 
-/// Of many who try for the same names at once one gets them all, in every round. Where nodes decide,
-/// it may be that nobody gets a majority even of one name.
+/// Of many who try for the same names at once one gets them all, in every round. Where nodes
+/// decide, it may be that nobody gets a majority even of one name.
 pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &Subject) {
     if !subject.can().queued {
         return;
@@ -110,8 +110,8 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
     }
 }
 
-/// A try for several names asks on for one that somebody has just taken and gives back, unless it is
-/// the first of them.
+/// A try for several names asks on for one that somebody has just taken and gives back, unless it
+/// is the first of them.
 pub async fn a_try_outlasts_whoever_has_just_taken_one_of_its_names(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);

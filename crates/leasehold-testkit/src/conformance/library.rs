@@ -184,7 +184,8 @@ pub async fn a_dropped_acquire_leaves_nothing_behind(subject: &Subject) {
     }
 }
 
-/// A grant to a waiter that is alive and not polled goes to the next, and the waiter is served anew.
+/// A grant to a waiter that is alive and not polled goes to the next, and the waiter is served
+/// anew.
 pub async fn a_grant_that_nobody_fetches_goes_to_the_next(subject: &Subject) {
     let pair = Pair::of(subject, Kind::Mutex).await;
     let (by_one, by_two) = (pair.by_one().ttl(Duration::from_secs(1)), pair.by_two());

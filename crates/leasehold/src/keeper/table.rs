@@ -300,8 +300,8 @@ impl Table {
         due
     }
 
-    /// Whoever asked for these leases has them from now on, unless one of them is not kept any more:
-    /// then none is delivered. Gives when the first of them is due.
+    /// Whoever asked for these leases has them from now on, unless one of them is not kept any
+    /// more: then none is delivered. Gives when the first of them is due.
     pub(super) fn deliver(
         &mut self,
         ids: impl Iterator<Item = HolderId> + Clone,
