@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::holder::Facts;
 use crate::name::Invalid;
+use crate::text::show_duration;
 
 /// How long the store is asked to keep a lease: 30 s. With a renewal every ttl / 3, two lost
 /// renewals still leave a third of the lease; a crashed holder blocks others for half a minute at
@@ -72,7 +73,7 @@ impl LeaseOptions {
     /// [`Invalid`] names the first value that is out of range and what would be in range.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.ttl < MIN_TTL || self.ttl > MAX_TTL {
-            let why = format!("the ttl is {:?}: give 100 ms to 24 h", self.ttl);
+            let why = format!("the ttl is {}: give 100 ms to 24 h", show_duration(self.ttl));
             return Err(Invalid::new("ttl", why));
         }
         if let Some(least) = self.min_validity
@@ -91,12 +92,14 @@ impl LeaseOptions {
         if let Some(least) = self.min_hold
             && least > MAX_TTL
         {
-            return Err(Invalid::new("min_hold", format!("{least:?} is longer than 24 h")));
+            let why = format!("{} is longer than 24 h", show_duration(least));
+            return Err(Invalid::new("min_hold", why));
         }
         if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
             && least > most
         {
-            let why = format!("a min_hold of {least:?} is longer than the max_hold of {most:?}");
+            let [least, most] = [least, most].map(show_duration);
+            let why = format!("a min_hold of {least} is longer than the max_hold of {most}");
             return Err(Invalid::new("min_hold", why));
         }
         Facts { label: self.label.clone(), ..Facts::default() }.check()

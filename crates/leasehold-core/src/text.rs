@@ -8,8 +8,12 @@ use crate::name::Invalid;
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// Reads a span: whole numbers, each with a unit out of `ms`, `s`, `m`, `h`, `d`, as in `30s`,
-/// `500ms` or `1h30m`.
+/// The longest span that is read: a hundred years, more than anybody waits, and little enough to be
+/// added to any time.
+const LONGEST: (&str, Duration) = ("36500d", Duration::from_hours(24 * 36_500));
+
+/// Reads a span: numbers, each with a unit out of `ms`, `s`, `m`, `h`, `d`, as in `30s`, `500ms`,
+/// `1h30m` or `1.5h`. What is less than a nanosecond is left out.
 ///
 /// A bare number is refused: half of all tools mean seconds by it and the other half milliseconds.
 ///
@@ -21,14 +25,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, Invalid> {
         let why = format!("{text:?} has no unit: write {text}s for seconds, {text}ms for less");
         return Err(Invalid::new("duration", why));
     }
-    let spelled = || format!("{text:?} is not a duration: write 500ms, 30s, 10m, 2h or 1h30m");
-    let wrong = || Invalid::new("duration", spelled());
+    let invalid = |why: String| Invalid::new("duration", format!("{text:?} {why}"));
+    let wrong = || invalid("is not a duration: write 500ms, 30s, 1.5h or 1h30m".to_owned());
+    let too_long = || invalid(format!("is too long: give at most {}", LONGEST.0));
     let mut rest = text;
-    let mut total_ms = 0_u64;
+    let mut total_ns = 0_u128;
     let mut next_unit = 0;
     loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
         let letters = &rest[digits..];
         let length = letters.find(|c: char| c.is_ascii_digit()).unwrap_or(letters.len());
         let unit = &letters[..length];
@@ -36,15 +40,34 @@ pub fn parse_duration(text: &str) -> Result<Duration, Invalid> {
         let at = UNITS[next_unit..].iter().position(|(name, _)| *name == unit).ok_or_else(wrong)?;
         let (_, unit_ms) = UNITS[next_unit + at];
         next_unit += at + 1;
-        total_ms = number
-            .checked_mul(unit_ms)
-            .and_then(|part_ms| total_ms.checked_add(part_ms))
-            .ok_or_else(wrong)?;
+        let part_ns = nanoseconds(&rest[..digits], unit_ms).ok_or_else(wrong)?;
+        // No more than five of them, each far below what the type can hold.
+        total_ns += part_ns.min(2 * LONGEST.1.as_nanos());
         rest = &letters[length..];
         if rest.is_empty() {
-            return Ok(Duration::from_millis(total_ms));
+            break;
         }
     }
+    if total_ns > LONGEST.1.as_nanos() {
+        return Err(too_long());
+    }
+    u64::try_from(total_ns).map(Duration::from_nanos).map_err(|_| too_long())
+}
+
+/// So many units, in nanoseconds: `None` for what is no number, and as many as there can be for
+/// one that is too large to be told.
+fn nanoseconds(number: &str, unit_ms: u64) -> Option<u128> {
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !are_digits(whole) || !are_digits(part) {
+        return None;
+    }
+    let unit_ns = u128::from(unit_ms) * 1_000_000;
+    let whole_ns = whole.parse::<u128>().ok().and_then(|whole| whole.checked_mul(unit_ns));
+    // A day has fewer than 10^14 nanoseconds, so more digits than that say nothing.
+    let part = &part[..part.len().min(14)];
+    let part_ns = part.parse::<u128>().ok()? * unit_ns / 10_u128.pow(part.len() as u32); // 14 fits
+    Some(whole_ns.and_then(|whole_ns| whole_ns.checked_add(part_ns)).unwrap_or(u128::MAX))
 }
 
 /// Writes a span for people: at most two units, nothing below a tenth of a second once it is
@@ -100,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_span_is_whole_numbers_with_units() {
+    fn a_span_is_numbers_with_units() {
         for (text, ms) in [
             ("0s", 0),
             ("1ms", 1),
@@ -110,6 +133,11 @@ mod tests {
             ("1h30m", 5_400_000),
             ("1d", 86_400_000),
             ("1m500ms", 60_500),
+            ("0.5s", 500),
+            ("1.5h", 5_400_000),
+            ("1.5m0.25s", 90_250),
+            ("0.25000000000000000000000d", 21_600_000),
+            ("36500d", 36_500 * 86_400_000),
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
@@ -122,24 +150,25 @@ mod tests {
     }
 
     #[test]
+    fn a_span_beyond_a_hundred_years_is_told_the_limit() {
+        for text in [
+            "9223372036854775808s",
+            "36500d1ms",
+            "36501d",
+            "36500d876000h",
+            "999999999999999999999999999999999999999999d",
+        ] {
+            let refusal = parse_duration(text).unwrap_err();
+            let said = format!("{text:?} is too long: give at most 36500d");
+            assert!(refusal.to_string().contains(&said), "{refusal}");
+        }
+    }
+
+    #[test]
     fn anything_else_is_refused() {
         for text in [
-            "",
-            "s",
-            "-1s",
-            "1.5s",
-            "1 s",
-            " 1s",
-            "1S",
-            "10x",
-            "1s1s",
-            "30s1h",
-            "1h30",
-            "+1s",
-            "99999999999999999999s",
-            "999999999999999999d",
-            "1µs",
-            "ünf",
+            "", "s", "-1s", ".5s", "1.s", "1..5s", "1.5.5s", "1,5s", "1.5", "1 s", " 1s", "1S",
+            "10x", "1s1s", "30s1h", "1h30", "+1s", "1µs", "ünf",
         ] {
             assert!(parse_duration(text).is_err(), "{text:?}");
         }
