@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use leasehold::{FencingToken, LockName, Mode};
 
+use crate::limits::{HoldArgs, duration, ttl};
 use crate::report::Voice;
 use crate::store_choice::StoreUrl;
 
@@ -40,7 +41,7 @@ where`). `leasehold man store | man -l -` tells of URLs, their options, password
 and the rights of users.";
 
 const RUN_EXAMPLES: &str = "\
-A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
 
 Examples:
   leasehold run backup -- tar czf /backup/home.tgz /home
@@ -56,14 +57,18 @@ was lost; 69 trouble with the store; 126 CMD cannot be executed; 127 CMD is not 
 CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in
 the order given, separated by spaces. A `leasehold run` in CMD that asks for what CMD's own lease
 holds is told so, with exit code 75. The lease covers CMD and all that it starts: what CMD leaves
-behind is ended before the lock is released, so start what shall stay with `setsid`. What runs as
-another user cannot be ended: write `sudo leasehold run …` instead of `… -- sudo CMD`.
+behind is waited for, for up to --kill-after (5s), and then ended before the lock is released, so
+start what shall stay with `setsid`. What runs as another user cannot be ended: write
+`sudo leasehold run …` instead of `… -- sudo CMD`.
+
+After --at-most CMD is sent TERM, and KILL after --kill-after; the lease lasts for as long. The same
+becomes of a TERM that leasehold is sent. Other signals are passed on to CMD and nothing more.
 
 A text that is too long for a NAME has one by its hash, the same as that of LockName::hashed:
   \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";
 
 const HOLD_EXAMPLES: &str = "\
-A DURATION is a number with its unit, as in 500ms, 30s, 10m, 2h or 1h30m.
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
 
 Examples:
   coproc leasehold hold deploy              # in bash: lets go when the script ends
@@ -192,9 +197,9 @@ pub(crate) struct LockArgs {
     pub(crate) store: StoreArgs,
     /// How long the lease lives: it is renewed every third of this, and a crashed machine blocks
     /// the others for the rest of it
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Waits at most so long, instead of for ever
+    /// Waits at most so long, instead of for ever: for the lock, and for a store that is away
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
     /// Does not wait: if the lock is busy, ends with exit code 75
@@ -210,13 +215,8 @@ pub(crate) struct LockArgs {
     /// Shown to whoever looks who holds the lock
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Keeps the name taken for so long from the start, by nobody, even if it is let go before:
-    /// for jobs that machines start whose clocks differ
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) at_least: Option<Duration>,
-    /// Gives the lease up after so long, whatever happens
-    #[arg(long, visible_alias = "at-most", value_name = "DURATION", value_parser = duration)]
-    pub(crate) max_hold: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) hold: HoldArgs,
     /// The exit code for busy or timed out
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::report::BUSY)]
     pub(crate) busy_exit: u8,
@@ -245,7 +245,8 @@ pub(crate) struct EndArgs {
     /// What happens to CMD when the lease is lost
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
-    /// Time between TERM and KILL; by default 5s or a quarter of the ttl, whichever is less
+    /// Time between TERM and KILL, also for a TERM that leasehold itself is sent; and for what CMD
+    /// leaves behind, before TERM; by default 5s or a quarter of the ttl, whichever is less
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
 }
@@ -293,7 +294,7 @@ pub(crate) struct Elect {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// How long a leader that crashed is waited for
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
     #[command(flatten)]
     pub(crate) end: EndArgs,
@@ -418,10 +419,6 @@ fn store_url(text: &str) -> Result<StoreUrl, Infallible> {
 
 fn token(text: &str) -> Result<FencingToken, String> {
     text.parse().map_err(|refusal: leasehold::Invalid| refusal.to_string())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    leasehold::parse_duration(text).map_err(|refusal| refusal.to_string())
 }
 
 fn permits(text: &str) -> Result<Mode, String> {

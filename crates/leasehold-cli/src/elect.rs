@@ -30,7 +30,7 @@ fn stand(args: &Elect, value: &str) -> Outcome {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
     options.check()?;
-    let kill_after = kill_after(args.end, args.ttl, None)?;
+    let kill_after = kill_after(args.end, args.ttl)?;
     let [program, ..] = args.command.as_slice() else {
         return Err(Failure::usage("there is no command to run"));
     };
@@ -38,7 +38,7 @@ fn stand(args: &Elect, value: &str) -> Outcome {
     let work = Work {
         command: &args.command,
         kill_after,
-        max_hold: None,
+        at_most: None,
         on_lost: args.end.on_lost,
         voice,
     };

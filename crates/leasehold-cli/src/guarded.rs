@@ -11,24 +11,21 @@ use crate::args::OnLost;
 use crate::guardian::descendants::Remaining;
 use crate::guardian::link::Link;
 use crate::guardian::watch::{Advice, Watch};
-use crate::guardian::wire::{Begin, How, Order, Report, Why};
+use crate::guardian::wire::{Begin, How, Order, Report, Why, micros};
 use crate::guardian::{CLOCK, sleep_until};
+use crate::limits::Given;
 use crate::nested;
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice, by_signal};
 use crate::session::Session;
 use crate::signals::signal_name;
 use crate::terminal::Terminal;
 
-/// By how much the end of a lease may differ from its `--max-hold` and still be its work: 2 s,
-/// because the grant is known after it was made, on a busy machine long after.
-const NEARLY: Duration = Duration::from_secs(2);
-
 /// A command to run under a lease, and how it is ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work<'a> {
     pub(crate) command: &'a [OsString],
     pub(crate) kill_after: Duration,
-    pub(crate) max_hold: Option<Duration>,
+    pub(crate) at_most: Option<Given<'a>>,
     pub(crate) on_lost: OnLost,
     pub(crate) voice: Voice,
 }
@@ -68,6 +65,7 @@ impl<'a> Guarded<'a> {
         let begin = Begin {
             until_us: micros(valid_until.since_origin()),
             kill_after_us: micros(work.kill_after),
+            at_most_us: work.at_most.map(|limit| micros(limit.span())),
             on_lost: work.on_lost,
             is_nested: nested::is_nested(),
             lend_terminal: lends_at_once,
@@ -164,6 +162,13 @@ impl<'a> Guarded<'a> {
                 }
             }
             Report::Stopped { signal } => self.note_stop(signal).await,
+            Report::LeftBehind { wait_us } => {
+                let wait = show_duration(Duration::from_micros(wait_us));
+                self.voice.remark(format_args!(
+                    "{}: waits up to {wait} for what the command left behind",
+                    self.name
+                ));
+            }
             Report::Ending { why } => {
                 self.watch.ending(CLOCK.now());
                 self.note_ending(why);
@@ -179,30 +184,33 @@ impl<'a> Guarded<'a> {
     fn note_ending(&mut self, why: Why) {
         let name = self.name.clone();
         match why {
+            // The user knows, and the command has not lost anything.
+            Why::Asked => return,
             // Said where the loss was noticed, or by the guardian itself.
             Why::Died | Why::Lost => {}
-            Why::LeftBehind => self.voice.remark(format_args!(
-                "{name}: the command has ended and left processes behind: they are being ended \
-                 (start with setsid what shall stay)"
-            )),
+            Why::LeftBehind => {
+                self.voice.remark(format_args!(
+                    "{name}: what the command left behind is being ended (start with setsid what \
+                     shall stay)"
+                ));
+                return;
+            }
             Why::Overdue if self.loss.is_some() => {}
-            Why::Overdue => {
-                let left = show_duration(self.guard.validity());
-                let why = match self.work.max_hold {
-                    // No renewal goes beyond this, so it is why none has come.
-                    Some(limit)
-                        if self.since.elapsed() + self.guard.validity() + NEARLY >= limit =>
-                    {
-                        format!("--max-hold {} is over in {left}", show_duration(limit))
+            Why::Over | Why::Overdue => {
+                let why = match self.work.at_most {
+                    // No renewal goes beyond it, should the guardian come to it late.
+                    Some(limit) if self.since.elapsed() >= limit.span() => {
+                        format!("{limit} is over")
                     }
-                    Some(_) | None => format!("the lease ends in {left} and is not renewed"),
+                    Some(_) | None => {
+                        let left = show_duration(self.guard.validity());
+                        format!("the lease ends in {left} and is not renewed")
+                    }
                 };
                 self.voice.error(format_args!("{name}: {why}: the command is being ended"));
             }
         }
-        if why != Why::LeftBehind {
-            self.ending = Some(why);
-        }
+        self.ending = Some(why);
     }
 
     /// The command was stopped: by the user at the terminal, or because it wants the terminal.
@@ -273,7 +281,8 @@ impl<'a> Guarded<'a> {
             // It ends by itself; what was done under it was done alone.
             Err(error) => voice.error(format_args!("{name}: could not let go: {error}")),
         }
-        Ok(if was_lost && !ignores { LOST } else { exit_code(how, voice_of_end) })
+        let was_ended = self.ending == Some(Why::Over) || was_lost && !ignores;
+        Ok(if was_ended { LOST } else { exit_code(how, voice_of_end) })
     }
 
     fn was_lost(&self) -> bool {
@@ -332,10 +341,6 @@ fn exit_code(how: How, voice: Voice) -> u8 {
 fn valid_until(guard: &Guard) -> leasehold::Instant {
     let now = CLOCK.now();
     now + guard.validity()
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn stdout_is_a_pipe() -> bool {

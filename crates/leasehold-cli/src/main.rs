@@ -9,6 +9,7 @@ mod end_quarantine;
 mod guarded;
 mod guardian;
 mod hold;
+mod limits;
 mod list;
 mod nested;
 mod permits;

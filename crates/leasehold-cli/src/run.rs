@@ -14,11 +14,18 @@ use crate::{program, runtime, store_choice};
 /// leases get a quarter of their ttl.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 
+/// How much longer than `--at-most` and the time between TERM and KILL a lease lasts: 5 s, for a
+/// command that is started late and looked for slowly on a busy machine. What has ended sooner is
+/// let go of sooner.
+const ENDING: Duration = Duration::from_secs(5);
+
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> Outcome {
     let voice = Voice::from(args.lock.voice);
-    let options = lease_options(&args.lock)?;
-    let kill_after = kill_after(args.end, args.lock.ttl, args.lock.max_hold)?;
+    let mut options = lease_options(&args.lock)?;
+    let kill_after = kill_after(args.end, args.lock.ttl)?;
+    // The command is ended then, and the lease lasts until that is done.
+    options.max_hold = options.max_hold.map(|limit| limit + kill_after + ENDING);
     let [program, ..] = args.command.as_slice() else {
         return Err(Failure::usage("there is no command to run"));
     };
@@ -27,7 +34,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
     let work = Work {
         command: &args.command,
         kill_after,
-        max_hold: args.lock.max_hold,
+        at_most: args.lock.hold.most(),
         on_lost: args.end.on_lost,
         voice,
     };
@@ -43,27 +50,14 @@ pub(crate) fn run(args: &Run) -> Outcome {
 
 /// The time between TERM and KILL. TERM is sent so much before the lease ends, so a large part of
 /// the ttl would leave no time for renewals.
-pub(crate) fn kill_after(
-    end: EndArgs,
-    ttl: Duration,
-    max_hold: Option<Duration>,
-) -> Result<Duration, Failure> {
+pub(crate) fn kill_after(end: EndArgs, ttl: Duration) -> Result<Duration, Failure> {
     let kill_after = end.kill_after.unwrap_or_else(|| LONGEST_GRACE.min(ttl / 4));
-    let shown = show_duration(kill_after);
     if kill_after > ttl / 2 {
         return Err(Failure::usage(format!(
-            "--kill-after {shown} is more than half of the ttl: TERM would come before a renewal \
-             had a chance; give at most {}, or a longer --ttl",
+            "--kill-after {} is more than half of the ttl: TERM would come before a renewal had a \
+             chance; give at most {}, or a longer --ttl",
+            show_duration(kill_after),
             show_duration(ttl / 2)
-        )));
-    }
-    if let Some(limit) = max_hold
-        && limit <= kill_after
-    {
-        return Err(Failure::usage(format!(
-            "--max-hold {} leaves nothing beside the {shown} between TERM and KILL: give more, or \
-             a shorter --kill-after",
-            show_duration(limit)
         )));
     }
     Ok(kill_after)

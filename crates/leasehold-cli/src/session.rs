@@ -10,6 +10,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Notify;
 
 use crate::args::LockArgs;
+use crate::limits::Given;
 use crate::nested;
 use crate::report::{self, Failure, Outcome, Voice};
 use crate::signals::{Signals, signal_name};
@@ -41,8 +42,8 @@ pub(crate) struct Session {
 pub(crate) fn lease_options(args: &LockArgs) -> Result<LeaseOptions, Failure> {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
-    options.min_hold = args.at_least;
-    options.max_hold = args.max_hold;
+    options.min_hold = args.hold.least()?;
+    options.max_hold = args.hold.most().map(Given::span);
     options.label.clone_from(&args.label);
     options.check()?;
     Ok(options)

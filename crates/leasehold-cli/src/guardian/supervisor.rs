@@ -51,14 +51,18 @@ impl Watched {
     }
 }
 
+/// How long what a command leaves behind is awaited without a word: 200 ms. A `tee` that a shell
+/// script writes through ends a little after the script.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// How far the end of the command has come.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// It runs, and the lease is valid.
     Running,
-    /// It has ended by itself; what it left may finish until then. A `tee` that a shell script
-    /// writes through ends a little after the script.
-    Draining { until: Instant },
+    /// It has ended by itself; what it left may finish until then, and is told of if it takes
+    /// longer than a moment.
+    Draining { until: Instant, tell_at: Option<Instant> },
     /// All were sent TERM.
     Stopping { kill_at: Instant },
     /// All are sent KILL again and again, because what forks meanwhile is found only by looking
@@ -80,6 +84,8 @@ pub(super) struct Supervisor {
     kill_after: Duration,
     is_nested: bool,
     deadline: Instant,
+    /// When the command has run for as long as it may.
+    over_at: Option<Instant>,
     phase: Phase,
     how: Option<How>,
     reports: OwnedWriteHalf,
@@ -99,6 +105,7 @@ impl Supervisor {
             kill_after: Duration::from_micros(begin.kill_after_us),
             is_nested: begin.is_nested,
             deadline: instant(begin.until_us),
+            over_at: begin.at_most_us.map(|us| CLOCK.now() + Duration::from_micros(us)),
             phase: Phase::Running,
             how: None,
             reports,
@@ -151,7 +158,7 @@ impl Supervisor {
 
     fn wake_at(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Running => self.stop_at(),
+            Phase::Running => self.stop_at().into_iter().chain(self.over_at).min(),
             Phase::Stopping { kill_at } if self.how.is_none() => Some(kill_at),
             Phase::Killed { tell_at: None } => Some(CLOCK.now() + RARE_GLANCE),
             Phase::Draining { .. } | Phase::Stopping { .. } | Phase::Killed { .. } => {
@@ -168,9 +175,17 @@ impl Supervisor {
                 self.stop(Why::Overdue);
             }
             Phase::Running if self.how.is_some() => {
-                self.phase = Phase::Draining { until: now + self.kill_after };
+                let until = now + self.kill_after;
+                let until = self.over_at.map_or(until, |over_at| until.min(over_at));
+                self.phase = Phase::Draining { until, tell_at: Some(now + PATIENCE) };
             }
-            Phase::Draining { until } if now >= until => self.stop(Why::LeftBehind),
+            Phase::Running if self.over_at.is_some_and(|at| now >= at) => self.stop(Why::Over),
+            Phase::Draining { until, .. } if now >= until => self.stop(Why::LeftBehind),
+            Phase::Draining { until, tell_at: Some(at) } if now >= at => {
+                let wait = until.saturating_since(now);
+                self.report(&Report::LeftBehind { wait_us: wire::micros(wait) });
+                self.phase = Phase::Draining { until, tell_at: None };
+            }
             Phase::Stopping { kill_at } if now >= kill_at => self.kill(),
             Phase::Killed { tell_at } => {
                 self.tree.kill();
@@ -197,11 +212,11 @@ impl Supervisor {
                 self.deadline = self.deadline.max(instant(until_us));
             }
             Some(Order::Lost) => self.stop_because(Why::Lost),
-            Some(Order::Signal { number }) => {
-                if let Some(signal) = Signal::from_named_raw(number) {
-                    self.signal_group(signal);
-                }
-            }
+            Some(Order::Signal { number }) => match Signal::from_named_raw(number) {
+                Some(Signal::TERM) if self.is_undisturbed() => self.stop(Why::Asked),
+                Some(signal) => self.signal_group(signal),
+                None => {}
+            },
             Some(Order::Begin(_)) => {} // it has begun
             None => {
                 self.alone = true;
@@ -211,11 +226,16 @@ impl Supervisor {
     }
 
     fn stop_because(&mut self, why: Why) {
-        match (self.phase, self.on_lost) {
-            (Phase::Running | Phase::Draining { .. }, OnLost::Kill | OnLost::Term) => {
-                self.stop(why);
-            }
-            (Phase::Stopping { .. } | Phase::Killed { .. }, _) | (_, OnLost::Ignore) => {}
+        if self.is_undisturbed() && self.on_lost != OnLost::Ignore {
+            self.stop(why);
+        }
+    }
+
+    /// Whether nobody has been told to end yet.
+    fn is_undisturbed(&self) -> bool {
+        match self.phase {
+            Phase::Running | Phase::Draining { .. } => true,
+            Phase::Stopping { .. } | Phase::Killed { .. } => false,
         }
     }
 
@@ -224,7 +244,8 @@ impl Supervisor {
         // The guardian of an outer lease kills a leasehold only after its TERM was passed on and
         // that lease's own grace is over, so there is none left to give here.
         let had_its_grace = why == Why::Died && self.is_nested;
-        if had_its_grace || (self.on_lost == OnLost::Kill && why != Why::LeftBehind) {
+        let is_lost = matches!(why, Why::Died | Why::Lost | Why::Overdue);
+        if had_its_grace || (self.on_lost == OnLost::Kill && is_lost) {
             self.kill();
         } else {
             let kill_at = CLOCK.now() + self.kill_after;

@@ -6,6 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::cmsg_space;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -39,6 +40,8 @@ pub(crate) enum Order {
 pub(crate) struct Begin {
     pub(crate) until_us: u64,
     pub(crate) kill_after_us: u64,
+    /// The command may run for so long.
+    pub(crate) at_most_us: Option<u64>,
     pub(crate) on_lost: OnLost,
     /// This runs within the command of another `leasehold run`.
     pub(crate) is_nested: bool,
@@ -53,6 +56,8 @@ pub(crate) enum Report {
     Started { group: i32 },
     /// It was stopped by this signal.
     Stopped { signal: i32 },
+    /// It has ended, and what it left behind may go on for so long.
+    LeftBehind { wait_us: u64 },
     /// It is being ended, with all that it started.
     Ending { why: Why },
     /// This was killed, and is still there.
@@ -64,12 +69,16 @@ pub(crate) enum Report {
 /// Why the guardian ends the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Why {
+    /// Leasehold was sent TERM.
+    Asked,
     /// Leasehold has died.
     Died,
     /// The command ended and left processes behind.
     LeftBehind,
     /// It was told so.
     Lost,
+    /// It has run for as long as it may.
+    Over,
     /// The lease was not renewed in time.
     Overdue,
 }
@@ -81,6 +90,11 @@ pub(crate) enum How {
     Exited(u8),
     /// By this signal.
     Signaled(i32),
+}
+
+/// A span as it is told: in whole microseconds.
+pub(crate) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Lines from the other side.

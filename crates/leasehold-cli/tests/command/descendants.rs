@@ -211,11 +211,12 @@ fn a_guardian_that_does_not_answer_costs_no_overlap_when_the_server_is_gone() {
 fn what_a_script_leaves_behind_in_a_group_of_its_own_may_finish_and_is_then_ended() {
     let place = Place::on_file();
     let script = "timeout 1000 sh -c 'sleep 0.1; echo finished >log' & exec true";
-    ended(place.shell("x", &["--kill-after", "15s"], script)).assert_silent(0);
+    let finished = ended(place.shell("x", &["-q", "--kill-after", "15s"], script));
+    finished.assert_silent(0);
     assert_eq!(place.read("log"), "finished\n");
     let script = "timeout 1000 sh -c 'echo $$; exec sleep 1000' & exit 3";
-    let left = ended(place.shell("x", &["--kill-after", "5s"], script));
-    left.assert_failed(3, "left processes behind");
+    let left = ended(place.shell("x", &["--kill-after", "100ms"], script));
+    left.assert_failed(3, "left behind is being ended");
     assert!(is_gone(pid(&left.stdout)));
 }
 
@@ -300,7 +301,7 @@ fn what_another_user_leaves_behind_is_waited_for() {
     let Some(mut holder) = among_users(&place, &["--kill-after", "100ms"], script) else { return };
     let left = pid(&holder.line());
     holder.close_stdin();
-    assert!(holder.error_line().contains("left processes behind"));
+    assert!(holder.error_line().contains("left behind is being ended"));
     assert!(holder.error_line().contains("cannot be ended"));
     place.end(&["run", "x", "-n", "-q", "--", "true"]).assert_silent(75);
     kill_process(left, Signal::KILL).unwrap();

@@ -190,10 +190,8 @@ fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
 }
 
 fn max_hold_ends_the_command(place: &Place) {
-    // It is told two seconds after the grant, and has long to end.
-    let options = ["--max-hold", "14s", "--kill-after", "12s"];
-    let ended = ended(place.shell("x", &options, PATIENT));
-    ended.assert_failed(76, "--max-hold");
+    let ended = ended(place.shell("x", &["--max-hold", "0.5"], PATIENT));
+    ended.assert_failed(76, "x: --max-hold 0.5 is over: the command is being ended");
 }
 
 fn the_guardians_command_line_has_no_url(place: &Place) {

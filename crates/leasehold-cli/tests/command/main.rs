@@ -14,6 +14,8 @@ mod elect;
 #[cfg(test)]
 mod guardian;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod main_job;
 #[cfg(test)]
 mod nested;

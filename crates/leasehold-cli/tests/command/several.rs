@@ -59,10 +59,8 @@ fn a_job_that_ended_at_once_is_skipped_until_at_least_is_over(place: &Place) {
 }
 
 fn a_job_that_hangs_is_ended_at_most_then_and_the_next_may_run(place: &Place) {
-    // It is told a second after the grant, and has long to end.
-    let options = ["-n", "--at-most", "13s", "--kill-after", "12s"];
-    let hung = ended(place.shell("job", &options, "sleep 600"));
-    hung.assert_failed(76, "--max-hold 13s is over");
+    let hung = ended(place.shell("job", &["-n", "--at-most", "1s"], "sleep 600"));
+    hung.assert_failed(76, "--at-most 1s is over");
     place.end(&["run", "job", "--wait", "30s", "--", "true"]).assert_silent(0);
 }
 
@@ -77,5 +75,9 @@ fn several_names_in_another_mode_or_too_many_are_refused() {
     arguments.extend(["--", "true"]);
     place.end(&arguments).assert_failed(2, "more than 64 names");
     let backwards = ["run", "a", "--at-least", "2s", "--at-most", "1s", "--", "true"];
-    place.end(&backwards).assert_failed(2, "longer than");
+    place.end(&backwards).assert_failed(2, "--at-least 2s is longer than --at-most 1s");
+    let others = ["hold", "a", "--min-hold", "90s", "--max-hold", "1.5m", "--wait", "0x"];
+    place.end(&others).assert_failed(2, "0x");
+    let others = ["hold", "a", "--min-hold", "91", "--max-hold", "1.5m"];
+    place.end(&others).assert_failed(2, "--min-hold 91 is longer than --max-hold 1.5m");
 }

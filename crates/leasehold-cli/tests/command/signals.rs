@@ -15,13 +15,13 @@ fn signals_are_passed_on_to_the_command() {
     let mut running = Background::start(place.shell("x", &[], TELLING));
     assert_eq!(running.line(), "ready");
     for (signal, name) in [
-        (Signal::TERM, "TERM"),
         (Signal::INT, "INT"),
         (Signal::HUP, "HUP"),
         (Signal::QUIT, "QUIT"),
         (Signal::USR1, "USR1"),
         (Signal::USR2, "USR2"),
         (Signal::WINCH, "WINCH"),
+        (Signal::TERM, "TERM"), // after which it has not long
     ] {
         running.signal(signal);
         assert_eq!(running.line(), name);
