@@ -124,6 +124,18 @@ async fn a_pair_costs_two_commands() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_just_connected_acquires_in_one_round_trip() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    take_and_release(&store, "a").await.expect("the scripts are loaded");
+    let client = Client::connect(&server.patient_url()).await.unwrap();
+    server.command::<()>("CONFIG RESETSTAT").unwrap();
+    let guard = client.mutex("a").try_acquire().await.unwrap().expect("it is free");
+    guard.release().await.unwrap();
+    assert_eq!(server.command_stats("evalsha").unwrap().0, 2);
+}
+
+#[tokio::test]
 async fn scripts_are_loaded_again_after_a_flush() {
     let server = RedisServer::start().unwrap();
     let store = Redis::connect(&server.patient_url()).await.unwrap();

@@ -60,7 +60,7 @@ const LAYERS: [Layers; 3] = [
             &["topology"],
             &["list", "node_list", "pubsub"],
             &["doctor"],
-            &["data", "quorum_node"],
+            &["data", "opening", "quorum_node"],
         ],
     },
 ];

@@ -247,6 +247,12 @@ impl StoreError {
         self
     }
 
+    /// The same error, for a request that changes nothing, whether it was executed or not.
+    pub fn not_executed(mut self) -> Self {
+        self.maybe_executed = false;
+        self
+    }
+
     /// The same error with its cause.
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));

@@ -30,6 +30,13 @@ pub enum Operation {
     Renew(Vec<RenewLease>),
 }
 
+impl Operation {
+    /// Whether it changes nothing.
+    pub const fn is_look(&self) -> bool {
+        matches!(self, Self::List { .. } | Self::On { action: Action::Inspect { .. }, .. })
+    }
+}
+
 /// One lease to renew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenewLease {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use leasehold::store::{Capabilities, Inbox, Memory, News, Store};
+use leasehold::store::{Capabilities, Inbox, Memory, News, Reading, Store};
 use leasehold::{Client, ClientId, Clock, FakeClock, LockName, StoreError};
 use leasehold_core::{Answer, BoxFuture, Operation};
 
@@ -69,6 +69,10 @@ impl Store for SharedStore {
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.end_quarantine()
+    }
+
+    fn opened_at(&self) -> Option<Reading> {
+        self.0.opened_at()
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::keeper::{Delivery, Granted, Held, Keeper, renewal_outcome, unexpected};
 use crate::refusal::refused;
 
-/// How long a store is asked that does not answer: 5 s, as for the first contact, or the ttl if
+/// How long a store is asked that does not answer: 5 s, as `connect_timeout`, or the ttl if
 /// that is less, because nobody renews the lease meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -38,7 +38,10 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
-    /// store could not be opened, after 5 s at the latest.
+    /// store could not be opened: at once if nothing is there, and if a server does not answer
+    /// after its `connect_timeout` (5 s). One that is away is not waited for; whoever wants to
+    /// calls again while [`is_outage`](crate::StoreErrorKind::is_outage) says so. From then on
+    /// [outages](Lock#outages) are ridden out.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self> {
         Self::builder().url(url.as_ref()).build().await
     }

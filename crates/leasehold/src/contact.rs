@@ -62,7 +62,14 @@ impl Contact {
         bounds: Bounds,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self { store, clock, bounds, observer, newest: Mutex::default() }
+        let contact = Self { store, clock, bounds, observer, newest: Mutex::default() };
+        if let Some(reading) = contact.store.opened_at() {
+            let received = contact.now();
+            let sent = received.saturating_sub(reading.age);
+            let sample = Sample { sent, server_us: reading.lease_us };
+            contact.heard_last().insert(0, Heard { sample, received });
+        }
+        contact
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -75,8 +82,9 @@ impl Contact {
             Operation::On { name, .. } => Some(name.clone()),
             Operation::Renew(leases) => leases.first().map(|lease| lease.name.clone()),
         };
-        let sent = self.now();
-        let answer = self.store.execute(operation).await?;
+        let (sent, is_look) = (self.now(), operation.is_look());
+        let answer = self.store.execute(operation).await;
+        let answer = answer.map_err(|error| if is_look { error.not_executed() } else { error })?;
         if let Some(name) = asked {
             let sample = Sample { sent, server_us: answer.now.lease_us };
             self.heard(&name, Heard { sample, received: self.now() });
@@ -104,23 +112,25 @@ impl Contact {
         self.execute(Operation::On { name: name.clone(), action }).await
     }
 
-    /// The same, but without an answer by `deadline` its outcome is unknown.
+    /// The same, but without an answer by `deadline` its outcome is unknown, unless it only looks.
     pub(crate) async fn execute_until(
         &self,
         operation: Operation,
         deadline: Instant,
     ) -> Result<Timed, StoreError> {
+        let is_look = operation.is_look();
         let answer = std::pin::pin!(self.execute(operation));
         match select(answer, self.clock.sleep_until(deadline)).await {
             Either::Left((answer, _)) => answer,
             Either::Right(_) => {
-                Err(StoreError::new(StoreErrorKind::Timeout, "the store did not answer in time")
-                    .maybe_executed())
+                let why = "the store did not answer in time";
+                let late = StoreError::new(StoreErrorKind::Timeout, why);
+                Err(if is_look { late } else { late.maybe_executed() })
             }
         }
     }
 
-    /// Whether the store has ever answered.
+    /// Whether the store has ever told what time it is.
     pub(crate) fn is_made(&self) -> bool {
         !self.heard_last().is_empty()
     }
@@ -202,7 +212,7 @@ mod tests {
 
     use super::*;
     use crate::event::Silent;
-    use crate::store::{Capabilities, Inbox};
+    use crate::store::{Capabilities, Inbox, Reading};
 
     const DRIFT: f64 = 0.01;
 
@@ -246,6 +256,59 @@ mod tests {
         assert_eq!((said(&first), said(&second)), (Some(60_000_000), Some(120_000_000)));
         let later = contact.not_after_us(&second) - contact.not_after_us(&first);
         assert_eq!(later, 60_000_000);
+    }
+
+    /// Answers nothing, and says that anything may have been done.
+    #[derive(Debug)]
+    struct Away;
+
+    impl Store for Away {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::default()
+        }
+
+        fn execute(&self, _: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+            let error = StoreError::new(StoreErrorKind::Timeout, "no answer").maybe_executed();
+            Box::pin(ready(Err(error)))
+        }
+
+        fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+            Box::pin(ready(Err(StoreError::new(StoreErrorKind::Timeout, "no answer"))))
+        }
+
+        fn opened_at(&self) -> Option<Reading> {
+            Some(Reading { age: Duration::from_secs(1), lease_us: 60_000_000 })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_look_that_is_not_answered_has_done_nothing() {
+        let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
+        let contact = Contact::new(Box::new(Away), clock, bounds, Arc::new(Silent));
+        let name = LockName::new("a").unwrap();
+        let may_have_executed = async |action| {
+            let operation = Operation::On { name: name.clone(), action };
+            let error = contact.execute(operation.clone()).await.unwrap_err();
+            let late = contact.execute_until(operation, contact.now()).await.unwrap_err();
+            (error.may_have_executed(), late.may_have_executed())
+        };
+        assert_eq!(may_have_executed(Action::Inspect { limit: 1 }).await, (false, false));
+        let id = leasehold_core::HolderId { client: ClientId(1), attempt: 1 };
+        let cancel = Action::Cancel { id, unanswered: false };
+        assert_eq!(may_have_executed(cancel).await, (true, true));
+    }
+
+    #[tokio::test]
+    async fn what_time_it_was_when_the_store_was_opened_is_believed() {
+        let clock = FakeClock::new();
+        clock.advance(Duration::from_secs(10));
+        let contact =
+            Contact::new(Box::new(Away), Arc::new(clock), Bounds::default(), Arc::new(Silent));
+        let name = LockName::new("a").unwrap();
+        assert!(contact.is_made());
+        // A second has passed since, and no more than a hundredth more by the store's clock.
+        let latest_us = 61_010_000 + NOT_AFTER.as_micros() as u64;
+        assert_eq!(contact.not_after_us(&name), latest_us);
     }
 
     /// A reply to a request of 100 ms, sent after so many seconds, that shows so many seconds.

@@ -22,10 +22,10 @@ use crate::wait::{self, Asked, Limit};
 ///
 /// # Outages
 ///
-/// The first contact with the store fails after 5 s, or the wait budget if that is less. From then
-/// on a waiter rides out outages: `acquire` for ever, `acquire_within` to its limit. However many
-/// wait, a server that is away is dialled a few times a second, and all are served within seconds
-/// of its return.
+/// A waiter rides out outages, also of a store that this client has not reached before: `acquire`
+/// for ever, `acquire_within` to its limit. ([`Client::connect`](crate::Client::connect) does not
+/// wait for a store that is away.) However many wait, a server that is away is dialled a few times
+/// a second, and all are served within seconds of its return.
 ///
 /// An outage is what [`StoreErrorKind::is_outage`](crate::StoreErrorKind::is_outage) says is one.
 /// All else is an answer that no waiting changes, and ends the call at once: a store that is full,
@@ -120,8 +120,7 @@ impl Lock {
     /// # Errors
     ///
     /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for what does not pass by
-    /// waiting, with its remedy; never for contention, and not for an outage once the store was
-    /// reached.
+    /// waiting, with its remedy; never for contention nor for an outage.
     ///
     /// # Cancel safety
     ///
@@ -136,12 +135,15 @@ impl Lock {
         self.wait(Limit::Forever).await
     }
 
-    /// Waits for the lease, but not longer than `limit`.
+    /// Waits for the lease, but not longer than `limit`. A limit of zero is a
+    /// [try](Lock::try_acquire). To an answer that is under way at the end, or to leave the queue,
+    /// it gives up to 500 ms more.
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`] says who held it at the end. Otherwise as [`acquire`](Lock::acquire), and
-    /// [`Error::Indeterminate`] if the last requests were not answered.
+    /// [`Error::Timeout`] says who held it at the end. Otherwise as [`acquire`](Lock::acquire);
+    /// [`Error::Store`] if the store was away until the limit, and [`Error::Indeterminate`] if the
+    /// last requests were not answered.
     ///
     /// # Cancel safety
     ///

@@ -18,9 +18,6 @@ use crate::hints::Standing;
 use crate::keeper::{Delivery, Granted, Held, Keeper, Pulse, Turn, Waiter, unexpected};
 use crate::refusal::{refused, waits_for_capacity};
 
-/// How long a store may take that was never reached before: 5 s, as `connect_timeout`.
-const FIRST_CONTACT: Duration = Duration::from_secs(5);
-
 /// How long a try goes on asking when no answer comes: 2 s, four requests of the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -56,19 +53,22 @@ pub(crate) struct Asked {
 /// Acquires, or gives `None` if it is busy and the limit is a try.
 pub(crate) async fn acquire(engine: &Engine, asked: &Asked, limit: Limit) -> Result<Option<Held>> {
     let started = engine.keeper.contact.now();
-    let call = Call {
-        engine,
-        keeper: &engine.keeper,
-        asked,
-        limit,
-        started,
-        give_up: match limit {
-            Limit::Forever => None,
-            Limit::Try => Some(started + TRY_PATIENCE),
-            Limit::Within(span) => Some(started + span),
-        },
+    // Who has no time to wait does not stand in line: whoever came after him would wait for him.
+    let does_not_wait = limit == Limit::Within(Duration::ZERO);
+    let limit = if does_not_wait { Limit::Try } else { limit };
+    let give_up = match limit {
+        Limit::Forever => None,
+        Limit::Try => Some(started + TRY_PATIENCE),
+        Limit::Within(span) => Some(started + span),
     };
-    call.run().await
+    let call = Call { engine, keeper: &engine.keeper, asked, limit, started, give_up };
+    match call.run().await? {
+        None if does_not_wait => {
+            let until = call.keeper.contact.now() + LEAVE_PATIENCE;
+            Err(call.timeout(call.holder(until).await))
+        }
+        outcome => Ok(outcome),
+    }
 }
 
 /// Whether so much is left of a lease that it counts.
@@ -120,23 +120,35 @@ impl Call<'_> {
         }
     }
 
-    /// Finds out whether the store is there and what time it is, which every acquire must carry.
+    /// Finds out what time it is at the store, which every acquire must carry.
     async fn first_contact(&self) -> Result<()> {
-        let patience = self.started + FIRST_CONTACT;
-        let until = self.give_up.map_or(patience, |limit| limit.min(patience));
         let mut retry = self.retry();
         loop {
+            if self.keeper.is_closed() {
+                return Err(Error::Closed);
+            }
             let look = Operation::On {
                 name: self.asked.name.clone(),
                 action: Action::Inspect { limit: 0 },
             };
-            match self.keeper.contact.execute_until(look, until).await {
+            let in_time = self.give_up.is_none_or(|limit| retry.is_before(limit));
+            match self.ask(look).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.kind().is_outage() && retry.is_before(until) => {
+                Err(error) if error.kind().is_outage() && in_time => {
                     retry.pause(self.keeper).await;
                 }
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Asks the store, for little longer than the limit: an answer that is under way says more than
+    /// none.
+    async fn ask(&self, operation: Operation) -> Result<Timed, StoreError> {
+        let contact = &self.keeper.contact;
+        match self.give_up {
+            Some(limit) => contact.execute_until(operation, limit + LEAVE_PATIENCE).await,
+            None => contact.execute(operation).await,
         }
     }
 
@@ -476,11 +488,7 @@ impl Attempt {
         let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;
         let operation = Operation::On { name: self.name.clone(), action: Action::Acquire(request) };
-        let contact = &self.keeper.contact;
-        let result = match call.give_up {
-            Some(limit) => contact.execute_until(operation, limit + LEAVE_PATIENCE).await,
-            None => contact.execute(operation).await,
-        };
+        let result = call.ask(operation).await;
         self.in_flight = false;
         let (is_unanswered, may_be_known) = match &result {
             Ok(timed) => {

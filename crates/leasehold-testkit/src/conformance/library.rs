@@ -246,6 +246,22 @@ pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
     }
 }
 
+/// A limit of zero is a try, and a short one that passes is a timeout: also on the first call of a
+/// client.
+pub async fn a_limit_of_zero_is_a_try(subject: &Subject) {
+    for pair in Pair::all(subject).await {
+        for limit in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(10)] {
+            let guard = must(subject.drive(pair.by_one().acquire_within(limit)).await);
+            let newcomer = pair.kind.of(&subject.client().await, &pair.name);
+            let busy = subject.drive(newcomer.acquire_within(limit)).await;
+            assert!(matches!(busy, Err(Error::Timeout { .. })), "{limit:?}: {busy:?}");
+            must(subject.drive(guard.release()).await);
+            let guard = must(subject.drive(newcomer.acquire_within(Duration::ZERO)).await);
+            must(subject.drive(guard.release()).await);
+        }
+    }
+}
+
 /// A revoked lease is lost by its holder.
 pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
     for pair in Pair::all(subject).await {

@@ -113,6 +113,7 @@ macro_rules! conformance {
             library::a_grant_that_nobody_fetches_goes_to_the_next;
             library::a_lease_outlives_its_ttl_while_it_is_held;
             library::a_wait_ends_at_its_limit_and_says_who_holds;
+            library::a_limit_of_zero_is_a_try;
             library::a_revoked_lease_is_lost_by_its_holder;
             library::a_lease_is_lost_when_it_is_held_for_too_long;
             library::a_lease_travels_to_another_client;

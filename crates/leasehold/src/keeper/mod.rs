@@ -41,7 +41,7 @@ use crate::lost::Signal;
 /// two seconds were granted. That is a script less for most hand-overs.
 const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 
-/// How long closing waits for a store that does not answer: 5 s, as for the first contact.
+/// How long closing waits for a store that does not answer: 5 s, as `connect_timeout`.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long whoever lets go of the last thing of a client waits until the store knows: 1 s. The

@@ -63,6 +63,15 @@ pub struct Capabilities {
     pub wakes: bool,
 }
 
+/// What time it was at a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// How long ago it was asked.
+    pub age: Duration,
+    /// What its clock showed then by which leases end, in microseconds.
+    pub lease_us: u64,
+}
+
 /// One place where locks live. Cheap to call from many tasks at once.
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// What this store can do; constant during its life.
@@ -146,6 +155,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot be reached or does not allow it.
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async { Ok(false) })
+    }
+
+    /// What time it was when the store was opened, if it was asked then and all leases end by that
+    /// clock (shard 0): a client need not ask once more before its first acquire.
+    fn opened_at(&self) -> Option<Reading> {
+        None
     }
 
     /// What was found on connecting that weakens a promise, in words, with the remedy.
@@ -233,6 +248,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         (**self).end_quarantine()
+    }
+
+    fn opened_at(&self) -> Option<Reading> {
+        (**self).opened_at()
     }
 
     fn warnings(&self) -> Vec<String> {

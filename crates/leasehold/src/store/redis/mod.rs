@@ -11,6 +11,7 @@ mod durability;
 pub mod layout;
 mod list;
 mod node_list;
+mod opening;
 mod pubsub;
 pub(super) mod quorum_node;
 mod rights;
@@ -29,19 +30,20 @@ use leasehold_core::{
 
 use self::connection::dial::Admission;
 use self::delifeq::Values;
-use self::doctor::{clocks, connect_check};
+use self::doctor::clocks::{self, ClockReading};
 use self::durability::Durability;
 use self::layout::native::{Keyspace, Native};
 use self::layout::plain::{Plain, keys_note};
 use self::layout::{Layout, key, reply};
 use self::list::{Listing, list};
+use self::opening::Seen;
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription;
 use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::url::{LayoutName, Place, Settings};
 use self::warnings::Warnings;
-use super::{Capabilities, Finding, Inbox, News, Store};
+use super::{Capabilities, Finding, Inbox, News, Reading, Store};
 
 /// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
 ///
@@ -62,6 +64,8 @@ pub struct Redis {
     warnings: Arc<Warnings>,
     durability: Option<Arc<Durability>>,
     clock_offset: Duration,
+    /// What the clock of its one primary showed on connecting.
+    reading: Option<ClockReading>,
 }
 
 impl fmt::Debug for Redis {
@@ -129,19 +133,9 @@ impl Redis {
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
             warnings.add(keys_note(settings.prefix()).join(": "));
         }
-        let primaries = topology.primaries().await?.into_iter();
-        let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
-        // Those of a cluster that answer serve their slots, even while others do not.
-        let looked_at = if found.is_empty() { missing } else { found };
-        let (mut clocks, mut followers) = (Vec::new(), Vec::new());
-        for server in looked_at {
-            let server = server?;
-            let seen = connect_check::look(&server, &settings).await?;
-            clocks.extend(seen.clock);
-            followers.extend(seen.followers);
-            seen.findings.iter().for_each(|finding| warnings.add(finding.to_string()));
-            server.check_durability().await?.into_iter().for_each(|words| warnings.add(words));
-        }
+        let Seen { words, mut clocks, followers, reading } =
+            opening::look(&topology, &settings).await?;
+        words.into_iter().for_each(|warning| warnings.add(warning));
         let clock_offset = settings.clock_offset(!followers.is_empty());
         if settings.quarantine.is_none() {
             clocks.extend(clocks::read(&settings, &followers).await);
@@ -164,6 +158,7 @@ impl Redis {
             warnings,
             durability,
             clock_offset,
+            reading,
         })
     }
 
@@ -311,6 +306,12 @@ impl Store for Redis {
             }
             Ok(is_any)
         })
+    }
+
+    fn opened_at(&self) -> Option<Reading> {
+        let reading = self.reading?;
+        let lease_us = u64::try_from(reading.there.as_micros()).ok()?;
+        Some(Reading { age: reading.asked.elapsed(), lease_us })
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -108,7 +108,8 @@ impl Dialer {
         pushes: Option<UnboundedSender<PushInfo>>,
     ) -> Result<Connection, StoreError> {
         self.paces.turn(address).await?;
-        let outcome = self.open_link(address, pushes).await;
+        // Nothing is asked of the store before the connection is there.
+        let outcome = self.open_link(address, pushes).await.map_err(StoreError::not_executed);
         self.paces.dialled(address, &outcome);
         outcome
     }

@@ -1,5 +1,6 @@
 //! What a refusal, a lost connection or a missing answer means: was anything done, and what helps.
 
+use std::error::Error;
 use std::io;
 use std::time::Duration;
 
@@ -197,7 +198,7 @@ pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
             format!("its certificate is not to be trusted ({why}): name its authority with ca="),
         ),
         Some(rustls::Error::InvalidMessage(_)) => {
-            (StoreErrorKind::Unreachable, "it does not speak TLS: use redis://".to_owned())
+            (StoreErrorKind::Unsupported, "it does not speak TLS: use redis://".to_owned())
         }
         _ => (StoreErrorKind::Unreachable, format!("no TLS: {}", quote(&error.to_string()))),
     };
@@ -219,9 +220,10 @@ pub(crate) fn greeting(peer: Peer, server: &str, tls: bool, error: RedisError) -
         (StoreErrorKind::Denied, words.to_owned())
     } else if tls {
         (StoreErrorKind::Unreachable, format!("no greeting: {}", quote(&text)))
+    // A TLS port says in TLS that it was not understood. That does not pass.
     } else if error.kind() == ErrorKind::Parse {
         let words = "it does not answer as Redis does: if it is a TLS port, use rediss://";
-        (StoreErrorKind::Unreachable, words.to_owned())
+        (StoreErrorKind::Unsupported, words.to_owned())
     } else {
         let words = "it closed the connection at once: if it is a TLS port, use rediss://";
         (StoreErrorKind::Unreachable, words.to_owned())
@@ -238,6 +240,12 @@ fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> StoreError {
         (Peer::Sentinel | Peer::Server, _) => return refused(server, reply),
     };
     StoreError::new(StoreErrorKind::Denied, format!("{server}: {words}"))
+}
+
+/// Whether the server closed the connection, which it may do to one and not to the next.
+pub(crate) fn is_closed(error: &StoreError) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref::<RedisError>());
+    source.is_some_and(|source| source.is_connection_dropped() && !source.is_timeout())
 }
 
 /// Opening the connection took too long.

@@ -1,7 +1,7 @@
 //! Servers that take over from each other: how far their clocks are apart, held against how far
 //! they may be.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
 use leasehold_core::text::show_duration;
@@ -97,13 +97,23 @@ pub(crate) struct Offset {
     pub(crate) error: f64,
 }
 
-impl Offset {
-    /// Measures it; `None` if the user may not ask for the time.
-    pub(crate) async fn of(
+/// What a server's clock showed, and when it was asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockReading {
+    pub(crate) asked: Instant,
+    /// Since 1970, there, and here before and after.
+    pub(crate) there: Duration,
+    before: Duration,
+    after: Duration,
+}
+
+impl ClockReading {
+    /// Asks for it; `None` if the user may not.
+    pub(crate) async fn ask(
         connection: &Connection,
         limit: Duration,
     ) -> Result<Option<Self>, StoreError> {
-        let before = since_1970();
+        let (asked, before) = (Instant::now(), since_1970());
         let value = match connection.ask_within(limit, &redis::cmd("TIME")).await {
             Ok(value) => value,
             Err(error) if error.kind() == StoreErrorKind::Denied => return Ok(None),
@@ -112,9 +122,24 @@ impl Offset {
         let after = since_1970();
         let Ok((seconds, micros)) = <(u64, u64)>::from_redis_value(value) else { return Ok(None) };
         let there = Duration::from_secs(seconds) + Duration::from_micros(micros);
-        let error = after.saturating_sub(before).as_secs_f64() / 2.0;
-        let here = before.as_secs_f64() + error;
-        Ok(Some(Self { ahead: there.as_secs_f64() - here, error }))
+        Ok(Some(Self { asked, there, before, after }))
+    }
+
+    /// How far that is from this machine's clock.
+    pub(crate) fn offset(self) -> Offset {
+        let error = self.after.saturating_sub(self.before).as_secs_f64() / 2.0;
+        let here = self.before.as_secs_f64() + error;
+        Offset { ahead: self.there.as_secs_f64() - here, error }
+    }
+}
+
+impl Offset {
+    /// Measures it; `None` if the user may not ask for the time.
+    pub(crate) async fn of(
+        connection: &Connection,
+        limit: Duration,
+    ) -> Result<Option<Self>, StoreError> {
+        Ok(ClockReading::ask(connection, limit).await?.map(ClockReading::offset))
     }
 
     /// Whether it is certainly more than this.

@@ -3,7 +3,7 @@
 use leasehold_core::StoreError;
 
 use crate::store::redis::connection::Connection;
-use crate::store::redis::doctor::clocks::{Offset, ServerClock};
+use crate::store::redis::doctor::clocks::{ClockReading, ServerClock};
 use crate::store::redis::url::{Address, Place, Settings};
 use crate::store::{Finding, Level};
 
@@ -12,7 +12,9 @@ use crate::store::{Finding, Level};
 pub(crate) struct Look {
     /// What weakens a promise; nothing if all is well.
     pub(crate) findings: Vec<Finding>,
-    /// Its clock, and those who follow it, if the user may ask.
+    /// What its clock showed, if the user may ask.
+    pub(crate) reading: Option<ClockReading>,
+    /// How far that clock is from this machine's, and those who follow it.
     pub(crate) clock: Option<ServerClock>,
     pub(crate) followers: Vec<Address>,
 }
@@ -33,13 +35,15 @@ pub(crate) async fn look(connection: &Connection, settings: &Settings) -> Result
         return Err(StoreError::new(unfit.kind, why));
     }
     let persistence = info.persistence(server, settings);
-    let offset = Offset::of(connection, limit).await?;
+    let reading = ClockReading::ask(connection, limit).await?;
+    let offset = reading.map(ClockReading::offset);
     let clock = offset.and_then(|offset| offset.finding(server));
     let mut findings: Vec<_> =
         info.eviction(server).into_iter().chain(persistence).chain(clock).collect();
     findings.retain(|finding| finding.level != Level::Ok);
     Ok(Look {
         findings,
+        reading,
         clock: offset.map(|offset| ServerClock { server: server.to_owned(), offset }),
         followers: info.followers().into_iter().map(|follower| follower.address).collect(),
     })

@@ -96,6 +96,14 @@ impl Topology {
         }
     }
 
+    /// Whether all leases end by the clock of one server.
+    pub(crate) fn has_one_clock(&self) -> bool {
+        match self {
+            Self::Cluster(_) => false,
+            Self::Sentinel(_) | Self::Standalone(_) => true,
+        }
+    }
+
     /// A number of the server that serves a key: zero where there is only one.
     pub(crate) fn shard(&self, key: impl FnOnce() -> Vec<u8>) -> u64 {
         match self {
