@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::args::Doctor;
 use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// What is printed with `--json`: a line for each finding at each place.
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     choice.prepare(voice)?;
     let store = choice.url.to_string();
-    let mut findings = match runtime()?.block_on(examine(choice.url.reveal())) {
+    let mut findings = match block_on(examine(choice.url.reveal()))? {
         Ok(findings) => findings,
         Err(error) => {
             if args.output.json && matches!(error, Error::Store(_)) {

@@ -10,10 +10,11 @@ use tokio::sync::Notify;
 
 use crate::args::Elect;
 use crate::guarded::{Guarded, Work};
+use crate::patience::Patience;
 use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
 use crate::run::kill_after;
 use crate::session::{Session, connect};
-use crate::{program, runtime, store_choice};
+use crate::{block_on, program, store_choice};
 
 /// Stands for election, or looks at one.
 pub(crate) fn elect(args: &Elect) -> Outcome {
@@ -43,12 +44,12 @@ fn stand(args: &Elect, value: &str) -> Outcome {
         voice,
     };
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    runtime()?.block_on(async {
-        let mut session = Session::open(&choice, voice).await?;
+    block_on(async {
+        let mut session = Session::open(&choice, voice, Patience::Forever).await?;
         let election = session.client.election(&args.name).options(options);
         let outcome = lead(args, value, work, &mut session, &election).await;
         session.close(outcome).await
-    })
+    })?
 }
 
 async fn lead(
@@ -111,13 +112,13 @@ fn watch<T>(
     look: impl AsyncFnOnce(&Election) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    runtime()?.block_on(async {
+    block_on(async {
         let client: Client =
             connect(&choice, Voice::from(args.voice), Arc::new(Notify::new())).await?;
         let seen = look(&client.election(&args.name)).await;
         client.close().await?;
         seen
-    })
+    })?
 }
 
 /// Who leads, as JSON.

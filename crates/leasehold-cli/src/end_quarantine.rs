@@ -7,18 +7,18 @@ use tokio::sync::Notify;
 use crate::args::EndQuarantine;
 use crate::report::{Failure, Outcome, Voice};
 use crate::session::connect;
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// Ends the quarantine of the store, if there is one.
 pub(crate) fn end_quarantine(args: &EndQuarantine) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let was_any = runtime()?.block_on(async {
+    let was_any = block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         let was_any = client.admin().end_quarantine().await?;
         client.close().await?;
         Ok::<_, Failure>(was_any)
-    })?;
+    })??;
     match was_any {
         true => voice.detail(format_args!("{}: new locks are granted from now on", choice.url)),
         false => voice.remark(format_args!(

@@ -12,7 +12,7 @@ use crate::args::Hold;
 use crate::report::{Failure, LOST, Outcome, Voice, print_json};
 use crate::session::{Session, lease_options};
 use crate::terminal::refuse_to_stop_for_input;
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// The line that is printed once the lock is held.
 #[derive(Serialize)]
@@ -28,15 +28,15 @@ pub(crate) fn hold(args: &Hold) -> Outcome {
     let voice = Voice::from(args.lock.voice);
     let options = lease_options(&args.lock)?;
     let choice = store_choice::choose(args.lock.store.store.as_ref())?;
-    runtime()?.block_on(async {
-        let mut session = Session::open(&choice, voice).await?;
+    block_on(async {
+        let mut session = Session::open(&choice, voice, (&args.lock).into()).await?;
         let outcome =
             match session.acquire(std::slice::from_ref(&args.name), &args.lock, options).await {
                 Ok(guard) => until_asked(args, &mut session, guard, voice).await,
                 Err(failure) => Err(failure),
             };
         session.close(outcome).await
-    })
+    })?
 }
 
 async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Voice) -> Outcome {

@@ -10,7 +10,7 @@ use crate::report::{Failure, Outcome, Voice, print, print_json};
 use crate::session::connect;
 use crate::show::{StatusView, foreign_row};
 use crate::table::{cut_to_terminal, table};
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// Most names that are listed: 10 000, each one request. Whoever has more gives a prefix.
 const LIMIT: u32 = 10_000;
@@ -19,7 +19,7 @@ const LIMIT: u32 = 10_000;
 pub(crate) fn list(args: &List) -> Outcome {
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let mut locks = runtime()?.block_on(async {
+    let mut locks = block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         let admin = client.admin();
         let names = match args.all {
@@ -33,7 +33,7 @@ pub(crate) fn list(args: &List) -> Outcome {
         }
         client.close().await?;
         Ok::<_, Failure>(locks)
-    })?;
+    })??;
     if locks.len() == LIMIT as usize {
         voice.remark(format_args!("only the first {LIMIT} names were found: give a prefix"));
     }

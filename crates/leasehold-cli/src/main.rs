@@ -12,6 +12,7 @@ mod hold;
 mod limits;
 mod list;
 mod nested;
+mod patience;
 mod permits;
 mod program;
 mod report;
@@ -70,10 +71,14 @@ fn execute(command: &Command) -> Outcome {
     }
 }
 
-/// What every command that talks to a store runs on: one thread, because the keeper has its own.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+/// Runs what talks to a store: on one thread, because the keeper has its own.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))
+        .map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))?;
+    let output = runtime.block_on(future);
+    // A host name that is still being looked up is nobody's business any more.
+    runtime.shutdown_background();
+    Ok(output)
 }

@@ -7,19 +7,19 @@ use tokio::sync::Notify;
 use crate::args::Permits;
 use crate::report::{Failure, NO, Outcome, Voice};
 use crate::session::connect;
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// Sets the capacity of a semaphore that is in use.
 pub(crate) fn permits(args: &Permits) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, capacity) = (&args.name, args.capacity);
-    let before = runtime()?.block_on(async {
+    let before = block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         let before = client.admin().set_capacity(name, capacity).await?;
         client.close().await?;
         Ok::<_, Failure>(before)
-    })?;
+    })??;
     let Some(before) = before else {
         let why = "nobody holds or awaits it: whoever comes next says how many permits there are";
         return Err(Failure::new(NO, format!("{name}: {why}")));

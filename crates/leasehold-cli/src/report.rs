@@ -3,14 +3,15 @@
 use std::fmt::Display;
 use std::io::Write as _;
 
-use leasehold::Error;
+use leasehold::{Error, StoreErrorKind};
 use serde::Serialize;
 
 use crate::args::VoiceArgs;
 
 /// `show` of a free lock, `revoke` of a token that holds nothing: the answer is no.
 pub(crate) const NO: u8 = 1;
-/// The command line, the environment or a configuration file is wrong.
+/// The command line, the environment or a configuration file is wrong, also where only the store
+/// can tell.
 pub(crate) const USAGE: u8 = 2;
 /// Any trouble with the store (`EX_UNAVAILABLE` of sysexits.h).
 pub(crate) const STORE: u8 = 69;
@@ -57,6 +58,16 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Invalid(_) => USAGE,
+            // What was asked for, and where: only the store can see that it is wrong, and asking
+            // again does not help.
+            Error::Store(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::Mismatch | StoreErrorKind::Unsupported
+                ) =>
+            {
+                USAGE
+            }
             Error::Timeout { .. } => BUSY,
             Error::Lost { .. } => LOST,
             // The library's enum is open: what is added to it later is trouble with the store

@@ -7,14 +7,14 @@ use tokio::sync::Notify;
 use crate::args::Revoke;
 use crate::report::{Failure, NO, Outcome, Voice};
 use crate::session::connect;
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// Ends the lease with this very token.
 pub(crate) fn revoke(args: &Revoke) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, token) = (&args.name, args.token);
-    let was_held = runtime()?.block_on(async {
+    let was_held = block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         let admin = client.admin();
         let was_held = match args.force {
@@ -23,7 +23,7 @@ pub(crate) fn revoke(args: &Revoke) -> Outcome {
         };
         client.close().await?;
         Ok::<_, Failure>(was_held)
-    })?;
+    })??;
     if !was_held {
         return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
     }

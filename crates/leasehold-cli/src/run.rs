@@ -8,7 +8,7 @@ use crate::args::{EndArgs, Run};
 use crate::guarded::{Guarded, Work};
 use crate::report::{Failure, Outcome, Voice};
 use crate::session::{Session, lease_options};
-use crate::{program, runtime, store_choice};
+use crate::{block_on, program, store_choice};
 
 /// Longest time between TERM and KILL if the user gives none: 5 s, as `consul lock` has it. Shorter
 /// leases get a quarter of their ttl.
@@ -38,14 +38,14 @@ pub(crate) fn run(args: &Run) -> Outcome {
         on_lost: args.end.on_lost,
         voice,
     };
-    runtime()?.block_on(async {
-        let mut session = Session::open(&choice, voice).await?;
+    block_on(async {
+        let mut session = Session::open(&choice, voice, (&args.lock).into()).await?;
         let outcome = match session.acquire(&args.names, &args.lock, options).await {
             Ok(guard) => Guarded::run(work, &mut session, guard).await,
             Err(failure) => Err(failure),
         };
         session.close(outcome).await
-    })
+    })?
 }
 
 /// The time between TERM and KILL. TERM is sent so much before the lease ends, so a large part of

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::args::LockArgs;
 use crate::limits::Given;
 use crate::nested;
+use crate::patience::Patience;
 use crate::report::{self, Failure, Outcome, Voice};
 use crate::signals::{Signals, signal_name};
 use crate::status_line;
@@ -24,6 +25,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// The same after a failure: 1 s. Little is left to give back, and the store may be out of reach.
 const SHORT_FAREWELL: Duration = Duration::from_secs(1);
 
+/// How soon a new lease is renewed again if its first renewal was not answered: 100 ms.
+const RENEW_AGAIN: Duration = Duration::from_millis(100);
+
 /// A connection to the store, and what happens meanwhile.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -32,6 +36,9 @@ pub(crate) struct Session {
     /// Rung when the lease was renewed.
     pub(crate) renewed: Arc<Notify>,
     voice: Voice,
+    opened: Instant,
+    /// A lease was granted, so there is something to give back at the end.
+    has_held: bool,
 }
 
 /// The options of a lease, checked.
@@ -50,14 +57,28 @@ pub(crate) fn lease_options(args: &LockArgs) -> Result<LeaseOptions, Failure> {
 }
 
 impl Session {
-    /// Connects to the chosen store.
-    pub(crate) async fn open(choice: &Choice, voice: Voice) -> Result<Self, Failure> {
-        let signals = Signals::catch_all().map_err(|error| {
+    /// Connects to the chosen store, and waits for it if it is away.
+    pub(crate) async fn open(
+        choice: &Choice,
+        voice: Voice,
+        patience: Patience,
+    ) -> Result<Self, Failure> {
+        let opened = Instant::now();
+        let mut signals = Signals::catch_all().map_err(|error| {
             Failure::new(report::STORE, format!("cannot catch signals: {error}"))
         })?;
         let renewed = Arc::new(Notify::new());
-        let client = connect(choice, voice, Arc::clone(&renewed)).await?;
-        Ok(Self { client, signals, renewed, voice })
+        choice.prepare(voice)?;
+        let build = async || build(choice, voice, Arc::clone(&renewed)).await;
+        let client = tokio::select! {
+            biased;
+            signal = interruption(&mut signals) => {
+                let why = format!("{} while connecting to {}", signal_name(signal), choice.url);
+                Err(Failure::expected(report::by_signal(signal.as_raw()), why))
+            }
+            connected = patience.connect(choice, voice, build) => connected,
+        }?;
+        Ok(Self { client, signals, renewed, voice, opened, has_held: false })
     }
 
     /// Acquires one name or several, and shows meanwhile on a terminal who is in the way.
@@ -69,7 +90,9 @@ impl Session {
     ) -> Result<Guard, Failure> {
         let (asked_at, ttl, client) = (Instant::now(), options.ttl, self.client.clone());
         let lock = requested(&client, names, args)?.options(options);
-        let acquiring = wait_for(&lock, names, args, &client);
+        // Connecting is a part of the wait.
+        let limit = args.wait.map(|limit| limit.saturating_sub(self.opened.elapsed()));
+        let acquiring = wait_for(&lock, names, args, limit, &client);
         let guard = self.wait(names, mode(args), acquiring).await?;
         self.settle(&guard, ttl, asked_at).await?;
         Ok(guard)
@@ -103,15 +126,23 @@ impl Session {
 
     /// Makes sure that a new lease is good for its ttl.
     pub(crate) async fn settle(
-        &self,
+        &mut self,
         guard: &Guard,
         ttl: Duration,
         asked_at: Instant,
     ) -> Result<(), Failure> {
+        self.has_held = true;
         // A hand-over may be entered on the short validity of its claim window, and a guardian that
         // knows no more than that would end the command at once.
-        if guard.validity() < ttl / 4 * 3 {
-            guard.renew().await?;
+        while guard.validity() < ttl / 4 * 3 {
+            match guard.renew().await {
+                Ok(_) => break,
+                // It passes, or the lease does.
+                Err(Error::Store(error)) if error.kind().is_outage() => {
+                    tokio::time::sleep(RENEW_AGAIN).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         let waited = show_duration(asked_at.elapsed());
         for (name, token) in guard.tokens() {
@@ -122,33 +153,43 @@ impl Session {
 
     /// Gives back whatever is still held or awaited, and passes the outcome on.
     ///
-    /// What could not be given back is worth a line only to whoever held it to the end: after a
-    /// loss or another failure one line has been said, and nobody expects more of the store.
+    /// What could not be given back is worth a line only where a lease was held and not lost: after
+    /// a loss one line has been said, and who only waited leaves nothing that others wait for.
     pub(crate) async fn close(mut self, outcome: Outcome) -> Outcome {
-        let failed = matches!(&outcome, Ok(report::LOST) | Err(_));
-        let limit = if failed { SHORT_FAREWELL } else { FAREWELL };
+        let is_lost = match &outcome {
+            Ok(exit) => *exit == report::LOST,
+            Err(failure) => failure.exit == report::LOST,
+        };
+        let holds = self.has_held && !is_lost;
+        let limit = if holds { FAREWELL } else { SHORT_FAREWELL };
         let why = tokio::select! {
-            closed = self.client.close() => match closed {
+            closed = self.client.clone().close() => match closed {
                 Ok(()) => return outcome,
                 Err(error) => error.to_string(),
             },
             signal = interruption(&mut self.signals) => signal_name(signal),
             () = tokio::time::sleep(limit) => "the store does not answer".to_owned(),
         };
-        if !failed {
+        if holds {
             self.voice.error(format_args!("could not let go, so the lease ends by itself: {why}"));
         }
+        // Dropping it would wait for the store once more.
+        std::mem::forget(self.client);
         outcome
     }
 }
 
-/// Connects to the chosen store; `renewed` is rung at every renewal.
+/// Connects to the chosen store, for who does not wait for it; `renewed` is rung at every renewal.
 pub(crate) async fn connect(
     choice: &Choice,
     voice: Voice,
     renewed: Arc<Notify>,
 ) -> Result<Client, Failure> {
     choice.prepare(voice)?;
+    Ok(build(choice, voice, renewed).await?)
+}
+
+async fn build(choice: &Choice, voice: Voice, renewed: Arc<Notify>) -> leasehold::Result<Client> {
     let observe = move |event: &Event<'_>| match *event {
         Event::Overdue { name, validity, .. } => {
             let left = show_duration(validity);
@@ -164,7 +205,7 @@ pub(crate) async fn connect(
         // The rest is told where it happens.
         _ => {}
     };
-    Ok(Client::builder().url(choice.url.reveal()).observer(observe).build().await?)
+    Client::builder().url(choice.url.reveal()).observer(observe).build().await
 }
 
 /// Names as one text, as the command sees them.
@@ -222,9 +263,10 @@ async fn wait_for(
     lock: &Lock,
     names: &[LockName],
     args: &LockArgs,
+    limit: Option<Duration>,
     client: &Client,
 ) -> Result<Guard, Failure> {
-    let granted = match (args.no_wait, args.wait) {
+    let granted = match (args.no_wait, limit) {
         (true, _) => match lock.try_acquire().await? {
             Some(guard) => Ok(guard),
             None => return Err(busy(names, args, client).await),

@@ -13,18 +13,18 @@ use crate::args::Show;
 use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
 use crate::session::connect;
 use crate::table::{cut_to_terminal, table};
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// Shows one lock; exit code 1 if it is free.
 pub(crate) fn show(args: &Show) -> Outcome {
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let status = runtime()?.block_on(async {
+    let status = block_on(async {
         let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
         let status = client.admin().inspect(&args.name).await?;
         client.close().await?;
         Ok::<_, Failure>(status)
-    })?;
+    })??;
     let is_free = status.is_free();
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status))?;

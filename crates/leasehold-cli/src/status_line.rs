@@ -8,6 +8,7 @@ use leasehold::{Admin, LockName, Status};
 
 use crate::report::{Voice, escaped};
 use crate::session::holders;
+use crate::store_choice::StoreUrl;
 use crate::terminal::{Terminal, columns};
 
 /// What ends sooner is not worth a line: 300 ms.
@@ -37,6 +38,17 @@ pub(crate) async fn show(admin: Admin, names: &[LockName], voice: Voice) -> Infa
         }
         tokio::time::sleep(PERIOD).await;
     }
+}
+
+/// Shows with which store it is being connected, until the future is dropped.
+pub(crate) async fn connecting(url: &StoreUrl, voice: Voice) -> Infallible {
+    let terminal = Terminal::of_this_process().filter(|_| stderr().is_terminal() && !voice.quiet);
+    tokio::time::sleep(PATIENCE).await;
+    let mut line = Line { drawn: false };
+    if terminal.is_some_and(|terminal| terminal.is_in_foreground()) {
+        line.draw(&format!("connecting to {url}"));
+    }
+    std::future::pending().await
 }
 
 fn sentence(name: &LockName, status: &Status) -> String {

@@ -26,6 +26,11 @@ impl StoreUrl {
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
+
+    /// Whether it names servers, which come and go, and not a file.
+    pub(crate) fn is_on_servers(&self) -> bool {
+        !self.0.starts_with("file:")
+    }
 }
 
 impl From<&str> for StoreUrl {

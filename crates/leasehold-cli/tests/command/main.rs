@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod connecting;
+#[cfg(test)]
 mod descendants;
 #[cfg(test)]
 mod doctor;
