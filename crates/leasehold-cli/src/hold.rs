@@ -1,14 +1,16 @@
 //! `leasehold hold`: a lease without a command, for scripts.
 
 use std::io::{IsTerminal as _, Read as _, stdin};
+use std::time::Duration;
 
-use leasehold::{FencingToken, Guard, HolderId, LockName, show_duration};
+use leasehold::{Clock as _, FencingToken, Guard, HolderId, LockName, show_duration};
 use rustix::fs::{fstat, stat};
 use rustix::process::Signal;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::args::Hold;
+use crate::guardian::{CLOCK, sleep_until};
 use crate::report::{Failure, LOST, Outcome, Voice, print_json};
 use crate::session::{Session, lease_options};
 use crate::terminal::refuse_to_stop_for_input;
@@ -26,7 +28,7 @@ struct Line<'a> {
 /// Holds a lock until stdin ends, a signal comes or the lease is lost.
 pub(crate) fn hold(args: &Hold) -> Outcome {
     let voice = Voice::from(args.lock.voice);
-    let options = lease_options(&args.lock)?;
+    let options = lease_options(&args.lock, Duration::ZERO)?;
     let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     block_on(async {
         let mut session = Session::open(&choice, voice, (&args.lock).into()).await?;
@@ -50,16 +52,22 @@ async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Vo
     print_json(&line)?;
     let stdin = Stdin::of_this_process();
     stdin.explain(guard.name(), voice);
-    tokio::select! {
+    let limit = args.lock.hold.most();
+    let over_at = limit.map(|limit| CLOCK.now() + limit.span());
+    let reached = tokio::select! {
         biased;
-        _ = guard.lost() => {}
-        () = asked_to_end(session, stdin) => {}
-    }
+        _ = guard.lost() => None,
+        () = sleep_until(over_at) => limit,
+        () = asked_to_end(session, stdin) => None,
+    };
     let name = guard.name().clone();
     let released = guard.release().await;
     voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
     match released {
-        Ok(()) => Ok(0),
+        Ok(()) => match reached {
+            Some(limit) => Err(Failure::new(LOST, format!("{name}: {limit} is over"))),
+            None => Ok(0),
+        },
         Err(error) => {
             let failure = Failure::from(error);
             // What was held until the end was held, even if the store could not be told.

@@ -14,18 +14,11 @@ use crate::{block_on, program, store_choice};
 /// leases get a quarter of their ttl.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 
-/// How much longer than `--at-most` and the time between TERM and KILL a lease lasts: 5 s, for a
-/// command that is started late and looked for slowly on a busy machine. What has ended sooner is
-/// let go of sooner.
-const ENDING: Duration = Duration::from_secs(5);
-
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> Outcome {
     let voice = Voice::from(args.lock.voice);
-    let mut options = lease_options(&args.lock)?;
     let kill_after = kill_after(args.end, args.lock.ttl)?;
-    // The command is ended then, and the lease lasts until that is done.
-    options.max_hold = options.max_hold.map(|limit| limit + kill_after + ENDING);
+    let options = lease_options(&args.lock, kill_after)?;
     let [program, ..] = args.command.as_slice() else {
         return Err(Failure::usage("there is no command to run"));
     };

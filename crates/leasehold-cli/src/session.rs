@@ -10,7 +10,6 @@ use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Notify;
 
 use crate::args::LockArgs;
-use crate::limits::Given;
 use crate::nested;
 use crate::patience::Patience;
 use crate::report::{self, Failure, Outcome, Voice};
@@ -24,6 +23,11 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The same after a failure: 1 s. Little is left to give back, and the store may be out of reach.
 const SHORT_FAREWELL: Duration = Duration::from_secs(1);
+
+/// How much longer than `--at-most` and the time between TERM and KILL a lease lasts: 5 s, for a
+/// command that is started late and looked for slowly on a busy machine. What has ended sooner is
+/// let go of sooner.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// How soon a new lease is renewed again if its first renewal was not answered: 100 ms.
 const RENEW_AGAIN: Duration = Duration::from_millis(100);
@@ -41,16 +45,20 @@ pub(crate) struct Session {
     has_held: bool,
 }
 
-/// The options of a lease, checked.
+/// The options of a lease, checked. What is done under it is ended after `--at-most`; the lease
+/// lasts until that is done, which may take so long.
 ///
 /// # Errors
 ///
 /// The first value that is out of range, before anything is sent.
-pub(crate) fn lease_options(args: &LockArgs) -> Result<LeaseOptions, Failure> {
+pub(crate) fn lease_options(
+    args: &LockArgs,
+    kill_after: Duration,
+) -> Result<LeaseOptions, Failure> {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
     options.min_hold = args.hold.least()?;
-    options.max_hold = args.hold.most().map(Given::span);
+    options.max_hold = args.hold.most().map(|limit| limit.span() + kill_after + ENDING);
     options.label.clone_from(&args.label);
     options.check()?;
     Ok(options)

@@ -11,6 +11,7 @@ on_each_store!(
     a_command_may_run_for_as_long_as_at_most_says_and_then_has_the_time_to_end,
     what_ignores_the_end_of_its_time_is_killed_and_then_the_lock_is_free,
     a_command_that_ignores_a_term_that_leasehold_was_sent_is_killed,
+    what_is_held_without_a_command_is_let_go_of_when_it_has_lasted_as_long_as_it_may,
     what_a_command_leaves_behind_is_told_of_before_it_is_ended,
 );
 
@@ -42,6 +43,13 @@ fn a_command_that_ignores_a_term_that_leasehold_was_sent_is_killed(place: &Place
     running.signal(Signal::TERM);
     running.end().assert_failed(137, "ended by SIGKILL");
     assert!(group_is_gone(group));
+    assert_eq!(place.token("x"), None);
+}
+
+fn what_is_held_without_a_command_is_let_go_of_when_it_has_lasted_as_long_as_it_may(place: &Place) {
+    let mut holder = Background::fed(place.leasehold(&["hold", "x", "--max-hold", "1"]));
+    let _open = holder.child().stdin.take();
+    holder.end().assert_failed(76, "x: --max-hold 1 is over");
     assert_eq!(place.token("x"), None);
 }
 

@@ -106,6 +106,21 @@ fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
 }
 
 #[test]
+fn a_server_that_hangs_is_seen_to_be_connected_to_and_ctrl_c_ends_that() {
+    let mut place = Place::on_redis();
+    let server = place.server.take().unwrap();
+    place.url = format!("redis://:secret@127.0.0.1:{}/?connect_timeout=60s", server.port());
+    server.stop().unwrap();
+    let mut terminal = Terminal::start(&place, "leasehold run x -- cat");
+    terminal.until("connecting to redis://:***@127.0.0.1:");
+    terminal.type_in("\x03");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(130), "{screen}");
+    assert!(!screen.contains("secret"), "{screen}");
+    server.cont().unwrap();
+}
+
+#[test]
 fn a_second_terminal_sees_who_holds_the_lock_and_then_gets_it() {
     let place = Place::on_file();
     let mut first =
