@@ -36,7 +36,7 @@ const LAYERS: [Layers; 3] = [
         package: "crates/leasehold",
         within: &[],
         rows: &[
-            &["background", "clock", "event", "lost", "refusal"],
+            &["background", "clock", "event", "lost", "refusal", "trouble"],
             &["store"],
             &["contact", "store::*"],
             &["hints", "keeper"],

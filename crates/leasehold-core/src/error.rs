@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::holder::Holder;
+use crate::holder::{HoldState, Holder};
 use crate::lease::LossReason;
 use crate::name::{Invalid, LockName};
 use crate::text::show_duration;
@@ -90,14 +90,25 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The wait budget ran out. Nothing is held; of an upgrade, the read lease is held as before.
-    #[error("{name}: still busy after {}{}", show_duration(*.waited), held_by(.holder.as_deref()))]
+    #[error(
+        "{name}: still busy after {}{}",
+        show_duration(*.waited),
+        held_by(.holder.as_deref(), *.others, *.own)
+    )]
     Timeout {
         /// The name of the lock.
         name: LockName,
         /// How long was waited.
         waited: Duration,
-        /// Who held it at the end, if the store could say.
+        /// Who held it at the end, if the store could say; of several, the one that is in the way
+        /// for certain, or the first.
         holder: Option<Box<Holder>>,
+        /// How many held it beside that one; no more than 31 are counted.
+        others: u32,
+        /// Whether the holder is the very client that waited. Between two of its tasks that is
+        /// contention as any other; a task that waits for what it holds itself would wait for ever,
+        /// and `Guard::reenter` is what it wants.
+        own: bool,
     },
     /// Two readers want to become the writer, and each would wait for the other, or one may come to
     /// want it because it is upgradable. The read lease is still held: release it and acquire the
@@ -126,10 +137,29 @@ fn not_adopted(reason: LossReason) -> String {
     }
 }
 
-fn held_by(holder: Option<&Holder>) -> String {
-    let Some(Holder { facts, held_for, .. }) = holder else { return String::new() };
+fn held_by(holder: Option<&Holder>, others: u32, own: bool) -> String {
+    let Some(Holder { facts, held_for, state, ttl_left, .. }) = holder else {
+        return String::new();
+    };
     let label = facts.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
-    format!(", held by {}:{}{label} for {}", facts.host, facts.pid, show_duration(*held_for))
+    let who = format!("{}:{}{label}", facts.host, facts.pid);
+    let (left, held_for) = (show_duration(*ttl_left), show_duration(*held_for));
+    let others = match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    match (state, own) {
+        (HoldState::Kept, _) => {
+            format!(", kept for another {left} by the min_hold of {who}, which has let go{others}")
+        }
+        (HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed, false) => {
+            format!(", held by {who} for {held_for}{others}")
+        }
+        (HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed, true) => format!(
+            ", held by this very client, {who}, for {held_for}{others}: a task that waits for what \
+             it holds itself waits for ever, unless it takes Guard::reenter instead"
+        ),
+    }
 }
 
 impl Error {
@@ -288,6 +318,32 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::holder::{ClientId, Facts, HolderId, Mode};
+
+    #[test]
+    fn a_wait_that_ended_says_who_was_in_the_way_and_how() {
+        let said = |state, others, own| {
+            let holder = Holder {
+                id: HolderId { client: ClientId(1), attempt: 1 },
+                mode: Mode::Exclusive,
+                state,
+                token: FencingToken::at_us(1),
+                facts: Facts { host: "vm".to_owned(), pid: 7, label: Some("nightly".to_owned()) },
+                held_for: Duration::from_secs(9),
+                ttl_left: Duration::from_secs(5),
+            };
+            let (name, waited) = (LockName::new("a").unwrap(), Duration::from_secs(2));
+            let holder = Some(Box::new(holder));
+            Error::Timeout { name, waited, holder, others, own }.to_string()
+        };
+        let alone = said(HoldState::Claimed, 0, false);
+        assert_eq!(alone, "a: still busy after 2.0s, held by vm:7 (nightly) for 9.0s");
+        assert_eq!(said(HoldState::Unclaimed, 2, false), format!("{alone} and 2 more"));
+        let own = said(HoldState::Claimed, 0, true);
+        assert!(own.contains("this very client") && own.contains("Guard::reenter"), "{own}");
+        let kept = said(HoldState::Kept, 0, false);
+        assert!(kept.contains("kept for another 5.0s by the min_hold of vm:7"), "{kept}");
+    }
 
     #[test]
     fn who_waits_rides_out_an_outage_and_is_told_of_everything_else() {
@@ -309,7 +365,8 @@ mod tests {
         let name = LockName::new("a").unwrap();
         for (waited, shown) in [(502_118, "502ms"), (2_049_000, "2.0s"), (80_400_000, "1m20s")] {
             let waited = Duration::from_micros(waited);
-            let error = Error::Timeout { name: name.clone(), waited, holder: None };
+            let error =
+                Error::Timeout { name: name.clone(), waited, holder: None, others: 0, own: false };
             assert_eq!(error.to_string(), format!("a: still busy after {shown}"));
         }
     }

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use leasehold::store::{Capabilities, Inbox, Memory, News, Reading, Store};
-use leasehold::{Client, ClientId, Clock, FakeClock, LockName, StoreError};
+use leasehold::{
+    Client, ClientBuilder, ClientId, Clock, FakeClock, LockName, Observer, StoreError,
+};
 use leasehold_core::{Answer, BoxFuture, Operation};
 
 /// How often every other task may run before a clock that a test moves is moved: more than any
@@ -123,7 +125,15 @@ impl Subject {
 
     /// Another client, that reaches the store through something else.
     pub async fn client_of(&self, store: impl Store) -> Client {
-        let builder = Client::builder().store(store);
+        self.built(Client::builder().store(store)).await
+    }
+
+    /// Another client, of which somebody is told everything.
+    pub async fn observed_client(&self, observer: impl Observer) -> Client {
+        self.built(Client::builder().store(self.store()).observer(observer)).await
+    }
+
+    async fn built(&self, builder: ClientBuilder) -> Client {
         let client = match &self.clock {
             Some(clock) => builder.clock(clock.clone()).build().await,
             None => builder.build().await,

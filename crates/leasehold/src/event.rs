@@ -6,12 +6,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold_core::{FencingToken, LockName, LossReason};
+use leasehold_core::{FencingToken, LockName, LossReason, StoreError};
 
 /// Something that happened to a lease of this client.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// A call that waits is held up by trouble with the store, which it rides out: the store is
+    /// away, in quarantine, without enough replicas or nodes. Told of each request that fails,
+    /// about once a second; [`Waiting`](Event::Waiting) follows once the store answers again and
+    /// somebody else is in the way.
+    Delayed {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// What the store said, or why it said nothing.
+        cause: &'a StoreError,
+        /// For how long it has been held up by trouble of this kind; zero as that begins.
+        lasting: Duration,
+    },
     /// A lease was granted and has come into the hands of whoever asked for it.
     Granted {
         /// The name of the lock.
@@ -29,8 +41,11 @@ pub enum Event<'a> {
         token: FencingToken,
         /// Why.
         reason: LossReason,
+        /// Why it was not renewed, if renewals failed and it [expired](LossReason::Expired).
+        cause: Option<&'a StoreError>,
     },
-    /// A renewal is late; the lease is still valid, for so long.
+    /// A renewal is late; the lease is still valid, for so long. Told as renewals begin to fail,
+    /// and when they come to fail for another kind of reason.
     Overdue {
         /// The name of the lock.
         name: &'a LockName,
@@ -38,6 +53,18 @@ pub enum Event<'a> {
         token: FencingToken,
         /// What is left of its validity.
         validity: Duration,
+        /// Why it was not renewed.
+        cause: &'a StoreError,
+    },
+    /// A call waits for what its own client holds, told once for each call. Between two tasks that
+    /// is contention as any other. A task that waits for what it holds itself waits for ever: a
+    /// second acquire of a mutex, a writer beside its own reader, a reader that comes again while a
+    /// writer waits; [`Guard::reenter`](crate::Guard::reenter) is what it wants.
+    OwnLease {
+        /// The name of the lock.
+        name: &'a LockName,
+        /// The token of the lease that is in the way.
+        token: FencingToken,
     },
     /// A lease was released by its holder.
     Released {
@@ -72,12 +99,14 @@ pub enum Event<'a> {
         /// From the grant to its end: for so long the name was taken in vain.
         held: Duration,
     },
-    /// An acquire joined the queue, or waits to ask again where there is none.
+    /// An acquire joined the queue, or waits to ask again where there is none; or it goes on doing
+    /// so after it was [delayed](Event::Delayed). Who holds the lock says
+    /// [`Admin::inspect`](crate::Admin::inspect).
     Waiting {
         /// The name of the lock.
         name: &'a LockName,
-        /// At most so many come before; without a queue, zero.
-        ahead: u32,
+        /// At most so many come before; `None` where there is no queue.
+        ahead: Option<u32>,
     },
     /// An acquire waits although there may be room: the semaphore is in use with another capacity.
     WaitingForCapacity {
@@ -166,10 +195,22 @@ impl Observer for Tracing {
         use tracing::{debug, info, warn};
         match *event {
             Event::Granted { name, token, waited } => debug!(%name, %token, ?waited, "granted"),
-            Event::Lost { name, token, reason } => warn!(%name, %token, %reason, "lost"),
-            Event::Overdue { name, token, validity } => {
-                info!(%name, %token, ?validity, "renewal overdue");
+            Event::Delayed { name, cause, lasting } if lasting.is_zero() => {
+                info!(%name, %cause, "delayed");
             }
+            Event::Delayed { name, cause, lasting } => {
+                debug!(%name, %cause, ?lasting, "still delayed");
+            }
+            Event::Lost { name, token, reason, cause: Some(cause) } => {
+                warn!(%name, %token, %reason, %cause, "lost");
+            }
+            Event::Lost { name, token, reason, cause: None } => {
+                warn!(%name, %token, %reason, "lost");
+            }
+            Event::Overdue { name, token, validity, cause } => {
+                info!(%name, %token, ?validity, %cause, "renewal overdue");
+            }
+            Event::OwnLease { name, token } => info!(%name, %token, "waits for its own client"),
             Event::Released { name, token, held } => debug!(%name, %token, ?held, "released"),
             Event::Renewed { name, token, validity } => {
                 debug!(%name, %token, ?validity, "renewed");
@@ -178,7 +219,7 @@ impl Observer for Tracing {
             Event::Undelivered { name, token, held } => {
                 debug!(%name, %token, ?held, "granted in vain");
             }
-            Event::Waiting { name, ahead } => debug!(%name, ahead, "waiting"),
+            Event::Waiting { name, ahead } => debug!(%name, ?ahead, "waiting"),
             Event::WaitingForCapacity { text, .. } | Event::Warning { text } => warn!("{text}"),
         }
     }

@@ -210,6 +210,11 @@ impl Guard {
     /// While there is more than one, none of them can be upgraded, downgraded or handed out:
     /// whoever has the others relies on the lease as it is.
     ///
+    /// Whoever acquires again what it holds waits for itself, and is told so by
+    /// [`Event::OwnLease`](crate::Event::OwnLease) and by [`Error::Timeout`]: a mutex; the write
+    /// lock beside a read lock of its own; a read lock, once a writer waits behind the first;
+    /// permits, beside so many of its own that they cannot be had together.
+    ///
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease is lost already.
@@ -263,7 +268,7 @@ impl Guard {
         }
         let holder = change::another_holder(self.first()).await;
         let waited = self.keeper().contact.now().saturating_since(started);
-        Err(Error::Timeout { name: self.name().clone(), waited, holder })
+        Err(Error::Timeout { name: self.name().clone(), waited, holder, others: 0, own: false })
     }
 
     /// Makes a reader the writer if nobody else holds the lock, and says whether it is the writer

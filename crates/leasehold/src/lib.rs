@@ -25,6 +25,7 @@ mod refusal;
 mod rwlock;
 mod semaphore;
 pub mod store;
+mod trouble;
 mod wait;
 
 pub use self::admin::Admin;

@@ -17,8 +17,10 @@ use crate::wait::{self, Asked, Limit};
 ///
 /// # Fairness
 ///
-/// Waiters are served in the order in which the store saw them: a release hands over to the first
-/// in the queue, and a newcomer takes a free lock only when nobody waits.
+/// Where there is a queue, waiters are served in the order in which the store saw them: a release
+/// hands over to the first, and a newcomer takes a free lock only when nobody waits. There is none
+/// in a quorum nor with `layout=plain`: who waits there asks again and again, and who asks first
+/// gets it.
 ///
 /// # Outages
 ///
@@ -31,6 +33,11 @@ use crate::wait::{self, Asked, Limit};
 /// All else is an answer that no waiting changes, and ends the call at once: a store that is full,
 /// a right that is missing, a record that is foreign or damaged, a ttl that is not allowed; in a
 /// quorum, if so many nodes say so that the others are no majority.
+///
+/// An observer is told why a call waits: [`Event::Waiting`](crate::Event::Waiting) for somebody
+/// else, [`Event::Delayed`](crate::Event::Delayed) by trouble with the store,
+/// [`Event::OwnLease`](crate::Event::OwnLease) for its own client. A limit that ends the wait says
+/// the same.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
@@ -141,9 +148,9 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`] says who held it at the end. Otherwise as [`acquire`](Lock::acquire);
-    /// [`Error::Store`] if the store was away until the limit, and [`Error::Indeterminate`] if the
-    /// last requests were not answered.
+    /// [`Error::Timeout`] says who held it at the end, and [`Error::Store`] what trouble with the
+    /// store was in the way until the limit. Otherwise as [`acquire`](Lock::acquire), and
+    /// [`Error::Indeterminate`] if the last requests were not answered.
     ///
     /// # Cancel safety
     ///

@@ -222,8 +222,8 @@ impl Gathering<'_> {
             Limit::Forever | Limit::Try => self.limit,
         };
         match wait::acquire(self.engine, &self.asked[busy], limit).await {
-            Err(Error::Timeout { name, holder, .. }) => {
-                Err(Error::Timeout { name, holder, waited: since_start() })
+            Err(Error::Timeout { name, holder, others, own, .. }) => {
+                Err(Error::Timeout { name, holder, others, own, waited: since_start() })
             }
             other => other,
         }

@@ -1,22 +1,24 @@
 //! One acquire call: asks, waits its turn, and leaves nothing behind when it gives up.
 
+mod told;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{
-    Acquire, Action, BoxFuture, Error, Holder, HolderId, Instant, LeaseOptions, LockName, Mode,
-    Operation, Reply, Result, StoreError, StoreErrorKind,
+    Acquire, Action, BoxFuture, Error, HolderId, Instant, LeaseOptions, LockName, Mode, Operation,
+    Reply, Result, StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
+use self::told::Told;
 use crate::contact::Timed;
 use crate::engine::Engine;
-use crate::event::Event;
 use crate::hints::Standing;
 use crate::keeper::{Delivery, Granted, Held, Keeper, Pulse, Turn, Waiter, unexpected};
-use crate::refusal::{refused, waits_for_capacity};
+use crate::refusal::refused;
 
 /// How long a try goes on asking when no answer comes: 2 s, four requests of the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
@@ -65,7 +67,7 @@ pub(crate) async fn acquire(engine: &Engine, asked: &Asked, limit: Limit) -> Res
     match call.run().await? {
         None if does_not_wait => {
             let until = call.keeper.contact.now() + LEAVE_PATIENCE;
-            Err(call.timeout(call.holder(until).await))
+            Err(call.timeout(until, false).await)
         }
         outcome => Ok(outcome),
     }
@@ -99,8 +101,9 @@ enum Outcome {
 impl Call<'_> {
     async fn run(&self) -> Result<Option<Held>> {
         self.keeper.ensure_running()?;
+        let mut told = Told::default();
         if !self.keeper.contact.is_made() {
-            self.first_contact().await?;
+            self.first_contact(&mut told).await?;
         }
         if self.limit != Limit::Try {
             let open = std::pin::pin!(self.keeper.open_inbox());
@@ -112,7 +115,7 @@ impl Call<'_> {
             if self.keeper.is_closed() {
                 return Err(Error::Closed);
             }
-            match self.attempt(&mut standing, &mut retry).await? {
+            match self.attempt(&mut standing, &mut retry, &mut told).await? {
                 Outcome::Again => {}
                 Outcome::Busy => return Ok(None),
                 Outcome::Held(held) => return Ok(Some(held)),
@@ -121,7 +124,7 @@ impl Call<'_> {
     }
 
     /// Finds out what time it is at the store, which every acquire must carry.
-    async fn first_contact(&self) -> Result<()> {
+    async fn first_contact(&self, told: &mut Told) -> Result<()> {
         let mut retry = self.retry();
         loop {
             if self.keeper.is_closed() {
@@ -135,9 +138,12 @@ impl Call<'_> {
             match self.ask(look).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind().is_outage() && in_time => {
-                    retry.pause(self.keeper).await;
+                    if self.limit != Limit::Try {
+                        self.tell_delayed(told, &error);
+                    }
+                    retry.pause(self.keeper, self.give_up).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(told.cause_of(error).into()),
             }
         }
     }
@@ -158,13 +164,18 @@ impl Call<'_> {
         Retry { backoff: Backoff::new(first, longest), jitter: Jitter::new(seed), at: self.started }
     }
 
-    async fn attempt(&self, standing: &mut Option<Standing>, retry: &mut Retry) -> Result<Outcome> {
+    async fn attempt(
+        &self,
+        standing: &mut Option<Standing>,
+        retry: &mut Retry,
+        told: &mut Told,
+    ) -> Result<Outcome> {
         let (mut attempt, mut turn) = Attempt::new(self);
         loop {
             let timed = match attempt.send(self).await {
                 Ok(timed) => timed,
                 Err(error) => {
-                    self.after_failure(&mut attempt, error, retry).await?;
+                    self.after_failure(&mut attempt, error, retry, told).await?;
                     continue;
                 }
             };
@@ -178,19 +189,14 @@ impl Call<'_> {
                     return self.granted(attempt, turn, grant.token, until).await;
                 }
                 Reply::Queued(place) => {
-                    let (name, ahead) = (&self.asked.name, place.ahead);
-                    self.keeper.observe(&Event::Waiting { name, ahead });
-                    if let Some(capacity) = place.other_capacity {
-                        let text = waits_for_capacity(name, self.asked.mode, capacity);
-                        let event = Event::WaitingForCapacity { name, capacity, text: &text };
-                        self.keeper.observe(&event);
-                    }
+                    self.tell_queued(told, &place);
                     self.keeper.joined(attempt.id, place, attempt.unanswered);
                     return self.wait(attempt, &mut turn).await;
                 }
                 Reply::Busy { .. } if timed.answer.more => {}
                 Reply::Busy { .. } if self.limit == Limit::Try => return Ok(Outcome::Busy),
                 Reply::Busy { retry_after } => {
+                    self.tell_busy(told);
                     let took = self.keeper.contact.now().saturating_since(timed.sent);
                     self.wait_in_line(standing, retry_after, took).await?;
                     // A store made of stores may still be ending this one here or there.
@@ -212,6 +218,7 @@ impl Call<'_> {
         attempt: &mut Attempt,
         error: StoreError,
         retry: &mut Retry,
+        told: &mut Told,
     ) -> Result<()> {
         if !error.kind().is_outage() {
             let error = if attempt.unanswered { error.maybe_executed() } else { error };
@@ -227,18 +234,22 @@ impl Call<'_> {
         };
         let in_time = self.give_up.is_none_or(|limit| retry.is_before(limit));
         if tries_on && in_time {
-            retry.pause(self.keeper).await;
+            if self.limit != Limit::Try {
+                self.tell_delayed(told, &error);
+            }
+            retry.pause(self.keeper, self.give_up).await;
             return Ok(());
         }
         if let StoreErrorKind::NoQuorum { granted, needed, nodes } = error.kind() {
             return Err(Error::NoQuorum { name: self.asked.name.clone(), granted, needed, nodes });
         }
         let may_be_settled = is_granted_in_vain(&error) || !attempt.unanswered;
+        let source = told.cause_of(error);
         if !may_be_settled || !self.settle(attempt).await {
             let (name, settles_within) = (self.asked.name.clone(), self.asked.options.ttl);
-            return Err(Error::Indeterminate { name, settles_within, source: error });
+            return Err(Error::Indeterminate { name, settles_within, source });
         }
-        Err(error.into())
+        Err(source.into())
     }
 
     /// A grant came as the answer. It counts if enough of it is left.
@@ -304,9 +315,15 @@ impl Call<'_> {
     ) -> Result<Outcome> {
         let told = match select(&mut *turn, self.at_limit()).await {
             Either::Left((told, _)) => told,
-            Either::Right(((), _)) if attempt.take() => return self.leave(attempt).await,
-            // It was granted in the same moment.
-            Either::Right(((), _)) => turn.await,
+            Either::Right(((), _)) => {
+                // The last waiter of a name takes with it what is known of that.
+                let trouble = self.keeper.trouble(&self.asked.name);
+                if attempt.take() {
+                    return self.leave(attempt, trouble).await;
+                }
+                // It was granted in the same moment.
+                turn.await
+            }
         };
         match told {
             Ok(Turn::Granted(held)) => {
@@ -315,7 +332,7 @@ impl Call<'_> {
                     Some(held) => Ok(Outcome::Held(held)),
                     None if self.is_over() => {
                         let until = self.keeper.contact.now() + LEAVE_PATIENCE;
-                        Err(self.timeout(self.holder(until).await))
+                        Err(self.timeout(until, true).await)
                     }
                     None => Ok(Outcome::Again),
                 }
@@ -329,11 +346,16 @@ impl Call<'_> {
         }
     }
 
-    /// Leaves the queue, and says who holds the lock.
-    async fn leave(&self, mut attempt: Attempt) -> Result<Outcome> {
+    /// Leaves the queue, and says what was in the way: trouble with the store, or who holds the
+    /// lock.
+    async fn leave(&self, mut attempt: Attempt, trouble: Option<StoreError>) -> Result<Outcome> {
         let until = self.keeper.contact.now() + LEAVE_PATIENCE;
-        self.cancel(&mut attempt).await?;
-        Err(self.timeout(self.holder(until).await))
+        let left = self.cancel(&mut attempt).await;
+        if let Some(trouble) = trouble {
+            return Err(trouble.into());
+        }
+        left?;
+        Err(self.timeout(until, true).await)
     }
 
     /// Ends an attempt of which the last copy was answered; whether it is certain that nothing of
@@ -351,20 +373,6 @@ impl Call<'_> {
         self.keeper.contact.execute_until(cancel, until).await?;
         attempt.finish();
         Ok(())
-    }
-
-    async fn holder(&self, until: Instant) -> Option<Box<Holder>> {
-        let look =
-            Operation::On { name: self.asked.name.clone(), action: Action::Inspect { limit: 1 } };
-        match self.keeper.contact.execute_until(look, until).await.ok()?.answer.reply {
-            Reply::Status(status) => status.holders.into_iter().next().map(Box::new),
-            _ => None,
-        }
-    }
-
-    fn timeout(&self, holder: Option<Box<Holder>>) -> Error {
-        let waited = self.keeper.contact.now().saturating_since(self.started);
-        Error::Timeout { name: self.asked.name.clone(), waited, holder }
     }
 
     /// Ends when the call's limit is reached.
@@ -387,7 +395,6 @@ impl Call<'_> {
             match standing {
                 Some(standing) => standing.wait(contact, retry_after, took).await,
                 None => {
-                    self.keeper.observe(&Event::Waiting { name, ahead: 0 });
                     let seed = self.engine.next_attempt().1;
                     // What was told before this had nobody to hear it, so it is asked once more.
                     *standing = Some(self.engine.hints.stand(contact, name, seed).await);
@@ -398,7 +405,7 @@ impl Call<'_> {
             Either::Left(_) => Ok(()),
             Either::Right(_) => {
                 let until = contact.now() + LEAVE_PATIENCE;
-                Err(self.timeout(self.holder(until).await))
+                Err(self.timeout(until, false).await)
             }
         }
     }
@@ -418,10 +425,13 @@ impl Retry {
         self.at < limit
     }
 
-    async fn pause(&mut self, keeper: &Keeper) {
+    /// Pauses, but not past the limit of the call: the last try is made there, and its failure says
+    /// what stood in the way at the end.
+    async fn pause(&mut self, keeper: &Keeper, limit: Option<Instant>) {
         let delay = self.backoff.next_delay(&mut self.jitter);
         let delay = self.jitter.between(delay / 2, delay);
-        self.at = keeper.contact.now() + delay;
+        let at = keeper.contact.now() + delay;
+        self.at = limit.map_or(at, |limit| at.min(limit));
         keeper.contact.clock.sleep_until(self.at).await;
     }
 }

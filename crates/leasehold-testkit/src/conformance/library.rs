@@ -234,7 +234,7 @@ pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
         let guard = must(subject.drive(pair.by_one().label("the first").acquire()).await);
         let limit = Duration::from_millis(200);
         match subject.drive(pair.by_two().acquire_within(limit)).await {
-            Err(Error::Timeout { name, waited, holder: Some(holder) }) => {
+            Err(Error::Timeout { name, waited, holder: Some(holder), others: 0, own: false }) => {
                 assert_eq!((&name, holder.id), (&pair.name, guard.holder()));
                 assert_eq!(holder.facts.label.as_deref(), Some("the first"));
                 assert!(waited >= limit);

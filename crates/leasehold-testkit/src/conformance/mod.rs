@@ -10,6 +10,7 @@ pub mod modes;
 pub mod peers;
 pub mod store;
 pub mod upgrades;
+pub mod waiting;
 
 mod bench;
 
@@ -131,6 +132,9 @@ macro_rules! conformance {
             upgrades::an_upgradable_reader_writes_and_reads_and_writes_again;
             upgrades::what_an_upgradable_reader_has_read_is_true_when_it_writes;
             library::a_lease_with_two_guards_is_neither_upgraded_nor_downgraded;
+            waiting::who_waits_for_a_lease_of_its_own_client_is_told_so;
+            waiting::a_reader_that_comes_again_behind_a_writer_is_told_so;
+            waiting::of_several_holders_one_is_told_and_the_others_are_counted;
             compose::several_names_are_held_all_or_none;
             compose::callers_with_reversed_names_never_wait_for_each_other;
             compose::of_many_who_try_for_several_names_at_once_one_gets_them;

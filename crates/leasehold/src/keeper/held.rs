@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use leasehold_core::{
     Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
-    RenewLease, Reply, Result,
+    RenewLease, Reply, Result, StoreError,
 };
 use tokio::sync::Notify;
 
 use super::{Delivery, Keeper, renewal_outcome, unexpected};
 use crate::contact::Timed;
 use crate::lost::Signal;
+use crate::trouble::Trouble;
 
 /// What guards and keeper share of one lease.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct LeaseState {
     finished: AtomicBool,
     token: AtomicU64,
     modes: Mutex<Modes>,
+    /// Why its renewals fail, since the last that did not.
+    trouble: Mutex<Trouble>,
 }
 
 /// What a lease is, and the order of the changes of its mode.
@@ -106,6 +109,7 @@ impl LeaseState {
             finished: AtomicBool::new(false),
             token: AtomicU64::new(granted.token.get()),
             modes: Mutex::new(Modes::granted(granted.mode)),
+            trouble: Mutex::default(),
         }
     }
 
@@ -217,6 +221,25 @@ impl LeaseState {
     /// A copy of something that grants may arrive late: the release leaves a tombstone.
     pub(super) fn expect_late_copies(&self) {
         self.unanswered.store(true, Ordering::Release);
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A renewal has failed. True if that was for another kind of reason than the one before.
+    pub(super) fn note_trouble(&self, cause: &StoreError, now: Instant) -> bool {
+        self.trouble().note(cause, now).is_none()
+    }
+
+    pub(super) fn end_trouble(&self) {
+        self.trouble().end();
+    }
+
+    /// Why it was not renewed, for a lease that ended because of that.
+    pub(super) fn cause(&self, reason: LossReason) -> Option<StoreError> {
+        let trouble = self.trouble();
+        trouble.cause().filter(|_| reason == LossReason::Expired).cloned()
     }
 
     pub(crate) fn lost(&self, reason: LossReason) -> Error {

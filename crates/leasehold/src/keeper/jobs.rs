@@ -6,8 +6,8 @@ use std::time::Duration;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{
-    Action, BoxFuture, FencingToken, Grant, HolderId, Instant, LockName, LossReason, Operation,
-    Renewal, Reply, StoreError, StoreErrorKind,
+    Action, Answer, BoxFuture, FencingToken, Grant, HolderId, Instant, LockName, LossReason,
+    Operation, Renewal, Reply, StoreError, StoreErrorKind,
 };
 
 use super::{Cleanup, Delivery, Granted, Keeper, LeaseState, Turn, Waiter};
@@ -112,16 +112,21 @@ impl Keeper {
         states: &[Arc<LeaseState>],
         result: Result<Timed, StoreError>,
     ) -> Vec<BoxFuture<'static, Done>> {
-        let answered = result.as_ref().ok().and_then(|timed| match &timed.answer.reply {
-            Reply::Many(replies) => Some((timed, replies)),
-            _ => None,
+        let answered = result.and_then(|timed| match &timed.answer.reply {
+            Reply::Many(_) => Ok(timed),
+            other => Err(unexpected(other)),
         });
-        let Some((timed, replies)) = answered else {
-            states.iter().for_each(|state| self.renewal_failed(state));
-            return Vec::new();
-        };
-        let answered = states.iter().zip(replies);
-        answered.filter_map(|(state, reply)| self.renewal_answered(state, timed, reply)).collect()
+        match &answered {
+            Ok(timed @ Timed { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
+                let answered = states.iter().zip(replies);
+                answered.filter_map(|(to, reply)| self.renewal_answered(to, timed, reply)).collect()
+            }
+            Ok(_) => Vec::new(),
+            Err(cause) => {
+                states.iter().for_each(|state| self.renewal_failed(state, cause));
+                Vec::new()
+            }
+        }
     }
 
     fn renewal_answered(
@@ -140,7 +145,7 @@ impl Keeper {
                 }));
             }
             Some(Err(reason)) => self.lose(state, reason),
-            None => self.renewal_failed(state),
+            None => self.renewal_failed(state, &unexpected(reply)),
         }
         None
     }
@@ -152,6 +157,7 @@ impl Keeper {
             return self.forget(state);
         }
         state.saw(grant.token);
+        state.end_trouble();
         let now = self.contact.now();
         let valid_until = self.contact.valid_until(timed, grant, state.ttl());
         let until = self.table().renewed(state.id, |renewing| {
@@ -164,12 +170,14 @@ impl Keeper {
         }
     }
 
-    pub(super) fn renewal_failed(&self, state: &LeaseState) {
+    pub(super) fn renewal_failed(&self, state: &LeaseState, cause: &StoreError) {
         let now = self.contact.now();
+        let is_new = state.note_trouble(cause, now);
         let overdue = self.table().renewed(state.id, |renewing| renewing.failed(now));
-        if overdue == Some(true) {
+        if overdue.is_some_and(|overdue| overdue || is_new) {
             let validity = state.signal.valid_until().saturating_since(now);
-            self.observe(&Event::Overdue { name: &state.name, token: state.token(), validity });
+            let (name, token) = (&state.name, state.token());
+            self.observe(&Event::Overdue { name, token, validity, cause });
         }
     }
 
@@ -192,7 +200,13 @@ impl Keeper {
         let now = self.contact.now();
         let timed = match result {
             Ok(timed) => timed,
-            Err(error) if error.kind().is_outage() => return self.table().poll_later(name, now),
+            Err(cause) if cause.kind().is_outage() => {
+                let lasting = self.table().poll_later(name, &cause, now);
+                if let Some(lasting) = lasting {
+                    self.observe(&Event::Delayed { name, cause: &cause, lasting });
+                }
+                return;
+            }
             Err(error) => return self.fail_all(name, &error),
         };
         match timed.answer.reply {
@@ -204,7 +218,10 @@ impl Keeper {
                 }
             }
             Reply::Queued(place) => {
-                self.table().still_waiting(name, place, timed.answer.more, now);
+                let goes_on = self.table().still_waiting(name, place, timed.answer.more, now);
+                if goes_on {
+                    self.observe(&Event::Waiting { name, ahead: Some(place.ahead) });
+                }
             }
             Reply::Gone => {
                 if let Some(waiter) = self.take_turn(name, id, true, now) {

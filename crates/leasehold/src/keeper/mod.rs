@@ -22,7 +22,8 @@ use futures_util::future::{Either, select};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
-    Action, ClientId, Facts, HolderId, LockName, LossReason, Place, StoreError, StoreErrorKind,
+    Action, ClientId, Facts, FencingToken, HolderId, LockName, LossReason, Mode, Place, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::{Notify, watch};
 
@@ -288,7 +289,8 @@ impl Keeper {
         } else if reason == LossReason::Released {
             self.observe(&Event::Released { name, token, held });
         } else {
-            self.observe(&Event::Lost { name, token, reason });
+            let cause = state.cause(reason);
+            self.observe(&Event::Lost { name, token, reason, cause: cause.as_ref() });
         }
     }
 
@@ -343,6 +345,22 @@ impl Keeper {
 
     pub(crate) fn take_waiter(&self, id: HolderId) -> Option<Waiter> {
         self.table().take_waiter(id)
+    }
+
+    /// What keeps the waiters of a name from hearing anything else, if something does.
+    pub(crate) fn trouble(&self, name: &LockName) -> Option<StoreError> {
+        self.table().trouble(name)
+    }
+
+    /// The lease of this client without whose end nobody of it is granted `mode`, be it asked for
+    /// in vain or queued.
+    pub(crate) fn own_in_the_way(
+        &self,
+        name: &LockName,
+        mode: Mode,
+        is_queued: bool,
+    ) -> Option<FencingToken> {
+        self.table().own_in_the_way(name, mode, is_queued)
     }
 
     pub(crate) fn joined(&self, id: HolderId, place: Place, unanswered: bool) {

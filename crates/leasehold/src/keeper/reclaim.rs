@@ -1,6 +1,6 @@
 //! What a store has forgotten, its holder takes back before it counts as lost.
 
-use leasehold_core::{Action, LossReason, Operation, Reclaim, Reply, StoreError};
+use leasehold_core::{Action, LossReason, Operation, Reclaim, Reply, StoreError, StoreErrorKind};
 
 use super::{Keeper, LeaseState, renewal_outcome};
 use crate::contact::Timed;
@@ -48,7 +48,12 @@ impl Keeper {
         let timed = match result {
             Ok(timed) if timed.answer.reply != Reply::Late => timed,
             Err(error) if !error.kind().is_transient() => return self.lose(state, reason),
-            Ok(_) | Err(_) => return self.renewal_failed(state),
+            Ok(_) => {
+                let why = "it came too late to take back what the store has forgotten";
+                let cause = StoreError::new(StoreErrorKind::Timeout, why);
+                return self.renewal_failed(state, &cause);
+            }
+            Err(cause) => return self.renewal_failed(state, &cause),
         };
         match renewal_outcome(&timed.answer.reply, state.token()) {
             Some(Ok(grant)) => self.extend(state, &timed, grant),

@@ -8,13 +8,15 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
 use leasehold_core::{
-    Action, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode, Place, StoreError,
+    Action, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode, Place,
+    StoreError,
 };
 use tokio::sync::oneshot;
 
 use super::delivery::{Delivery, Pulse};
 use super::ended::Ended;
 use super::held::{Held, LeaseState};
+use crate::trouble::Trouble;
 
 /// First and longest delay of a poll after one that failed: 50 ms to 1 s.
 const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -126,6 +128,8 @@ struct Group {
     due: Instant,
     in_flight: bool,
     backoff: Backoff,
+    /// Why questions fail, since the last that did not.
+    trouble: Trouble,
 }
 
 /// A question about a waiter: its name, its attempt, and for how long it wants the lock.
@@ -333,6 +337,25 @@ impl Table {
         self.leases.values().map(|entry| Arc::clone(&entry.state)).collect()
     }
 
+    /// A lease that must end before one of `mode` is granted. A reader is not in the way of another
+    /// but where that is queued, and so behind a writer who waits for the first.
+    pub(super) fn own_in_the_way(
+        &self,
+        name: &LockName,
+        mode: Mode,
+        is_queued: bool,
+    ) -> Option<FencingToken> {
+        let own = || self.leases.values().map(|entry| &entry.state).filter(|own| own.name == *name);
+        let held: u64 = own().map(|own| u64::from(own.mode().weight())).sum();
+        let fits = held + u64::from(mode.weight()) <= u64::from(mode.capacity());
+        let blocks = |held: Mode| match (held, mode) {
+            (Mode::Shared, Mode::Shared) => is_queued,
+            (Mode::Permits { .. }, Mode::Permits { .. }) => !fits,
+            _ => true,
+        };
+        own().find(|own| blocks(own.mode())).map(|own| own.token())
+    }
+
     /// True if it was there: whoever removes a lease tells of its end.
     pub(super) fn remove_lease(&mut self, id: HolderId) -> bool {
         let Some(entry) = self.leases.remove(&id) else { return false };
@@ -433,6 +456,7 @@ impl Table {
                     due: at,
                     in_flight: false,
                     backoff: Backoff::new(first, longest),
+                    trouble: Trouble::default(),
                 };
                 self.groups.insert(name.clone(), group);
                 self.group_due.insert((at, name));
@@ -453,20 +477,23 @@ impl Table {
         self.group_due.insert((at, name.clone()));
     }
 
-    /// The polled member waits at this place.
+    /// The polled member waits at this place. True if the questions before had failed.
     pub(super) fn still_waiting(
         &mut self,
         name: &LockName,
         place: Place,
         more: bool,
         now: Instant,
-    ) {
+    ) -> bool {
+        let mut had_trouble = false;
         if let Some(group) = self.groups.get_mut(name) {
             group.suspects.clear();
             group.backoff.reset();
+            had_trouble = group.trouble.end();
         }
         let delay = if more { Duration::ZERO } else { patience(place, &mut self.jitter) };
         self.poll_at(name, now + delay);
+        had_trouble
     }
 
     /// The polled member was granted, so the next may have been too.
@@ -484,11 +511,23 @@ impl Table {
         self.poll_at(name, now);
     }
 
-    /// The poll failed.
-    pub(super) fn poll_later(&mut self, name: &LockName, now: Instant) {
-        let Some(group) = self.groups.get_mut(name) else { return };
+    /// The poll failed. Gives for how long polls have failed like this, if anybody still waits.
+    pub(super) fn poll_later(
+        &mut self,
+        name: &LockName,
+        cause: &StoreError,
+        now: Instant,
+    ) -> Option<Duration> {
+        let group = self.groups.get_mut(name)?;
+        let lasting = group.trouble.note(cause, now).unwrap_or_default();
         let delay = group.backoff.next_delay(&mut self.jitter);
         self.poll_at(name, now + delay);
+        Some(lasting)
+    }
+
+    /// Why the last poll of a name failed, if it did.
+    pub(super) fn trouble(&self, name: &LockName) -> Option<StoreError> {
+        self.groups.get(name)?.trouble.cause().cloned()
     }
 
     /// Messages may have been lost: every name is polled soon.

@@ -1,0 +1,105 @@
+//! Who waits on a real server is told why, and who loses a lease why it was not renewed.
+#![cfg(test)]
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, Event, LossReason, StoreErrorKind as Kind};
+use leasehold_testkit::{Data, RedisServer, must};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::timeout;
+
+/// Generous, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a client is told.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Delayed(Kind),
+    Lost(Option<Kind>),
+    Overdue(Kind),
+    Waits,
+}
+
+async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
+    let (sender, told) = unbounded_channel();
+    let observe = move |event: &Event<'_>| {
+        let what = match event {
+            Event::Delayed { cause, .. } => Told::Delayed(cause.kind()),
+            Event::Lost { cause, .. } => Told::Lost(cause.map(|cause| cause.kind())),
+            Event::Overdue { cause, .. } => Told::Overdue(cause.kind()),
+            Event::Waiting { .. } => Told::Waits,
+            _ => return,
+        };
+        let _nobody_listens = sender.send(what);
+    };
+    (must(Client::builder().url(url).observer(observe).build().await), told)
+}
+
+/// Listens until this is told.
+async fn until(told: &mut UnboundedReceiver<Told>, wanted: Told) {
+    let listen = async {
+        while let Some(what) = told.recv().await {
+            if what == wanted {
+                return;
+            }
+        }
+        panic!("it is told nothing any more");
+    };
+    if timeout(PATIENCE, listen).await.is_err() {
+        panic!("never told: {wanted:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_is_told_that_the_server_is_away_and_that_it_is_back() {
+    let mut server = must(RedisServer::options().append_only("always").start());
+    let holder = must(Client::connect(server.url()).await);
+    let held = must(holder.mutex("a").ttl(PATIENCE * 5).acquire().await);
+    let (client, mut told) = observed(&server.url()).await;
+    let lock = client.mutex("a");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    until(&mut told, Told::Waits).await;
+    must(server.kill9());
+    until(&mut told, Told::Delayed(Kind::Unreachable)).await;
+    must(server.restart(Data::Kept));
+    until(&mut told, Told::Waits).await;
+    must(held.release().await);
+    drop(must(must(waiter.await)));
+}
+
+#[tokio::test]
+async fn who_waits_for_the_end_of_a_quarantine_is_told_so_meanwhile_and_at_the_limit() {
+    let server = must(RedisServer::start());
+    let (client, mut told) = observed(&format!("{}?quarantine=10m", server.url())).await;
+    let limited = client.mutex("a").acquire_within(Duration::from_secs(1)).await;
+    let Err(Error::Store(error)) = limited else { panic!("{limited:?}") };
+    assert_eq!(error.kind(), Kind::Quarantined);
+    let lock = client.mutex("b");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    until(&mut told, Told::Delayed(Kind::Quarantined)).await;
+    must(client.admin().end_quarantine().await);
+    drop(must(must(waiter.await)));
+}
+
+#[tokio::test]
+async fn who_waits_for_replicas_is_told_so_meanwhile_and_at_the_limit() {
+    let server = must(RedisServer::start());
+    let (client, mut told) = observed(&format!("{}?replicas=1", server.url())).await;
+    let limited = client.mutex("a").acquire_within(Duration::from_secs(2)).await;
+    until(&mut told, Told::Delayed(Kind::NotReplicated)).await;
+    let Err(Error::Store(error) | Error::Indeterminate { source: error, .. }) = limited else {
+        panic!("{limited:?}")
+    };
+    assert_eq!(error.kind(), Kind::NotReplicated);
+}
+
+#[tokio::test]
+async fn a_lease_that_a_server_does_not_renew_any_more_is_lost_with_the_reason() {
+    let mut server = must(RedisServer::start());
+    let (client, mut told) = observed(&server.url()).await;
+    let guard = must(client.mutex("a").ttl(Duration::from_secs(6)).acquire().await);
+    must(server.kill9());
+    until(&mut told, Told::Overdue(Kind::Unreachable)).await;
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    until(&mut told, Told::Lost(Some(Kind::Unreachable))).await;
+}
