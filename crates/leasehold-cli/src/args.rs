@@ -199,7 +199,8 @@ pub(crate) struct LockArgs {
     /// the others for the rest of it
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Waits at most so long, instead of for ever: for the lock, and for a store that is away
+    /// Waits at most so long, instead of for ever: for whoever holds it, and for a store that is
+    /// away or grants nothing for a while, but not for one that is full
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
     /// Does not wait: if the lock is busy, ends with exit code 75

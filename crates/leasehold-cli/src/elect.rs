@@ -1,15 +1,14 @@
 //! `leasehold elect`: leads an election while a command runs, or tells who leads.
 
 use std::slice::from_ref;
-use std::sync::Arc;
 use std::time::Instant;
 
 use leasehold::{Client, Election, FencingToken, Leader, LeaseOptions, LockName, Mode};
 use serde::Serialize;
-use tokio::sync::Notify;
 
 use crate::args::Elect;
 use crate::guarded::{Guarded, Work};
+use crate::heard::Heard;
 use crate::patience::Patience;
 use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
 use crate::run::kill_after;
@@ -113,8 +112,7 @@ fn watch<T>(
 ) -> Result<T, Failure> {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     block_on(async {
-        let client: Client =
-            connect(&choice, Voice::from(args.voice), Arc::new(Notify::new())).await?;
+        let client: Client = connect(&choice, Voice::from(args.voice), Heard::default()).await?;
         let seen = look(&client.election(&args.name)).await;
         client.close().await?;
         seen

@@ -1,10 +1,7 @@
 //! `leasehold end-quarantine`: the word of an operator that a store has forgotten nothing.
 
-use std::sync::Arc;
-
-use tokio::sync::Notify;
-
 use crate::args::EndQuarantine;
+use crate::heard::Heard;
 use crate::report::{Failure, Outcome, Voice};
 use crate::session::connect;
 use crate::{block_on, store_choice};
@@ -14,7 +11,7 @@ pub(crate) fn end_quarantine(args: &EndQuarantine) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let was_any = block_on(async {
-        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let client = connect(&choice, voice, Heard::default()).await?;
         let was_any = client.admin().end_quarantine().await?;
         client.close().await?;
         Ok::<_, Failure>(was_any)

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use leasehold::{Clock as _, Error, Guard, LossReason, Lost, show_duration};
+use leasehold::{Clock as _, Error, Guard, LockName, LossReason, Lost, show_duration};
 use rustix::fs::{FileType, fstat};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
@@ -118,7 +118,7 @@ impl<'a> Guarded<'a> {
                     Some(report) => self.note(report).await,
                     None => return,
                 },
-                () = self.session.renewed.notified(), if self.loss.is_none() => {
+                () = self.session.heard.renewed(), if self.loss.is_none() => {
                     let valid_until = valid_until(&self.guard);
                     self.watch.renewed(valid_until);
                     let until_us = micros(valid_until.since_origin());
@@ -147,8 +147,10 @@ impl<'a> Guarded<'a> {
             (OnLost::Kill, None, None) => "the command is killed",
             (OnLost::Term, None, None) => "the command is being ended",
         };
-        self.voice
-            .error(format_args!("{name}: lost the lease with token {token}: {reason}; {what}"));
+        let cause = self.why_not_renewed(reason);
+        self.voice.error(format_args!(
+            "{name}: lost the lease with token {token}: {reason}; {what}{cause}"
+        ));
         self.watch.asked(CLOCK.now());
         self.link.wake();
         self.link.order(Order::Lost).await;
@@ -181,6 +183,11 @@ impl<'a> Guarded<'a> {
         }
     }
 
+    /// The end of a sentence, if that is why the lease ends.
+    fn why_not_renewed(&self, reason: LossReason) -> String {
+        self.session.heard.why_not_renewed(&names(&self.guard), reason)
+    }
+
     fn note_ending(&mut self, why: Why) {
         let name = self.name.clone();
         match why {
@@ -197,17 +204,18 @@ impl<'a> Guarded<'a> {
             }
             Why::Overdue if self.loss.is_some() => {}
             Why::Over | Why::Overdue => {
-                let why = match self.work.at_most {
+                let (why, cause) = match self.work.at_most {
                     // No renewal goes beyond it, should the guardian come to it late.
                     Some(limit) if self.since.elapsed() >= limit.span() => {
-                        format!("{limit} is over")
+                        (format!("{limit} is over"), String::new())
                     }
                     Some(_) | None => {
                         let left = show_duration(self.guard.validity());
-                        format!("the lease ends in {left} and is not renewed")
+                        let why = format!("the lease ends in {left} and is not renewed");
+                        (why, self.why_not_renewed(LossReason::Expired))
                     }
                 };
-                self.voice.error(format_args!("{name}: {why}: the command is being ended"));
+                self.voice.error(format_args!("{name}: {why}: the command is being ended{cause}"));
             }
         }
         self.ending = Some(why);
@@ -268,6 +276,7 @@ impl<'a> Guarded<'a> {
         };
         let ignores = self.work.on_lost == OnLost::Ignore;
         let mut was_lost = self.was_lost();
+        let names = names(&self.guard);
         match self.guard.release().await {
             Ok(()) => {}
             Err(Error::Lost { .. }) if was_lost => {} // said already
@@ -275,7 +284,8 @@ impl<'a> Guarded<'a> {
                 was_lost = true;
                 voice.error(format_args!(
                     "{name}: the lease with token {token} was lost before the command ended: \
-                     {reason}"
+                     {reason}{}",
+                    self.session.heard.why_not_renewed(&names, reason)
                 ));
             }
             // It ends by itself; what was done under it was done alone.
@@ -312,6 +322,10 @@ impl<'a> Guarded<'a> {
             }
         }
     }
+}
+
+fn names(guard: &Guard) -> Vec<LockName> {
+    guard.tokens().map(|(name, _)| name.clone()).collect()
 }
 
 fn say_that_it_remains(name: &str, voice: Voice, process: &Remaining) {

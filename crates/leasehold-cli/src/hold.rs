@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Read as _, stdin};
 use std::time::Duration;
 
-use leasehold::{Clock as _, FencingToken, Guard, HolderId, LockName, show_duration};
+use leasehold::{Clock as _, Error, FencingToken, Guard, HolderId, LockName, show_duration};
 use rustix::fs::{fstat, stat};
 use rustix::process::Signal;
 use serde::Serialize;
@@ -62,6 +62,12 @@ async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Vo
     };
     let name = guard.name().clone();
     let released = guard.release().await;
+    let lost_because = match &released {
+        Err(Error::Lost { reason, .. }) => {
+            session.heard.why_not_renewed(std::slice::from_ref(&name), *reason)
+        }
+        Ok(()) | Err(_) => String::new(),
+    };
     voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
     match released {
         Ok(()) => match reached {
@@ -69,7 +75,8 @@ async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Vo
             None => Ok(0),
         },
         Err(error) => {
-            let failure = Failure::from(error);
+            let mut failure = Failure::from(error);
+            failure.message += &lost_because;
             // What was held until the end was held, even if the store could not be told.
             if failure.exit == LOST {
                 Err(failure)

@@ -1,11 +1,9 @@
 //! `leasehold ls`: the locks that are held or awaited.
 
-use std::sync::Arc;
-
-use leasehold::{LockName, Mode, Status, show_duration};
-use tokio::sync::Notify;
+use leasehold::{HoldState, LockName, Mode, Status, show_duration};
 
 use crate::args::List;
+use crate::heard::Heard;
 use crate::report::{Failure, Outcome, Voice, print, print_json};
 use crate::session::connect;
 use crate::show::{StatusView, foreign_row};
@@ -20,7 +18,7 @@ pub(crate) fn list(args: &List) -> Outcome {
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let mut locks = block_on(async {
-        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let client = connect(&choice, voice, Heard::default()).await?;
         let admin = client.admin();
         let names = match args.all {
             true => admin.list_all(&args.prefix, LIMIT).await?,
@@ -69,10 +67,12 @@ fn row(name: &LockName, status: &Status) -> [String; 8] {
         0 => String::new(),
         others => format!(" +{others}"),
     };
+    // Whoever that was has ended, so it is not to be looked for.
+    let kept = if first.state == HoldState::Kept { "kept by " } else { "" };
     [
         name,
         use_of(status),
-        format!("{}:{}{others}", first.facts.host, first.facts.pid),
+        format!("{kept}{}:{}{others}", first.facts.host, first.facts.pid),
         show_duration(first.held_for),
         show_duration(first.ttl_left),
         first.token.to_string(),

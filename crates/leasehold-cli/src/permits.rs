@@ -1,10 +1,7 @@
 //! `leasehold permits`: changes how many permits of a semaphore there are.
 
-use std::sync::Arc;
-
-use tokio::sync::Notify;
-
 use crate::args::Permits;
+use crate::heard::Heard;
 use crate::report::{Failure, NO, Outcome, Voice};
 use crate::session::connect;
 use crate::{block_on, store_choice};
@@ -15,7 +12,7 @@ pub(crate) fn permits(args: &Permits) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, capacity) = (&args.name, args.capacity);
     let before = block_on(async {
-        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let client = connect(&choice, voice, Heard::default()).await?;
         let before = client.admin().set_capacity(name, capacity).await?;
         client.close().await?;
         Ok::<_, Failure>(before)

@@ -1,10 +1,7 @@
 //! `leasehold revoke`: takes a lease away from its holder.
 
-use std::sync::Arc;
-
-use tokio::sync::Notify;
-
 use crate::args::Revoke;
+use crate::heard::Heard;
 use crate::report::{Failure, NO, Outcome, Voice};
 use crate::session::connect;
 use crate::{block_on, store_choice};
@@ -15,7 +12,7 @@ pub(crate) fn revoke(args: &Revoke) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, token) = (&args.name, args.token);
     let was_held = block_on(async {
-        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let client = connect(&choice, voice, Heard::default()).await?;
         let admin = client.admin();
         let was_held = match args.force {
             true => admin.revoke_now(name, token).await?,

@@ -1,15 +1,15 @@
 //! What `run` and `hold` have in common: a client, the signals, and one lease.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::{
-    Admin, Client, Error, Event, Guard, LeaseOptions, Lock, LockName, Mode, Status, show_duration,
+    Admin, Client, Error, Event, Guard, LeaseOptions, Lock, LockName, Mode, show_duration,
 };
 use rustix::process::{Signal, getpid, kill_process};
-use tokio::sync::Notify;
 
 use crate::args::LockArgs;
+use crate::heard::{Heard, Wait};
+use crate::in_the_way::{holder, in_the_way};
 use crate::nested;
 use crate::patience::Patience;
 use crate::report::{self, Failure, Outcome, Voice};
@@ -37,8 +37,7 @@ const RENEW_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) signals: Signals,
-    /// Rung when the lease was renewed.
-    pub(crate) renewed: Arc<Notify>,
+    pub(crate) heard: Heard,
     voice: Voice,
     opened: Instant,
     /// A lease was granted, so there is something to give back at the end.
@@ -75,9 +74,9 @@ impl Session {
         let mut signals = Signals::catch_all().map_err(|error| {
             Failure::new(report::STORE, format!("cannot catch signals: {error}"))
         })?;
-        let renewed = Arc::new(Notify::new());
+        let heard = Heard::default();
         choice.prepare(voice)?;
-        let build = async || build(choice, voice, Arc::clone(&renewed)).await;
+        let build = async || build(choice, voice, heard.clone()).await;
         let client = tokio::select! {
             biased;
             signal = interruption(&mut signals) => {
@@ -86,10 +85,10 @@ impl Session {
             }
             connected = patience.connect(choice, voice, build) => connected,
         }?;
-        Ok(Self { client, signals, renewed, voice, opened, has_held: false })
+        Ok(Self { client, signals, heard, voice, opened, has_held: false })
     }
 
-    /// Acquires one name or several, and shows meanwhile on a terminal who is in the way.
+    /// Acquires one name or several, and says meanwhile what is in the way.
     pub(crate) async fn acquire(
         &mut self,
         names: &[LockName],
@@ -106,22 +105,24 @@ impl Session {
         Ok(guard)
     }
 
-    /// Waits for something that is acquired, and shows meanwhile on a terminal who is in the way.
+    /// Waits for something that is acquired, and says meanwhile what is in the way.
     pub(crate) async fn wait<T>(
         &mut self,
         names: &[LockName],
         mode: Mode,
         acquiring: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let status = status_line::show(self.client.admin(), names, self.voice);
+        let heard = self.heard.clone();
+        let status = status_line::show(self.client.admin(), names, &heard, self.voice);
         tokio::select! {
             biased;
             signal = interruption(&mut self.signals) => Err(Failure::expected(
                 report::by_signal(signal.as_raw()),
                 format!(
-                    "{}: {} while waiting: left the queue",
+                    "{}: {} while waiting: {}",
                     joined(names),
-                    signal_name(signal)
+                    signal_name(signal),
+                    given_up(&heard, names)
                 ),
             )),
             acquired = acquiring => acquired,
@@ -187,31 +188,36 @@ impl Session {
     }
 }
 
-/// Connects to the chosen store, for who does not wait for it; `renewed` is rung at every renewal.
+/// Connects to the chosen store, for who does not wait for it; what is to be heard of it goes to
+/// `heard`.
 pub(crate) async fn connect(
     choice: &Choice,
     voice: Voice,
-    renewed: Arc<Notify>,
+    heard: Heard,
 ) -> Result<Client, Failure> {
     choice.prepare(voice)?;
-    Ok(build(choice, voice, renewed).await?)
+    Ok(build(choice, voice, heard).await?)
 }
 
-async fn build(choice: &Choice, voice: Voice, renewed: Arc<Notify>) -> leasehold::Result<Client> {
-    let observe = move |event: &Event<'_>| match *event {
-        Event::Overdue { name, validity, .. } => {
-            let left = show_duration(validity);
-            voice.detail(format_args!("{name}: the renewal is overdue, valid for {left}"));
+async fn build(choice: &Choice, voice: Voice, heard: Heard) -> leasehold::Result<Client> {
+    let observe = move |event: &Event<'_>| {
+        heard.observe(event);
+        match *event {
+            Event::Overdue { name, validity, cause, .. } => {
+                let left = show_duration(validity);
+                voice.detail(format_args!(
+                    "{name}: the renewal is overdue, valid for {left}: {cause}"
+                ));
+            }
+            Event::Stalled { late } => {
+                voice.detail(format_args!("was woken {} late", show_duration(late)));
+            }
+            Event::WaitingForCapacity { text, .. } => voice.remark(text),
+            // For whoever looks, not for every run of a nightly job.
+            Event::Warning { text } => voice.detail(format_args!("warning: {text}")),
+            // The rest is told where it happens.
+            _ => {}
         }
-        Event::Renewed { .. } => renewed.notify_one(),
-        Event::Stalled { late } => {
-            voice.detail(format_args!("was woken {} late", show_duration(late)));
-        }
-        Event::WaitingForCapacity { text, .. } => voice.remark(text),
-        // For whoever looks, not for every run of a nightly job.
-        Event::Warning { text } => voice.detail(format_args!("warning: {text}")),
-        // The rest is told where it happens.
-        _ => {}
     };
     Client::builder().url(choice.url.reveal()).observer(observe).build().await
 }
@@ -283,7 +289,11 @@ async fn wait_for(
         (false, None) => lock.acquire().await,
     };
     granted.map_err(|error| match error {
-        Error::Timeout { .. } => Failure::expected(args.busy_exit, error.to_string()),
+        Error::Timeout { name, waited, holder: first, others, .. } => {
+            let by = first.map(|first| format!(", {}", holder(&first, others as usize)));
+            let (waited, by) = (show_duration(waited), by.unwrap_or_default());
+            Failure::expected(args.busy_exit, format!("{name}: still busy after {waited}{by}"))
+        }
         other => other.into(),
     })
 }
@@ -292,26 +302,19 @@ async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
     // It may be free again by now, or the store may not say: that it was busy is what counts.
     for name in names {
         let status = client.admin().inspect(name).await.unwrap_or_default();
-        if let Some(by) = holders(&status) {
-            return Failure::expected(args.busy_exit, format!("{name} is busy: held by {by}"));
+        if let Some(why) = in_the_way(mode(args), &status) {
+            return Failure::expected(args.busy_exit, format!("{name} is busy: {why}"));
         }
     }
     Failure::expected(args.busy_exit, format!("{} is busy", joined(names)))
 }
 
-/// Says who holds a lock, and for how long the first of them.
-pub(crate) fn holders(status: &Status) -> Option<String> {
-    if status.foreign.is_some() {
-        return Some("a program other than leasehold".to_owned());
+/// What came of the place in the queue, for whoever does not want to wait any more.
+fn given_up(heard: &Heard, names: &[LockName]) -> &'static str {
+    match heard.wait(names) {
+        Some((_, Wait::Taken { is_queued: true })) => "left the queue",
+        Some((_, Wait::Taken { is_queued: false } | Wait::Trouble { .. })) | None => "gave up",
     }
-    let (first, others) = status.holders.split_first()?;
-    let label = first.facts.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let others = match others.len() {
-        0 => String::new(),
-        others => format!(" and {others} more"),
-    };
-    let (host, pid) = (&first.facts.host, first.facts.pid);
-    Some(format!("{host}:{pid}{label} for {}{others}", show_duration(first.held_for)))
 }
 
 /// The signal that ends the waiting. One that stops does stop; the others are for a command that

@@ -1,15 +1,13 @@
 //! `leasehold show`: who holds one lock and who waits for it.
 
-use std::sync::Arc;
-
 use leasehold::{
     FencingToken, Foreign, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter,
     show_duration,
 };
 use serde::Serialize;
-use tokio::sync::Notify;
 
 use crate::args::Show;
+use crate::heard::Heard;
 use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
 use crate::session::connect;
 use crate::table::{cut_to_terminal, table};
@@ -20,7 +18,7 @@ pub(crate) fn show(args: &Show) -> Outcome {
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let status = block_on(async {
-        let client = connect(&choice, voice, Arc::new(Notify::new())).await?;
+        let client = connect(&choice, voice, Heard::default()).await?;
         let status = client.admin().inspect(&args.name).await?;
         client.close().await?;
         Ok::<_, Failure>(status)
@@ -58,8 +56,9 @@ fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
 }
 
 fn holder_row(holder: &Holder) -> [String; 7] {
+    let has_ended = if holder.state == HoldState::Kept { " (ended)" } else { "" };
     [
-        format!("{}:{}", holder.facts.host, holder.facts.pid),
+        format!("{}:{}{has_ended}", holder.facts.host, holder.facts.pid),
         mode(holder.mode),
         state(holder.state).to_owned(),
         show_duration(holder.held_for),

@@ -1,58 +1,134 @@
-//! The one line on a terminal that says, while the lock is awaited, who is in the way.
+//! What is said while a lock is awaited: on a terminal one line that is kept up to date, elsewhere
+//! a line when the reason is known, when it changes, and once a minute.
 
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _, stderr};
-use std::time::Duration;
+use std::mem::Discriminant;
+use std::time::{Duration, Instant};
 
-use leasehold::{Admin, LockName, Status};
+use leasehold::{Admin, LockName, Status, StoreErrorKind};
+use tokio::time::{sleep, timeout};
 
+use crate::heard::{Heard, Wait};
+use crate::in_the_way::holders;
 use crate::report::{Voice, escaped};
-use crate::session::holders;
+use crate::session::joined;
 use crate::store_choice::StoreUrl;
 use crate::terminal::{Terminal, columns};
 
-/// What ends sooner is not worth a line: 300 ms.
+/// What ends sooner is not worth a look: 300 ms.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
 
 /// How often the line is renewed: every second, one request to the store each.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// Shows the line, and keeps it up to date, until the future is dropped: that erases it. Silent
-/// unless stderr is a terminal that listens to us.
-pub(crate) async fn show(admin: Admin, names: &[LockName], voice: Voice) -> Infallible {
-    let terminal = Terminal::of_this_process().filter(|_| stderr().is_terminal() && !voice.quiet);
-    let Some(terminal) = terminal else { return std::future::pending().await };
-    tokio::time::sleep(PATIENCE).await;
-    let mut line = Line { drawn: false };
-    loop {
-        // Of several names, the first that is in the way.
-        for name in names {
-            if let Ok(status) = admin.inspect(name).await
-                && (names.len() == 1 || own_place(&status).is_some())
-            {
-                if terminal.is_in_foreground() {
-                    line.draw(&sentence(name, &status));
-                }
-                break;
-            }
-        }
-        tokio::time::sleep(PERIOD).await;
+/// What ends sooner is not worth a line that stays: 2 s.
+const STAYING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a line that stays is said again although nothing has changed.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// What is waited for, and how it is found out why.
+struct Waiting<'a> {
+    admin: Admin,
+    names: &'a [LockName],
+    heard: &'a Heard,
+}
+
+/// Says why it waits, until the future is dropped: that erases the line of a terminal.
+pub(crate) async fn show(
+    admin: Admin,
+    names: &[LockName],
+    heard: &Heard,
+    voice: Voice,
+) -> Infallible {
+    if voice.quiet {
+        return std::future::pending().await;
+    }
+    let waiting = Waiting { admin, names, heard };
+    match Terminal::of_this_process().filter(|_| stderr().is_terminal()) {
+        Some(terminal) => waiting.draw(&terminal, voice).await,
+        None => waiting.say(voice).await,
     }
 }
 
 /// Shows with which store it is being connected, until the future is dropped.
 pub(crate) async fn connecting(url: &StoreUrl, voice: Voice) -> Infallible {
     let terminal = Terminal::of_this_process().filter(|_| stderr().is_terminal() && !voice.quiet);
-    tokio::time::sleep(PATIENCE).await;
-    let mut line = Line { drawn: false };
+    sleep(PATIENCE).await;
+    let mut line = Line { is_drawn: false };
     if terminal.is_some_and(|terminal| terminal.is_in_foreground()) {
         line.draw(&format!("connecting to {url}"));
     }
     std::future::pending().await
 }
 
-fn sentence(name: &LockName, status: &Status) -> String {
-    let by = holders(status).map(|by| format!(", held by {by}")).unwrap_or_default();
+impl Waiting<'_> {
+    async fn draw(&self, terminal: &Terminal, voice: Voice) -> Infallible {
+        let (mut line, mut said) = (Line { is_drawn: false }, Said::default());
+        let since = Instant::now();
+        sleep(PATIENCE).await;
+        loop {
+            let wait = self.heard.wait(self.names);
+            let sentence = self.sentence(wait.as_ref()).await;
+            let sentence =
+                sentence.unwrap_or_else(|| format!("waiting for {}", joined(self.names)));
+            if terminal.is_in_foreground() {
+                let fits = line.draw(&sentence);
+                let kind = trouble_of(wait.as_ref());
+                // The remedy stands at its end.
+                if !fits && kind.is_some() && since.elapsed() >= STAYING_PATIENCE {
+                    if said.of(kind).is_none() {
+                        line.erase();
+                        voice.remark(&sentence);
+                        line.draw(&sentence);
+                    }
+                    said.note(kind);
+                }
+            }
+            sleep(PERIOD).await;
+        }
+    }
+
+    async fn say(&self, voice: Voice) -> Infallible {
+        let mut said = Said::default();
+        sleep(STAYING_PATIENCE).await;
+        loop {
+            let wait = self.heard.wait(self.names);
+            let kind = trouble_of(wait.as_ref());
+            // Looked for only then: who waits without a terminal may be many.
+            if said.of(kind).is_none_or(|age| age >= AGAIN)
+                && let Some(sentence) = self.sentence(wait.as_ref()).await
+            {
+                voice.remark(sentence);
+                said.note(kind);
+            }
+            sleep(PERIOD).await;
+        }
+    }
+
+    /// Why it waits, if that is known.
+    async fn sentence(&self, wait: Option<&(LockName, Wait)>) -> Option<String> {
+        match wait? {
+            (name, Wait::Trouble { words, .. }) => Some(format!("waiting for {name}: {words}")),
+            (name, Wait::Taken { .. }) => {
+                // A store that hangs must not keep what is said of that from being heard.
+                let status = timeout(PERIOD, self.admin.inspect(name)).await.ok()?.ok()?;
+                Some(who_is_in_the_way(name, &status))
+            }
+        }
+    }
+}
+
+fn trouble_of(wait: Option<&(LockName, Wait)>) -> Option<Discriminant<StoreErrorKind>> {
+    match wait {
+        Some((_, Wait::Trouble { kind, .. })) => Some(*kind),
+        Some((_, Wait::Taken { .. })) | None => None,
+    }
+}
+
+fn who_is_in_the_way(name: &LockName, status: &Status) -> String {
+    let by = holders(status).map(|by| format!(", {by}")).unwrap_or_default();
     let place = match own_place(status) {
         Some(1) => "; next in line".to_owned(),
         Some(place) => format!("; {} ahead", place.saturating_sub(1)),
@@ -71,23 +147,45 @@ fn own_place(status: &Status) -> Option<u32> {
     own.map(|waiter| waiter.position)
 }
 
+/// The kind of reason that was said last, and when.
+#[derive(Default)]
+struct Said(Option<(Option<Discriminant<StoreErrorKind>>, Instant)>);
+
+impl Said {
+    /// How long ago this was said, unless something else was said since.
+    fn of(&self, kind: Option<Discriminant<StoreErrorKind>>) -> Option<Duration> {
+        self.0.filter(|(said, _)| *said == kind).map(|(_, at)| at.elapsed())
+    }
+
+    fn note(&mut self, kind: Option<Discriminant<StoreErrorKind>>) {
+        self.0 = Some((kind, Instant::now()));
+    }
+}
+
 struct Line {
-    drawn: bool,
+    is_drawn: bool,
 }
 
 impl Line {
-    fn draw(&mut self, text: &str) {
+    /// Draws as much as there is room for; whether that is all.
+    fn draw(&mut self, text: &str) -> bool {
         let room = columns(stderr()).saturating_sub("leasehold: ".len() + 1);
-        let text: String = escaped(text).chars().take(room).collect();
-        let _unseen = write!(stderr(), "\r\x1b[Kleasehold: {text}");
-        self.drawn = true;
+        let text = escaped(text);
+        let shown: String = text.chars().take(room).collect();
+        let _unseen = write!(stderr(), "\r\x1b[Kleasehold: {shown}");
+        self.is_drawn = true;
+        shown.len() == text.len()
+    }
+
+    fn erase(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
+            let _unseen = write!(stderr(), "\r\x1b[K");
+        }
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if self.drawn {
-            let _unseen = write!(stderr(), "\r\x1b[K");
-        }
+        self.erase();
     }
 }

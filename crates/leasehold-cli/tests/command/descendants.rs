@@ -47,7 +47,7 @@ fn last_beat(place: &Place) -> u128 {
 }
 
 fn next_holder(place: &Place) -> Background {
-    let next = Background::start(place.shell("x", &[], "date +%s%N"));
+    let next = Background::start(place.shell("x", &["-q"], "date +%s%N"));
     until("the next one waits", || place.show("x")["waiting"] == 1);
     next
 }

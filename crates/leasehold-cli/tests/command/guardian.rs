@@ -29,7 +29,7 @@ fn last_beat(place: &Place) -> u128 {
 
 /// When the next holder got the lock.
 fn entry_of_the_next(place: &Place) -> Background {
-    Background::start(place.shell("x", &[], "date +%s%N"))
+    Background::start(place.shell("x", &["-q"], "date +%s%N"))
 }
 
 #[track_caller]
@@ -70,7 +70,7 @@ fn ten_waiters_follow_a_killed_holder_in_their_order(place: &Place) {
     let waiters: Vec<Background> = (1..=10)
         .map(|number| {
             let script = format!("echo {number} >>log");
-            let waiter = Background::start(place.shell("x", &[], &script));
+            let waiter = Background::start(place.shell("x", &["-q"], &script));
             until("one more waits", || place.show("x")["waiting"] == number);
             waiter
         })
@@ -212,6 +212,7 @@ fn a_server_that_is_gone_costs_the_command_before_it_costs_the_lease() {
     let group = group(&mut holder);
     drop(place.server.take());
     let ended = holder.end();
-    ended.assert_failed(76, "not renewed");
+    ended.assert_failed(76, "and is not renewed: the command is being ended (");
+    assert!(ended.stderr.contains("nothing listens there"), "{ended:?}");
     until("the group is gone", || group_is_gone(group));
 }

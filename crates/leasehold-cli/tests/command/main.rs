@@ -44,3 +44,5 @@ mod signals;
 mod terminal;
 #[cfg(test)]
 mod usage;
+#[cfg(test)]
+mod waiting;

@@ -118,7 +118,7 @@ fn a_waiter_that_is_interrupted_leaves_the_queue(place: &Place) {
 
 fn a_revoke_by_force_lets_the_next_in_at_once(place: &Place) {
     let holder = place.holder("x", &["--on-lost", "ignore"]);
-    let waiter = Background::start(place.leasehold(&["run", "x", "--", "true"]));
+    let waiter = Background::start(place.leasehold(&["run", "x", "-q", "--", "true"]));
     until("somebody waits", || place.show("x")["waiting"] == 1);
     let token = place.token("x").unwrap();
     let revoked = place.end(&["revoke", "x", "--token", &token, "--force"]);
@@ -288,7 +288,7 @@ fn a_lock_that_another_program_holds_is_shown_as_such() {
     assert_eq!(status["foreign"]["value"], "no-end");
     assert!(status["foreign"]["left_seconds"].is_null(), "{status}");
     place.end(&["run", "a", "--no-wait", "--", "true"]).assert_failed(75, "a program other than");
-    place.end(&["run", "a", "--wait", "3s", "--", "true"]).assert_failed(75, "still busy");
+    place.end(&["run", "a", "--wait", "1s", "--", "true"]).assert_failed(75, "still busy");
     server.command::<()>("DEL jobs:a").unwrap();
     place.end(&["run", "a", "--no-wait", "--", "true"]).assert_silent(0);
     assert_eq!(place.end(&["show", "a"]).code, Some(1));

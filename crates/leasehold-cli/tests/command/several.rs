@@ -29,7 +29,7 @@ fn several_names_are_held_together_and_the_command_sees_their_tokens(place: &Pla
 
 fn a_busy_name_among_several_is_waited_for(place: &Place) {
     let mut holder = place.holder("b", &[]);
-    let waiter = Background::start(place.leasehold(&["run", "c", "b", "a", "--", "true"]));
+    let waiter = Background::start(place.leasehold(&["run", "c", "b", "a", "-q", "--", "true"]));
     until("somebody waits", || place.show("b")["waiting"] == 1);
     assert!(place.token("a").is_some() && place.token("c").is_none());
     holder.close_stdin();

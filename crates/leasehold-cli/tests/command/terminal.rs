@@ -3,7 +3,7 @@
 use std::io::{Read, Write as _};
 use std::process::{ChildStdin, ChildStdout};
 
-use crate::harness::{Background, PROGRAM, Place, until};
+use crate::harness::{Background, PROGRAM, Place};
 
 /// Prints whether the shell's process group has the terminal.
 const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
@@ -154,11 +154,17 @@ fn a_listing_is_no_wider_than_the_terminal() {
 }
 
 #[test]
-fn without_a_terminal_a_waiter_is_silent() {
-    let place = Place::on_file();
-    let mut holder = place.holder("x", &[]);
-    let waiter = Background::start(place.leasehold(&["run", "x", "--", "true"]));
-    until("somebody waits", || place.show("x")["waiting"] == 1);
-    holder.close_stdin();
-    waiter.end().assert_silent(0);
+fn on_a_terminal_who_waits_sees_the_trouble_of_the_store_and_its_remedy() {
+    let place = Place::on_redis_with("quarantine=10m");
+    let mut terminal = Terminal::start(&place, "stty cols 60; exec leasehold run x -- echo runs");
+    let line = terminal.until("waiting for x: ");
+    assert!(line.ends_with("\r\x1b[Kleasehold: waiting for x: "), "{line:?}");
+    // It does not fit, and the remedy stands at its end: said in full, once, above the line.
+    terminal.until("use `leasehold end-quarantine`\r\n");
+    terminal.until("\r\x1b[Kleasehold: waiting for x: ");
+    terminal.type_in("\x03");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(130), "{screen}");
+    assert!(!screen.contains("end-quarantine"), "{screen}");
+    assert!(screen.ends_with("leasehold: x: SIGINT while waiting: gave up\r\n"), "{screen:?}");
 }

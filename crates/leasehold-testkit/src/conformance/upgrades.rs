@@ -81,7 +81,7 @@ pub async fn an_upgrade_ends_at_its_limit_and_leaves_a_reader_and_no_wish(subjec
     let other = scene.read(&scene.two).await;
     for limit in [Duration::ZERO, SHORT] {
         match subject.drive(guard.upgrade_within(limit)).await {
-            Err(Error::Timeout { name, waited, holder: Some(holder) }) => {
+            Err(Error::Timeout { name, waited, holder: Some(holder), .. }) => {
                 assert_eq!((&name, holder.id), (&scene.name, other.holder()));
                 assert!(waited >= limit, "{waited:?}");
             }

@@ -349,7 +349,9 @@ impl Table {
         let held: u64 = own().map(|own| u64::from(own.mode().weight())).sum();
         let fits = held + u64::from(mode.weight()) <= u64::from(mode.capacity());
         let blocks = |held: Mode| match (held, mode) {
-            (Mode::Shared, Mode::Shared) => is_queued,
+            (Mode::Shared, Mode::Shared | Mode::Upgradable) | (Mode::Upgradable, Mode::Shared) => {
+                is_queued
+            }
             (Mode::Permits { .. }, Mode::Permits { .. }) => !fits,
             _ => true,
         };

@@ -1,0 +1,90 @@
+//! What the observer of the client has heard, for those who have a line to say about it.
+
+use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold::{Event, LockName, LossReason, StoreErrorKind};
+use tokio::sync::Notify;
+
+/// Shared by the observer and those who look.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Rung when a lease was renewed.
+    renewed: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of each name that is waited for.
+    waits: BTreeMap<LockName, Wait>,
+    /// Why the lease of a name is not renewed.
+    overdue: BTreeMap<LockName, String>,
+}
+
+/// Why a name is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Somebody else has it; whether there is a queue.
+    Taken { is_queued: bool },
+    /// The store cannot be had: of what kind that is, and its own words.
+    Trouble { kind: Discriminant<StoreErrorKind>, words: String },
+}
+
+impl Heard {
+    /// Takes note of an event.
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        match *event {
+            Event::Delayed { name, cause, .. } => {
+                let (kind, words) = (discriminant(&cause.kind()), cause.to_string());
+                // What is said of it begins with the name anyway.
+                let words = words.strip_prefix(&format!("{name}: ")).unwrap_or(&words).to_owned();
+                self.state().waits.insert(name.clone(), Wait::Trouble { kind, words });
+            }
+            Event::Granted { name, .. } => {
+                self.state().waits.remove(name);
+            }
+            Event::Overdue { name, cause, .. } => {
+                self.state().overdue.insert(name.clone(), cause.to_string());
+            }
+            Event::Renewed { name, .. } => {
+                self.state().overdue.remove(name);
+                self.0.renewed.notify_one();
+            }
+            Event::Waiting { name, ahead } => {
+                let wait = Wait::Taken { is_queued: ahead.is_some() };
+                self.state().waits.insert(name.clone(), wait);
+            }
+            _ => {}
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes when a lease was renewed.
+    pub(crate) async fn renewed(&self) {
+        self.0.renewed.notified().await;
+    }
+
+    /// Of several names, what keeps the first that is waited for.
+    pub(crate) fn wait(&self, names: &[LockName]) -> Option<(LockName, Wait)> {
+        let state = self.state();
+        let mut waits = names.iter().filter_map(|name| state.waits.get_key_value(name));
+        waits.next().map(|(name, wait)| (name.clone(), wait.clone()))
+    }
+
+    /// Why one of these names was not renewed, as the end of a sentence: in brackets; nothing if
+    /// its lease ends for another reason.
+    pub(crate) fn why_not_renewed(&self, names: &[LockName], reason: LossReason) -> String {
+        let state = self.state();
+        let why = names.iter().find_map(|name| state.overdue.get(name));
+        let why = why.filter(|_| reason == LossReason::Expired);
+        why.map(|why| format!(" ({why})")).unwrap_or_default()
+    }
+}
