@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, Event, LossReason, StoreErrorKind as Kind};
+use leasehold::{Client, Error, Event, LossReason, StoreError, StoreErrorKind as Kind};
+use leasehold_testkit::outage::Refusing;
 use leasehold_testkit::{Data, RedisServer, must};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
@@ -25,7 +26,7 @@ async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
     let observe = move |event: &Event<'_>| {
         let what = match event {
             Event::Delayed { cause, .. } => Told::Delayed(cause.kind()),
-            Event::Lost { cause, .. } => Told::Lost(cause.map(|cause| cause.kind())),
+            Event::Lost { cause, .. } => Told::Lost(cause.map(StoreError::kind)),
             Event::Overdue { cause, .. } => Told::Overdue(cause.kind()),
             Event::Waiting { .. } => Told::Waits,
             _ => return,
@@ -99,6 +100,7 @@ async fn a_lease_that_a_server_does_not_renew_any_more_is_lost_with_the_reason()
     let (client, mut told) = observed(&server.url()).await;
     let guard = must(client.mutex("a").ttl(Duration::from_secs(6)).acquire().await);
     must(server.kill9());
+    let _nobody_else = must(Refusing::at(server.port()));
     until(&mut told, Told::Overdue(Kind::Unreachable)).await;
     assert_eq!(guard.lost().await, LossReason::Expired);
     until(&mut told, Told::Lost(Some(Kind::Unreachable))).await;

@@ -10,11 +10,11 @@ use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::{
     Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, Sample, StoreError,
-    StoreErrorKind,
 };
 
 use crate::event::{Event, Observer};
 use crate::store::Store;
+use crate::trouble::cut_off;
 
 /// An acquire whose store's time is not known yet may be executed at any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
@@ -122,11 +122,8 @@ impl Contact {
         let answer = std::pin::pin!(self.execute(operation));
         match select(answer, self.clock.sleep_until(deadline)).await {
             Either::Left((answer, _)) => answer,
-            Either::Right(_) => {
-                let why = "the store did not answer in time";
-                let late = StoreError::new(StoreErrorKind::Timeout, why);
-                Err(if is_look { late } else { late.maybe_executed() })
-            }
+            Either::Right(_) if is_look => Err(cut_off().not_executed()),
+            Either::Right(_) => Err(cut_off()),
         }
     }
 
@@ -208,7 +205,7 @@ impl fmt::Display for Step {
 mod tests {
     use std::future::ready;
 
-    use leasehold_core::{BoxFuture, ClientId, FakeClock, Now, Reply};
+    use leasehold_core::{BoxFuture, ClientId, FakeClock, Now, Reply, StoreErrorKind};
 
     use super::*;
     use crate::event::Silent;

@@ -213,6 +213,5 @@ fn a_server_that_is_gone_costs_the_command_before_it_costs_the_lease() {
     drop(place.server.take());
     let ended = holder.end();
     ended.assert_failed(76, "and is not renewed: the command is being ended (");
-    assert!(ended.stderr.contains("nothing listens there"), "{ended:?}");
     until("the group is gone", || group_is_gone(group));
 }

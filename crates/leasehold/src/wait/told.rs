@@ -1,13 +1,11 @@
 //! What is told of a call that waits: to the observer meanwhile, and to its caller at the limit.
 
-use leasehold_core::{
-    Action, Error, Holder, Instant, Operation, Place, Reply, StoreError, StoreErrorKind,
-};
+use leasehold_core::{Action, Error, Holder, Instant, Operation, Place, Reply, StoreError};
 
 use super::Call;
 use crate::event::Event;
 use crate::refusal::waits_for_capacity;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, is_cut_off};
 
 /// How many holders are looked at when a wait has ended: 32, each some hundred bytes.
 const LOOK_LIMIT: u32 = 32;
@@ -21,11 +19,11 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Why a call ends with this error. An answer that did not come before the limit says less than
-    /// the one that came before it.
+    /// Why a call ends with this error: a request that was cut off at the limit says less than the
+    /// one before it.
     pub(super) fn cause_of(&self, error: StoreError) -> StoreError {
         match self.trouble.cause() {
-            Some(before) if error.kind() == StoreErrorKind::Timeout => before.clone(),
+            Some(before) if is_cut_off(&error) => before.clone(),
             Some(_) | None => error,
         }
     }
