@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use leasehold_core::{Error, Invalid, StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
+use rustix::process::{Resource, getrlimit};
 
 use super::access::{Access, NEW};
 use super::gate::{self, Gate};
@@ -20,6 +21,13 @@ const SIDE_SUFFIX: &str = ".clients";
 /// (`SQLITE_IOERR_SHMSIZE`, sqlite.org/rescode.html)
 const SHARED_MEMORY_FULL: i32 = 4874;
 
+/// SQLite could not write, or not make a file longer: beside a limit of file sizes, it is that.
+/// (`SQLITE_IOERR_WRITE`, `SQLITE_IOERR_TRUNCATE` and `SQLITE_IOERR_SHMSIZE`)
+const TOO_LONG: [i32; 3] = [778, 1546, SHARED_MEMORY_FULL];
+
+/// What to do about a limit that no file may outgrow.
+const RAISE_FILE_LIMIT: &str = "raise the limit of file sizes (`ulimit -f`)";
+
 /// The paths of the database, of what SQLite keeps beside it, and of the directory with what
 /// belongs to running processes.
 #[derive(Clone, Debug)]
@@ -29,6 +37,11 @@ pub(super) struct Location {
     pub(super) shared_memory: PathBuf,
     pub(super) side: PathBuf,
     pub(super) gate: PathBuf,
+}
+
+/// Whether files of this process may not grow as they like.
+fn is_file_size_limited() -> bool {
+    getrlimit(Resource::Fsize).current.is_some()
 }
 
 impl Location {
@@ -181,9 +194,13 @@ impl Location {
     /// What is free is set aside for what is held.
     pub(super) fn full(&self) -> StoreError {
         let shown = self.database.display();
+        let (what, remedy) = match is_file_size_limited() {
+            true => ("it cannot grow", RAISE_FILE_LIMIT),
+            false => ("its disk is full", "make room on the disk"),
+        };
         let text = format!(
-            "file:{shown}: its disk is full but for what is set aside to renew and let go of what \
-             is held: make room on the disk"
+            "file:{shown}: {what} but for what is set aside to renew and let go of what is held: \
+             {remedy}"
         );
         StoreError::new(StoreErrorKind::Full, text)
     }
@@ -219,6 +236,7 @@ impl Location {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 (StoreErrorKind::Full, "make room on the disk")
             }
+            io::ErrorKind::FileTooLarge => (StoreErrorKind::Full, RAISE_FILE_LIMIT),
             _ => (StoreErrorKind::Unreachable, "look at its directory, and the open files' limit"),
         };
         let shown = self.database.display();
@@ -244,6 +262,11 @@ impl Location {
             }
             Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory) => {
                 (StoreErrorKind::Full, "make room")
+            }
+            Some(ErrorCode::SystemIoFailure)
+                if TOO_LONG.contains(&extended) && is_file_size_limited() =>
+            {
+                (StoreErrorKind::Full, RAISE_FILE_LIMIT)
             }
             Some(ErrorCode::SystemIoFailure) if extended == SHARED_MEMORY_FULL => {
                 (StoreErrorKind::Full, "make room on the disk")
