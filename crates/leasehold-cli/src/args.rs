@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use leasehold::{FencingToken, LockName, Mode};
+use rustix::process::Signal;
 
 use crate::limits::{HoldArgs, duration, ttl};
 use crate::report::Voice;
+use crate::signals::ending_signal;
 use crate::store_choice::StoreUrl;
 
 /// Runs programs under a lock that holds across processes and machines.
@@ -51,8 +53,9 @@ Examples:
   leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone
   leasehold run migrate --ttl 10s -v -- sh -c 'echo \"token $LEASEHOLD_TOKEN\"'
 
-Exit code: that of CMD; 128 + n if signal n ended it; 75 busy or timed out (see -E); 76 the lease
-was lost; 69 trouble with the store; 126 CMD cannot be executed; 127 CMD is not found; 2 usage.
+Exit code: that of CMD; if signal n ended it, leasehold dies of it, too, which a shell shows as
+128 + n; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with the store; 126 CMD
+cannot be executed; 127 CMD is not found; 2 usage.
 
 CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in
 the order given, separated by spaces. A `leasehold run` in CMD that asks for what CMD's own lease
@@ -62,7 +65,8 @@ start what shall stay with `setsid`. What runs as another user cannot be ended: 
 `sudo leasehold run …` instead of `… -- sudo CMD`.
 
 After --at-most CMD is sent TERM, and KILL after --kill-after; the lease lasts for as long. The same
-becomes of a TERM that leasehold is sent. Other signals are passed on to CMD and nothing more.
+becomes of a TERM that leasehold is sent. Other signals are passed on to CMD and nothing more; CMD
+has them as the caller had them, but for PIPE, which is set to its default.
 
 A text that is too long for a NAME has one by its hash, the same as that of LockName::hashed:
   \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";
@@ -246,6 +250,9 @@ pub(crate) struct EndArgs {
     /// What happens to CMD when the lease is lost
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
+    /// What is sent first to CMD and all that it has started when they must end: INT, QUIT, …
+    #[arg(long, value_name = "NAME", value_parser = ending_signal, default_value = "TERM")]
+    pub(crate) signal: Signal,
     /// Time between TERM and KILL, also for a TERM that leasehold itself is sent; and for what CMD
     /// leaves behind, before TERM; by default 5s or a quarter of the ttl, whichever is less
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
@@ -259,7 +266,7 @@ pub(crate) enum OnLost {
     Ignore,
     /// KILL to it and all that it has started, at once
     Kill,
-    /// TERM to it and all that it has started, and KILL after --kill-after
+    /// TERM (or --signal) to it and all that it has started, and KILL after --kill-after
     Term,
 }
 

@@ -40,6 +40,7 @@ fn stand(args: &Elect, value: &str) -> Outcome {
         kill_after,
         at_most: None,
         on_lost: args.end.on_lost,
+        signal: args.end.signal,
         voice,
     };
     let choice = store_choice::choose(args.store.store.as_ref())?;

@@ -15,9 +15,9 @@ use crate::guardian::wire::{Begin, How, Order, Report, Why, micros};
 use crate::guardian::{CLOCK, sleep_until};
 use crate::limits::Given;
 use crate::nested;
-use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice, by_signal};
+use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice};
 use crate::session::Session;
-use crate::signals::signal_name;
+use crate::signals::{Death, numbered, signal_name};
 use crate::terminal::Terminal;
 
 /// A command to run under a lease, and how it is ended.
@@ -27,6 +27,8 @@ pub(crate) struct Work<'a> {
     pub(crate) kill_after: Duration,
     pub(crate) at_most: Option<Given<'a>>,
     pub(crate) on_lost: OnLost,
+    /// What is sent to the command first when it must end.
+    pub(crate) signal: Signal,
     pub(crate) voice: Voice,
 }
 
@@ -47,6 +49,8 @@ pub(crate) struct Guarded<'a> {
     /// The command has the terminal from the start. In a pipeline it gets it only when it asks,
     /// because a pager in our own group, to the right of us, needs it to read its keys.
     lends_at_once: bool,
+    /// The signal that was last passed on to the command.
+    passed_on: Option<Signal>,
     loss: Option<LossReason>,
     ending: Option<Why>,
     how: Option<How>,
@@ -67,6 +71,7 @@ impl<'a> Guarded<'a> {
             kill_after_us: micros(work.kill_after),
             at_most_us: work.at_most.map(|limit| micros(limit.span())),
             on_lost: work.on_lost,
+            signal: work.signal.as_raw(),
             is_nested: nested::is_nested(),
             lend_terminal: lends_at_once,
         };
@@ -95,6 +100,7 @@ impl<'a> Guarded<'a> {
             watch: Watch::new(work.on_lost, work.kill_after, valid_until),
             terminal,
             lends_at_once,
+            passed_on: None,
             loss: None,
             ending: None,
             how: None,
@@ -257,6 +263,7 @@ impl<'a> Guarded<'a> {
         {
             terminal.lend(group);
         }
+        self.passed_on = Some(signal);
         self.link.order(Order::Signal { number: signal.as_raw() }).await;
     }
 
@@ -268,11 +275,16 @@ impl<'a> Guarded<'a> {
 
     /// The guardian has ended, and the command with it: lets go and says how it went.
     async fn end(mut self) -> Outcome {
+        let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
         self.take_terminal_back();
         let (name, voice) = (self.name.clone(), self.voice);
-        let (how, voice_of_end) = match self.how {
-            Some(how) => (how, voice),
-            None => (self.unsupervised_end().await, Voice { quiet: true, ..voice }),
+        let how = match self.how {
+            Some(how) => how,
+            None => self.unsupervised_end().await,
+        };
+        let own_end = match how {
+            How::Exited(code) => Ok(code),
+            How::Signaled(number) => Err(self.end_by_signal(number, was_lent)),
         };
         let ignores = self.work.on_lost == OnLost::Ignore;
         let mut was_lost = self.was_lost();
@@ -292,7 +304,28 @@ impl<'a> Guarded<'a> {
             Err(error) => voice.error(format_args!("{name}: could not let go: {error}")),
         }
         let was_ended = self.ending == Some(Why::Over) || was_lost && !ignores;
-        Ok(if was_ended { LOST } else { exit_code(how, voice_of_end) })
+        if !was_ended {
+            return own_end;
+        }
+        if let Some(How::Exited(code)) = self.how {
+            voice.remark(format_args!("{name}: the command's own exit code was {code}"));
+        }
+        Ok(LOST)
+    }
+
+    /// The command was ended by a signal, and so is leasehold: with a line, unless that is what
+    /// everybody expects of Ctrl-C and of a closed pipe, or enough was said.
+    fn end_by_signal(&self, number: i32, was_lent: bool) -> Failure {
+        let signal = numbered(number);
+        let is_from_terminal = matches!(signal, Some(Signal::HUP | Signal::INT | Signal::QUIT));
+        let is_for_group = was_lent && is_from_terminal && self.passed_on != signal;
+        let message = match signal {
+            _ if self.how.is_none() => None,
+            Some(Signal::INT | Signal::PIPE) => None,
+            Some(signal) => Some(format!("the command was ended by {}", signal_name(signal))),
+            None => Some(format!("the command was ended by signal {number}")),
+        };
+        Failure::of_command(Death { number, is_for_group }, message)
     }
 
     fn was_lost(&self) -> bool {
@@ -330,24 +363,6 @@ fn names(guard: &Guard) -> Vec<LockName> {
 
 fn say_that_it_remains(name: &str, voice: Voice, process: &Remaining) {
     voice.error(format_args!("{name}: {}", process.sentence()));
-}
-
-/// The command's own exit code; a line if a signal ended it, unless that is what everybody expects
-/// of Ctrl-C and of a closed pipe.
-fn exit_code(how: How, voice: Voice) -> u8 {
-    match how {
-        How::Exited(code) => code,
-        How::Signaled(number) => {
-            match Signal::from_named_raw(number) {
-                Some(Signal::INT | Signal::PIPE) => {}
-                Some(signal) => {
-                    voice.remark(format_args!("the command was ended by {}", signal_name(signal)));
-                }
-                None => voice.remark(format_args!("the command was ended by signal {number}")),
-            }
-            by_signal(number)
-        }
-    }
 }
 
 /// Until when the lease may be relied on, by the clock that counts suspended time. The clock is

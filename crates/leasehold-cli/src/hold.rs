@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use leasehold::{Clock as _, Error, FencingToken, Guard, HolderId, LockName, show_duration};
 use rustix::fs::{fstat, stat};
-use rustix::process::Signal;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -13,6 +12,7 @@ use crate::args::Hold;
 use crate::guardian::{CLOCK, sleep_until};
 use crate::report::{Failure, LOST, Outcome, Voice, print_json};
 use crate::session::{Session, lease_options};
+use crate::signals::is_end;
 use crate::terminal::refuse_to_stop_for_input;
 use crate::{block_on, store_choice};
 
@@ -133,15 +133,7 @@ impl Stdin {
 }
 
 async fn asked_to_end(session: &mut Session, stdin: Stdin) {
-    let signal = async {
-        loop {
-            if let Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM =
-                session.signals.next().await
-            {
-                return;
-            }
-        }
-    };
+    let signal = async { while !is_end(session.signals.next().await) {} };
     tokio::select! {
         () = stdin.end() => {}
         () = signal => {}

@@ -51,6 +51,9 @@ fn main() -> ExitCode {
     };
     let exit = outcome.unwrap_or_else(|failure| {
         voice.failure(&failure);
+        if let Some(death) = failure.death() {
+            death.die();
+        }
         failure.exit
     });
     ExitCode::from(exit)
@@ -75,10 +78,14 @@ fn execute(command: &Command) -> Outcome {
 
 /// Runs what talks to a store: on one thread, because the keeper has its own.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.and_then(|runtime| {
+        let within = runtime.enter();
+        signals::survive_file_limits()?;
+        drop(within);
+        Ok(runtime)
+    });
+    let runtime = runtime.map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))?;
     let output = runtime.block_on(future);
     // A host name that is still being looked up is nobody's business any more.
     runtime.shutdown_background();

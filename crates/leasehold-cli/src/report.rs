@@ -7,6 +7,7 @@ use leasehold::{Error, StoreErrorKind};
 use serde::Serialize;
 
 use crate::args::VoiceArgs;
+use crate::signals::Death;
 
 /// `show` of a free lock, `revoke` of a token that holds nothing: the answer is no.
 pub(crate) const NO: u8 = 1;
@@ -34,19 +35,50 @@ pub(crate) fn by_signal(signal: i32) -> u8 {
 pub(crate) struct Failure {
     pub(crate) exit: u8,
     pub(crate) message: String,
-    /// What anybody who asks for a lock reckons with, and no trouble: it is busy, or the user does
-    /// not want to wait any more.
-    is_expected: bool,
+    kind: Kind,
+}
+
+/// Whose failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Something is wrong.
+    Trouble,
+    /// What anybody who asks for a lock reckons with: it is busy.
+    Expected,
+    /// The user does not want to wait any more.
+    Interrupted(Death),
+    /// A signal ended the command.
+    OfCommand(Death),
 }
 
 impl Failure {
     pub(crate) fn new(exit: u8, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), is_expected: false }
+        Self { exit, message: message.into(), kind: Kind::Trouble }
     }
 
     /// Something that whoever asks for a lock reckons with.
     pub(crate) fn expected(exit: u8, message: impl Into<String>) -> Self {
-        Self { is_expected: true, ..Self::new(exit, message) }
+        Self { kind: Kind::Expected, ..Self::new(exit, message) }
+    }
+
+    /// A signal came while there was nothing to do but wait.
+    pub(crate) fn interrupted(number: i32, message: String) -> Self {
+        let death = Death { number, is_for_group: false };
+        Self { kind: Kind::Interrupted(death), ..Self::new(by_signal(number), message) }
+    }
+
+    /// A signal ended the command; without a message if everybody expects that.
+    pub(crate) fn of_command(death: Death, message: Option<String>) -> Self {
+        let message = message.unwrap_or_default();
+        Self { kind: Kind::OfCommand(death), ..Self::new(by_signal(death.number), message) }
+    }
+
+    /// The signal that leasehold dies of, after all has been said.
+    pub(crate) fn death(&self) -> Option<Death> {
+        match self.kind {
+            Kind::Trouble | Kind::Expected => None,
+            Kind::Interrupted(death) | Kind::OfCommand(death) => Some(death),
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -123,10 +155,13 @@ impl Voice {
 
     /// Says why the command ends. A busy lock that was called a success is worth no line.
     pub(crate) fn failure(self, failure: &Failure) {
-        match (failure.is_expected, failure.exit) {
-            (false, _) => self.error(&failure.message),
-            (true, 0) => self.detail(&failure.message),
-            (true, _) => self.remark(&failure.message),
+        match (failure.kind, failure.exit) {
+            (Kind::OfCommand(_), _) if failure.message.is_empty() => {}
+            (Kind::Trouble, _) => self.error(&failure.message),
+            (Kind::Expected, 0) => self.detail(&failure.message),
+            (Kind::Expected | Kind::Interrupted(_) | Kind::OfCommand(_), _) => {
+                self.remark(&failure.message);
+            }
         }
     }
 

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
         kill_after,
         at_most: args.lock.hold.most(),
         on_lost: args.end.on_lost,
+        signal: args.end.signal,
         voice,
     };
     block_on(async {

@@ -13,7 +13,7 @@ use crate::in_the_way::{holder, in_the_way};
 use crate::nested;
 use crate::patience::Patience;
 use crate::report::{self, Failure, Outcome, Voice};
-use crate::signals::{Signals, signal_name};
+use crate::signals::{Signals, is_end, signal_name};
 use crate::status_line;
 use crate::store_choice::Choice;
 
@@ -81,7 +81,7 @@ impl Session {
             biased;
             signal = interruption(&mut signals) => {
                 let why = format!("{} while connecting to {}", signal_name(signal), choice.url);
-                Err(Failure::expected(report::by_signal(signal.as_raw()), why))
+                Err(Failure::interrupted(signal.as_raw(), why))
             }
             connected = patience.connect(choice, voice, build) => connected,
         }?;
@@ -116,8 +116,8 @@ impl Session {
         let status = status_line::show(self.client.admin(), names, &heard, self.voice);
         tokio::select! {
             biased;
-            signal = interruption(&mut self.signals) => Err(Failure::expected(
-                report::by_signal(signal.as_raw()),
+            signal = interruption(&mut self.signals) => Err(Failure::interrupted(
+                signal.as_raw(),
                 format!(
                     "{}: {} while waiting: {}",
                     joined(names),
@@ -317,12 +317,11 @@ fn given_up(heard: &Heard, names: &[LockName]) -> &'static str {
     }
 }
 
-/// The signal that ends the waiting. One that stops does stop; the others are for a command that
-/// does not run yet.
+/// The signal that ends the waiting. One that stops does stop.
 async fn interruption(signals: &mut Signals) -> Signal {
     loop {
         match signals.next().await {
-            signal @ (Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM) => return signal,
+            signal if is_end(signal) => return signal,
             Signal::TSTP => {
                 let _continued = kill_process(getpid(), Signal::STOP);
             }

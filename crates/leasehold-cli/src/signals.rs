@@ -1,23 +1,32 @@
-//! Signals that are passed on to the command, as they arrive.
+//! Signals that are passed on to the command as they arrive, and the one that ends this process.
 
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
+#[cfg(target_os = "linux")]
+use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
 
-/// What is passed on to the command, and what stops and continues it.
-const PASSED_ON: [Signal; 9] = [
+/// What is passed on to the command, and what stops and continues it: all that would end this
+/// process and that others send, besides the real-time signals. Not the faults of a program of its
+/// own, and not PIPE, which every program in Rust ignores.
+const PASSED_ON: [Signal; 14] = [
+    Signal::ABORT,
+    Signal::ALARM,
     Signal::CONT,
     Signal::HUP,
     Signal::INT,
+    Signal::PROF,
     Signal::QUIT,
     Signal::TERM,
     Signal::TSTP,
     Signal::USR1,
     Signal::USR2,
+    Signal::VTALARM,
     Signal::WINCH,
+    Signal::XCPU,
 ];
 
 /// The signals this process was sent.
@@ -34,7 +43,8 @@ impl Signals {
     /// be reset to its default when the command is executed.
     pub(crate) fn catch_all() -> io::Result<Self> {
         let ignored = ignored_signals();
-        let wanted = PASSED_ON.into_iter().filter(|signal| !is_in(ignored, *signal));
+        let all = PASSED_ON.into_iter().chain(of_this_system());
+        let wanted = all.filter(|signal| !is_in(ignored, *signal));
         let streams = wanted.map(|signal| {
             let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
             Ok((signal, stream))
@@ -56,6 +66,85 @@ impl Signals {
     }
 }
 
+/// What Linux has besides.
+#[cfg(target_os = "linux")]
+fn of_this_system() -> impl Iterator<Item = Signal> {
+    let real_time = (0..).map_while(Signal::rt);
+    [Signal::IO, Signal::POWER, Signal::STKFLT].into_iter().chain(real_time)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn of_this_system() -> impl Iterator<Item = Signal> {
+    std::iter::empty()
+}
+
+/// Whether whoever has nothing but to wait should stop that. The others stop and continue, or are
+/// for a command, which may not run yet.
+pub(crate) fn is_end(signal: Signal) -> bool {
+    let others = [Signal::CONT, Signal::TSTP, Signal::USR1, Signal::USR2, Signal::WINCH];
+    !others.contains(&signal)
+}
+
+/// The signal with this number, on Linux also a real-time one.
+pub(crate) fn numbered(number: i32) -> Option<Signal> {
+    #[cfg(target_os = "linux")]
+    return Signal::from_raw(number);
+    #[cfg(not(target_os = "linux"))]
+    Signal::from_named_raw(number)
+}
+
+/// How far a signal is from the first real-time one.
+fn real_time(signal: Signal) -> Option<i32> {
+    #[cfg(target_os = "linux")]
+    return (0..).map_while(Signal::rt).zip(0..).find_map(|(s, n)| (s == signal).then_some(n));
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, which can be told, instead of
+/// ending this process without a word. Within a runtime.
+pub(crate) fn survive_file_limits() -> io::Result<()> {
+    // Caught and not ignored, so that the command finds it as the caller had it. The handler stays
+    // when the stream is dropped.
+    if !is_in(ignored_signals(), Signal::XFSZ) {
+        let _unread = unix::signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
+    }
+    Ok(())
+}
+
+/// A signal to die of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Death {
+    pub(crate) number: i32,
+    /// The terminal's other processes have not seen it: the terminal was lent to the command, so
+    /// Ctrl-C went to that alone, and not to the script around us.
+    pub(crate) is_for_group: bool,
+}
+
+impl Death {
+    /// Ends this process by the signal, as the command was ended or would have been: whoever waits
+    /// for it, such as a shell in the middle of a loop, sees that somebody wants to stop. Returns
+    /// where that is not possible.
+    pub(crate) fn die(self) {
+        // The first process of a container is not hit by what it does not catch.
+        if getpid() == Pid::INIT {
+            return;
+        }
+        leave_no_core();
+        if let (true, Some(signal)) = (self.is_for_group, numbered(self.number)) {
+            let _alone = kill_current_process_group(signal);
+        }
+        let _unknown = signal_hook::low_level::emulate_default_handler(self.number);
+    }
+}
+
+/// The memory that somebody may want to look at was the command's.
+fn leave_no_core() {
+    #[cfg(target_os = "linux")]
+    let _dumps =
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
 fn is_in(mask: u64, signal: Signal) -> bool {
     let bit = u32::try_from(signal.as_raw() - 1).unwrap_or(u32::MAX);
     mask.checked_shr(bit).unwrap_or(0) & 1 == 1
@@ -71,5 +160,55 @@ fn ignored_signals() -> u64 {
 /// The name of a signal as kill(1) has it, with `SIG`.
 pub(crate) fn signal_name(signal: Signal) -> String {
     let known = nix::sys::signal::Signal::try_from(signal.as_raw());
-    known.map_or_else(|_| format!("signal {}", signal.as_raw()), |known| known.as_str().to_owned())
+    match (known, real_time(signal)) {
+        (Ok(known), _) => known.as_str().to_owned(),
+        (Err(_), Some(0)) => "SIGRTMIN".to_owned(),
+        (Err(_), Some(n)) => format!("SIGRTMIN+{n}"),
+        (Err(_), None) => format!("signal {}", signal.as_raw()),
+    }
+}
+
+/// A signal that ends a program, by its name: `INT`, `SIGINT` or `int`.
+pub(crate) fn ending_signal(name: &str) -> Result<Signal, String> {
+    let upper = name.to_uppercase();
+    let full = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
+    let known = full.parse::<nix::sys::signal::Signal>().ok();
+    match known.and_then(|known| numbered(known as i32)) {
+        None => Err(format!("{name:?} is no signal: write INT, HUP, QUIT, USR1 or the like")),
+        Some(
+            Signal::CHILD
+            | Signal::CONT
+            | Signal::STOP
+            | Signal::TSTP
+            | Signal::TTIN
+            | Signal::TTOU
+            | Signal::URG
+            | Signal::WINCH,
+        ) => Err(format!("{name:?} does not end a program: write INT, HUP, QUIT or the like")),
+        Some(signal) => Ok(signal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_ends_a_program_is_read_by_its_name() {
+        for name in ["INT", "SIGINT", "int"] {
+            assert_eq!(ending_signal(name), Ok(Signal::INT), "{name}");
+        }
+        for wrong in ["", "SIG", "CONT", "STOP", "WINCH", "2", "INTERRUPT"] {
+            assert!(ending_signal(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn signals_are_named_as_kill_names_them() {
+        let names: Vec<String> =
+            [Signal::TERM, Signal::rt(0).unwrap(), Signal::rt(3).unwrap()].map(signal_name).into();
+        assert_eq!(names, ["SIGTERM", "SIGRTMIN", "SIGRTMIN+3"]);
+        assert_eq!(signal_name(Signal::STKFLT), "SIGSTKFLT");
+    }
 }

@@ -58,6 +58,9 @@ pub(crate) fn main(arguments: &[OsString]) -> Outcome {
     if is_over(valid_until) {
         return Ok(LOST);
     }
+    // This sets PIPE to its default, whatever the caller had: the start-up of every program in Rust
+    // has it ignored before the first line of ours, and what was before is not known any more. The
+    // default is what programs are written for; a script that is left by its reader must end.
     let error = Command::new(program).args(arguments).exec();
     let exit = match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,

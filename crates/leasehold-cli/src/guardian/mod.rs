@@ -35,6 +35,7 @@ use tokio::net::UnixStream;
 use self::supervisor::{Supervisor, Watched};
 use self::wire::{Begin, Order};
 use crate::report::{Failure, NOT_EXECUTABLE, Outcome, Voice};
+use crate::signals::survive_file_limits;
 
 /// First argument of the guardian. No lock, option or file name of the command line can be
 /// mistaken for it, because only a subcommand can stand there.
@@ -55,7 +56,10 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
 pub(crate) fn main(command: &[OsString]) -> Outcome {
     let guarded = hear_of_children().and_then(|callers_mask| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(guard(command, &callers_mask))
+        runtime.block_on(async {
+            survive_file_limits()?;
+            guard(command, &callers_mask).await
+        })
     });
     guarded.map_err(|error| {
         Failure::new(NOT_EXECUTABLE, format!("the guardian of the command failed: {error}"))

@@ -16,7 +16,7 @@ use super::wire::{self, Begin, How, Incoming, Order, Report, Why};
 use super::{CLOCK, sleep_until};
 use crate::args::OnLost;
 use crate::report::Voice;
-use crate::signals::Signals;
+use crate::signals::{Signals, numbered};
 
 /// How often it is looked who is left once the command has ended or was killed: 50 ms. The end of
 /// the last one is told by a signal, but nothing tells when he makes a session of his own.
@@ -61,9 +61,9 @@ enum Phase {
     /// It runs, and the lease is valid.
     Running,
     /// It has ended by itself; what it left may finish until then, and is told of if it takes
-    /// longer than a moment.
+    /// longer than a moment: a `tee` that a shell script writes through ends a little after that.
     Draining { until: Instant, tell_at: Option<Instant> },
-    /// All were sent TERM.
+    /// All were sent TERM, or what the user wants instead.
     Stopping { kill_at: Instant },
     /// All are sent KILL again and again, because what forks meanwhile is found only by looking
     /// again. Who does not end by then is told of.
@@ -78,9 +78,10 @@ pub(super) struct Supervisor {
     tree: Tree,
     /// Nobody is left, not even who has made a session of his own.
     is_childless: bool,
-    /// Who was sent TERM: they can be killed without looking for them.
+    /// Who was told to end: they can be killed without looking for them.
     told: Option<Descendants>,
     on_lost: OnLost,
+    signal: Signal,
     kill_after: Duration,
     is_nested: bool,
     deadline: Instant,
@@ -102,6 +103,7 @@ impl Supervisor {
             is_childless: false,
             told: None,
             on_lost: begin.on_lost,
+            signal: numbered(begin.signal).unwrap_or(Signal::TERM),
             kill_after: Duration::from_micros(begin.kill_after_us),
             is_nested: begin.is_nested,
             deadline: instant(begin.until_us),
@@ -212,7 +214,7 @@ impl Supervisor {
                 self.deadline = self.deadline.max(instant(until_us));
             }
             Some(Order::Lost) => self.stop_because(Why::Lost),
-            Some(Order::Signal { number }) => match Signal::from_named_raw(number) {
+            Some(Order::Signal { number }) => match numbered(number) {
                 Some(Signal::TERM) if self.is_undisturbed() => self.stop(Why::Asked),
                 Some(signal) => self.signal_group(signal),
                 None => {}
@@ -255,8 +257,8 @@ impl Supervisor {
             };
             self.phase = Phase::Stopping { kill_at };
             let all = self.tree.look();
-            all.signal(Signal::TERM);
-            // A stopped process acts on TERM only when it runs again.
+            all.signal(self.signal);
+            // A stopped process acts on it only when it runs again.
             all.signal(Signal::CONT);
             self.told = Some(all);
         }

@@ -43,6 +43,8 @@ pub(crate) struct Begin {
     /// The command may run for so long.
     pub(crate) at_most_us: Option<u64>,
     pub(crate) on_lost: OnLost,
+    /// What is sent first to whatever must end.
+    pub(crate) signal: i32,
     /// This runs within the command of another `leasehold run`.
     pub(crate) is_nested: bool,
     /// The command shall have the terminal from its first line on.

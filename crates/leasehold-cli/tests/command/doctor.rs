@@ -18,7 +18,7 @@ struct Visit {
 impl Visit {
     fn to(url: &str, options: &[&str]) -> Self {
         let place = Place::on_file();
-        let Ended { code, stdout, stderr } =
+        let Ended { code, stdout, stderr, .. } =
             place.end(&[&["doctor", "--json", "-s", url], options].concat());
         let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
         Self { code, report }

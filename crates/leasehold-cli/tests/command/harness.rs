@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -103,15 +104,22 @@ impl Place {
 /// How a program ended, and what it said.
 #[derive(Debug)]
 pub(crate) struct Ended {
+    /// As a shell has it: 128 and the signal, if one ended it.
     pub(crate) code: Option<i32>,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+    pub(crate) dumped_core: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Ended {
     pub(crate) fn of(output: Output) -> Self {
+        let signal = output.status.signal();
         Self {
-            code: output.status.code(),
+            code: output.status.code().or(signal.map(|signal| 128 + signal)),
+            signal,
+            dumped_core: output.status.core_dumped(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }

@@ -1,8 +1,9 @@
 //! Signals: what is passed on to the command, and what is left as it was.
 
 use rustix::process::Signal;
+use rustix_libc_wrappers::process::SignalExt as _;
 
-use crate::harness::{Background, Place, until};
+use crate::harness::{Background, PROGRAM, Place, ended, until};
 
 /// Tells its signals until one ends it.
 const TELLING: &str = "exec 2>/dev/null
@@ -29,12 +30,127 @@ fn signals_are_passed_on_to_the_command() {
 }
 
 #[test]
+fn whatever_would_end_leasehold_reaches_the_command() {
+    let place = Place::on_file();
+    let signals = [
+        (Signal::ABORT, "ABRT"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::IO, "IO"),
+        (Signal::POWER, "PWR"),
+        (Signal::PROF, "PROF"),
+        (Signal::STKFLT, "STKFLT"),
+        (Signal::VTALARM, "VTALRM"),
+        (Signal::XCPU, "XCPU"),
+        (Signal::rt_min(), "RTMIN"),
+        (Signal::rt(3).unwrap(), "RTMIN+3"),
+        (Signal::rt_max(), "RTMAX"),
+    ];
+    let names: Vec<&str> = signals.iter().map(|(_, name)| *name).collect();
+    let script = format!(
+        "for s in {}; do trap \"echo $s\" $s; done; echo ready; while :; do read -t 0.02; done",
+        names.join(" ")
+    );
+    let arguments = ["run", "x", "--", "bash", "-c", &script];
+    let mut running = Background::fed(place.leasehold(&arguments));
+    assert_eq!(running.line(), "ready");
+    for (signal, name) in signals {
+        running.signal(signal);
+        assert_eq!(running.line(), name);
+    }
+}
+
+#[test]
+fn leasehold_dies_of_the_signal_that_ended_its_command() {
+    let place = Place::on_file();
+    for (name, number) in [("HUP", 1), ("INT", 2), ("KILL", 9), ("USR1", 10), ("TERM", 15)] {
+        let ended = ended(place.shell("x", &["-q"], &format!("kill -{name} $$")));
+        ended.assert_silent(128 + number);
+        assert_eq!(ended.signal, Some(number), "{name}");
+    }
+    // No shell in between: CMD has ended by itself.
+    let ended = ended(place.shell("x", &[], "exit 130"));
+    assert_eq!((ended.code, ended.signal), (Some(130), None));
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+#[test]
+fn leasehold_dies_of_the_signal_that_interrupts_its_waiting() {
+    let place = Place::on_file();
+    let _holder = place.holder("x", &[]);
+    for signal in [Signal::INT, Signal::TERM, Signal::ALARM] {
+        let waiter = Background::start(place.leasehold(&["run", "x", "--", "true"]));
+        until("somebody waits", || place.show("x")["waiting"] == 1);
+        waiter.signal(signal);
+        let ended = waiter.end();
+        ended.assert_failed(128 + signal.as_raw(), "while waiting: left the queue");
+        assert_eq!(ended.signal, Some(signal.as_raw()));
+        assert_eq!(place.show("x")["waiting"], 0);
+    }
+}
+
+#[test]
+fn a_hold_is_let_go_by_any_signal_that_ends_a_program() {
+    let place = Place::on_redis();
+    for signal in [Signal::TERM, Signal::ALARM, Signal::XCPU, Signal::rt_min()] {
+        let mut holder = Background::fed(place.leasehold(&["hold", "x"]));
+        assert!(holder.line().contains("token"));
+        holder.signal(signal);
+        holder.end().assert_silent(0);
+        place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+    }
+}
+
+#[test]
+fn only_the_command_leaves_a_core() {
+    let place = Place::on_file();
+    let dumping = |script: &str| {
+        let script = format!("ulimit -c unlimited; {script}");
+        ended(place.program("bash", &["-c", &script]))
+    };
+    if !dumping("kill -QUIT $$").dumped_core {
+        println!("left out: no core is left here");
+        return;
+    }
+    let ended = dumping(&format!("exec {PROGRAM} run x -- bash -c 'kill -QUIT $$'"));
+    assert_eq!((ended.signal, ended.dumped_core), (Some(3), false), "{ended:?}");
+}
+
+#[test]
+fn a_write_beyond_the_limit_of_file_sizes_is_told_with_its_remedy() {
+    let place = Place::on_file();
+    for command in ["run x -- true", "ls", "hold x"] {
+        let script = format!("ulimit -f 1; exec {PROGRAM} {command}");
+        let ended = ended(place.program("bash", &["-c", &script]));
+        ended.assert_failed(69, "raise the limit of file sizes (`ulimit -f`)");
+    }
+}
+
+#[test]
+fn the_command_finds_the_limit_of_file_sizes_as_deadly_as_it_was() {
+    let place = Place::on_redis();
+    let script = format!("ulimit -f 1; exec {PROGRAM} run x -- head -c 100000 /dev/zero >big");
+    let ended = ended(place.program("bash", &["-c", &script]));
+    assert_eq!(ended.signal, Some(Signal::XFSZ.as_raw()), "{ended:?}");
+}
+
+/// Programs in Rust do not know how they found this signal, so it is not as the caller had it.
+#[test]
+fn a_closed_pipe_ends_the_command_also_where_the_caller_ignored_that() {
+    let place = Place::on_file();
+    let script = format!("trap '' PIPE; exec {PROGRAM} run x -- grep SigIgn /proc/self/status");
+    let ended = ended(place.program("bash", &["-c", &script]));
+    let mask = ended.stdout.strip_prefix("SigIgn:").unwrap().trim();
+    let mask = u64::from_str_radix(mask, 16).unwrap();
+    assert_eq!(mask >> (Signal::PIPE.as_raw() - 1) & 1, 0, "{ended:?}");
+}
+
+#[test]
 fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
     let place = Place::on_file();
     // What nohup(1) does, and a shell script's `&`.
     let script = format!(
         "trap '' HUP; exec {} run x -- sh -c 'grep SigIgn /proc/self/status; cat'",
-        crate::harness::PROGRAM
+        PROGRAM
     );
     let mut running = Background::fed(place.program("sh", &["-c", &script]));
     let line = running.line();
@@ -49,7 +165,7 @@ fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
 fn a_caller_that_blocks_the_signal_of_ended_children_is_served_and_finds_it_blocked() {
     let place = Place::on_file();
     let status = ["run", "x", "--", "grep", "SigBlk", "/proc/self/status"];
-    let arguments = [&["--block-signal=CHLD", crate::harness::PROGRAM][..], &status].concat();
+    let arguments = [&["--block-signal=CHLD", PROGRAM][..], &status].concat();
     let mut running = Background::start(place.program("env", &arguments));
     let line = running.line();
     let mask = u64::from_str_radix(line.strip_prefix("SigBlk:").unwrap().trim(), 16).unwrap();
@@ -75,6 +191,22 @@ fn stop_and_continue_are_mirrored_with_a_warning() {
     until("leasehold runs again", || state_of(&running) != 'T');
     running.signal(Signal::TERM);
     assert_eq!(running.end().code, Some(143));
+}
+
+#[test]
+fn the_signal_that_ends_the_command_can_be_chosen_and_its_own_exit_code_is_told() {
+    let place = Place::on_file();
+    let script = "trap 'exit 7' INT; trap '' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut running = Background::start(place.shell("x", &["--signal", "INT"], script));
+    assert_eq!(running.line(), "ready");
+    let token = place.token("x").unwrap();
+    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    let ended = running.end();
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+    assert!(ended.stderr.ends_with("the command's own exit code was 7\n"), "{ended:?}");
+    place
+        .end(&["run", "x", "--signal", "CONT", "--", "true"])
+        .assert_failed(2, "\"CONT\" does not end a program");
 }
 
 #[test]

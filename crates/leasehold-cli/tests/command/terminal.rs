@@ -85,6 +85,84 @@ fn ctrl_c_ends_the_command_and_releases_the_lock() {
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
 }
 
+/// What runs a command under a lock: leasehold, and what it is measured by.
+fn wrappers(place: &Place) -> [String; 2] {
+    [format!("{PROGRAM} run x --"), format!("flock {}", place.path("flock").display())]
+}
+
+#[test]
+fn ctrl_c_stops_the_script_around_it() {
+    let place = Place::on_file();
+    for (wrapper, shell) in wrappers(&place).iter().flat_map(|w| [(w, "sh"), (w, "bash")]) {
+        let script = format!(
+            "for i in 1 2; do echo round $i; [ $i = 2 ] || {wrapper} cat; done; echo went on"
+        );
+        std::fs::write(place.path("script"), script).unwrap();
+        let mut terminal = Terminal::start(&place, &format!("{shell} script"));
+        terminal.until("round 1");
+        terminal.type_in("runs\n");
+        terminal.until("runs\r\nruns");
+        terminal.type_in("\x03");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(130), "{shell}, {wrapper}: {screen}");
+        assert!(!screen.contains("round 2"), "{shell}, {wrapper}: {screen}");
+        assert!(!screen.contains("went on"), "{shell}, {wrapper}: {screen}");
+    }
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+#[test]
+fn ctrl_c_stops_the_loop_of_an_interactive_shell() {
+    let place = Place::on_file();
+    for wrapper in wrappers(&place) {
+        let mut terminal = Terminal::start(&place, "bash --norc --noprofile -i");
+        terminal.until("$ ");
+        terminal.type_in(&format!(
+            "for i in 1 2; do echo rou''nd $i; [ $i = 2 ] || {wrapper} cat; done; echo wen''t on\n"
+        ));
+        terminal.until("round 1");
+        terminal.type_in("runs\n");
+        terminal.until("runs\r\nruns");
+        terminal.type_in("\x03");
+        let screen = terminal.until("$ ");
+        assert!(!screen.contains("round 2"), "{wrapper}: {screen}");
+        assert!(!screen.contains("went on"), "{wrapper}: {screen}");
+        terminal.type_in("echo co''de $?; exit\n");
+        terminal.until("code 130");
+        terminal.end();
+    }
+}
+
+#[test]
+fn ctrl_c_stops_the_script_around_a_waiter() {
+    let place = Place::on_file();
+    let _holder = place.holder("x", &[]);
+    for shell in ["sh", "bash"] {
+        std::fs::write(place.path("script"), format!("{PROGRAM} run x -- true; echo went on"))
+            .unwrap();
+        let mut terminal = Terminal::start(&place, &format!("{shell} script"));
+        terminal.until("waiting for x");
+        terminal.type_in("\x03");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(130), "{shell}: {screen}");
+        assert!(!screen.contains("went on"), "{shell}: {screen}");
+    }
+}
+
+/// As for every program: whoever handles the signal has decided what it means.
+#[test]
+fn ctrl_c_that_the_command_handles_stops_nothing_else() {
+    let place = Place::on_file();
+    let command = "bash -c 'trap \"exit 7\" INT; echo runs; while :; do read -t 0.05; done'";
+    std::fs::write(place.path("script"), format!("{PROGRAM} run x -- {command}; echo went on $?"))
+        .unwrap();
+    let mut terminal = Terminal::start(&place, "bash script");
+    terminal.until("runs");
+    terminal.type_in("\x03");
+    terminal.until("went on 7");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
 #[test]
 fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
     let place = Place::on_file();
