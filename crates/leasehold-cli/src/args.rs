@@ -95,6 +95,7 @@ cannot be reached; 2 usage.";
 const ELECT_EXAMPLES: &str = "\
 Examples:
   leasehold elect scheduler --value $(hostname):8080 -- ./scheduler
+  leasehold elect scheduler --value here        # leads until stdin ends or a signal comes
   leasehold elect scheduler --show              # what the leader says; exit code 1 if nobody leads
   leasehold elect scheduler --listen --json     # one line of JSON per change
 
@@ -145,7 +146,8 @@ pub(crate) enum Command {
     /// Runs a command while holding a lock
     #[command(display_order = 1, after_help = RUN_EXAMPLES)]
     Run(Run),
-    /// Shows who holds a lock and who waits for it; exit code 1 if it is free
+    /// Shows who holds a lock and who waits for it; exit code 1 if it is free, or not held with the
+    /// token that was given
     #[command(display_order = 5)]
     Show(Show),
     /// Prints which store is used, and why
@@ -287,8 +289,9 @@ pub(crate) struct Elect {
     /// The name of the election
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// Stands for election, and says this while leading; without control characters
-    #[arg(long, value_name = "TEXT", group = "what", requires = "command")]
+    /// Stands for election, and says this while leading; without control characters. Without CMD it
+    /// prints one line of JSON once it leads, and leads until stdin ends or a signal comes, as `hold`
+    #[arg(long, value_name = "TEXT", group = "what")]
     pub(crate) value: Option<String>,
     /// Prints a line for every change, until it is ended
     #[arg(long, group = "what")]
@@ -344,6 +347,10 @@ pub(crate) struct Show {
     /// The name of the lock
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
+    /// Asks whether the lease with this token holds it now: exit code 1 if not. Nobody has asked
+    /// it to stop, either: it is what a holder's probe wants to know
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    pub(crate) token: Option<FencingToken>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::Elect;
 use crate::guarded::{Guarded, Work};
 use crate::heard::Heard;
+use crate::hold::{let_go, until_asked};
 use crate::patience::Patience;
 use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
 use crate::run::kill_after;
@@ -24,17 +25,16 @@ pub(crate) fn elect(args: &Elect) -> Outcome {
     }
 }
 
-/// Runs the command while leading.
+/// Runs the command while leading, or leads until it is asked to stop.
 fn stand(args: &Elect, value: &str) -> Outcome {
     let voice = Voice::from(args.voice);
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
     options.check()?;
     let kill_after = kill_after(args.end, args.ttl)?;
-    let [program, ..] = args.command.as_slice() else {
-        return Err(Failure::usage("there is no command to run"));
-    };
-    program::look_up(program)?;
+    if let Some(program) = args.command.first() {
+        program::look_up(program)?;
+    }
     let work = Work {
         command: &args.command,
         kill_after,
@@ -63,6 +63,11 @@ async fn lead(
     let campaign = async { Ok(election.campaign(value).await?) };
     let leadership = session.wait(from_ref(&args.name), Mode::Exclusive, campaign).await?;
     session.settle(leadership.guard(), args.ttl, asked_at).await?;
+    if work.command.is_empty() {
+        until_asked(session, leadership.guard(), args.ttl, None, work.voice).await?;
+        let resigned = leadership.resign().await;
+        return let_go(session, &args.name, resigned, None, work.voice);
+    }
     let outcome = Guarded::run(work, session, leadership.guard().reenter()?).await;
     if let Err(error) = leadership.resign().await {
         // A loss was told when it was noticed.

@@ -1,7 +1,8 @@
-//! `leasehold hold`: a lease without a command, for scripts.
+//! `leasehold hold`: a lease without a command, for scripts. An election without one is held so,
+//! too.
 
 use std::io::{IsTerminal as _, Read as _, stdin};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{Clock as _, Error, FencingToken, Guard, HolderId, LockName, show_duration};
 use rustix::fs::{fstat, stat};
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::args::Hold;
 use crate::guardian::{CLOCK, sleep_until};
+use crate::limits::Given;
 use crate::report::{Failure, LOST, Outcome, Voice, print_json};
 use crate::session::{Session, lease_options};
 use crate::signals::is_end;
@@ -34,25 +36,39 @@ pub(crate) fn hold(args: &Hold) -> Outcome {
         let mut session = Session::open(&choice, voice, (&args.lock).into()).await?;
         let outcome =
             match session.acquire(std::slice::from_ref(&args.name), &args.lock, options).await {
-                Ok(guard) => until_asked(args, &mut session, guard, voice).await,
+                Ok(guard) => hold_until_asked(args, &mut session, guard, voice).await,
                 Err(failure) => Err(failure),
             };
         session.close(outcome).await
     })?
 }
 
-async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Voice) -> Outcome {
-    let since = std::time::Instant::now();
-    let line = Line {
-        name: guard.name(),
-        token: guard.token(),
-        holder: guard.holder(),
-        ttl_seconds: args.lock.ttl.as_secs_f64(),
-    };
-    print_json(&line)?;
-    let stdin = Stdin::of_this_process();
-    stdin.explain(guard.name(), voice);
+async fn hold_until_asked(
+    args: &Hold,
+    session: &mut Session,
+    guard: Guard,
+    voice: Voice,
+) -> Outcome {
     let limit = args.lock.hold.most();
+    let reached = until_asked(session, &guard, args.lock.ttl, limit, voice).await?;
+    let released = guard.release().await;
+    let_go(session, &args.name, released, reached, voice)
+}
+
+/// Says that it is held, and waits until stdin ends, a signal comes, the lease is lost or the limit
+/// is reached; gives that limit then.
+pub(crate) async fn until_asked<'a>(
+    session: &mut Session,
+    guard: &Guard,
+    ttl: Duration,
+    limit: Option<Given<'a>>,
+    voice: Voice,
+) -> Result<Option<Given<'a>>, Failure> {
+    let since = Instant::now();
+    let (name, token, holder) = (guard.name(), guard.token(), guard.holder());
+    print_json(&Line { name, token, holder, ttl_seconds: ttl.as_secs_f64() })?;
+    let stdin = Stdin::of_this_process();
+    stdin.explain(name, voice);
     let over_at = limit.map(|limit| CLOCK.now() + limit.span());
     let reached = tokio::select! {
         biased;
@@ -60,15 +76,25 @@ async fn until_asked(args: &Hold, session: &mut Session, guard: Guard, voice: Vo
         () = sleep_until(over_at) => limit,
         () = asked_to_end(session, stdin) => None,
     };
-    let name = guard.name().clone();
-    let released = guard.release().await;
+    voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
+    Ok(reached)
+}
+
+/// What came of it, by the answer of the store to its end and by the limit that was reached, if one
+/// was.
+pub(crate) fn let_go(
+    session: &Session,
+    name: &LockName,
+    released: leasehold::Result<()>,
+    reached: Option<Given<'_>>,
+    voice: Voice,
+) -> Outcome {
     let lost_because = match &released {
         Err(Error::Lost { reason, .. }) => {
-            session.heard.why_not_renewed(std::slice::from_ref(&name), *reason)
+            session.heard.why_not_renewed(std::slice::from_ref(name), *reason)
         }
         Ok(()) | Err(_) => String::new(),
     };
-    voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
     match released {
         Ok(()) => match reached {
             Some(limit) => Err(Failure::new(LOST, format!("{name}: {limit} is over"))),

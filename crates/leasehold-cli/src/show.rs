@@ -13,7 +13,7 @@ use crate::session::connect;
 use crate::table::{cut_to_terminal, table};
 use crate::{block_on, store_choice};
 
-/// Shows one lock; exit code 1 if it is free.
+/// Shows one lock; exit code 1 if it is free, or not held with the token that was given.
 pub(crate) fn show(args: &Show) -> Outcome {
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
@@ -23,13 +23,29 @@ pub(crate) fn show(args: &Show) -> Outcome {
         client.close().await?;
         Ok::<_, Failure>(status)
     })??;
-    let is_free = status.is_free();
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status))?;
     } else {
         print_tables(&args.name, &status)?;
     }
-    Ok(if is_free { NO } else { 0 })
+    let is_so = match args.token {
+        None => !status.is_free(),
+        Some(token) => {
+            let is_held = is_held_with(token, &status);
+            if !is_held {
+                let name = &args.name;
+                voice.remark(format_args!("{name}: the lease with token {token} does not hold it"));
+            }
+            is_held
+        }
+    };
+    Ok(if is_so { 0 } else { NO })
+}
+
+/// Whether the lease with this token holds the lock, and nobody has told it to stop.
+fn is_held_with(token: FencingToken, status: &Status) -> bool {
+    let mut holders = status.holders.iter();
+    holders.any(|holder| holder.token == token && holder.state == HoldState::Claimed)
 }
 
 fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {

@@ -1,11 +1,14 @@
 //! `leasehold elect`.
 
+use rustix::process::Signal;
+
 use crate::harness::{Background, Place, until};
 
 on_each_store!(
     the_command_runs_while_leading_and_the_next_leads_when_it_has_ended,
     whoever_listens_is_told_of_every_change,
     nobody_leading_is_exit_code_1,
+    without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost,
 );
 
 fn candidate(place: &Place, value: &str) -> Background {
@@ -54,12 +57,33 @@ fn nobody_leading_is_exit_code_1(place: &Place) {
     place.end(&["elect", "e", "--show", "--json"]).assert_silent(1);
 }
 
+fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(place: &Place) {
+    let leader = |value: &str| {
+        let mut leader = Background::fed(place.leasehold(&["elect", "e", "--value", value]));
+        let line: serde_json::Value = serde_json::from_str(&leader.line()).unwrap();
+        assert_eq!(line["name"], "e");
+        assert_eq!(line["token"].as_str(), place.token("e").as_deref());
+        assert_eq!(shown(place), format!("{value}\n"));
+        leader
+    };
+    let mut first = leader("one");
+    first.close_stdin();
+    first.end().assert_silent(0);
+    let second = leader("two");
+    second.signal(Signal::TERM);
+    second.end().assert_silent(0);
+    let third = leader("three");
+    let token = place.token("e").unwrap();
+    place.end(&["revoke", "e", "--token", &token]).assert_silent(0);
+    third.end().assert_failed(76, "an operator revoked it");
+    assert_eq!(place.end(&["elect", "e", "--show"]).code, Some(1));
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_with_one_line() {
     let place = Place::on_file();
-    let refusals: [(&[&str], &str); 5] = [
+    let refusals: [(&[&str], &str); 4] = [
         (&["elect", "e"], "--value"),
-        (&["elect", "e", "--value", "v"], "CMD"),
         (&["elect", "e", "--show", "--", "true"], "cannot be used"),
         (&["elect", "e", "--show", "--listen"], "cannot be used"),
         (&["elect", "e", "--value", "two\nlines", "--", "true"], "control character"),

@@ -11,6 +11,7 @@ fn json(text: &str) -> Value {
 
 on_each_store!(
     ls_shows_what_is_held_and_all_what_is_remembered,
+    show_with_a_token_answers_whether_that_lease_holds_it,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
     show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes,
     hold_prints_one_line_and_lets_go_when_stdin_ends,
@@ -78,6 +79,23 @@ fn show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becom
     place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_failed(75, "");
     guard.downgrade().unwrap();
     place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_silent(0);
+}
+
+fn show_with_a_token_answers_whether_that_lease_holds_it(place: &Place) {
+    let mut holder = Background::fed(place.leasehold(&["hold", "x"]));
+    holder.line();
+    let token = place.token("x").unwrap();
+    place.end(&["show", "x", "--token", &token]).assert_silent(0);
+    place.end(&["show", "x", "--token", &token, "--json"]).assert_silent(0);
+    let not = |token: &str| place.end(&["show", "x", "--token", token]);
+    not("1").assert_failed(1, "the lease with token 1 does not hold it");
+    holder.close_stdin();
+    holder.end().assert_silent(0);
+    not(&token).assert_failed(1, "does not hold it");
+    // The next one has another.
+    let _next = place.holder("x", &[]);
+    not(&token).assert_failed(1, "does not hold it");
+    not("x").assert_failed(2, "not a fencing token");
 }
 
 fn hold_prints_one_line_and_lets_go_when_stdin_ends(place: &Place) {
