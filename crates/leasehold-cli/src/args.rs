@@ -9,6 +9,7 @@ use leasehold::{FencingToken, LockName, Mode};
 use rustix::process::Signal;
 
 use crate::limits::{HoldArgs, duration, ttl};
+use crate::rearranged::NAME_MARK;
 use crate::report::Voice;
 use crate::signals::ending_signal;
 use crate::store_choice::StoreUrl;
@@ -21,7 +22,7 @@ use crate::store_choice::StoreUrl;
     about = "Runs programs under a lock that holds across processes and machines",
     after_help = EXAMPLES,
     subcommand_required = true,
-    arg_required_else_help = false,
+    arg_required_else_help = true,
     disable_help_subcommand = true
 )]
 pub(crate) struct Cli {
@@ -180,7 +181,8 @@ pub(crate) struct StoreArgs {
     /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
     /// redis+sentinel://HOST,…/SERVICE, redis+cluster://HOST,…, redis+quorum://HOST,… or
     /// file:PATH, with options behind a ? (leasehold man store); else $LEASEHOLD_STORE, else the
-    /// configuration
+    /// configuration. A password may also come from $LEASEHOLD_PASSWORD or the file
+    /// $LEASEHOLD_PASSWORD_FILE, where `ps` does not show it
     #[arg(short, long, value_name = "URL", value_parser = store_url, help_heading = "Store")]
     pub(crate) store: Option<StoreUrl>,
 }
@@ -191,7 +193,7 @@ pub(crate) struct VoiceArgs {
     /// Says nothing on stderr but what went wrong
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Says more: the token, how long it waited and held, what is weak about the store
+    /// Says more on stderr: tokens and times of what is done, what is weak about the store
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -234,7 +236,8 @@ pub(crate) struct LockArgs {
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none
+    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none. One that
+    /// begins with `-` stands between two `--`, as in `run -- -NAME -- CMD`
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
     #[command(flatten)]
@@ -316,10 +319,22 @@ pub(crate) struct Elect {
     pub(crate) command: Vec<OsString>,
 }
 
-/// How a listing is printed.
+/// How something is printed.
 #[derive(Args, Clone, Copy, Debug)]
+#[command(mut_arg("verbose", |option| option.help("Says on stderr what is weak about the store")))]
 pub(crate) struct OutputArgs {
     /// Prints JSON; tokens are strings, because they do not fit a double
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// How something is printed that has no tokens and of which there is no more to say.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(mut_arg("verbose", |option| option.help("Has no effect here")))]
+pub(crate) struct PlainOutputArgs {
+    /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -409,7 +424,7 @@ pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: PlainOutputArgs,
 }
 
 /// Arguments of `where`.
@@ -418,14 +433,15 @@ pub(crate) struct Where {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: PlainOutputArgs,
 }
 
 /// What a semaphore has at most: one less than the capacity of a lock.
 const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
 
 fn name(text: &str) -> Result<LockName, String> {
-    LockName::new(text).map_err(|refusal| refusal.to_string())
+    LockName::new(text.strip_prefix(NAME_MARK).unwrap_or(text))
+        .map_err(|refusal| refusal.to_string())
 }
 
 fn store_url(text: &str) -> Result<StoreUrl, Infallible> {

@@ -5,7 +5,7 @@ use leasehold::store::{Finding, Level, examine};
 use serde::Serialize;
 
 use crate::args::Doctor;
-use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
+use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::{block_on, store_choice};
 
 /// What is printed with `--json`: a line for each finding at each place.
@@ -38,9 +38,8 @@ struct Group<'a> {
 
 /// Examines the store.
 pub(crate) fn doctor(args: &Doctor) -> Outcome {
-    let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    choice.prepare(voice)?;
+    choice.prepare()?;
     let store = choice.url.to_string();
     let mut findings = match block_on(examine(choice.url.reveal()))? {
         Ok(findings) => findings,

@@ -119,6 +119,7 @@ fn watch<T>(
     let choice = store_choice::choose(args.store.store.as_ref())?;
     block_on(async {
         let client: Client = connect(&choice, Voice::from(args.voice), Heard::default()).await?;
+        choice.warn_if_local(Voice::from(args.voice));
         let seen = look(&client.election(&args.name)).await;
         client.close().await?;
         seen

@@ -38,12 +38,18 @@ pub(crate) fn list(args: &List) -> Outcome {
     // What was let go between the two requests is idle by now.
     locks.retain(|(_, status)| args.all || !status.is_free() || status.waiting > 0);
     locks.sort_by(|(one, _), (other, _)| one.cmp(other));
+    if locks.is_empty() {
+        choice.warn_if_local(voice);
+    }
     if args.output.json {
         let views = locks.iter().map(|(name, status)| StatusView::new(name, status));
         print_json(&views.collect::<Vec<_>>())?;
     } else if locks.is_empty() {
-        let what = if args.all { "no lock is remembered" } else { "no lock is held or awaited" };
-        voice.remark(what);
+        let is = if args.all { "is remembered" } else { "is held or awaited" };
+        match args.prefix.as_str() {
+            "" => voice.remark(format_args!("no lock {is}")),
+            prefix => voice.remark(format_args!("no lock whose name begins with {prefix} {is}")),
+        }
     } else {
         let rows: Vec<_> = locks.iter().map(|(name, status)| row(name, status)).collect();
         let titles = ["NAME", "MODE", "HOLDER", "HELD", "LEFT", "TOKEN", "WAITING", "LABEL"];

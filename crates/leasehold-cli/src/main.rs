@@ -17,6 +17,7 @@ mod nested;
 mod patience;
 mod permits;
 mod program;
+mod rearranged;
 mod report;
 mod revoke;
 mod roff;

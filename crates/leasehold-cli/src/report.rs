@@ -1,9 +1,10 @@
 //! What the command says of itself, and its exit codes: the one place for both.
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 
 use leasehold::{Error, StoreErrorKind};
+use rustix::process::Signal;
 use serde::Serialize;
 
 use crate::args::VoiceArgs;
@@ -45,7 +46,7 @@ enum Kind {
     Trouble,
     /// What anybody who asks for a lock reckons with: it is busy.
     Expected,
-    /// The user does not want to wait any more.
+    /// The user does not want to wait any more, or to read.
     Interrupted(Death),
     /// A signal ended the command.
     OfCommand(Death),
@@ -65,6 +66,11 @@ impl Failure {
     pub(crate) fn interrupted(number: i32, message: String) -> Self {
         let death = Death { number, is_for_group: false };
         Self { kind: Kind::Interrupted(death), ..Self::new(by_signal(number), message) }
+    }
+
+    /// Nobody reads stdout any more, as behind `| head`: the end of every program, without a word.
+    fn unread() -> Self {
+        Self::interrupted(Signal::PIPE.as_raw(), String::new())
     }
 
     /// A signal ended the command; without a message if everybody expects that.
@@ -156,7 +162,7 @@ impl Voice {
     /// Says why the command ends. A busy lock that was called a success is worth no line.
     pub(crate) fn failure(self, failure: &Failure) {
         match (failure.kind, failure.exit) {
-            (Kind::OfCommand(_), _) if failure.message.is_empty() => {}
+            (Kind::Interrupted(_) | Kind::OfCommand(_), _) if failure.message.is_empty() => {}
             (Kind::Trouble, _) => self.error(&failure.message),
             (Kind::Expected, 0) => self.detail(&failure.message),
             (Kind::Expected | Kind::Interrupted(_) | Kind::OfCommand(_), _) => {
@@ -198,9 +204,10 @@ pub(crate) fn escaped(text: &str) -> String {
 /// When stdout cannot be written to: a result that nobody got is no success.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{text}")
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::new(NO, format!("cannot write to stdout: {error}")))
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::unread(),
+        _ => Failure::new(NO, format!("cannot write to stdout: {error}")),
+    })
 }
 
 /// Prints the result of a command as one line of JSON.

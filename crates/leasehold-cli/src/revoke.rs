@@ -22,6 +22,7 @@ pub(crate) fn revoke(args: &Revoke) -> Outcome {
         Ok::<_, Failure>(was_held)
     })??;
     if !was_held {
+        choice.warn_if_local(voice);
         return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
     }
     match args.force {

@@ -75,7 +75,8 @@ impl Session {
             Failure::new(report::STORE, format!("cannot catch signals: {error}"))
         })?;
         let heard = Heard::default();
-        choice.prepare(voice)?;
+        choice.warn_if_local(voice);
+        choice.prepare()?;
         let build = async || build(choice, voice, heard.clone()).await;
         let client = tokio::select! {
             biased;
@@ -195,7 +196,7 @@ pub(crate) async fn connect(
     voice: Voice,
     heard: Heard,
 ) -> Result<Client, Failure> {
-    choice.prepare(voice)?;
+    choice.prepare()?;
     Ok(build(choice, voice, heard).await?)
 }
 

@@ -23,6 +23,9 @@ pub(crate) fn show(args: &Show) -> Outcome {
         client.close().await?;
         Ok::<_, Failure>(status)
     })??;
+    if status.is_free() {
+        choice.warn_if_local(voice);
+    }
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status))?;
     } else {

@@ -234,14 +234,19 @@ fn file_url(path: &Path) -> Result<String, Failure> {
 }
 
 impl Choice {
-    /// Makes the default store's directory, for its owner only, and warns that the lock holds for
-    /// this user on this machine only if nobody chose the store.
-    pub(crate) fn prepare(&self, voice: Voice) -> Result<(), Failure> {
-        let Because::Default { path, user } = &self.because else { return Ok(()) };
-        voice.remark(format_args!(
-            "no store configured: this lock holds for user {user} on this machine only ({})",
-            path.display()
-        ));
+    /// Warns that locks hold for this user on this machine only, if nobody chose the store.
+    pub(crate) fn warn_if_local(&self, voice: Voice) {
+        if let Because::Default { path, user } = &self.because {
+            let path = path.display();
+            voice.remark(format_args!(
+                "no store configured: this lock holds for user {user} on this machine only ({path})"
+            ));
+        }
+    }
+
+    /// Makes the default store's directory, for its owner only.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        let Because::Default { path, .. } = &self.because else { return Ok(()) };
         let directory = path.parent().unwrap_or(path);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
             Failure::new(STORE, format!("cannot make {}: {error}", directory.display()))

@@ -7,7 +7,8 @@ use clap::{CommandFactory as _, Parser as _};
 use leasehold::store::shown_url;
 
 use crate::args::{Cli, Command};
-use crate::report::{Failure, Outcome, print};
+use crate::rearranged;
+use crate::report::{Failure, Outcome, USAGE, print};
 
 /// Reads the command line.
 ///
@@ -16,6 +17,7 @@ use crate::report::{Failure, Outcome, print};
 /// Help and version were asked for, or something is wrong; both have been dealt with but for the
 /// exit code.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
+    let arguments = &rearranged::rearranged(arguments);
     let error = match Cli::try_parse_from(arguments) {
         Ok(cli) => return Ok(cli.command),
         Err(error) => error,
@@ -23,6 +25,10 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
     Err(match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             print(error.render().to_string().trim_end()).map(|()| 0)
+        }
+        // Nothing was asked, so nothing was done.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            print(error.render().to_string().trim_end()).map(|()| USAGE)
         }
         kind => {
             let said = without_passwords(&one_line(&error.render().to_string()), arguments);
@@ -48,8 +54,20 @@ fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
             "write `--` before the command".to_owned()
         }
         Some(_) => format!("see `leasehold {command} --help`"),
-        None => "see `leasehold --help`".to_owned(),
+        None => match similar(command, &whole) {
+            // The parser has its own tips, and none for short words.
+            Some(similar) if !command.starts_with('-') => {
+                format!("did you mean `leasehold {similar}`?")
+            }
+            Some(_) | None => "see `leasehold --help`".to_owned(),
+        },
     }
+}
+
+/// A subcommand with one letter more, less or other than this, or two in the other order.
+fn similar<'a>(command: &str, whole: &'a clap::Command) -> Option<&'a str> {
+    let names = whole.get_subcommands().map(clap::Command::get_name);
+    names.into_iter().find(|name| strsim::damerau_levenshtein(command, name) == 1)
 }
 
 /// What tells that an argument may be a store URL.
@@ -64,11 +82,12 @@ fn without_passwords(said: &str, arguments: &[OsString]) -> String {
     urls.fold(said.to_owned(), |said, url| said.replace(url, &shown_url(url)))
 }
 
-/// The parser's message: what is wrong and its tip, without the usage that follows.
+/// The parser's message: what is wrong and its tips, without the usage that follows.
 fn one_line(rendered: &str) -> String {
     let said = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
     let said = said.split("\n\nFor more information").next().unwrap_or(said);
-    let words: Vec<&str> = said.split_whitespace().collect();
-    let line = words.join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+    let said = said.strip_prefix("error: ").unwrap_or(said).replace("\n  tip:", "\n\n  tip:");
+    let parts =
+        said.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::harness::{PROGRAM, Place, ended};
+use crate::harness::{Background, Ended, PROGRAM, Place, ended};
 
 #[test]
 fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
@@ -51,7 +51,98 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
     place.end(&["revoke", "x"]).assert_failed(2, "--token");
     place.end(&["revoke", "x", "--token", "7x"]).assert_failed(2, "not a fencing token");
     place.end(&["frobnicate"]).assert_failed(2, "frobnicate");
-    place.end(&[]).assert_failed(2, "subcommand");
+    place.end(&["rn", "x"]).assert_failed(2, "did you mean `leasehold run`?");
+    place.end(&["run", "x", "--wiat", "1s"]).assert_failed(2, "found; tip: ");
+    let nothing = place.end(&[]);
+    nothing.assert_silent(2);
+    assert_eq!(nothing.stdout, place.end(&["--help"]).stdout);
+}
+
+#[test]
+fn help_and_version_are_shown_however_they_are_asked_for() {
+    let place = Place::on_file();
+    for (asked, like) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "run"], &["run", "--help"]),
+        (&["version"], &["--version"]),
+        (&["-s", "file:x", "help", "ls"], &["ls", "--help"]),
+    ] {
+        let shown = place.end(asked);
+        shown.assert_silent(0);
+        assert_eq!(shown.stdout, place.end(like).stdout);
+        assert!(shown.stdout.contains("leasehold"), "{shown:?}");
+    }
+    place.end(&["help", "frobnicate"]).assert_failed(2, "frobnicate");
+}
+
+#[test]
+fn the_store_may_be_named_before_the_command() {
+    let mut place = Place::on_file();
+    let url = std::mem::replace(&mut place.url, "redis://127.0.0.1:1/".to_owned());
+    let shown = place.end(&["-s", &url, "-q", "where"]);
+    shown.assert_silent(0);
+    assert!(shown.stdout.contains("locks.db"), "{shown:?}");
+    place.end(&["-v", "man", "run"]).assert_failed(2, "unexpected argument '-v'");
+}
+
+#[test]
+fn a_name_that_begins_with_a_dash_stands_between_two_double_dashes() {
+    let place = Place::on_file();
+    let ran = place.end(&["run", "-n", "--", "-dash", "--", "sh", "-c", "echo $LEASEHOLD_NAME"]);
+    ran.assert_silent(0);
+    assert_eq!(ran.stdout, "-dash\n");
+    assert!(place.end(&["show", "--", "-dash"]).stdout.contains("-dash is free"));
+    place.end(&["run", "--", "-dash", "true"]).assert_failed(2, "<CMD>");
+}
+
+#[test]
+fn a_reader_who_leaves_ends_the_command_without_a_word() {
+    let place = Place::on_file();
+    for command in ["man", "doctor", "where", "completions bash"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let words: Vec<&str> = command.split(' ').collect();
+        let mut running = place.leasehold(&words);
+        running.stdout(writer);
+        let ended = Ended::of(running.spawn().unwrap().wait_with_output().unwrap());
+        assert_eq!((ended.signal, ended.stderr.as_str()), (Some(13), ""), "{command}: {ended:?}");
+    }
+}
+
+#[test]
+fn that_the_store_is_local_is_said_where_it_is_used_and_where_nothing_is_found() {
+    let place = Place::on_file();
+    fs::set_permissions(place.directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    // Root's default store is the machine's own, which a test must not touch.
+    let somebody: &[&str] = match rustix::process::geteuid().is_root() {
+        true => &["setpriv", "--reuid=65534", "--clear-groups", PROGRAM],
+        false => &[PROGRAM],
+    };
+    let state = place.path("state");
+    let without_store = |arguments: &[&str]| {
+        let arguments = [&somebody[1..], arguments].concat();
+        let mut command = place.program(somebody[0], &arguments);
+        command.env_remove("LEASEHOLD_STORE").env("XDG_STATE_HOME", &state);
+        command
+    };
+    let local = "no store configured: this lock holds on this machine only";
+    for arguments in [&["ls"][..], &["show", "x"], &["elect", "x", "--show"]] {
+        let stderr = ended(without_store(arguments)).stderr;
+        assert!(stderr.contains(local), "{arguments:?}: {stderr}");
+    }
+    let mut holder = Background::fed(without_store(&["hold", "x"]));
+    assert!(holder.error_line().contains(local));
+    holder.line();
+    for arguments in [&["ls"][..], &["show", "x"], &["where"], &["doctor"]] {
+        ended(without_store(arguments)).assert_silent(0);
+    }
+}
+
+#[test]
+fn a_prefix_without_a_match_is_named() {
+    let place = Place::on_file();
+    place.end(&["ls"]).assert_failed(0, "no lock is held or awaited");
+    place.end(&["ls", "a/"]).assert_failed(0, "no lock whose name begins with a/ is held");
 }
 
 #[test]
