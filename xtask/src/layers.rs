@@ -42,7 +42,7 @@ const LAYERS: [Layers; 3] = [
             &["hints", "keeper"],
             &["engine"],
             &["admin", "guard", "wait"],
-            &["adopt", "multi"],
+            &["adopt", "free", "multi"],
             &["lock"],
             &["batch", "data", "election", "fence", "once", "rwlock", "semaphore"],
             &["client"],

@@ -151,6 +151,10 @@ pub(crate) enum Command {
     /// token that was given
     #[command(display_order = 5)]
     Show(Show),
+    /// Waits until nobody holds a lock, without taking it and without a place in line; exit code 75
+    /// if somebody still does at the end of --wait
+    #[command(display_order = 5)]
+    Wait(Wait),
     /// Prints which store is used, and why
     #[command(display_order = 7)]
     Where(Where),
@@ -170,6 +174,7 @@ impl Command {
             Self::Revoke(args) => args.voice.into(),
             Self::Run(args) => args.lock.voice.into(),
             Self::Show(args) => args.output.voice.into(),
+            Self::Wait(args) => args.voice.into(),
             Self::Where(args) => args.output.voice.into(),
         }
     }
@@ -425,6 +430,21 @@ pub(crate) struct Doctor {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: PlainOutputArgs,
+}
+
+/// Arguments of `wait`.
+#[derive(Args, Debug)]
+pub(crate) struct Wait {
+    /// The name of the lock; of several, until all are free
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
+    /// Waits at most so long, instead of for ever
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
 }
 
 /// Arguments of `where`.

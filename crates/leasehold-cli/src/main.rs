@@ -30,6 +30,7 @@ mod store_choice;
 mod table;
 mod terminal;
 mod usage;
+mod wait;
 mod whereabouts;
 
 use std::ffi::OsString;
@@ -73,6 +74,7 @@ fn execute(command: &Command) -> Outcome {
         Command::Revoke(args) => revoke::revoke(args),
         Command::Run(args) => run::run(args),
         Command::Show(args) => show::show(args),
+        Command::Wait(args) => wait::wait(args),
         Command::Where(args) => whereabouts::print_choice(args),
     }
 }

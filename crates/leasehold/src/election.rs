@@ -17,7 +17,7 @@ use leasehold_core::{
 
 use crate::engine::{Engine, Handle};
 use crate::guard::Guard;
-use crate::keeper::unexpected;
+use crate::keeper::{said_on_leaving, unexpected};
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::store::News;
@@ -105,7 +105,10 @@ impl Election {
     /// Each leader that lasts longer than a round trip is seen: it tells its observers itself
     /// before [`campaign`](Election::campaign) returns, and what it says is
     /// delivered in order, over a connection of the observer's own. That nobody leads is seen soon
-    /// after a leader resigned, and when the lease of one ends that crashed. A store without news
+    /// after a leader resigned, or was dropped after a second or more, and when the lease of one
+    /// ends that crashed. Whoever holds the name as a plain [`Lock`] leads, too, but tells nobody
+    /// that it does: it is seen when the record is looked at, after 10 s at most, and not at all if
+    /// it has let go by then. A store without news
     /// (a Redis user who may not subscribe, a file on a file system without pipes) is looked at
     /// once a second, and a leader that lasts less than that may not be seen.
     ///
@@ -125,8 +128,8 @@ impl Election {
 
 /// A leadership: the lease of a leader.
 ///
-/// Dropping it resigns in the background without telling the observers: a successor tells them, or
-/// they find out by looking.
+/// Dropping it resigns in the background; of less than a second of leadership the observers are not
+/// told then: a successor tells them, or they find out by looking.
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
@@ -327,7 +330,7 @@ impl Said {
     fn text(&self) -> String {
         match self {
             Self::Leads(Leader { token, value }) => format!("leads {token} {value}"),
-            Self::Left(token) => format!("left {token}"),
+            Self::Left(token) => said_on_leaving(*token),
         }
     }
 

@@ -14,6 +14,7 @@ mod election;
 mod engine;
 mod event;
 pub mod fence;
+mod free;
 mod guard;
 mod hints;
 mod keeper;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use leasehold_core::{Error, Invalid, LeaseOptions, LockName, Mode, Renewal, Result};
 
 use crate::engine::Handle;
+use crate::free;
 use crate::guard::Guard;
 use crate::multi::{self, Meanwhile};
 use crate::wait::{self, Asked, Limit};
@@ -173,6 +174,49 @@ impl Lock {
     /// As [`acquire`](Lock::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         self.take(Limit::Try).await
+    }
+
+    /// Waits until nobody holds the name, in whatever mode, and takes nothing: whoever waits so has
+    /// no place in line and delays nobody. Of several names, until all are free. Somebody may have
+    /// taken it by the time that this returns.
+    ///
+    /// The end of a lease that was held for a second or longer is told at once; a shorter one, one
+    /// whose holder died, and any where the store carries no messages or holders do not use
+    /// leasehold, is found by looking once a second.
+    ///
+    /// Cost: one round trip when it is free; when not, one more per second, and a connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for what does not pass by
+    /// waiting. Outages are ridden out once the store was reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn wait_free(&self) -> Result<()> {
+        self.watch(None).await
+    }
+
+    /// As [`wait_free`](Lock::wait_free), but not longer than `limit` and the last look.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] says who held it at the end. Otherwise as there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    pub async fn wait_free_within(&self, limit: Duration) -> Result<()> {
+        self.watch(Some(limit)).await
+    }
+
+    async fn watch(&self, limit: Option<Duration>) -> Result<()> {
+        let names = match self.names.as_ref().map_err(Invalid::clone)? {
+            Names::One(name) => std::slice::from_ref(name),
+            Names::Several(names, _) => names,
+        };
+        free::wait_free(&self.engine, names, limit).await
     }
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.

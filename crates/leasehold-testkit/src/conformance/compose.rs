@@ -13,6 +13,9 @@ use crate::subject::{Subject, must};
 /// Leaders that follow each other while one observes.
 const LEADERS: usize = 50;
 
+/// A lease that was held for longer than this is told of when it ends.
+const TOLD_AFTER: Duration = Duration::from_millis(1100);
+
 /// Rounds of two callers with reversed names; each costs a few round trips.
 const ROUNDS: usize = 40;
 
@@ -196,6 +199,63 @@ pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
         assert_eq!(seen[..LEADERS], values);
     }
     must(subject.drive(last.resign()).await);
+}
+
+/// Whoever waits until a name is free takes nothing, has no place in line and is not waited for.
+pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
+    let (one, two) = (subject.client().await, subject.client().await);
+    let watching = subject.client().await;
+    let name = subject.fresh_name("free");
+    let free = watching.mutex(&name);
+    must(subject.drive(free.wait_free()).await);
+    must(subject.drive(free.wait_free_within(Duration::ZERO)).await);
+    let first = must(subject.drive(one.mutex(&name).acquire()).await);
+    let late = subject.drive(free.wait_free_within(SHORT)).await;
+    assert!(matches!(&late, Err(Error::Timeout { name: of, .. }) if *of == name), "{late:?}");
+    let ends = async {
+        subject.pass(SHORT).await;
+        assert_eq!(must(one.admin().inspect(&name).await).waiting, 0, "no place in line");
+        must(first.release().await);
+        let Some(second) = must(two.mutex(&name).try_acquire().await) else {
+            panic!("nobody else may be in its way")
+        };
+        must(second.release().await);
+    };
+    let (freed, ()) = subject.drive(join(free.wait_free(), ends)).await;
+    must(freed);
+    let names = [name.clone(), subject.fresh_name("free too")];
+    let held = must(subject.drive(two.mutex(&names[1]).acquire()).await);
+    let both = watching.all(&names);
+    assert!(matches!(
+        subject.drive(both.wait_free_within(SHORT)).await,
+        Err(Error::Timeout { name, .. }) if name == names[1]
+    ));
+    must(subject.drive(held.release()).await);
+    must(subject.drive(both.wait_free()).await);
+}
+
+/// The end of a lease is told to those who watch its name, also if its guard was dropped, unless
+/// it was so short that they would have looked by then.
+pub async fn the_end_of_a_lease_is_told_to_those_who_watch(subject: &Subject) {
+    let client = subject.client().await;
+    let name = subject.fresh_name("told");
+    let Some(mut news) = must(subject.store().news(&name).await) else { return };
+    if !subject.can().queued {
+        return; // the store tells of every end itself
+    }
+    for is_dropped in [false, true] {
+        let brief = must(subject.drive(client.mutex(&name).acquire()).await);
+        must(subject.drive(brief.release()).await);
+        let guard = must(subject.drive(client.mutex(&name).acquire()).await);
+        let left = format!("left {}", guard.token());
+        subject.pass(TOLD_AFTER).await;
+        match is_dropped {
+            true => drop(guard),
+            false => must(subject.drive(guard.release()).await),
+        }
+        let told = subject.drive(news.next()).await;
+        assert_eq!(told.as_deref(), Some(left.as_str()), "and nothing of the brief one");
+    }
 }
 
 /// A job that ended at once is skipped until its least time is over.

@@ -91,6 +91,24 @@ impl Lock {
         Ok(self.wait(self.inner.try_acquire())?.map(|guard| self.held(guard)))
     }
 
+    /// As [`crate::Lock::wait_free`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn wait_free(&self) -> Result<()> {
+        self.driver.wait(self.inner.wait_free())
+    }
+
+    /// As [`crate::Lock::wait_free_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn wait_free_within(&self, limit: Duration) -> Result<()> {
+        self.driver.wait(self.inner.wait_free_within(limit))
+    }
+
     /// Acquires, runs `work` and releases. A thread cannot be stopped from outside: `work` that may
     /// take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
     ///

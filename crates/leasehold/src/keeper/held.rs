@@ -334,6 +334,7 @@ impl Held {
         match keeper.contact.apply(&state.name, action).await {
             Ok(timed) => {
                 state.finish();
+                keeper.tell(&state.name, keeper.news_of_end(state)).await;
                 match renewal_outcome(&timed.answer.reply, state.token()) {
                     Some(Err(reason)) => Err(state.lost(reason)),
                     Some(Ok(_)) | None => Ok(()),

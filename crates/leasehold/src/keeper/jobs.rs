@@ -77,10 +77,13 @@ impl Keeper {
         let (mut backoff, mut jitter) =
             (Backoff::new(first, longest), Jitter::new(self.table().seed()));
         Box::pin(async move {
-            let Cleanup { name, action, until } = cleanup;
+            let Cleanup { name, action, until, news } = cleanup;
             loop {
                 let error = match keeper.contact.apply(&name, action.clone()).await {
-                    Ok(_) => return Done::Cleaned(Ok(())),
+                    Ok(_) => {
+                        keeper.tell(&name, news).await;
+                        return Done::Cleaned(Ok(()));
+                    }
                     Err(error) => error,
                 };
                 let again = keeper.contact.now() + backoff.next_delay(&mut jitter);

@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold_core::model::NOT_AFTER;
+use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
     Action, ClientId, Facts, FencingToken, HolderId, LockName, LossReason, Mode, Place, StoreError,
@@ -310,16 +310,42 @@ impl Keeper {
 
     /// Releases a lease in the background.
     pub(crate) fn let_go(self: &Arc<Self>, state: &LeaseState) {
-        let action = self.begin_release(state);
-        self.clean(state.name.clone(), action, state.longest_ttl());
+        let (action, news) = (self.begin_release(state), self.news_of_end(state));
+        self.see_to(state.name.clone(), action, state.longest_ttl(), news);
+    }
+
+    /// What those are told who watch the name without waiting in line: nothing of a lease so short
+    /// that they would have looked by then, for the telling costs as much as the lease. Where there
+    /// is no line, the store tells of every end itself.
+    fn news_of_end(&self, state: &LeaseState) -> Option<String> {
+        let held = self.contact.now().saturating_since(state.granted_at);
+        let is_told = self.contact.store.capabilities().queued && held >= POLL_INTERVAL;
+        is_told.then(|| said_on_leaving(state.token()))
+    }
+
+    /// Tells whoever watches a name. They find out by looking as well.
+    async fn tell(&self, name: &LockName, news: Option<String>) {
+        if let Some(news) = news {
+            drop(self.contact.store.tell(name, &news).await);
+        }
     }
 
     // ---- cleanups
 
     /// Sees to it that `action` reaches the store, for as long as it matters.
     pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
+        self.see_to(name, action, ttl, None);
+    }
+
+    fn see_to(
+        self: &Arc<Self>,
+        name: LockName,
+        action: Action,
+        ttl: Duration,
+        news: Option<String>,
+    ) {
         let until = self.contact.now() + ttl.max(NOT_AFTER);
-        self.table().add_cleanup(Cleanup { name, action, until });
+        self.table().add_cleanup(Cleanup { name, action, until, news });
         self.wake.notify_one();
         // Without a thread there is nobody to do it; the lease then ends by its deadline.
         let _ = self.ensure_running();
@@ -379,6 +405,11 @@ impl Keeper {
             self.wake.notify_one();
         }
     }
+}
+
+/// What is told of a lease that has ended.
+pub(crate) fn said_on_leaving(token: FencingToken) -> String {
+    format!("left {token}")
 }
 
 impl fmt::Debug for Keeper {

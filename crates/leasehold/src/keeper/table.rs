@@ -89,6 +89,8 @@ pub(crate) struct Cleanup {
     pub(crate) action: Action,
     /// From then on it does not matter any more: time has done it.
     pub(crate) until: Instant,
+    /// What those are told who watch the name, once it is done.
+    pub(crate) news: Option<String>,
 }
 
 #[derive(Debug)]

@@ -1,0 +1,37 @@
+//! `leasehold wait`: until names are free, without taking them.
+
+use leasehold::{Error, Mode};
+
+use crate::args::Wait;
+use crate::report::{BUSY, Failure, Outcome, Voice};
+use crate::session::Session;
+use crate::{runtime, store_choice};
+
+/// Waits until nobody holds any of the names.
+pub(crate) fn wait(args: &Wait) -> Outcome {
+    let voice = Voice::from(args.voice);
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    runtime()?.block_on(async {
+        let mut session = Session::open(&choice, voice).await?;
+        let lock = match args.names.as_slice() {
+            [name] => session.client.mutex(name),
+            names => session.client.all(names),
+        };
+        let waiting = async {
+            let freed = match args.wait {
+                Some(limit) => lock.wait_free_within(limit).await,
+                None => lock.wait_free().await,
+            };
+            freed.map_err(still_busy)
+        };
+        let freed = session.wait(&args.names, Mode::Exclusive, waiting).await;
+        session.close(freed.map(|()| 0)).await
+    })
+}
+
+fn still_busy(error: Error) -> Failure {
+    match error {
+        Error::Timeout { .. } => Failure::expected(BUSY, error.to_string()),
+        other => other.into(),
+    }
+}

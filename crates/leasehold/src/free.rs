@@ -1,0 +1,112 @@
+//! Waiting until names are free, without taking them and without a place in line.
+
+use std::time::Duration;
+
+use futures_util::future::{Either, pending, select};
+use leasehold_core::backoff::Jitter;
+use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::{Action, Error, Instant, LockName, Reply, Result, Status, StoreError};
+
+use crate::engine::Engine;
+use crate::keeper::unexpected;
+use crate::store::News;
+
+/// The shortest pause between two looks, where nothing was told: 50 ms. A lease that is about to
+/// end may be renewed again and again.
+const LEAST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits until all of these are free at the same time.
+pub(crate) async fn wait_free(
+    engine: &Engine,
+    names: &[LockName],
+    limit: Option<Duration>,
+) -> Result<()> {
+    let started = engine.keeper.contact.now();
+    let jitter = Jitter::new(engine.next_attempt().1);
+    let give_up = limit.map(|limit| started + limit);
+    let mut watch = Watch { engine, started, give_up, jitter };
+    loop {
+        let mut was_busy = false;
+        for name in names {
+            was_busy |= watch.until_free(name).await?;
+        }
+        // While one was waited for, another may have been taken.
+        if !was_busy || names.len() == 1 {
+            return Ok(());
+        }
+    }
+}
+
+struct Watch<'a> {
+    engine: &'a Engine,
+    started: Instant,
+    give_up: Option<Instant>,
+    jitter: Jitter,
+}
+
+impl Watch<'_> {
+    /// Waits until nobody holds this name; whether somebody did.
+    async fn until_free(&mut self, name: &LockName) -> Result<bool> {
+        let contact = &self.engine.keeper.contact;
+        let (mut news, mut listens, mut was_busy) = (None, false, false);
+        loop {
+            if self.engine.keeper.is_closed() {
+                return Err(Error::Closed);
+            }
+            let looked = match self.look(name).await {
+                Err(error) if !error.kind().is_outage() => return Err(error.into()),
+                looked => looked,
+            };
+            if looked.as_ref().is_ok_and(|status| status.is_free()) {
+                return Ok(was_busy);
+            }
+            was_busy = true;
+            if self.give_up.is_some_and(|limit| contact.now() >= limit) {
+                return Err(match looked {
+                    Ok(status) => self.timeout(name, *status),
+                    Err(error) => error.into(),
+                });
+            }
+            if looked.is_ok() && !listens {
+                // What was told before this had nobody to hear it, so it is looked once more.
+                listens = true;
+                news = contact.store.news(name).await.ok().flatten();
+                continue;
+            }
+            self.pause(&mut news, looked.ok().as_deref()).await;
+        }
+    }
+
+    async fn look(&self, name: &LockName) -> Result<Box<Status>, StoreError> {
+        let look = Action::Inspect { limit: 1 };
+        match self.engine.keeper.contact.apply(name, look).await?.answer.reply {
+            Reply::Status(status) => Ok(status),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Until something is told, the lease may end, or it is time to look anyway.
+    async fn pause(&mut self, news: &mut Option<Box<dyn News>>, status: Option<&Status>) {
+        let clock = &self.engine.keeper.contact.clock;
+        let usual = self.jitter.around(POLL_INTERVAL);
+        let left = status.and_then(|status| status.holders.first()).map(|holder| holder.ttl_left);
+        let pause = left.map_or(usual, |left| left.clamp(LEAST_PAUSE, usual));
+        let until = clock.now() + pause;
+        let until = self.give_up.map_or(until, |limit| limit.min(until));
+        let told = async {
+            match news {
+                Some(news) => drop(news.next().await),
+                None => pending().await,
+            }
+        };
+        match select(std::pin::pin!(told), clock.sleep_until(until)).await {
+            Either::Left(_) | Either::Right(_) => {}
+        }
+    }
+
+    fn timeout(&self, name: &LockName, status: Status) -> Error {
+        let waited = self.engine.keeper.contact.now().saturating_since(self.started);
+        let holder = status.holders.into_iter().next().map(Box::new);
+        Error::Timeout { name: name.clone(), waited, holder, others: 0, own: false }
+    }
+}
