@@ -297,8 +297,9 @@ pub(crate) struct Elect {
     /// The name of the election
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// Stands for election, and says this while leading; without control characters. Without CMD it
-    /// prints one line of JSON once it leads, and leads until stdin ends or a signal comes, as `hold`
+    /// Stands for election, and says this while leading; without control characters. Without CMD
+    /// it prints one line of JSON once it leads, and leads until stdin ends or a signal comes, as
+    /// `hold` does
     #[arg(long, value_name = "TEXT", group = "what")]
     pub(crate) value: Option<String>,
     /// Prints a line for every change, until it is ended

@@ -1,5 +1,4 @@
-//! `leasehold hold`: a lease without a command, for scripts. An election without one is held so,
-//! too.
+//! `leasehold hold`: a lease without a command, for scripts. `elect` without one holds so, too.
 
 use std::io::{IsTerminal as _, Read as _, stdin};
 use std::time::{Duration, Instant};

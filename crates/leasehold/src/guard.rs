@@ -370,8 +370,8 @@ impl Guard {
     /// Lets go now; the first in the queue is granted in the same step. While other guards of the
     /// same lease live, this one merely ends.
     ///
-    /// Cost: one round trip; for several names, one each, all at the same time. If it was held for a
-    /// second or longer, another one tells those who watch the name.
+    /// Cost: one round trip; for several names, one each, all at the same time. If it was held for
+    /// a second or longer, another one tells those who watch the name.
     ///
     /// # Errors
     ///

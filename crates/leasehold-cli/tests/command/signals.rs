@@ -148,10 +148,8 @@ fn a_closed_pipe_ends_the_command_also_where_the_caller_ignored_that() {
 fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
     let place = Place::on_file();
     // What nohup(1) does, and a shell script's `&`.
-    let script = format!(
-        "trap '' HUP; exec {} run x -- sh -c 'grep SigIgn /proc/self/status; cat'",
-        PROGRAM
-    );
+    let script =
+        format!("trap '' HUP; exec {PROGRAM} run x -- sh -c 'grep SigIgn /proc/self/status; cat'");
     let mut running = Background::fed(place.program("sh", &["-c", &script]));
     let line = running.line();
     let mask = u64::from_str_radix(line.strip_prefix("SigIgn:").unwrap().trim(), 16).unwrap();
