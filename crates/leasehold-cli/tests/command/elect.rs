@@ -69,10 +69,12 @@ fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(p
     let mut first = leader("one");
     first.close_stdin();
     first.end().assert_silent(0);
-    let second = leader("two");
+    let mut second = leader("two");
+    let _open = second.child().stdin.take();
     second.signal(Signal::TERM);
     second.end().assert_silent(0);
-    let third = leader("three");
+    let mut third = leader("three");
+    let _open = third.child().stdin.take();
     let token = place.token("e").unwrap();
     place.end(&["revoke", "e", "--token", &token]).assert_silent(0);
     third.end().assert_failed(76, "an operator revoked it");

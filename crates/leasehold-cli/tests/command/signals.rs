@@ -94,6 +94,8 @@ fn a_hold_is_let_go_by_any_signal_that_ends_a_program() {
     for signal in [Signal::TERM, Signal::ALARM, Signal::XCPU, Signal::rt_min()] {
         let mut holder = Background::fed(place.leasehold(&["hold", "x"]));
         assert!(holder.line().contains("token"));
+        // Open until it has ended: the end of stdin would end it, too.
+        let _open = holder.child().stdin.take();
         holder.signal(signal);
         holder.end().assert_silent(0);
         place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
