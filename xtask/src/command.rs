@@ -32,8 +32,8 @@ impl Run {
         Self { command, words: format!("cargo {}", arguments.join(" ")) }
     }
 
-    /// The same, ended with all that it started after a time limit as `timeout` takes it: what hangs
-    /// is then named in the output, and does not hold up whoever waits for the result.
+    /// The same, ended with all that it started after a time limit as `timeout` takes it: what
+    /// hangs is then named in the output, and does not hold up whoever waits for the result.
     pub(crate) fn cargo_within(limit: &str, root: &Path, arguments: &[&str]) -> Self {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new("timeout");

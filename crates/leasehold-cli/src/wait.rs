@@ -3,16 +3,18 @@
 use leasehold::{Error, Mode};
 
 use crate::args::Wait;
+use crate::patience::Patience;
 use crate::report::{BUSY, Failure, Outcome, Voice};
 use crate::session::Session;
-use crate::{runtime, store_choice};
+use crate::{block_on, store_choice};
 
 /// Waits until nobody holds any of the names.
 pub(crate) fn wait(args: &Wait) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    runtime()?.block_on(async {
-        let mut session = Session::open(&choice, voice).await?;
+    let patience = args.wait.map_or(Patience::Forever, Patience::Within);
+    block_on(async {
+        let mut session = Session::open(&choice, voice, patience).await?;
         let lock = match args.names.as_slice() {
             [name] => session.client.mutex(name),
             names => session.client.all(names),
@@ -26,7 +28,7 @@ pub(crate) fn wait(args: &Wait) -> Outcome {
         };
         let freed = session.wait(&args.names, Mode::Exclusive, waiting).await;
         session.close(freed.map(|()| 0)).await
-    })
+    })?
 }
 
 fn still_busy(error: Error) -> Failure {

@@ -138,10 +138,10 @@ pub enum Action {
     /// Moves the deadline of a hold to `ttl` from now, if that is later, and says what its holder
     /// believes to hold, so that the two cannot disagree for longer than until the next renewal.
     ///
-    /// A holder that believes to be a reader is one from now on, upgradable or not. One that believes to be the writer
-    /// where it is a reader is told [`Reply::NotHeld`]: the store has forgotten that it became the
-    /// writer. With a lower number than the hold's last change, it is a late copy and says nothing
-    /// of the mode.
+    /// A holder that believes to be a reader is one from now on, upgradable or not. One that
+    /// believes to be the writer where it is a reader is told [`Reply::NotHeld`]: the store has
+    /// forgotten that it became the writer. With a lower number than the hold's last change, it is
+    /// a late copy and says nothing of the mode.
     Renew {
         /// Which hold.
         id: HolderId,

@@ -246,11 +246,12 @@ impl Guard {
     }
 
     /// Makes a reader the writer, but waits no longer than `limit` for the other readers. If they
-    /// have not let go by then, the lease is a read lease as before, and readers are admitted again.
+    /// have not let go by then, the lease is a read lease as before, and readers are admitted
+    /// again.
     ///
-    /// Cost: as [`upgrade`](Guard::upgrade); when the limit is reached two round trips more, each of
-    /// which is waited for 500 ms at most, as is a question that is out then. A limit of zero asks
-    /// once.
+    /// Cost: as [`upgrade`](Guard::upgrade); when the limit is reached two round trips more, each
+    /// of which is waited for 500 ms at most, as is a question that is out then. A limit of zero
+    /// asks once.
     ///
     /// # Errors
     ///

@@ -9,6 +9,8 @@ mod dump;
 mod history;
 #[cfg(test)]
 mod server;
+#[cfg(test)]
+mod strategies;
 
 use std::cell::{Cell, RefCell};
 
@@ -35,7 +37,7 @@ fn the_scripts_mean_what_the_model_means() {
     let server = RefCell::new(Server::start(RedisServer::options()));
     let compared = Cell::new(0);
     while compared.get() < wanted {
-        let outcome = runner().run(&history::steps(), |steps| {
+        let outcome = runner().run(&strategies::steps(), |steps| {
             let played = history::play(&steps);
             compared.set(compared.get() + played.len() as u64);
             server.borrow_mut().compare(&played).map_err(TestCaseError::fail)

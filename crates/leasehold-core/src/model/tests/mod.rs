@@ -3,6 +3,7 @@
 mod adopting;
 mod ballots;
 mod capacities;
+mod events;
 mod invariants;
 mod leaving;
 mod modes;

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- A reader becomes the writer once it is alone, a writer becomes a reader at once, and an upgradable
--- reader a reader like others, in the order of their holder's numbers (model/change_mode.rs).
+-- A reader becomes the writer once it is alone, a writer becomes a reader at once, and an
+-- upgradable reader a reader like others, in the order of their holder's numbers
+-- (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with
@@ -31,8 +32,8 @@ local function upgrade(hold)
     return 'S' -- it was taken back
   end
   if record.upgrading ~= NOBODY and record.upgrading ~= id then return 'D' end
-  -- Beside an upgradable reader: if it waited, the two would wait for each other as soon as that one
-  -- wants to write.
+  -- Beside an upgradable reader: if it waited, the two would wait for each other as soon as that
+  -- one wants to write.
   if hold.weight < UPGRADABLE_WEIGHT and record.used >= UPGRADABLE_WEIGHT then return 'D' end
   hold.change = change
   if is_writer then return holds.granted(hold) end
