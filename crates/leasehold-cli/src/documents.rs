@@ -55,7 +55,7 @@ fn page_of(command: Command) -> io::Result<String> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let has_store = command.has_subcommands() || command.get_arguments().any(is_store);
     let has_commands = command.has_subcommands();
-    let man = Man::new(command.mut_args(with_aliases));
+    let man = Man::new(command);
     let (mut head, mut options) = (Vec::new(), Vec::new());
     man.render_title(&mut head)?;
     man.render_name_section(&mut head)?;
@@ -111,15 +111,4 @@ fn parts(help: &str) -> (Option<&str>, Option<&str>, String) {
 
 fn is_store(argument: &Arg) -> bool {
     argument.get_id() == STORE
-}
-
-/// The page names other spellings, too.
-fn with_aliases(argument: Arg) -> Arg {
-    let aliases = argument.get_visible_aliases().unwrap_or_default();
-    if aliases.is_empty() {
-        return argument;
-    }
-    let aliases: Vec<String> = aliases.iter().map(|alias| format!("--{alias}")).collect();
-    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-    argument.help(format!("{help}; also spelt {}", aliases.join(", ")))
 }

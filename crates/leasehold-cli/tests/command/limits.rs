@@ -23,7 +23,9 @@ fn a_command_may_run_for_as_long_as_at_most_says_and_then_has_the_time_to_end(pl
     let options = ["--at-most", "2s", "--kill-after", "15s"];
     let ended = ended(place.shell("x", &options, script));
     assert_eq!(ended.stdout, "works\ntold\ndone\n", "{ended:?}");
-    ended.assert_failed(76, "x: --at-most 2s is over: the command is being ended");
+    let said = "leasehold: x: --at-most 2s is over: the command is being ended\n\
+        leasehold: x: the command's own exit code was 3\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(76), said));
     assert_eq!(place.token("x"), None);
 }
 

@@ -20,14 +20,14 @@ fn permits_changes_how_many_there_are_while_they_are_held(place: &Place) {
     let busy = place.end(&["run", "gpu", "--permits", "1/1", "-n", "--", "true"]);
     busy.assert_failed(75, "busy");
     let _mutex = place.holder("deploy", &[]);
-    place.end(&["permits", "deploy", "2"]).assert_failed(69, "in use as a mutex");
+    place.end(&["permits", "deploy", "2"]).assert_failed(2, "in use as a mutex");
 }
 
 fn who_waits_for_another_number_of_permits_says_why_and_is_let_in(place: &Place) {
     let mut first = place.holder("gpu", &["--permits", "1/4"]);
     let run = ["run", "gpu", "--permits", "1/8"];
     let tried = place.end(&[&run[..], &["-n", "--", "true"]].concat());
-    tried.assert_failed(69, "semaphore of 4, and 1 of 8 permits were asked for");
+    tried.assert_failed(2, "semaphore of 4, and 1 of 8 permits were asked for");
     let mut second = Background::start(place.leasehold(&[&run[..], &["--", "true"]].concat()));
     let said = second.error_line();
     assert!(said.contains("semaphore of 4") && said.contains("once nobody holds it"), "{said}");

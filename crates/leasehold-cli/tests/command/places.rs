@@ -38,7 +38,7 @@ fn a_file_that_is_mounted_alone_is_refused() {
     let (place, _holder) = held();
     let steps = "touch other.db; mount --bind locks.db other.db";
     let Some(refused) = elsewhere(&place, &["--mount"], steps, "other.db") else { return };
-    refused.assert_failed(69, "mount the directory");
+    refused.assert_failed(2, "mount the directory");
     assert!(!place.path("other.db.clients").exists(), "nothing is left at the other path");
 }
 
@@ -69,7 +69,7 @@ fn another_boot_id_is_refused_while_the_file_is_in_use() {
         mount --bind boot_id /proc/sys/kernel/random/boot_id";
     let other = || elsewhere(&place, &["--mount"], steps, "locks.db");
     let Some(refused) = other() else { return };
-    refused.assert_failed(69, "another boot id");
+    refused.assert_failed(2, "another boot id");
     drop(holder);
     assert_eq!(other().and_then(|alone| alone.code), Some(0));
 }
@@ -79,7 +79,7 @@ fn another_time_namespace_is_refused_while_the_file_is_in_use() {
     let (place, holder) = held();
     let namespaces = ["--time", "--boottime", "100000", "--fork"];
     let Some(refused) = elsewhere(&place, &namespaces, "", "locks.db") else { return };
-    refused.assert_failed(69, "time namespace");
+    refused.assert_failed(2, "time namespace");
     // The same clock in a namespace of its own is the same clock.
     let same = elsewhere(&place, &["--time", "--fork"], "", "locks.db");
     assert_eq!(same.and_then(|same| same.code), Some(75));

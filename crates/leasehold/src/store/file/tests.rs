@@ -293,12 +293,13 @@ async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     let store = place.open();
     on(&store, "a", acquire(ALICE, 1, true)).await;
     let connection = Connection::open(place.path()).unwrap();
-    connection.execute("UPDATE lock SET record = x'0200'", []).unwrap();
+    let damage = |version: u8| format!("UPDATE lock SET record = x'{version:02x}00'");
+    connection.execute(&damage(codec::LAYOUT), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     assert!(!error.may_have_executed());
-    connection.execute("UPDATE lock SET record = x'0100'", []).unwrap();
+    connection.execute(&damage(codec::LAYOUT - 1), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
@@ -310,7 +311,7 @@ fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.path()).unwrap();
-    connection.pragma_update(None, "user_version", 3).unwrap();
+    connection.pragma_update(None, "user_version", codec::LAYOUT + 1).unwrap();
     let Error::Store(error) = place.refusal() else { panic!() };
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
     connection.pragma_update(None, "application_id", 7).unwrap();
