@@ -64,26 +64,28 @@ fn another_pid_namespace_has_the_same_locks() {
 
 #[test]
 fn another_boot_id_is_refused_while_the_file_is_in_use() {
-    let (place, holder) = held();
+    let (place, mut holder) = held();
     let steps = "cat /proc/sys/kernel/random/uuid > boot_id
         mount --bind boot_id /proc/sys/kernel/random/boot_id";
     let other = || elsewhere(&place, &["--mount"], steps, "locks.db");
     let Some(refused) = other() else { return };
     refused.assert_failed(2, "another boot id");
-    drop(holder);
+    holder.close_stdin();
+    holder.end();
     assert_eq!(other().and_then(|alone| alone.code), Some(0));
 }
 
 #[test]
 fn another_time_namespace_is_refused_while_the_file_is_in_use() {
-    let (place, holder) = held();
+    let (place, mut holder) = held();
     let namespaces = ["--time", "--boottime", "100000", "--fork"];
     let Some(refused) = elsewhere(&place, &namespaces, "", "locks.db") else { return };
     refused.assert_failed(2, "time namespace");
     // The same clock in a namespace of its own is the same clock.
     let same = elsewhere(&place, &["--time", "--fork"], "", "locks.db");
     assert_eq!(same.and_then(|same| same.code), Some(75));
-    drop(holder);
+    holder.close_stdin();
+    holder.end();
     let alone = elsewhere(&place, &namespaces, "", "locks.db");
     assert_eq!(alone.and_then(|alone| alone.code), Some(0));
 }
