@@ -23,9 +23,9 @@ const LIBRARY: &str = "crates/leasehold";
 const STORES: &str = "leasehold-tests";
 const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
 
-/// How many tests run at the same time where nextest does not decide it: 6. Most of them wait for a
-/// server or for a lease to end, and two processors are busy with as many.
-const TEST_THREADS: u32 = 6;
+/// How many tests run at the same time where nextest does not decide it: 4. Most of them wait for a
+/// server or for a lease to end; with more, two processors stall those that do not.
+const TEST_THREADS: u32 = 4;
 
 /// How long the tests of the mandatory suite may take, as `timeout` takes it: ten times as long as
 /// they do.

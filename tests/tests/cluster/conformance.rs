@@ -21,7 +21,8 @@ async fn make() -> Subject {
     let rights = [Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS, Redis::OPERATOR_RIGHTS].join(" ");
     let options = RedisServer::options().user(&format!("both on >secret {rights}"));
     let cluster = must(Cluster::start_with(&options, 0));
-    let store = must(Redis::connect(&cluster.url_as("both", "secret")).await);
+    let store =
+        must(Redis::connect(&format!("{}?timeout=20s", cluster.url_as("both", "secret"))).await);
     Subject::real(store, LeastPrivilege(cluster))
 }
 

@@ -21,7 +21,8 @@ async fn make() -> Subject {
     let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
     let servers = RedisServer::options().user(&format!("both on >secret {rights}"));
     let fleet = must(SentinelFleet::start_with(servers, &[100], RedisServer::options()));
-    let store = must(Redis::connect(&fleet.url_as("both", "secret")).await);
+    let store =
+        must(Redis::connect(&format!("{}?timeout=20s", fleet.url_as("both", "secret"))).await);
     Subject::real(store, LeastPrivilege(fleet))
 }
 
