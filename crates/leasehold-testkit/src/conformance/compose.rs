@@ -102,15 +102,19 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
         clients.push(subject.client().await);
     }
     let names = names(subject);
-    for round in 0..TRIES {
+    let mut won = 0;
+    for _ in 0..TRIES {
         let locks: Vec<_> = clients.iter().map(|client| client.all(&names)).collect();
         let tries = join_all(locks.iter().map(leasehold::Lock::try_acquire));
         let guards: Vec<_> = subject.drive(tries).await.into_iter().filter_map(must).collect();
-        assert_eq!(guards.len(), 1, "round {round}");
+        assert!(guards.len() <= 1, "{guards:?}");
+        won += guards.len();
         for guard in guards {
             must(subject.drive(guard.release()).await);
         }
     }
+    // A machine that stalls for longer than they ask on may make all of them give up in a round.
+    assert!(2 * won > TRIES, "{won} of {TRIES}");
 }
 
 /// A try for several names asks on for one that somebody has just taken and gives back, unless it
@@ -147,7 +151,8 @@ pub async fn a_try_outlasts_whoever_has_just_taken_one_of_its_names(subject: &Su
     for _ in 0..5 {
         has_got = has_got || get(last).await;
     }
-    assert!(has_got);
+    // Where there is no queue, nobody may get a majority of a name that others ask for.
+    assert!(has_got || !subject.can().queued);
 }
 
 /// A leader is seen with what it says, and with what it says next; once it was overtaken, what it

@@ -169,8 +169,8 @@ macro_rules! conformance {
 /// A case that was called.
 type Case<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// How many cases run at the same time on one subject: 6. They share a thread, and with more of them
-/// those that have little time do not get their turn.
+/// How many cases run at the same time on one subject: 6. They share a thread, and with more of
+/// them those that have little time do not get their turn.
 const AT_A_TIME: usize = 6;
 
 /// Runs cases, some at the same time.
