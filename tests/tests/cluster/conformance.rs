@@ -26,4 +26,4 @@ async fn make() -> Subject {
     Subject::real(store, LeastPrivilege(cluster))
 }
 
-conformance!(together make());
+conformance!(make());
