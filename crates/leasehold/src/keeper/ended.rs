@@ -25,10 +25,10 @@ impl Ended {
     }
 
     /// The name that an ended attempt was granted again. A message that is only late has the token
-    /// of its lease, and says nothing new.
+    /// of its lease, or a lower one if that has become the writer since, and says nothing new.
     pub(super) fn granted_again(&self, id: HolderId, token: FencingToken) -> Option<LockName> {
         let ended = self.0.iter().rev().find(|(ended, ..)| *ended == id);
-        ended.filter(|(_, own, _)| *own != token).map(|(.., name)| name.clone())
+        ended.filter(|(_, own, _)| token > *own).map(|(.., name)| name.clone())
     }
 }
 
@@ -45,10 +45,12 @@ mod tests {
     #[test]
     fn only_a_new_grant_of_an_attempt_that_has_ended_is_given_back() {
         let (mut ended, name) = (Ended::default(), LockName::new("a").unwrap());
-        let [own, other] = [1, 2].map(|number| FencingToken::from_number(number).unwrap());
+        let [first, own, other] =
+            [1, 2, 3].map(|number| FencingToken::from_number(number).unwrap());
         assert_eq!(ended.granted_again(id(1), other), None);
         ended.add(id(1), own, &name);
         assert_eq!(ended.granted_again(id(1), own), None, "its own, told late");
+        assert_eq!(ended.granted_again(id(1), first), None, "of before its upgrade, told late");
         assert_eq!(ended.granted_again(id(1), other), Some(name.clone()));
         for attempt in 0..REMEMBERED as u64 {
             ended.add(id(2 + attempt), own, &name);
