@@ -102,28 +102,20 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
         clients.push(subject.client().await);
     }
     let names = names(subject);
-    let mut won = 0;
-    for _ in 0..TRIES {
+    for round in 0..TRIES {
         let locks: Vec<_> = clients.iter().map(|client| client.all(&names)).collect();
         let tries = join_all(locks.iter().map(leasehold::Lock::try_acquire));
         let guards: Vec<_> = subject.drive(tries).await.into_iter().filter_map(must).collect();
-        assert!(guards.len() <= 1, "{guards:?}");
-        won += guards.len();
+        assert_eq!(guards.len(), 1, "round {round}");
         for guard in guards {
             must(subject.drive(guard.release()).await);
         }
     }
-    // A machine that stalls for longer than they ask on may make all of them give up in a round.
-    assert!(2 * won > TRIES, "{won} of {TRIES}");
 }
 
 /// A try for several names asks on for one that somebody has just taken and gives back, unless it
 /// is the first of them.
 pub async fn a_try_outlasts_whoever_has_just_taken_one_of_its_names(subject: &Subject) {
-    // Where there is no queue, nobody may get a majority of a name that others ask for.
-    if !subject.can().queued {
-        return;
-    }
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
     let all = one.all(&names);
@@ -138,7 +130,12 @@ pub async fn a_try_outlasts_whoever_has_just_taken_one_of_its_names(subject: &Su
         };
         // Once it has the first of them, or has given up.
         let give_back = async {
-            while must(two.admin().inspect(first).await).holders.is_empty() && !has_ended.get() {
+            let theirs = guard.holder().client;
+            let has_first = async || {
+                let status = must(two.admin().inspect(first).await);
+                status.holders.iter().any(|holder| holder.id.client != theirs)
+            };
+            while !has_first().await && !has_ended.get() {
                 tokio::task::yield_now().await;
             }
             must(guard.release().await);
