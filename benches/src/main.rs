@@ -14,6 +14,7 @@ mod measure;
 mod names;
 mod outage;
 mod pairs;
+mod peers;
 mod process;
 mod quorum;
 mod replicas;
@@ -34,11 +35,11 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|data|file|held|names|outage|quorum|replicas|sentinel|together|\
-    waiters]…";
+    [alone|cluster|contended|data|file|held|names|outage|peers|quorum|replicas|sentinel|\
+    together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 13] = [
+const ALL: [&str; 14] = [
     "alone",
     "contended",
     "together",
@@ -52,6 +53,7 @@ const ALL: [&str; 13] = [
     "held",
     "waiters",
     "names",
+    "peers",
 ];
 
 fn main() -> ExitCode {
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
         [outage::WAIT, url, prefix, tasks] => block_on(outage::wait(url, prefix, tasks)),
+        [peers::PEER, arguments @ ..] => block_on(peers::run_ours(arguments)),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
         names => all(names),
@@ -98,6 +101,7 @@ async fn one(name: &str) -> Outcome {
         "held" => scale::run_held().await,
         "names" => names::run().await,
         "outage" => outage::run(),
+        "peers" => peers::run(),
         "quorum" => quorum::run().await,
         "replicas" => replicas::run().await,
         "sentinel" => sentinel::run().await,

@@ -27,3 +27,11 @@ pub(crate) fn cpu(pid: u32) -> Outcome<Duration> {
 pub(crate) fn memory() -> Outcome<u64> {
     Ok(Usage::of(std::process::id())?.memory)
 }
+
+/// The most memory that this process ever had in RAM, in KiB.
+pub(crate) fn peak_memory_kib() -> Outcome<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|rest| rest.split_whitespace().next()).ok_or("no VmHWM")?;
+    Ok(peak.parse()?)
+}

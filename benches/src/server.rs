@@ -18,6 +18,8 @@ pub(crate) struct Work {
     scripts: u64,
     /// `SET` called by clients.
     sets: u64,
+    /// Commands of all kinds, also those that scripts call.
+    commands: u64,
     /// Time spent in both, with what scripts call.
     inside: Duration,
     /// Processor time of the server.
@@ -31,6 +33,8 @@ pub(crate) struct Work {
 pub(crate) struct Done {
     /// Calls: scripts, and `SET` for the raw pair and its kind.
     pub(crate) calls: u64,
+    /// Commands of all kinds, also those that scripts call.
+    pub(crate) commands: u64,
     /// Time spent in them.
     pub(crate) inside: Duration,
     /// Processor time, with all reading and writing of sockets.
@@ -47,6 +51,7 @@ impl Work {
             Ok(Self {
                 scripts: sum.scripts + one.scripts,
                 sets: sum.sets + one.sets,
+                commands: sum.commands + one.commands,
                 inside: sum.inside + one.inside,
                 cpu: sum.cpu + one.cpu,
                 memory: sum.memory + one.memory,
@@ -59,10 +64,12 @@ impl Work {
         let (scripts, script_us) = server.command_stats("evalsha")?;
         let (sets, set_us) = server.command_stats("set")?;
         let (cpu, memory) = (server.info("cpu")?, server.info("memory")?);
+        let stats = server.info("stats")?;
         let seconds = field(&cpu, "used_cpu_sys")? + field(&cpu, "used_cpu_user")?;
         Ok(Self {
             scripts,
             sets,
+            commands: field(&stats, "total_commands_processed")? as u64,
             inside: Duration::from_micros(script_us + set_us),
             cpu: Duration::from_secs_f64(seconds),
             memory: field(&memory, "used_memory")? as u64,
@@ -73,6 +80,7 @@ impl Work {
     pub(crate) fn since(self, then: Self) -> Done {
         Done {
             calls: (self.scripts - then.scripts) + (self.sets - then.sets),
+            commands: self.commands - then.commands,
             inside: self.inside.saturating_sub(then.inside),
             cpu: self.cpu.saturating_sub(then.cpu),
             grown: self.memory as i64 - then.memory as i64,

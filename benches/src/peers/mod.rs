@@ -1,0 +1,163 @@
+//! leasehold beside the locks that people use today, each a program in its own language that does
+//! what its documentation recommends. `benches/peers/README.md` says how they are called.
+
+mod histogram;
+mod ours;
+mod plot;
+mod programs;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) use self::ours::{PEER, run as run_ours};
+use self::programs::{Peer, Programs};
+use self::trial::Trial;
+use crate::Outcome;
+use crate::measure::{jain, number, span};
+use crate::table::Table;
+
+/// How long each peer is measured in each round of a row.
+const TURN: Duration = Duration::from_secs(4);
+
+/// How often each row is measured, the peers in turns. The best round of each counts: what makes
+/// the others worse is the machine.
+const ROUNDS: usize = 2;
+
+/// What all tasks want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    /// Each a name of its own.
+    Alone,
+    /// All the same name.
+    Hot,
+}
+
+/// One way to ask for locks.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    want: Want,
+    processes: usize,
+    tasks: usize,
+}
+
+const ROWS: [Row; 7] = [
+    Row { want: Want::Alone, processes: 1, tasks: 1 },
+    Row { want: Want::Alone, processes: 1, tasks: 64 },
+    Row { want: Want::Alone, processes: 1, tasks: 1024 },
+    Row { want: Want::Hot, processes: 1, tasks: 16 },
+    Row { want: Want::Hot, processes: 1, tasks: 128 },
+    Row { want: Want::Hot, processes: 4, tasks: 16 },
+    Row { want: Want::Hot, processes: 32, tasks: 1 },
+];
+
+impl Row {
+    fn title(self) -> String {
+        let Self { want, processes, tasks } = self;
+        match want {
+            Want::Alone => format!("{tasks} tasks of one process, each on a name of its own"),
+            Want::Hot => format!("one hot name, {processes} processes × {tasks} tasks"),
+        }
+    }
+}
+
+/// Prints the properties of all peers and a table for each row, and draws two plots.
+pub(crate) fn run() -> Outcome {
+    let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let programs = Programs::build(&benches.join("peers"))?;
+    println!("{}", properties(&programs));
+    let mut best = Vec::new();
+    for row in ROWS {
+        let trials = measure(&programs, row)?;
+        println!("{}", table(row, &trials));
+        best.push((row, trials));
+    }
+    plot::draw(&best, &benches.join("plots"))
+}
+
+/// The best trial of each peer in a row, or why there is none.
+type Trials = BTreeMap<usize, (&'static Peer, Result<Trial, String>)>;
+
+fn measure(programs: &Programs, row: Row) -> Outcome<Trials> {
+    let mut trials = Trials::new();
+    for _ in 0..ROUNDS {
+        for (at, peer) in programs::PEERS.iter().enumerate() {
+            if programs.missing(peer).is_some() || (peer.only_alone && row.want == Want::Hot) {
+                continue;
+            }
+            let trial = trial::run(programs, peer, row)?;
+            let known = trials.remove(&at).map(|(_, known)| known);
+            trials.insert(at, (peer, better(known, trial)));
+        }
+    }
+    Ok(trials)
+}
+
+fn better(
+    known: Option<Result<Trial, String>>,
+    new: Result<Trial, String>,
+) -> Result<Trial, String> {
+    match (known, new) {
+        (Some(Ok(known)), Ok(new)) if known.rate() < new.rate() => Ok(new),
+        (Some(Ok(known)), _) => Ok(known),
+        (_, new) => new,
+    }
+}
+
+fn properties(programs: &Programs) -> Table {
+    let heads = ["", "version", "FIFO", "tokens", "renewal", "loss signal", "left out"];
+    let mut table = Table::new("Peers, with what was switched on", &heads);
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    for peer in &programs::PEERS {
+        table.row([
+            peer.name.to_owned(),
+            peer.version.to_owned(),
+            yes(peer.fifo),
+            yes(peer.tokens),
+            yes(peer.renewal),
+            yes(peer.loss_signal),
+            programs.missing(peer).unwrap_or_default().to_owned(),
+        ]);
+    }
+    table
+}
+
+fn table(row: Row, trials: &Trials) -> Table {
+    let heads = [
+        "",
+        "entries/s",
+        "wait p50",
+        "p99",
+        "longest",
+        "Jain, tasks",
+        "Jain, processes",
+        "commands/entry",
+        "server µs/entry",
+        "client MiB",
+    ];
+    let mut table = Table::new(&row.title(), &heads);
+    for (peer, trial) in trials.values() {
+        let trial = match trial {
+            Ok(trial) => trial,
+            Err(why) => {
+                table.row([format!("{} ({why})", peer.name)]);
+                continue;
+            }
+        };
+        let entries = trial.entries() as f64;
+        table.row([
+            peer.name.to_owned(),
+            number(trial.rate()),
+            span(trial.waits.quantile(0.5)),
+            span(trial.waits.quantile(0.99)),
+            span(trial.longest),
+            format!("{:.4}", jain(&trial.of_tasks())),
+            format!("{:.4}", jain(&trial.of_processes())),
+            number(trial.done.commands as f64 / entries),
+            number(trial.done.cpu.as_secs_f64() * 1e6 / entries),
+            number(trial.rss_kib as f64 / 1024.0),
+        ]);
+    }
+    table
+}
