@@ -66,13 +66,15 @@ const LAYERS: [Layers; 3] = [
 ];
 
 /// What each package may depend on of the others, and what besides in its tests.
-const CRATES: [(&str, &[&str], &[&str]); 8] = [
+const CRATES: [(&str, &[&str], &[&str]); 10] = [
     ("benches", &["leasehold", "leasehold-core", "leasehold-testkit"], &[]),
     ("crates/leasehold", &["leasehold-core"], &[]),
     ("crates/leasehold-cli", &["leasehold", "leasehold-core"], &["leasehold-testkit"]),
+    ("crates/leasehold-conformance", &["leasehold"], &[]),
     ("crates/leasehold-core", &[], &[]),
-    ("crates/leasehold-testkit", &["leasehold", "leasehold-core"], &[]),
+    ("crates/leasehold-testkit", &["leasehold", "leasehold-conformance", "leasehold-core"], &[]),
     ("examples/flash_sale", &["leasehold", "leasehold-testkit"], &[]),
+    ("examples/own_store", &["leasehold"], &["leasehold-conformance"]),
     ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),
     ("xtask", &[], &[]),
 ];

@@ -19,6 +19,9 @@ const LONG: [(&str, &str); 5] = [
 /// The library, whose features are checked one by one.
 const LIBRARY: &str = "crates/leasehold";
 
+/// A store of somebody else's, in a workspace of its own.
+const OWN_STORE: &str = "examples/own_store";
+
 /// The package of the tests that start servers, and how they are told which.
 const STORES: &str = "leasehold-tests";
 const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
@@ -56,8 +59,9 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     let doctests = step("doctests", || {
         Run::cargo(root, &["test", "--doc", "--workspace", "--all-features", "--locked"]).count()
     })?;
+    let own_store = step("own store", || own_store(root))?;
     let tests = step("tests", || tests(root, length))?;
-    let (counts, seconds) = (doctests + tests, begin.elapsed().as_secs());
+    let (counts, seconds) = (doctests + own_store + tests, begin.elapsed().as_secs());
     if counts.passed == 0 {
         return Err("tests: not one was run".to_owned());
     }
@@ -150,6 +154,17 @@ fn examples(root: &Path) -> Outcome {
         Run::cargo(root, &[&arguments[..], &[&name]].concat()).show()?;
     }
     Ok(())
+}
+
+/// The test of a store outside the workspace, which has what leasehold publishes and no more. It
+/// is built of the same versions as the rest, and beside it.
+fn own_store(root: &Path) -> Outcome<Counts> {
+    let (package, lock) = (root.join(OWN_STORE), "Cargo.lock");
+    let copied = fs::copy(root.join(lock), package.join(lock));
+    copied.map_err(|error| format!("{OWN_STORE}/{lock}: {error}"))?;
+    let manifest = format!("{OWN_STORE}/Cargo.toml");
+    let arguments = ["test", "--offline", "--target-dir", "target", "--manifest-path", &manifest];
+    Run::cargo(root, &arguments).with("CARGO_PROFILE_DEV_DEBUG", "0").count()
 }
 
 /// Every test but the doctests. The programs come first: tests start them.

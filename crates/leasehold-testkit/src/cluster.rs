@@ -9,7 +9,9 @@ use leasehold::LockName;
 use redis::{FromRedisValue, RedisError, RedisResult, Value};
 
 use crate::server::{Data, RedisOptions, RedisServer, free_port};
-use crate::subject::{fresh_number, must};
+use leasehold_conformance::fresh_number;
+
+use crate::harness::must;
 
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16_384;

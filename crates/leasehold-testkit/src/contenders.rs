@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::harness::must;
 use crate::history::{Call, History, Hold, Outcome, Violation};
 use crate::server::RedisServer;
-use crate::subject::must;
 
 /// How long something that must happen may take before the test gives it up: generous.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use leasehold::Client;
 use tokio::task::JoinSet;
 
-use crate::subject::must;
+use crate::harness::must;
 use crate::worker::{Worker, listen, say};
 
 /// How long the port of a server that was killed may stay taken.

@@ -15,7 +15,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::subject::must;
+use crate::harness::must;
 
 /// Carries the arguments of a job, one per line.
 const ARGUMENTS: &str = "LEASEHOLD_TEST_JOB";

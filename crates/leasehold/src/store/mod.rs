@@ -3,11 +3,12 @@
 //!
 //! # Writing a store
 //!
-//! A store applies [`leasehold_core::model::step`] to the record of a name, atomically, durably if
+//! A store applies [`model::step`] to the record of a name, atomically, durably if
 //! it says so, with its own clock; then it answers, and only then delivers the messages of that
 //! step to the inboxes they are addressed to. It retries nothing by itself that may have been
 //! executed: it says so in the error, and its callers ask again with the same attempt.
-//! [`Memory`] is the shortest example.
+//! [`Memory`] is the shortest example. The crate `leasehold-conformance` tests that a store does
+//! what every store must do.
 
 #[cfg(feature = "file")]
 mod file;
@@ -31,9 +32,11 @@ pub use self::quorum::Quorum;
 pub use self::redis::Redis;
 use leasehold_core::data::{self, Request};
 use leasehold_core::text::split_scheme;
-use leasehold_core::{
-    Answer, BoxFuture, ClientId, Invalid, LockName, Message, Operation, StoreError,
+pub use leasehold_core::{
+    Acquire, Action, Adopt, Answer, BoxFuture, Cancelled, Grant, LOCK_CAPACITY, Message, Now,
+    Operation, Place, Reclaim, Refusal, RenewLease, Reply, model,
 };
+use leasehold_core::{ClientId, Invalid, LockName, StoreError};
 
 #[doc = include_str!("../../docs/store-urls.md")]
 pub const MANUAL: &str = include_str!("../../docs/store-urls.md");

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::{Either, select};
-use leasehold::store::{Capabilities, Inbox, News, Store};
+use leasehold::store::{Action, Answer, BoxFuture, Capabilities, Inbox, News, Operation, Store};
 use leasehold::{Client, ClientId, Guard, LockName, Mode, StoreError};
-use leasehold_core::{Action, Answer, BoxFuture, Operation};
 
 use crate::subject::{SharedStore, Subject, must};
 

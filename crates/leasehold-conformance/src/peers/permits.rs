@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
+use leasehold::store::Reply;
 use leasehold::{Error, Mode, Status};
-use leasehold_core::Reply;
 
-use crate::conformance::bench::{AFTER_SHORT, Bench, somebody};
+use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::subject::{Subject, must};
 
 /// Clients that want permits in turn, how often, and how many there are.

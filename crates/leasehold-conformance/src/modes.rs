@@ -1,10 +1,9 @@
 //! Cases that speak the vocabulary of stores: readers, writers and permits.
 
-use leasehold::store::Store;
+use leasehold::store::{Action, LOCK_CAPACITY, Operation, Refusal, Reply, Store};
 use leasehold::{HolderId, Mode, StoreErrorKind};
-use leasehold_core::{Action, LOCK_CAPACITY, Operation, Refusal, Reply};
 
-use super::bench::{Bench, LONG, granted, somebody};
+use crate::bench::{Bench, LONG, granted, somebody};
 use crate::subject::Subject;
 
 fn permits(count: u32, capacity: u32) -> Mode {

@@ -1,6 +1,51 @@
-//! What every store must do. Each case is an `async fn`, of which the macro
-//! [`conformance!`](macro@crate::conformance) makes a test. A case that needs what a store cannot
-//! do passes at once.
+//! What every store of leasehold must do, as tests: run them against a store of your own.
+//!
+//! A store is a [`Store`](leasehold::store::Store): it applies
+//! [`model::step`](leasehold::store::model::step), or the same in another language, to the record
+//! of a name, atomically. A [`Subject`] is such a store with the time it lives in, and
+//! [`conformance!`] makes a test of every case:
+//!
+//! ```
+//! use leasehold_conformance::{Subject, conformance};
+//!
+//! async fn make() -> Subject {
+//!     // The store under test; here one that comes with leasehold, in real time. What it needs
+//!     // (a server, a directory) is the second argument and lives as long as the subject.
+//!     Subject::real(leasehold::store::Memory::new(), ())
+//! }
+//!
+//! conformance!(make());
+//! ```
+//!
+//! Put this into a file in `tests/` of your crate, with `leasehold-conformance` in its
+//! dev-dependencies at the version of `leasehold`, and run `cargo test`. Nothing else is needed: a
+//! case brings its own runtime.
+//!
+//! - A store that reads the time from a [`Clock`](leasehold::Clock) that it is given is tested
+//!   faster and more exactly with [`Subject::fake`], on a clock that stands still until a case
+//!   moves it.
+//! - Where a deployment takes long to start, `conformance!(together make())` runs all cases on one.
+//! - Cases draw fresh names, so what earlier runs have left behind disturbs none of them.
+//! - A case asks [`Capabilities`](leasehold::store::Capabilities) what the store can do. What it
+//!   cannot must be refused with a typed error, and the case tests that or passes at once.
+//!
+//! A case is a function, for one that fails to be run by itself:
+//!
+//! ```
+//! use leasehold_conformance::{Subject, run, store};
+//!
+//! run(async {
+//!     let subject = Subject::memory();
+//!     store::tokens_grow_from_grant_to_grant(&subject).await;
+//! });
+//! ```
+//!
+//! # What it does not test
+//!
+//! Faults. That a grant outlives the crash of a server, that a lost reply is answered again by the
+//! same attempt, that a clock which steps back ends no lease too late: the suite sees a healthy
+//! store only. Hurt yours in tests of your own.
+#![forbid(unsafe_code)]
 
 pub mod capacities;
 pub mod changes;
@@ -13,6 +58,7 @@ pub mod upgrades;
 pub mod waiting;
 
 mod bench;
+mod subject;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -20,9 +66,10 @@ use std::pin::Pin;
 use futures_util::stream::{self, StreamExt as _};
 
 pub use self::peers::{alone, elections, permits, readers, several};
+pub use self::subject::{SharedStore, Subject, fresh_number};
 
 /// Makes a test of every case: `conformance!(make())`, where the expression gives a future of a
-/// [`Subject`](crate::Subject), made anew for each test.
+/// [`Subject`], made anew for each test.
 ///
 /// `conformance!(together make())` makes one test of all cases, at the same time on one subject:
 /// for what takes long to start and has been tested case by case in another setting.
@@ -147,23 +194,37 @@ macro_rules! conformance {
         }
     };
     (@together $make:expr; $($group:ident :: $case:ident;)*) => {
-        #[tokio::test]
-        async fn it_does_what_every_store_must_do() {
-            let subject: $crate::Subject = $make.await;
-            $crate::conformance::together(vec![
-                $((stringify!($case), Box::pin($crate::conformance::$group::$case(&subject))),)*
-            ]).await;
+        #[test]
+        fn it_does_what_every_store_must_do() {
+            $crate::run(async {
+                let subject: $crate::Subject = $make.await;
+                $crate::together(vec![
+                    $((stringify!($case), Box::pin($crate::$group::$case(&subject))),)*
+                ]).await;
+            });
         }
     };
     (@each $make:expr; $($group:ident :: $case:ident;)*) => {
         $(
-            #[tokio::test]
-            async fn $case() {
-                let subject: $crate::Subject = $make.await;
-                $crate::conformance::$group::$case(&subject).await;
+            #[test]
+            fn $case() {
+                $crate::run(async {
+                    let subject: $crate::Subject = $make.await;
+                    $crate::$group::$case(&subject).await;
+                });
             }
         )*
     };
+}
+
+/// Runs a case, on a runtime of its own.
+///
+/// # Panics
+///
+/// When the case fails.
+pub fn run(case: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    subject::must(runtime).block_on(case);
 }
 
 /// A case that was called.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold::store::Store;
+use leasehold::store::{
+    Acquire, Action, Cancelled, Message, Operation, Place, RenewLease, Reply, Store,
+};
 use leasehold::{Facts, FencingToken, HolderId, LockName, Mode};
-use leasehold_core::{Acquire, Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
 
-use super::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};
+use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};
 use crate::subject::{Subject, must};
 
 const ALONE: Mode = Mode::Exclusive;

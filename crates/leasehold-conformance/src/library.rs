@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join, join_all, select};
 use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, Mode, Renewal, StoreErrorKind};
 
-use super::bench::{LONG, SHORT};
+use crate::bench::{LONG, SHORT};
 use crate::subject::{Subject, must};
 
 /// What can be held by one alone.

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use leasehold::store::{Capabilities, Inbox, Memory, News, Reading, Store};
+use leasehold::store::{
+    Answer, BoxFuture, Capabilities, Inbox, Memory, News, Operation, Reading, Store,
+};
 use leasehold::{
     Client, ClientBuilder, ClientId, Clock, FakeClock, LockName, Observer, StoreError,
 };
-use leasehold_core::{Answer, BoxFuture, Operation};
 
 /// How often every other task may run before a clock that a test moves is moved: more than any
 /// chain of wake-ups in one step is long.
@@ -227,7 +228,7 @@ pub fn fresh_number() -> u128 {
 ///
 /// With the error.
 #[track_caller]
-pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
+pub(crate) fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
     match result {
         Ok(value) => value,
         Err(error) => panic!("{error:?}"),

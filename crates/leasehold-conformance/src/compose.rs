@@ -7,7 +7,7 @@ use futures_util::future::{join, join_all};
 use leasehold::store::Store;
 use leasehold::{Client, Error, LockName, Observation};
 
-use super::bench::{AFTER_SHORT, LONG, SHORT};
+use crate::bench::{AFTER_SHORT, LONG, SHORT};
 use crate::subject::{Subject, must};
 
 /// Leaders that follow each other while one observes.

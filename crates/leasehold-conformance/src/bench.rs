@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::store::Store;
+use leasehold::store::model::NOT_AFTER;
+use leasehold::store::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply, Store};
 use leasehold::{ClientId, Facts, FencingToken, HolderId, LockName, Mode, Status};
-use leasehold_core::model::NOT_AFTER;
-use leasehold_core::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply};
 
 use crate::subject::{Subject, fresh_number, must};
 

@@ -7,8 +7,8 @@ use leasehold::{Error, LossReason, Renewal};
 use tokio::task::JoinSet;
 
 use super::{BRIEF, PATIENCE, unrenewed};
-use crate::conformance::bench::SHORT;
-use crate::conformance::library::{Kind, Pair};
+use crate::bench::SHORT;
+use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
 /// The ttl of a waiter that must claim what it is handed within that, on a busy machine.

@@ -6,8 +6,8 @@ use futures_util::future::{join, join_all};
 use leasehold::{Lock, Mode};
 use tokio::task::JoinSet;
 
-use crate::conformance::bench::{AFTER_SHORT, Bench, somebody};
-use crate::conformance::library::{Kind, Pair};
+use crate::bench::{AFTER_SHORT, Bench, somebody};
+use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
 /// Clients that read and write in turn, and how often.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join, join_all, select};
 use leasehold::{Client, Error, Guard, LockName, Mode};
 
-use super::bench::SHORT;
+use crate::bench::SHORT;
 use crate::subject::{Subject, must};
 
 /// Longer than anything here takes.

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
+use leasehold::store::{Action, LOCK_CAPACITY, Refusal, Reply};
 use leasehold::{Error, HolderId, Mode, StoreErrorKind};
-use leasehold_core::{Action, LOCK_CAPACITY, Refusal, Reply};
 
-use super::bench::{Bench, LONG, granted, somebody};
+use crate::bench::{Bench, LONG, granted, somebody};
 use crate::subject::{Subject, must};
 
 /// Clients of the old release of a program and as many of the new one.
