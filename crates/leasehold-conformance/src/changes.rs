@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::{Either, select};
-use leasehold::store::{Action, Answer, BoxFuture, Capabilities, Inbox, News, Operation, Store};
+use leasehold::store::{Action, Answer, BoxFuture, Capabilities, Inbox, Subscription, Operation, Store};
 use leasehold::{Client, ClientId, Guard, LockName, Mode, StoreError};
 
 use crate::subject::{SharedStore, Subject, must};
@@ -64,12 +64,15 @@ impl Store for HoldsBack {
         self.inner.inbox(client)
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.tell(name, news)
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.publish(name, message)
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
-        self.inner.news(name)
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        self.inner.subscribe(name)
     }
 }
 

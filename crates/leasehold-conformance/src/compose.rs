@@ -190,7 +190,7 @@ pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
     let clients = [subject.client().await, subject.client().await];
     let watching = subject.client().await;
     let name = subject.fresh_name("election");
-    let has_news = must(subject.store().news(&name).await).is_some();
+    let has_news = must(subject.store().subscribe(&name).await).is_some();
     let observation = must(subject.drive(watching.election(&name).observe()).await);
     let values: Vec<String> = (0..LEADERS).map(|n| n.to_string()).collect();
     let lead = async {
@@ -244,7 +244,7 @@ pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
 pub async fn the_end_of_a_lease_is_told_to_those_who_watch(subject: &Subject) {
     let client = subject.client().await;
     let name = subject.fresh_name("told");
-    let Some(mut news) = must(subject.store().news(&name).await) else { return };
+    let Some(mut news) = must(subject.store().subscribe(&name).await) else { return };
     if !subject.can().queued {
         return; // the store tells of every end itself
     }

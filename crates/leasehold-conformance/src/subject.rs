@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use leasehold::store::{
-    Answer, BoxFuture, Capabilities, Inbox, Memory, News, Operation, Reading, Store,
+    Answer, BoxFuture, Capabilities, Inbox, Memory, Subscription, Operation, Reading, Store,
 };
 use leasehold::{
     Client, ClientBuilder, ClientId, Clock, FakeClock, LockName, Observer, StoreError,
@@ -58,12 +58,15 @@ impl Store for SharedStore {
         self.0.clock_offset()
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.0.tell(name, news)
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.publish(name, message)
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
-        self.0.news(name)
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        self.0.subscribe(name)
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::store::{Capabilities, Inbox, News, Store};
+use leasehold::store::{Capabilities, Inbox, Store, Subscription};
 use leasehold::{ClientId, Clock, Instant, LockName, StoreError, StoreErrorKind};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Answer, BoxFuture, Message, Operation};
@@ -176,12 +176,15 @@ impl Store for Faulty {
         self.inner.clock_offset()
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.tell(name, news)
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.publish(name, message)
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
-        self.inner.news(name)
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        self.inner.subscribe(name)
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {

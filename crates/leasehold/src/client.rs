@@ -316,7 +316,7 @@ impl ClientBuilder {
         }
         let store: Box<dyn Store> = match self.source.take() {
             Some(Source::Store(store)) => store,
-            Some(Source::Url(url)) if url == "memory:" => return Ok(self.in_memory()),
+            Some(Source::Url(url)) if store::is_memory(&url) => return Ok(self.in_memory()),
             Some(Source::Url(url)) => store::connect(&url).await?,
             None => {
                 let why = "no store was given: call `url` or `store` before `build`";

@@ -20,7 +20,7 @@ use crate::guard::Guard;
 use crate::keeper::{said_on_leaving, unexpected};
 use crate::lock::Lock;
 use crate::lost::Lost;
-use crate::store::News;
+use crate::store::Subscription;
 
 /// How long after news an observer looks at the record itself: 50 ms, so that a successor's own
 /// news come first, and several changes on end are told one by one.
@@ -120,7 +120,7 @@ impl Election {
     pub async fn observe(&self) -> Result<Observation> {
         let (engine, name) = (self.engine.clone(), self.name.clone()?);
         let contact = &engine.keeper.contact;
-        let news = contact.store.news(&name).await?;
+        let news = contact.store.subscribe(&name).await?;
         let (look_at, jitter) = (contact.now(), Jitter::new(engine.next_attempt().1));
         Ok(Observation { engine, name, news, known: None, look_at, jitter })
     }
@@ -204,7 +204,7 @@ impl Leadership {
 pub struct Observation {
     engine: Handle,
     name: LockName,
-    news: Option<Box<dyn News>>,
+    news: Option<Box<dyn Subscription>>,
     /// Who leads, as was told last; `None` before anything was told.
     known: Option<Option<Leader>>,
     look_at: Instant,
@@ -349,7 +349,7 @@ impl Said {
 
 /// Tells the observers. They find out by looking as well, so a failure is not the leader's.
 async fn tell(engine: &Engine, name: &LockName, said: &Said) {
-    drop(engine.keeper.contact.store.tell(name, &said.text()).await);
+    drop(engine.keeper.contact.store.publish(name, &said.text()).await);
 }
 
 fn check_value(engine: &Engine, value: &str) -> Result<()> {

@@ -9,7 +9,7 @@ use leasehold_core::{Action, Error, Instant, LockName, Reply, Result, Status, St
 
 use crate::engine::Engine;
 use crate::keeper::unexpected;
-use crate::store::News;
+use crate::store::Subscription;
 
 /// The shortest pause between two looks, where nothing was told: 50 ms. A lease that is about to
 /// end may be renewed again and again.
@@ -70,7 +70,7 @@ impl Watch<'_> {
             if looked.is_ok() && !listens {
                 // What was told before this had nobody to hear it, so it is looked once more.
                 listens = true;
-                news = contact.store.news(name).await.ok().flatten();
+                news = contact.store.subscribe(name).await.ok().flatten();
                 continue;
             }
             self.pause(&mut news, looked.ok().as_deref()).await;
@@ -86,7 +86,7 @@ impl Watch<'_> {
     }
 
     /// Until something is told, the lease may end, or it is time to look anyway.
-    async fn pause(&mut self, news: &mut Option<Box<dyn News>>, status: Option<&Status>) {
+    async fn pause(&mut self, news: &mut Option<Box<dyn Subscription>>, status: Option<&Status>) {
         let clock = &self.engine.keeper.contact.clock;
         let usual = self.jitter.around(POLL_INTERVAL);
         let left = status.and_then(|status| status.holders.first()).map(|holder| holder.ttl_left);

@@ -16,7 +16,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::background;
 use crate::contact::Contact;
-use crate::store::News;
+use crate::store::Subscription;
 
 /// How long a line is kept that nobody stands in: 2 s. Who takes turns with others comes back at
 /// once, and opening a connection for each turn would cost more than the turn.
@@ -33,7 +33,7 @@ const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_m
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 /// The first of a line holds the ear, if the store has news.
-type Ear = Arc<tokio::sync::Mutex<Option<Box<dyn News>>>>;
+type Ear = Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>;
 
 /// The lines of one client, by name.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Hints {
         let is_told = contact.store.capabilities().recorded_tokens;
         if is_told && ear.is_none() {
             // Without news one finds out by asking.
-            *ear = contact.store.news(name).await.ok().flatten();
+            *ear = contact.store.subscribe(name).await.ok().flatten();
         }
         Standing { ear, is_told, spread: SPREAD.0, jitter: Jitter::new(seed) }
     }
@@ -124,7 +124,7 @@ impl Hints {
 
 /// The first of a line.
 pub(crate) struct Standing {
-    ear: OwnedMutexGuard<Option<Box<dyn News>>>,
+    ear: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
     /// Whether all who let go tell of it.
     is_told: bool,
     spread: Duration,

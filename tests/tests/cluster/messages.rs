@@ -92,7 +92,7 @@ async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more
     let channel = format!("lh:inbox:@{name}");
     // News are listened to at one node after the other.
     let mut news = loop {
-        let news = must(store.news(&name).await).expect("a cluster carries news");
+        let news = must(store.subscribe(&name).await).expect("a cluster carries news");
         match hearers(&cluster, &channel)[..] {
             [node] if node >= 3 => {
                 cluster.remove_replica(node).unwrap();
@@ -108,7 +108,7 @@ async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more
         .await;
     };
     assert_eq!(end_of(news.next()).await, None);
-    store.tell(&name, "hello").await.unwrap();
+    store.publish(&name, "hello").await.unwrap();
     assert_eq!(end_of(news.next()).await.as_deref(), Some("hello"));
 }
 

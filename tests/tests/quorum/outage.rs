@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::store::{Capabilities, Inbox, News, Quorum, Store};
+use leasehold::store::{Capabilities, Inbox, Quorum, Store, Subscription};
 use leasehold::{Client, ClientId, Clock, FakeClock, LockName, StoreError, StoreErrorKind};
 use leasehold_core::{Answer, BoxFuture, Operation};
 use leasehold_testkit::{SharedStore, Subject, must};
@@ -85,12 +85,15 @@ impl Store for Way {
         self.node.inbox(client)
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.node.tell(name, news)
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.node.publish(name, message)
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
-        self.node.news(name)
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        self.node.subscribe(name)
     }
 }
 

@@ -326,7 +326,7 @@ impl Keeper {
     /// Tells whoever watches a name. They find out by looking as well.
     async fn tell(&self, name: &LockName, news: Option<String>) {
         if let Some(news) = news {
-            drop(self.contact.store.tell(name, &news).await);
+            drop(self.contact.store.publish(name, &news).await);
         }
     }
 

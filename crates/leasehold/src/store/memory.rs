@@ -14,7 +14,7 @@ use leasehold_core::{
 use tokio::sync::mpsc;
 
 use self::data::Records;
-use super::{Capabilities, Finding, Inbox, News, Store};
+use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
 /// A store without a server, for the locks of one process and for tests with a fake clock.
@@ -42,7 +42,7 @@ pub(super) fn finding() -> Finding {
 struct Shared {
     records: BTreeMap<LockName, Record>,
     inboxes: HashMap<ClientId, mpsc::UnboundedSender<Message>>,
-    listeners: HashMap<LockName, Vec<mpsc::UnboundedSender<String>>>,
+    subscribers: HashMap<LockName, Vec<mpsc::UnboundedSender<String>>>,
     /// When to look for records nobody uses any more.
     next_collection_us: u64,
 }
@@ -134,11 +134,11 @@ impl Shared {
         }
     }
 
-    fn tell(&mut self, name: &LockName, news: &str) {
-        let Some(listeners) = self.listeners.get_mut(name) else { return };
-        listeners.retain(|listener| listener.send(news.to_owned()).is_ok());
-        if listeners.is_empty() {
-            self.listeners.remove(name);
+    fn publish(&mut self, name: &LockName, message: &str) {
+        let Some(subscribers) = self.subscribers.get_mut(name) else { return };
+        subscribers.retain(|subscriber| subscriber.send(message.to_owned()).is_ok());
+        if subscribers.is_empty() {
+            self.subscribers.remove(name);
         }
     }
 
@@ -183,15 +183,20 @@ impl Store for Memory {
         Box::pin(async move { Ok(Box::new(MemoryInbox(receiver)) as Box<dyn Inbox>) })
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.shared().tell(name, news);
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.shared().publish(name, message);
         Box::pin(async { Ok(()) })
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.shared().listeners.entry(name.clone()).or_default().push(sender);
-        Box::pin(async move { Ok(Some(Box::new(MemoryNews(receiver)) as Box<dyn News>)) })
+        self.shared().subscribers.entry(name.clone()).or_default().push(sender);
+        Box::pin(async move {
+            Ok(Some(Box::new(MemorySubscription(receiver)) as Box<dyn Subscription>))
+        })
     }
 }
 
@@ -209,13 +214,13 @@ impl Inbox for MemoryInbox {
     }
 }
 
-struct MemoryNews(mpsc::UnboundedReceiver<String>);
+struct MemorySubscription(mpsc::UnboundedReceiver<String>);
 
-impl News for MemoryNews {
+impl Subscription for MemorySubscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
             match self.0.recv().await {
-                Some(news) => Some(news),
+                Some(message) => Some(message),
                 None => std::future::pending().await, // unreachable: the store keeps the other end
             }
         })

@@ -44,7 +44,7 @@ use leasehold_core::{
 
 use self::desk::Desk;
 use self::inbox::FileInbox;
-use super::{Capabilities, DataStore, Finding, Inbox, News, Store};
+use super::{Capabilities, DataStore, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
 /// The kernel draws a new one whenever the machine is started. (random(4))
@@ -213,17 +213,20 @@ impl Store for File {
         })
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let told = news::tell(self.desk.presence(), name, news);
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let told = news::tell(self.desk.presence(), name, message);
         Box::pin(async move { told.map_err(|error| beside(&error)) })
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let presence = self.desk.presence();
         let listening = presence.has_pipes().then(|| news::listen(presence, name)).transpose();
         Box::pin(async move {
             let news = listening.map_err(|error| beside(&error))?;
-            Ok(news.map(|news| Box::new(news) as Box<dyn News>))
+            Ok(news.map(|news| Box::new(news) as Box<dyn Subscription>))
         })
     }
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
 use super::presence::{Presence, make_pipe, open_pipe};
-use crate::store::News;
+use crate::store::Subscription;
 
 /// What the pipes of listeners begin with; those of clients begin with a hex digit.
 const PREFIX: &str = "news-";
@@ -140,7 +140,7 @@ impl FileNews {
     }
 }
 
-impl News for FileNews {
+impl Subscription for FileNews {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
             loop {

@@ -499,8 +499,8 @@ async fn a_random_history_leaves_the_same_records_as_the_model() {
 async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
     let place = Place::new();
     let (teller, listener) = (place.open(), place.open());
-    let mut heard = listener.news(&name("a")).await.unwrap().unwrap();
-    let mut other = listener.news(&name("b")).await.unwrap().unwrap();
+    let mut heard = listener.subscribe(&name("a")).await.unwrap().unwrap();
+    let mut other = listener.subscribe(&name("b")).await.unwrap().unwrap();
     let pipes = || {
         let entries = fs::read_dir(place.directory.path().join("locks.db.clients")).unwrap();
         let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -511,9 +511,9 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
     let side = place.directory.path().join("locks.db.clients");
     rustix::fs::mkfifoat(rustix::fs::CWD, side.join(&dead), rustix::fs::Mode::RUSR).unwrap();
     for news in ["one", "two"] {
-        teller.tell(&name("a"), news).await.unwrap();
+        teller.publish(&name("a"), news).await.unwrap();
     }
-    teller.tell(&name("b"), "three").await.unwrap();
+    teller.publish(&name("b"), "three").await.unwrap();
     assert_eq!(heard.next().await.as_deref(), Some("one"));
     assert_eq!(heard.next().await.as_deref(), Some("two"));
     assert_eq!(other.next().await.as_deref(), Some("three"));

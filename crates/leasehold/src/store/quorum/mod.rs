@@ -26,7 +26,7 @@ use self::acquire::Attempt;
 use self::change::Changing;
 use self::leases::Leases;
 use self::node::{Node, micros};
-use super::{Capabilities, Inbox, News, Store};
+use super::{Capabilities, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
 /// Fewest and most nodes: with two the failure of one stops everything, and beyond nine each
@@ -217,12 +217,15 @@ impl Store for Quorum {
         each.max().unwrap_or_default()
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (name, news) = (name.clone(), news.to_owned());
-        Box::pin(async move { news::tell(&self.nodes, &name, &news).await })
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (name, message) = (name.clone(), message.to_owned());
+        Box::pin(async move { news::tell(&self.nodes, &name, &message).await })
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let name = name.clone();
         Box::pin(async move { news::listen(&self.nodes, &name).await })
     }

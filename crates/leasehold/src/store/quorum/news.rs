@@ -11,7 +11,7 @@ use leasehold_core::{
 };
 
 use super::Nodes;
-use crate::store::{Inbox, News};
+use crate::store::{Inbox, Subscription};
 
 /// What is told when a name has become free.
 pub(super) const FREE: &str = "free";
@@ -45,7 +45,7 @@ async fn in_time<T>(
 /// Tells the news of a name on the first nodes that take them.
 pub(super) async fn tell(nodes: &Nodes, name: &LockName, news: &str) -> Result<(), StoreError> {
     let mut order = order(nodes, name);
-    let tell = |index: usize| in_time(nodes, nodes.nodes[index].store.tell(name, news));
+    let tell = |index: usize| in_time(nodes, nodes.nodes[index].store.publish(name, news));
     let mut telling: FuturesUnordered<_> = order.by_ref().take(NEWS_NODES).map(tell).collect();
     let (mut told, mut failure) = (0, None);
     while let Some(outcome) = telling.next().await {
@@ -67,9 +67,9 @@ pub(super) async fn tell(nodes: &Nodes, name: &LockName, news: &str) -> Result<(
 pub(super) async fn listen(
     nodes: &Nodes,
     name: &LockName,
-) -> Result<Option<Box<dyn News>>, StoreError> {
+) -> Result<Option<Box<dyn Subscription>>, StoreError> {
     let mut order = order(nodes, name);
-    let listen = |index: usize| in_time(nodes, nodes.nodes[index].store.news(name));
+    let listen = |index: usize| in_time(nodes, nodes.nodes[index].store.subscribe(name));
     let mut opening: FuturesUnordered<_> = order.by_ref().take(NEWS_NODES).map(listen).collect();
     let (mut lines, mut failure) = (Vec::new(), None);
     while let Some(outcome) = opening.next().await {
@@ -90,9 +90,9 @@ pub(super) async fn listen(
 }
 
 /// News that are told several times.
-struct Lines(Vec<Box<dyn News>>);
+struct Lines(Vec<Box<dyn Subscription>>);
 
-impl News for Lines {
+impl Subscription for Lines {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
             let (news, ..) = select_all(self.0.iter_mut().map(|line| line.next())).await;

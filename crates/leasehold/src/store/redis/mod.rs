@@ -43,7 +43,7 @@ use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::url::{LayoutName, Place, Settings};
 use self::warnings::Warnings;
-use super::{Capabilities, Finding, Inbox, News, Reading, Store};
+use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription};
 
 /// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
 ///
@@ -280,21 +280,24 @@ impl Store for Redis {
         self.clock_offset
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(key::news(&self.keyspace.prefix, name)).arg(news);
+        publish.arg(key::news(&self.keyspace.prefix, name)).arg(message);
         let key = self.layout.key(name);
         // By the same server as before, so that news arrive in the order in which they are told.
         Box::pin(async move { self.topology.serving(&key).await?.ask(&publish).await.map(drop) })
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let channel = key::news(&self.keyspace.prefix, name);
         let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
         let opening = subscription::open(topology, warnings, channel);
         Box::pin(async {
             let channel = opening.await?;
-            Ok((!channel.is_silent()).then(|| Box::new(channel) as Box<dyn News>))
+            Ok((!channel.is_silent()).then(|| Box::new(channel) as Box<dyn Subscription>))
         })
     }
 

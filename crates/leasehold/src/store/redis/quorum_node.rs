@@ -17,7 +17,7 @@ use super::node_list::{NodeEntry, NodeList};
 use super::url::{LayoutName, Place, Settings};
 use crate::SystemClock;
 use crate::background;
-use crate::store::{Capabilities, Inbox, News, Store};
+use crate::store::{Capabilities, Inbox, Store, Subscription};
 
 /// How long the rest may take once a majority is there: 500 ms, as one request. A node that takes
 /// longer joins later.
@@ -267,14 +267,17 @@ impl Store for Arc<LazyNode> {
         self.settings.clock_offset(false)
     }
 
-    fn tell(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (name, news) = (name.clone(), news.to_owned());
-        Box::pin(async move { self.opened().await?.tell(&name, &news).await })
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (name, message) = (name.clone(), message.to_owned());
+        Box::pin(async move { self.opened().await?.publish(&name, &message).await })
     }
 
-    fn news(&self, name: &LockName) -> BoxFuture<'_, Result<Option<Box<dyn News>>, StoreError>> {
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let name = name.clone();
-        Box::pin(async move { self.opened().await?.news(&name).await })
+        Box::pin(async move { self.opened().await?.subscribe(&name).await })
     }
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -1,0 +1,167 @@
+//! Store URLs: the scheme says which store is meant.
+
+use leasehold_core::text::split_scheme;
+use leasehold_core::{Invalid, Result};
+
+use super::data_store::DataStore;
+#[cfg(feature = "file")]
+use super::file::File;
+use super::finding::Finding;
+use super::memory::{self, Memory};
+#[cfg(feature = "redis")]
+use super::quorum::Quorum;
+#[cfg(feature = "redis")]
+use super::redis::{self, Redis, quorum_node::QuorumNodes};
+use super::traits::Store;
+
+/// The kinds of stores that a URL can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    #[cfg(feature = "file")]
+    File,
+    Memory,
+    #[cfg(feature = "redis")]
+    Quorum,
+    #[cfg(feature = "redis")]
+    Redis,
+}
+
+impl Scheme {
+    fn of(url: &str) -> Result<Self, Invalid> {
+        let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
+        Self::named(scheme).ok_or_else(|| unknown(url))
+    }
+
+    fn named(scheme: &str) -> Option<Self> {
+        match scheme {
+            #[cfg(feature = "file")]
+            "file" => Some(Self::File),
+            "memory" => Some(Self::Memory),
+            #[cfg(feature = "redis")]
+            _ if QuorumNodes::are_named_by(scheme) => Some(Self::Quorum),
+            #[cfg(feature = "redis")]
+            _ if Redis::is_named_by(scheme) => Some(Self::Redis),
+            _ => None,
+        }
+    }
+}
+
+/// Opens the store that a URL names.
+///
+/// # Errors
+///
+/// [`crate::Error::Invalid`] names the part of the URL that is wrong; [`crate::Error::Store`] says
+/// why the store could not be opened.
+pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
+    match Scheme::of(url)? {
+        #[cfg(feature = "file")]
+        Scheme::File => Ok(Box::new(File::connect(url).await?)),
+        Scheme::Memory => Ok(Box::new(Memory::new())),
+        #[cfg(feature = "redis")]
+        Scheme::Quorum => Ok(Box::new(connect_quorum(url).await?)),
+        #[cfg(feature = "redis")]
+        Scheme::Redis => Ok(Box::new(Redis::connect(url).await?)),
+    }
+}
+
+/// Opens the store that a URL names, for data.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub async fn connect_data(url: &str) -> Result<Box<dyn DataStore>> {
+    match Scheme::of(url)? {
+        #[cfg(feature = "file")]
+        Scheme::File => Ok(Box::new(File::connect(url).await?)),
+        Scheme::Memory => Ok(Box::new(Memory::new())),
+        #[cfg(feature = "redis")]
+        Scheme::Quorum | Scheme::Redis => Ok(Box::new(Redis::connect(url).await?)),
+    }
+}
+
+/// Reads a store URL, and goes nowhere.
+///
+/// # Errors
+///
+/// [`Invalid`] names the part of it that is wrong.
+pub fn check_url(url: &str) -> Result<(), Invalid> {
+    match Scheme::of(url)? {
+        #[cfg(feature = "file")]
+        Scheme::File => File::check_url(url),
+        Scheme::Memory => Ok(()),
+        #[cfg(feature = "redis")]
+        Scheme::Quorum | Scheme::Redis => Redis::check_url(url),
+    }
+}
+
+/// Whether a URL names a store in the memory of this process.
+pub(crate) fn is_memory(url: &str) -> bool {
+    Scheme::of(url) == Ok(Scheme::Memory)
+}
+
+/// Looks at everything a store is made of, and says what would break a promise: one finding for
+/// each thing that was looked at, also where all is well. Changes nothing, and takes no lock.
+///
+/// Cost: some seconds at most, and a connection to each server.
+///
+/// # Errors
+///
+/// As [`connect`], where there is nothing to look at.
+pub async fn examine(url: &str) -> Result<Vec<Finding>> {
+    match Scheme::of(url)? {
+        #[cfg(feature = "file")]
+        Scheme::File => File::examine(url).await,
+        Scheme::Memory => Ok(vec![memory::finding()]),
+        #[cfg(feature = "redis")]
+        Scheme::Quorum | Scheme::Redis => Redis::examine(url).await,
+    }
+}
+
+/// Opens a quorum of servers.
+#[cfg(feature = "redis")]
+async fn connect_quorum(url: &str) -> Result<Quorum> {
+    let nodes = QuorumNodes::parse(url)?;
+    let quorum = Quorum::new(nodes.stores())?;
+    let quorum = match nodes.timeout {
+        Some(timeout) => quorum.timeout(timeout),
+        None => quorum,
+    };
+    nodes.connect().await?;
+    Ok(quorum)
+}
+
+/// A store URL as it may be shown, in logs and messages: with `***` for its password, and for a
+/// user without one, which may be a password in the wrong place. Of what is no sound URL only its
+/// scheme is shown: any other part of it may be a piece of a password.
+pub fn shown_url(url: &str) -> String {
+    let Some((scheme, rest)) = split_scheme(url) else { return "***".to_owned() };
+    let shown = match Scheme::named(scheme) {
+        #[cfg(feature = "file")]
+        Some(Scheme::File) => {
+            let names_a_host = rest.starts_with("//") && !rest.starts_with("///");
+            (!names_a_host && !rest.contains('?')).then(|| url.to_owned())
+        }
+        Some(Scheme::Memory) => rest.is_empty().then(|| url.to_owned()),
+        #[cfg(feature = "redis")]
+        Some(Scheme::Quorum | Scheme::Redis) => redis::without_password(url),
+        None => return "***".to_owned(),
+    };
+    shown.unwrap_or_else(|| format!("{scheme}:***"))
+}
+
+fn unknown(url: &str) -> Invalid {
+    let begins = match split_scheme(url) {
+        Some((scheme, rest)) if rest.starts_with("//") => format!("begins with {scheme:?}"),
+        // What stands there may be a password.
+        Some(_) | None => "begins with no scheme that is known".to_owned(),
+    };
+    Invalid::new(
+        "url",
+        format!(
+            "the store URL {begins}: use `memory:`, `file:PATH`, \
+             `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS), `redis+unix://PATH`, \
+             `redis+sentinel://HOST,…/SERVICE`, `redis+cluster://HOST,…` or \
+             `redis+quorum://HOST,HOST,HOST`"
+        ),
+    )
+}

@@ -1,0 +1,212 @@
+//! The trait [`Store`], and what its methods give.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
+
+/// What a store can do. What it cannot is refused with a typed error, never imitated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// A hand-over counts only once its claim was answered: what a message says is not entered.
+    /// So it is where the grant itself may not count: replicas that have not acknowledged it, a
+    /// majority that was not asked.
+    pub claims_first: bool,
+    /// Locks survive the end of every process that uses the store.
+    pub durable: bool,
+    /// It grants permits of a semaphore.
+    pub permits: bool,
+    /// Waiters queue, and a release hands over to the first; without, they ask again and again.
+    pub queued: bool,
+    /// A holder whose hold was forgotten may take it back by its token before it counts as lost:
+    /// nobody else is granted what may still be held.
+    pub reclaims: bool,
+    /// The record of a name outlives its hold, with the last token and with the attempts that have
+    /// ended: later tokens are higher whatever the clock does, and late copies are refused.
+    pub recorded_tokens: bool,
+    /// It grants shared (read) leases, upgradable ones too.
+    pub shared: bool,
+    /// Its inboxes deliver; without, waiters find out by asking.
+    pub wakes: bool,
+}
+
+/// What time it was at a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// How long ago it was asked.
+    pub age: Duration,
+    /// What its clock showed then by which leases end, in microseconds.
+    pub lease_us: u64,
+}
+
+/// One place where locks live. Cheap to call from many tasks at once.
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// What this store can do; constant during its life.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Executes one operation, atomically per name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the operation is executed.
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>>;
+
+    /// Opens the inbox of a client: where its grants and revocations arrive. Once this has
+    /// returned, no message is missed without a [`Message::Gap`].
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached or does not allow it.
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
+
+    /// Which shard a name lives in, for stores that are made of several servers. Names of one shard
+    /// share a clock and its outages: what one shard says of the time is not believed of another,
+    /// and a renewal that hangs at one holds up no lease of another. A name may move to another
+    /// shard at any time.
+    fn shard(&self, name: &LockName) -> u64 {
+        let _ = name;
+        0
+    }
+
+    /// How far the clocks of servers may be apart that take over from each other; constant during
+    /// the life of this store. So much earlier than the store says a holder takes its lease for
+    /// over. Zero where a lease ends by the clock on which it began.
+    fn clock_offset(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Publishes a message to all subscribers of `name`. A hint like every message: it may be
+    /// lost, and subscribers find out by asking as well.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached or does not allow it.
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (name, message);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Subscribes to what is published of a name, in the order in which it is published; `None`
+    /// where the store carries no such messages. Once this has returned, none is missed without
+    /// saying so.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached.
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        let _ = name;
+        Box::pin(async { Ok(None) })
+    }
+
+    /// A descriptor that keeps a client alive in the eyes of the store for as long as some copy of
+    /// it is open, in whatever process; `None` where the store does not watch processes, and
+    /// before the first acquire or inbox of that client.
+    ///
+    /// A supervisor that outlives its leasehold keeps a copy until the work it guards has ended:
+    /// otherwise the store would hand the lock on the moment leasehold is killed, with the work
+    /// still running.
+    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        let _ = client;
+        None
+    }
+
+    /// Ends a quarantine on the word of an operator: the store is new, or has forgotten nothing, so
+    /// no lease of before can be out that it does not know. Gives whether it keeps quarantines at
+    /// all, and does nothing if it does not.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached or does not allow it.
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// What time it was when the store was opened, if it was asked then and all leases end by that
+    /// clock (shard 0): a client need not ask once more before its first acquire.
+    fn opened_at(&self) -> Option<Reading> {
+        None
+    }
+
+    /// What was found on connecting that weakens a promise, in words, with the remedy.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Where the messages of one client arrive.
+pub trait Inbox: Send {
+    /// The next message. Waits for one, and mends its connection by itself meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no message.
+    fn next(&mut self) -> BoxFuture<'_, Message>;
+}
+
+/// Where what is published of one name arrives.
+pub trait Subscription: Send {
+    /// The next message, or `None` if some may have been lost. Waits, and reconnects by itself
+    /// meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    fn next(&mut self) -> BoxFuture<'_, Option<String>>;
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        (**self).execute(operation)
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        (**self).inbox(client)
+    }
+
+    fn shard(&self, name: &LockName) -> u64 {
+        (**self).shard(name)
+    }
+
+    fn clock_offset(&self) -> Duration {
+        (**self).clock_offset()
+    }
+
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        (**self).publish(name, message)
+    }
+
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        (**self).subscribe(name)
+    }
+
+    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        (**self).lifeline(client)
+    }
+
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        (**self).end_quarantine()
+    }
+
+    fn opened_at(&self) -> Option<Reading> {
+        (**self).opened_at()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        (**self).warnings()
+    }
+}
