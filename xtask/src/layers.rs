@@ -8,9 +8,9 @@ use crate::Outcome;
 use crate::source::{Source, line_of, words};
 use crate::tree::{self, File};
 
-/// The modules of one package from the lowest layer to the highest. Modules of one layer do not
-/// import each other, modules below a name that stands here may. `store::*` stands for each module
-/// directly in `store`.
+/// The modules of one package, or of one module of it, from the lowest layer to the highest.
+/// Modules of one layer do not import each other, modules below a name that stands here may. `self`
+/// stands for the module whose own modules these are; without it, that is above them all.
 struct Layers {
     package: &'static str,
     /// The module whose own modules these are; none for those of the whole package.
@@ -18,7 +18,7 @@ struct Layers {
     rows: &'static [&'static [&'static str]],
 }
 
-const LAYERS: [Layers; 3] = [
+const LAYERS: [Layers; 4] = [
     Layers {
         package: "crates/leasehold-core",
         within: &[],
@@ -38,7 +38,7 @@ const LAYERS: [Layers; 3] = [
         rows: &[
             &["background", "clock", "event", "lost", "refusal", "trouble"],
             &["store"],
-            &["contact", "store::*"],
+            &["contact"],
             &["hints", "keeper"],
             &["engine"],
             &["admin", "guard", "wait"],
@@ -47,6 +47,15 @@ const LAYERS: [Layers; 3] = [
             &["batch", "data", "election", "fence", "once", "rwlock", "semaphore"],
             &["client"],
             &["blocking"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &["store"],
+        rows: &[
+            &["data_store", "finding", "traits"],
+            &["file", "memory", "quorum", "redis"],
+            &["router"],
         ],
     },
     Layers {
@@ -60,6 +69,7 @@ const LAYERS: [Layers; 3] = [
             &["topology"],
             &["list", "node_list", "pubsub"],
             &["doctor"],
+            &["self"],
             &["data", "opening", "quorum_node"],
         ],
     },
@@ -105,8 +115,8 @@ fn check_modules(layers: &Layers, files: &[File]) -> Vec<String> {
         .filter_map(|file| Some((module(file.below_source_of(layers.package)?), file)))
         .collect();
     let modules: BTreeSet<&[&str]> = files.iter().map(|(module, _)| module.as_slice()).collect();
-    let front = files.iter().find(|(module, _)| module.is_empty());
-    let front = front.map_or_else(BTreeMap::new, |(_, root)| front_door(&root.text));
+    let front: BTreeMap<_, _> =
+        files.iter().flat_map(|(own, file)| front_door(own, file)).collect();
     let mut wrong = Vec::new();
     for (from, file) in &files {
         // The root joins the parts, and a file of tests may look at all of them.
@@ -122,17 +132,19 @@ fn check_modules(layers: &Layers, files: &[File]) -> Vec<String> {
         let code = Source::new(&file.text).without_tests();
         for (at, path) in paths(&code, from) {
             let line = format!("{}:{}", file.path, line_of(&code, at));
-            // What the root passes on lives in the module that the root has it from.
-            let path = path.first().and_then(|name| front.get(name)).unwrap_or(&path);
+            let path = resolve(&path, &front);
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let to = (0..=path.len()).rev().map(|end| &path[..end]);
             let Some(to) = to.into_iter().find(|prefix| modules.contains(prefix)) else { continue };
             if to.is_empty() || to.starts_with(from) {
                 continue; // the root's own items; a module joins its children
             }
-            if let Some(other) = layers.inside(to).and_then(|to| layers.find(to))
-                && !own.may_import(&other)
-            {
+            let Some(inside) = layers.inside(to) else { continue };
+            let may_import = match layers.find(inside) {
+                Some(other) => own.may_import(&other),
+                None => layers.within.is_empty() || !inside.is_empty(),
+            };
+            if !may_import {
                 let (from, to) = (from.join("::"), to.join("::"));
                 wrong.push(format!("{line}: `{from}` must not import `{to}`: it is not below it"));
             }
@@ -141,15 +153,15 @@ fn check_modules(layers: &Layers, files: &[File]) -> Vec<String> {
     wrong
 }
 
-/// A module's place: its row, and the part of its path that the row names.
-struct Place {
+/// A module's place: its row, and the name that stands there for it.
+struct Place<'a> {
     row: usize,
-    unit: Vec<String>,
+    part: &'a str,
 }
 
-impl Place {
+impl Place<'_> {
     fn may_import(&self, other: &Self) -> bool {
-        other.row < self.row || self.unit == other.unit
+        other.row < self.row || self.part == other.part
     }
 }
 
@@ -159,18 +171,10 @@ impl Layers {
         module.strip_prefix(self.within)
     }
 
-    fn find(&self, module: &[&str]) -> Option<Place> {
-        let named = |name: &str| -> Option<usize> {
-            let parts: Vec<&str> = name.split("::").collect();
-            let fits = parts.iter().zip(module).all(|(part, found)| *part == "*" || part == found);
-            (fits && parts.len() <= module.len()).then_some(parts.len())
-        };
-        let rows = self.rows.iter().enumerate();
-        let found = rows.flat_map(|(row, names)| names.iter().map(move |name| (row, *name)));
-        let found = found.filter_map(|(row, name)| Some((named(name)?, row)));
-        let (length, row) = found.max()?;
-        let unit = module[..length].iter().map(|part| (*part).to_owned()).collect();
-        Some(Place { row, unit })
+    fn find<'a>(&self, module: &[&'a str]) -> Option<Place<'a>> {
+        let part = module.first().copied().unwrap_or("self");
+        let row = self.rows.iter().position(|names| names.contains(&part))?;
+        Some(Place { row, part })
     }
 }
 
@@ -181,11 +185,34 @@ fn module(path: &str) -> Vec<&str> {
     path.split('/').filter(|part| !matches!(*part, "lib" | "main")).collect()
 }
 
-/// Names that the crate's root passes on from its own modules, and where they live.
-fn front_door(text: &str) -> BTreeMap<String, Vec<String>> {
-    let code = Source::new(text).without_tests();
-    let passed_on = paths(&code, &[]).into_iter().filter(|(_, path)| path.len() > 1);
-    passed_on.filter_map(|(_, path)| Some((path.last()?.clone(), path))).collect()
+/// Names that a module with modules of its own has from elsewhere, by their path in it, and where
+/// they live.
+fn front_door(own: &[&str], file: &File) -> Vec<(Vec<String>, Vec<String>)> {
+    if !file.path.ends_with("/mod.rs") && !own.is_empty() {
+        return Vec::new();
+    }
+    let code = Source::new(&file.text).without_tests();
+    let own: Vec<String> = own.iter().map(|part| (*part).to_owned()).collect();
+    let elsewhere = paths(&code, &own.iter().map(String::as_str).collect::<Vec<_>>());
+    let named = elsewhere.into_iter().filter_map(|(_, path)| {
+        let name = path.last()?.clone();
+        let as_seen: Vec<String> = own.iter().cloned().chain([name]).collect();
+        (as_seen != path).then_some((as_seen, path))
+    });
+    named.collect()
+}
+
+/// Follows a path to the module in which what it names lives: what a module passes on is not its
+/// own.
+fn resolve(path: &[String], front: &BTreeMap<Vec<String>, Vec<String>>) -> Vec<String> {
+    let mut path = path.to_vec();
+    // A name may be passed on several times, but not in a circle.
+    for _ in 0..path.len() + 4 {
+        let passed_on = (1..=path.len()).find_map(|end| Some((end, front.get(&path[..end])?)));
+        let Some((end, target)) = passed_on else { break };
+        path = target.iter().chain(&path[end..]).cloned().collect();
+    }
+    path
 }
 
 /// Every path in the code that begins at the crate's root, at the module itself or above it, as
@@ -290,8 +317,8 @@ mod tests {
                 text: (*text).to_owned(),
             })
             .collect();
-        let layers = LAYERS.iter().find(|layers| layers.package == package);
-        layers.map(|layers| check_modules(layers, &files)).unwrap_or_default()
+        let layers = LAYERS.iter().filter(|layers| layers.package == package);
+        layers.flat_map(|layers| check_modules(layers, &files)).collect()
     }
 
     #[test]
@@ -304,34 +331,27 @@ mod tests {
     }
 
     #[test]
-    fn stores_do_not_import_each_other_but_share_their_trait_and_their_own_parts() {
-        let shared = ("store/mod.rs", "pub use self::memory::Memory; pub trait Store {}");
-        let memory = ("store/memory.rs", "use super::Store; use super::redis::wire;");
-        let redis = ("store/redis/mod.rs", "mod wire; use self::wire::Reply; use super::Store;");
-        let wire = ("store/redis/wire.rs", "use super::super::Store; use super::script;");
-        let script = ("store/redis/script.rs", "use crate::store::redis::wire::Reply;");
-        let wrong = check(&[shared, memory, redis, wire, script]);
-        assert_eq!(wrong.len(), 1, "{wrong:?}");
-        assert!(wrong[0].contains("`store::memory` must not import `store::redis::wire`"));
+    fn stores_do_not_import_each_other_but_share_their_traits_and_their_own_parts() {
+        let shared = ("store/mod.rs", "pub use self::traits::Store; pub fn connect() {}");
+        let traits = ("store/traits.rs", "pub trait Store {}");
+        let memory = ("store/memory.rs", "use super::Store; use super::redis::url;");
+        let redis = ("store/redis/mod.rs", "mod url; use self::url::Url; use super::Store;");
+        let url = ("store/redis/url.rs", "use super::super::Store; use super::topology;");
+        let topology = ("store/redis/topology.rs", "use crate::store::redis::url::Url;");
+        let wrong = check(&[shared, traits, memory, redis, url, topology]);
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].contains("`store::memory` must not import `store::redis::url`"));
+        assert!(wrong[1].contains("`store::redis::url` must not import `store::redis::topology`"));
     }
 
     #[test]
-    fn a_module_inside_redis_imports_only_from_below() {
-        let connection = ("store/redis/connection/mod.rs", "use crate::store::redis::topology::T;");
-        let topology = ("store/redis/topology/mod.rs", "use crate::store::redis::connection::C;");
-        let root = ("store/redis/mod.rs", "use self::topology::T;");
-        let package = "crates/leasehold";
-        let files: Vec<File> = [connection, topology, root]
-            .iter()
-            .map(|(path, text)| File {
-                path: format!("{package}/src/{path}"),
-                text: (*text).to_owned(),
-            })
-            .collect();
-        let wrong: Vec<_> =
-            LAYERS.iter().flat_map(|layers| check_modules(layers, &files)).collect();
-        assert_eq!(wrong.len(), 1, "{wrong:?}");
-        assert!(wrong[0].contains("must not import `store::redis::topology`"), "{wrong:?}");
+    fn a_part_imports_what_its_front_passes_on_and_not_what_is_the_fronts_own() {
+        let front = ("store/mod.rs", "pub use self::traits::Store; pub fn connect() {}");
+        let traits = ("store/traits.rs", "pub trait Store {}");
+        let passed_on = check(&[front, traits, ("store/memory.rs", "use crate::store::Store;")]);
+        assert!(passed_on.is_empty(), "{passed_on:?}");
+        let own = check(&[front, traits, ("store/memory.rs", "use super::connect;")]);
+        assert!(own[0].contains("`store::memory` must not import `store`"), "{own:?}");
     }
 
     #[test]

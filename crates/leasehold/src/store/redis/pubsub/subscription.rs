@@ -20,7 +20,7 @@ use crate::store::redis::layout::reply;
 use crate::store::redis::topology::Topology;
 use crate::store::redis::url::Address;
 use crate::store::redis::warnings::Warnings;
-use crate::store::{self, Inbox};
+use crate::store::Inbox;
 
 /// How often a quiet subscription is asked whether it still lives: 5 s. Waiters ask the store
 /// themselves once a second, so this only bounds how long they depend on that.
@@ -173,7 +173,7 @@ impl Inbox for Subscription {
     }
 }
 
-impl store::Subscription for Subscription {
+impl crate::store::Subscription for Subscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async { self.receive().await.and_then(|payload| String::from_utf8(payload).ok()) })
     }
