@@ -45,7 +45,7 @@ impl Admin {
 
     async fn names(&self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>> {
         let list = Operation::List { prefix: prefix.to_owned(), limit, idle };
-        match self.engine.keeper.contact.execute(list).await?.answer.reply {
+        match self.engine.keeper.store.execute(list).await?.answer.reply {
             Reply::Names(names) => Ok(names),
             other => Err(unexpected(&other).into()),
         }
@@ -126,7 +126,7 @@ impl Admin {
     ///
     /// [`crate::Error::Store`].
     pub async fn end_quarantine(&self) -> Result<bool> {
-        Ok(self.engine.keeper.contact.store.end_quarantine().await?)
+        Ok(self.engine.keeper.store.inner.end_quarantine().await?)
     }
 
     async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
@@ -141,6 +141,6 @@ impl Admin {
     }
 
     async fn apply(&self, name: &LockName, action: Action) -> Result<Reply, StoreError> {
-        Ok(self.engine.keeper.contact.apply(name, action).await?.answer.reply)
+        Ok(self.engine.keeper.store.apply(name, action).await?.answer.reply)
     }
 }

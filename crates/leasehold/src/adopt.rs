@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::backoff::Backoff;
 use leasehold_core::{
     Action, Adopt, Error, FencingToken, Grant, HolderId, Instant, Lease, LeaseOptions, Operation,
     Reply, Result, StoreError, StoreErrorKind,
 };
 
-use crate::contact::Timed;
 use crate::engine::Engine;
 use crate::keeper::{Delivery, Granted, Held, Keeper, renewal_outcome, unexpected};
 use crate::refusal::refused;
+use crate::store::clocked::TimedAnswer;
 
 /// How long a store is asked that does not answer: 5 s, as `connect_timeout`, or the ttl if
 /// that is less, because nobody renews the lease meanwhile.
@@ -27,14 +27,14 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
     options.ttl = lease.ttl;
     options.check()?;
     lease.mode.check()?;
-    engine.keeper.contact.bounds.check(options.ttl, options.least_validity())?;
+    engine.keeper.store.bounds.check(options.ttl, options.least_validity())?;
     engine.keeper.ensure_running()?;
-    let contact = &engine.keeper.contact;
-    let asked_at = contact.now();
+    let store = &engine.keeper.store;
+    let asked_at = store.now();
     let until = asked_at + PATIENCE.min(lease.ttl);
     let mut attempt = Attempt::new(engine, &lease);
     let (first, longest) = RETRY_BACKOFF;
-    let (mut backoff, mut jitter) = (Backoff::new(first, longest), Jitter::new(attempt.nonce));
+    let (mut backoff, mut jitter) = (Backoff::new(first, longest), engine.jitter());
     loop {
         if engine.keeper.is_closed() {
             return Err(Error::Closed);
@@ -50,18 +50,18 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
                 }
                 reply => {
                     let grant = attempt.outcome(reply)?;
-                    let valid_until = contact.valid_until(&timed, grant, lease.ttl);
+                    let valid_until = store.valid_until(&timed, grant, lease.ttl);
                     return Ok(attempt.granted(options, grant.token, valid_until, asked_at));
                 }
             },
             Err(error) if error.kind().is_outage() => error,
             Err(error) => return Err(attempt.failure(error)),
         };
-        let again = contact.now() + backoff.next_delay(&mut jitter);
+        let again = store.now() + backoff.next_delay(&mut jitter);
         if again >= until {
             return Err(attempt.failure(error));
         }
-        contact.clock.sleep_until(again).await;
+        store.clock.sleep_until(again).await;
     }
 }
 
@@ -89,12 +89,12 @@ impl<'a> Attempt<'a> {
         engine: &Engine,
         options: &LeaseOptions,
         until: Instant,
-    ) -> Result<Timed, StoreError> {
-        let (contact, lease) = (&self.keeper.contact, self.lease);
+    ) -> Result<TimedAnswer, StoreError> {
+        let (store, lease) = (&self.keeper.store, self.lease);
         let on = |action| Operation::On { name: lease.name.clone(), action };
-        if !contact.is_made() {
+        if !store.has_sample() {
             // What time it is, which the request must carry.
-            contact.execute_until(on(Action::Inspect { limit: 0 }), until).await?;
+            store.execute_until(on(Action::Inspect { limit: 0 }), until).await?;
         }
         let request = Adopt {
             id: self.id,
@@ -103,12 +103,12 @@ impl<'a> Attempt<'a> {
             token: Some(lease.token),
             ttl: lease.ttl,
             nonce: self.nonce,
-            not_after_us: contact.not_after_us(&lease.name),
+            not_after_us: store.not_after_us(&lease.name),
             ballot_us: None,
             facts: engine.facts(options.label.clone()),
         };
         self.in_flight = true;
-        let result = contact.execute_until(on(Action::Adopt(request)), until).await;
+        let result = store.execute_until(on(Action::Adopt(request)), until).await;
         self.in_flight = false;
         self.unanswered |= result.as_ref().is_err_and(StoreError::may_have_executed);
         result

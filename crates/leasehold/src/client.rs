@@ -11,7 +11,6 @@ use leasehold_core::{
 use crate::admin::Admin;
 use crate::adopt;
 use crate::clock::{PausedTime, SystemClock};
-use crate::contact::Contact;
 use crate::election::Election;
 use crate::engine::{Engine, Handle};
 use crate::event::{Event, Observer, Shielded, Silent};
@@ -23,6 +22,7 @@ use crate::multi::Meanwhile;
 use crate::once::Once;
 use crate::rwlock::RwLock;
 use crate::semaphore::Semaphore;
+use crate::store::clocked::ClockedStore;
 use crate::store::{self, Memory, Store};
 
 /// Gives locks. Cheap to clone; clones are one client.
@@ -219,7 +219,7 @@ impl Client {
     /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is
     /// open, for a supervisor that outlives this process: see [`Store::lifeline`].
     pub fn lifeline(&self) -> Option<OwnedFd> {
-        self.engine.keeper.contact.store.lifeline(self.engine.keeper.client)
+        self.engine.keeper.store.inner.lifeline(self.engine.keeper.client)
     }
 
     /// Gives back all that this client holds, ends its waiters with [`Error::Closed`], and waits
@@ -346,8 +346,8 @@ impl ClientBuilder {
         let offset = store.clock_offset();
         let bounds = Bounds { drift: self.drift, offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let contact = Contact::new(store, clock, bounds, observer);
-        let keeper = Keeper::new(contact, ClientId(client), host(), keeper_seed);
+        let store = ClockedStore::new(store, clock, bounds, observer);
+        let keeper = Keeper::new(store, ClientId(client), host(), keeper_seed);
         let engine = Engine::new(keeper, self.defaults, secret);
         Client { engine: Handle::new(Arc::new(engine)) }
     }

@@ -119,9 +119,9 @@ impl Election {
     /// [`Error::Store`](crate::Error::Store), [`Error::Invalid`](crate::Error::Invalid).
     pub async fn observe(&self) -> Result<Observation> {
         let (engine, name) = (self.engine.clone(), self.name.clone()?);
-        let contact = &engine.keeper.contact;
-        let news = contact.store.subscribe(&name).await?;
-        let (look_at, jitter) = (contact.now(), Jitter::new(engine.next_attempt().1));
+        let store = &engine.keeper.store;
+        let news = store.inner.subscribe(&name).await?;
+        let (look_at, jitter) = (store.now(), engine.jitter());
         Ok(Observation { engine, name, news, known: None, look_at, jitter })
     }
 }
@@ -225,7 +225,7 @@ impl Observation {
     /// Dropping the future loses no change.
     pub async fn next(&mut self) -> Result<Option<Leader>> {
         loop {
-            let due = self.engine.keeper.contact.clock.sleep_until(self.look_at);
+            let due = self.engine.keeper.store.clock.sleep_until(self.look_at);
             let news = match &mut self.news {
                 Some(news) => news.next(),
                 None => Box::pin(std::future::pending()),
@@ -248,7 +248,7 @@ impl Observation {
     ///
     /// A leader's own word is believed. That nobody leads is not: a successor may be on its way.
     fn heard(&mut self, news: Option<String>) -> bool {
-        let now = self.engine.keeper.contact.now();
+        let now = self.engine.keeper.store.now();
         self.look_at = now + SETTLE;
         let said = match news.as_deref().map(Said::parse) {
             Some(said) => said,
@@ -269,12 +269,12 @@ impl Observation {
 
     /// Looks at the record; true if it says something new.
     async fn look(&mut self) -> Result<bool> {
-        let contact = &self.engine.keeper.contact;
+        let store = &self.engine.keeper.store;
         let look = Action::Inspect { limit: 1 };
-        let reply = match contact.apply(&self.name, look).await {
+        let reply = match store.apply(&self.name, look).await {
             Ok(timed) => timed.answer.reply,
             Err(error) => {
-                self.look_at = contact.now() + self.jitter.around(POLL_INTERVAL);
+                self.look_at = store.now() + self.jitter.around(POLL_INTERVAL);
                 return if error.kind().is_outage() { Ok(false) } else { Err(error.into()) };
             }
         };
@@ -291,7 +291,7 @@ impl Observation {
             return Ok(false);
         }
         let found = leader_of(&status);
-        let now = self.engine.keeper.contact.now();
+        let now = self.engine.keeper.store.now();
         self.look_at = now
             + match &found {
                 _ if self.news.is_none() => self.jitter.around(POLL_INTERVAL),
@@ -349,7 +349,7 @@ impl Said {
 
 /// Tells the observers. They find out by looking as well, so a failure is not the leader's.
 async fn tell(engine: &Engine, name: &LockName, said: &Said) {
-    drop(engine.keeper.contact.store.publish(name, &said.text()).await);
+    drop(engine.keeper.store.inner.publish(name, &said.text()).await);
 }
 
 fn check_value(engine: &Engine, value: &str) -> Result<()> {
@@ -361,7 +361,7 @@ fn check_value(engine: &Engine, value: &str) -> Result<()> {
 }
 
 async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
-    let timed = engine.keeper.contact.apply(name, Action::Inspect { limit: 1 }).await?;
+    let timed = engine.keeper.store.apply(name, Action::Inspect { limit: 1 }).await?;
     match timed.answer.reply {
         Reply::Status(status) => Ok(*status),
         other => Err(unexpected(&other).into()),

@@ -6,22 +6,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Facts, HolderId, LeaseOptions};
 
-use crate::hints::Hints;
 use crate::keeper::Keeper;
+use crate::poll_queue::PollQueues;
 
 /// A client's identity, defaults and keeper.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) defaults: LeaseOptions,
-    pub(crate) hints: Arc<Hints>,
+    pub(crate) poll_queues: Arc<PollQueues>,
     attempts: AtomicU64,
     secret: u64,
+    seeds: AtomicU64,
 }
 
 impl Engine {
     pub(crate) fn new(keeper: Arc<Keeper>, defaults: LeaseOptions, secret: u64) -> Self {
-        Self { keeper, defaults, hints: Arc::default(), attempts: AtomicU64::new(0), secret }
+        Self {
+            keeper,
+            defaults,
+            poll_queues: Arc::default(),
+            attempts: AtomicU64::new(0),
+            secret,
+            seeds: AtomicU64::new(Jitter::new(!secret).next_u64()),
+        }
     }
 
     /// The identity of a new attempt, and the number only it knows.
@@ -29,6 +37,11 @@ impl Engine {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let nonce = Jitter::new(self.secret ^ attempt).next_u64();
         (HolderId { client: self.keeper.client, attempt }, nonce)
+    }
+
+    /// Jitter that no other call of this client draws, nor of another.
+    pub(crate) fn jitter(&self) -> Jitter {
+        Jitter::new(Jitter::new(self.seeds.fetch_add(1, Ordering::Relaxed)).next_u64())
     }
 
     pub(crate) fn facts(&self, label: Option<String>) -> Facts {

@@ -92,7 +92,7 @@ impl Guard {
         if self.loss().is_some() {
             return Duration::ZERO;
         }
-        let now = self.keeper().contact.now();
+        let now = self.keeper().store.now();
         let left = |held: &Held| held.state.signal.valid_until().saturating_since(now);
         self.held.iter().map(left).min().unwrap_or_default()
     }
@@ -122,8 +122,8 @@ impl Guard {
     }
 
     pub(crate) fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        let (contact, lost) = (&self.keeper().contact, self.lost());
-        let observer = Arc::clone(&contact.observer);
+        let (store, lost) = (&self.keeper().store, self.lost());
+        let observer = Arc::clone(&store.observer);
         let calling = async move {
             let reason = lost.await;
             if event::panics(|| call(reason)) {
@@ -133,7 +133,7 @@ impl Guard {
         };
         // A task of its own, so that whoever finds out has no lock that the callback might want.
         // Without the thread there is no keeper either, and no lease.
-        let _ = background::spawn(&*contact.clock, Box::pin(calling));
+        let _ = background::spawn(&*store.clock, Box::pin(calling));
     }
 
     /// Renews now, and gives the validity that is left after it. The keeper does this by itself
@@ -176,7 +176,7 @@ impl Guard {
         // What a grant must leave is no matter of a renewal.
         (options.ttl, options.min_validity) = (ttl, None);
         options.check()?;
-        self.keeper().contact.bounds.check(ttl, Duration::ZERO)?;
+        self.keeper().store.bounds.check(ttl, Duration::ZERO)?;
         self.renew_by(Some(ttl)).await
     }
 
@@ -188,7 +188,7 @@ impl Guard {
             RenewLease { ttl: another.unwrap_or(renewal.ttl), ..renewal }
         });
         let renewals = Operation::Renew(renewals.collect());
-        let timed = self.keeper().contact.execute(renewals).await?;
+        let timed = self.keeper().store.execute(renewals).await?;
         let Reply::Many(replies) = &timed.answer.reply else {
             return Err(unexpected(&timed.answer.reply).into());
         };
@@ -263,12 +263,12 @@ impl Guard {
     /// As [`upgrade`](Guard::upgrade).
     pub async fn upgrade_within(&mut self, limit: Duration) -> Result<()> {
         self.check_lock("upgraded")?;
-        let started = self.keeper().contact.now();
+        let started = self.keeper().store.now();
         if change::upgrade(self.first(), Some(started + limit)).await? {
             return Ok(());
         }
         let holder = change::another_holder(self.first()).await;
-        let waited = self.keeper().contact.now().saturating_since(started);
+        let waited = self.keeper().store.now().saturating_since(started);
         Err(Error::Timeout { name: self.name().clone(), waited, holder, others: 0, own: false })
     }
 
@@ -289,7 +289,7 @@ impl Guard {
     /// As [`upgrade`](Guard::upgrade).
     pub async fn try_upgrade(&mut self) -> Result<bool> {
         self.check_lock("upgraded")?;
-        let now = self.keeper().contact.now();
+        let now = self.keeper().store.now();
         match change::upgrade(self.first(), Some(now)).await {
             Err(Error::WouldDeadlock { .. }) => Ok(false),
             tried => tried,
@@ -324,7 +324,7 @@ impl Guard {
         self.ensure_held()?;
         let label = facts.label.clone();
         let action = Action::Describe { id: self.holder(), facts };
-        let timed = self.keeper().contact.apply(self.name(), action).await?;
+        let timed = self.keeper().store.apply(self.name(), action).await?;
         match &timed.answer.reply {
             Reply::Granted(_) => {
                 self.state().described(label);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use leasehold_core::{Error, Invalid, LeaseOptions, LockName, Mode, Renewal, Result};
 
 use crate::engine::Handle;
-use crate::free;
 use crate::guard::Guard;
 use crate::multi::{self, Meanwhile};
 use crate::wait::{self, Asked, Limit};
+use crate::wait_free;
 
 /// A request for one lease: what to take and how. No I/O until a verb is called.
 ///
@@ -216,7 +216,7 @@ impl Lock {
             Names::One(name) => std::slice::from_ref(name),
             Names::Several(names, _) => names,
         };
-        free::wait_free(&self.engine, names, limit).await
+        wait_free::wait_free(&self.engine, names, limit).await
     }
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
@@ -249,7 +249,7 @@ impl Lock {
         self.mode.check()?;
         self.options.check()?;
         let (mode, options) = (self.mode, &self.options);
-        let bounds = self.engine.keeper.contact.bounds;
+        let bounds = self.engine.keeper.store.bounds;
         bounds.check(options.ttl, options.least_validity())?;
         let asked = |name: &LockName| Asked {
             name: name.clone(),

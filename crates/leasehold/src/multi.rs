@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
-use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::backoff::Backoff;
 use leasehold_core::{Action, Error, Instant, Invalid, LockName, Reply, Result};
 
 use crate::engine::Engine;
@@ -77,7 +77,7 @@ pub(crate) async fn acquire(
 ) -> Result<Option<Vec<Held>>> {
     let mut sorted = names.to_vec();
     sorted.sort();
-    let contact = &engine.keeper.contact;
+    let store = &engine.keeper.store;
     let pulse = Pulse::new(like.options.ttl);
     let like = Asked { pulse: Some(Arc::clone(&pulse)), ..like.clone() };
     let mut gathering = Gathering {
@@ -85,10 +85,10 @@ pub(crate) async fn acquire(
         asked: sorted.into_iter().map(|name| Asked { name, ..like.clone() }).collect(),
         held: names.iter().map(|_| None).collect(),
         limit,
-        started: contact.now(),
+        started: store.now(),
         meanwhile,
     };
-    let gathered = pulse.of(&*contact.clock, gathering.run()).await?;
+    let gathered = pulse.of(&*store.clock, gathering.run()).await?;
     let Some(mut held) = gathered else { return Ok(None) };
     held.sort_by_key(|held| names.iter().position(|name| *name == held.state.name));
     Ok(Some(held))
@@ -110,7 +110,7 @@ impl Gathering<'_> {
     async fn run(&mut self) -> Result<Option<Vec<Held>>> {
         let (first, longest) = COLLISION_BACKOFF;
         let mut backoff = Backoff::new(first, longest);
-        let mut jitter = Jitter::new(self.engine.next_attempt().1);
+        let mut jitter = self.engine.jitter();
         let mut collided = false;
         loop {
             self.ask_for_missing().await?;
@@ -133,8 +133,8 @@ impl Gathering<'_> {
                 return Ok(None);
             }
             if collided && self.meanwhile == Meanwhile::KeepNone {
-                let contact = &self.engine.keeper.contact;
-                contact.clock.sleep_until(contact.now() + backoff.next_delay(&mut jitter)).await;
+                let store = &self.engine.keeper.store;
+                store.clock.sleep_until(store.now() + backoff.next_delay(&mut jitter)).await;
             }
             collided = true;
             self.held[busy] = self.wait_for(busy).await?;
@@ -158,9 +158,9 @@ impl Gathering<'_> {
         let answers = match self.limit {
             Limit::Forever | Limit::Try => requests.await,
             Limit::Within(span) => {
-                let contact = &engine.keeper.contact;
+                let store = &engine.keeper.store;
                 let end = self.started + span + wait::LEAVE_PATIENCE;
-                match select(requests, contact.clock.sleep_until(end)).await {
+                match select(requests, store.clock.sleep_until(end)).await {
                     Either::Left((answers, _)) => answers,
                     // What was not answered is missing; the wait that follows ends the call.
                     Either::Right(_) => return Ok(()),
@@ -176,22 +176,22 @@ impl Gathering<'_> {
         if busy == 0 {
             return Ok(false);
         }
-        let contact = &self.engine.keeper.contact;
-        let end = contact.now() + TRY_MOMENT;
+        let store = &self.engine.keeper.store;
+        let end = store.now() + TRY_MOMENT;
         let (first, longest) = TRY_BACKOFF;
         let mut backoff = Backoff::new(first, longest);
-        let mut jitter = Jitter::new(self.engine.next_attempt().1);
+        let mut jitter = self.engine.jitter();
         for (held, asked) in self.held.iter_mut().zip(&self.asked).skip(busy) {
             while held.is_none() {
                 *held = wait::acquire(self.engine, asked, Limit::Try).await?;
                 if held.is_some() {
                     break;
                 }
-                let again = contact.now() + backoff.next_delay(&mut jitter);
+                let again = store.now() + backoff.next_delay(&mut jitter);
                 if again >= end || is_in_use(self.engine, &asked.name).await {
                     return Ok(false);
                 }
-                contact.clock.sleep_until(again).await;
+                store.clock.sleep_until(again).await;
             }
         }
         Ok(true)
@@ -216,7 +216,7 @@ impl Gathering<'_> {
     }
 
     async fn wait_for(&self, busy: usize) -> Result<Option<Held>> {
-        let since_start = || self.engine.keeper.contact.now().saturating_since(self.started);
+        let since_start = || self.engine.keeper.store.now().saturating_since(self.started);
         let limit = match self.limit {
             Limit::Within(span) => Limit::Within(span.saturating_sub(since_start())),
             Limit::Forever | Limit::Try => self.limit,
@@ -232,7 +232,7 @@ impl Gathering<'_> {
 
 /// Whether somebody has a name, or waits for it, who is not just trying, too.
 async fn is_in_use(engine: &Engine, name: &LockName) -> bool {
-    let look = engine.keeper.contact.apply(name, Action::Inspect { limit: 1 }).await;
+    let look = engine.keeper.store.apply(name, Action::Inspect { limit: 1 }).await;
     match look.map(|timed| timed.answer.reply) {
         Ok(Reply::Status(status)) => {
             let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);

@@ -14,11 +14,11 @@ use leasehold_core::{
 use tokio::sync::oneshot;
 
 use self::told::Told;
-use crate::contact::Timed;
 use crate::engine::Engine;
-use crate::hints::Standing;
 use crate::keeper::{Delivery, Granted, Held, Keeper, Pulse, Turn, Waiter, unexpected};
+use crate::poll_queue::Poller;
 use crate::refusal::refused;
+use crate::store::clocked::TimedAnswer;
 
 /// How long a try goes on asking when no answer comes: 2 s, four requests of the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
@@ -54,7 +54,7 @@ pub(crate) struct Asked {
 
 /// Acquires, or gives `None` if it is busy and the limit is a try.
 pub(crate) async fn acquire(engine: &Engine, asked: &Asked, limit: Limit) -> Result<Option<Held>> {
-    let started = engine.keeper.contact.now();
+    let started = engine.keeper.store.now();
     // Who has no time to wait does not stand in line: whoever came after him would wait for him.
     let does_not_wait = limit == Limit::Within(Duration::ZERO);
     let limit = if does_not_wait { Limit::Try } else { limit };
@@ -66,7 +66,7 @@ pub(crate) async fn acquire(engine: &Engine, asked: &Asked, limit: Limit) -> Res
     let call = Call { engine, keeper: &engine.keeper, asked, limit, started, give_up };
     match call.run().await? {
         None if does_not_wait => {
-            let until = call.keeper.contact.now() + LEAVE_PATIENCE;
+            let until = call.keeper.store.now() + LEAVE_PATIENCE;
             Err(call.timeout(until, false).await)
         }
         outcome => Ok(outcome),
@@ -76,7 +76,7 @@ pub(crate) async fn acquire(engine: &Engine, asked: &Asked, limit: Limit) -> Res
 /// Whether so much is left of a lease that it counts.
 pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
     let signal = &held.state.signal;
-    let left = signal.valid_until().saturating_since(held.keeper.contact.now());
+    let left = signal.valid_until().saturating_since(held.keeper.store.now());
     signal.check().is_none() && left > options.least_validity()
 }
 
@@ -102,7 +102,7 @@ impl Call<'_> {
     async fn run(&self) -> Result<Option<Held>> {
         self.keeper.ensure_running()?;
         let mut told = Told::default();
-        if !self.keeper.contact.is_made() {
+        if !self.keeper.store.has_sample() {
             self.first_contact(&mut told).await?;
         }
         if self.limit != Limit::Try {
@@ -150,23 +150,23 @@ impl Call<'_> {
 
     /// Asks the store, for little longer than the limit: an answer that is under way says more than
     /// none.
-    async fn ask(&self, operation: Operation) -> Result<Timed, StoreError> {
-        let contact = &self.keeper.contact;
+    async fn ask(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
+        let store = &self.keeper.store;
         match self.give_up {
-            Some(limit) => contact.execute_until(operation, limit + LEAVE_PATIENCE).await,
-            None => contact.execute(operation).await,
+            Some(limit) => store.execute_until(operation, limit + LEAVE_PATIENCE).await,
+            None => store.execute(operation).await,
         }
     }
 
     fn retry(&self) -> Retry {
         let (first, longest) = RETRY_BACKOFF;
-        let seed = self.engine.next_attempt().1;
-        Retry { backoff: Backoff::new(first, longest), jitter: Jitter::new(seed), at: self.started }
+        let jitter = self.engine.jitter();
+        Retry { backoff: Backoff::new(first, longest), jitter, at: self.started }
     }
 
     async fn attempt(
         &self,
-        standing: &mut Option<Standing>,
+        standing: &mut Option<Poller>,
         retry: &mut Retry,
         told: &mut Told,
     ) -> Result<Outcome> {
@@ -185,7 +185,7 @@ impl Call<'_> {
             match timed.answer.reply {
                 Reply::Granted(grant) => {
                     let until =
-                        self.keeper.contact.valid_until(&timed, grant, self.asked.options.ttl);
+                        self.keeper.store.valid_until(&timed, grant, self.asked.options.ttl);
                     return self.granted(attempt, turn, grant.token, until).await;
                 }
                 Reply::Queued(place) => {
@@ -197,7 +197,7 @@ impl Call<'_> {
                 Reply::Busy { .. } if self.limit == Limit::Try => return Ok(Outcome::Busy),
                 Reply::Busy { retry_after } => {
                     self.tell_busy(told);
-                    let took = self.keeper.contact.now().saturating_since(timed.sent);
+                    let took = self.keeper.store.now().saturating_since(timed.sent);
                     self.wait_in_line(standing, retry_after, took).await?;
                     // A store made of stores may still be ending this one here or there.
                     return Ok(Outcome::Again);
@@ -224,7 +224,7 @@ impl Call<'_> {
             let error = if attempt.unanswered { error.maybe_executed() } else { error };
             return Err(error.into());
         }
-        let so_far = self.keeper.contact.now().saturating_since(self.started);
+        let so_far = self.keeper.store.now().saturating_since(self.started);
         let tries_on = match self.limit {
             Limit::Try if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
                 error.may_have_executed() && so_far < QUORUM_PATIENCE
@@ -304,7 +304,7 @@ impl Call<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.give_up.is_some_and(|limit| self.keeper.contact.now() >= limit)
+        self.give_up.is_some_and(|limit| self.keeper.store.now() >= limit)
     }
 
     /// Waits for the keeper's word, or for the limit.
@@ -331,7 +331,7 @@ impl Call<'_> {
                 match self.accept(held) {
                     Some(held) => Ok(Outcome::Held(held)),
                     None if self.is_over() => {
-                        let until = self.keeper.contact.now() + LEAVE_PATIENCE;
+                        let until = self.keeper.store.now() + LEAVE_PATIENCE;
                         Err(self.timeout(until, true).await)
                     }
                     None => Ok(Outcome::Again),
@@ -349,7 +349,7 @@ impl Call<'_> {
     /// Leaves the queue, and says what was in the way: trouble with the store, or who holds the
     /// lock.
     async fn leave(&self, mut attempt: Attempt, trouble: Option<StoreError>) -> Result<Outcome> {
-        let until = self.keeper.contact.now() + LEAVE_PATIENCE;
+        let until = self.keeper.store.now() + LEAVE_PATIENCE;
         let left = self.cancel(&mut attempt).await;
         if let Some(trouble) = trouble {
             return Err(trouble.into());
@@ -368,9 +368,9 @@ impl Call<'_> {
     /// Ends an attempt that was taken from the keeper, so that no answer to it counts any more.
     /// Where this fails, dropping the attempt leaves it to the keeper.
     async fn cancel(&self, attempt: &mut Attempt) -> Result<(), StoreError> {
-        let until = self.keeper.contact.now() + LEAVE_PATIENCE;
+        let until = self.keeper.store.now() + LEAVE_PATIENCE;
         let cancel = Operation::On { name: self.asked.name.clone(), action: attempt.cancel() };
-        self.keeper.contact.execute_until(cancel, until).await?;
+        self.keeper.store.execute_until(cancel, until).await?;
         attempt.finish();
         Ok(())
     }
@@ -378,7 +378,7 @@ impl Call<'_> {
     /// Ends when the call's limit is reached.
     fn at_limit(&self) -> BoxFuture<'static, ()> {
         match self.give_up {
-            Some(limit) => self.keeper.contact.clock.sleep_until(limit),
+            Some(limit) => self.keeper.store.clock.sleep_until(limit),
             None => Box::pin(std::future::pending()),
         }
     }
@@ -386,25 +386,25 @@ impl Call<'_> {
     /// Waits where there is no queue, but not past the limit.
     async fn wait_in_line(
         &self,
-        standing: &mut Option<Standing>,
+        standing: &mut Option<Poller>,
         retry_after: Duration,
         took: Duration,
     ) -> Result<()> {
-        let (contact, name) = (&self.keeper.contact, &self.asked.name);
+        let (store, name) = (&self.keeper.store, &self.asked.name);
         let waiting = async {
             match standing {
-                Some(standing) => standing.wait(contact, retry_after, took).await,
+                Some(standing) => standing.wait(store, retry_after, took).await,
                 None => {
-                    let seed = self.engine.next_attempt().1;
-                    // What was told before this had nobody to hear it, so it is asked once more.
-                    *standing = Some(self.engine.hints.stand(contact, name, seed).await);
+                    // A release before this was published to nobody, so it is polled once more.
+                    let queues = &self.engine.poll_queues;
+                    *standing = Some(queues.join(store, name, self.engine.jitter()).await);
                 }
             }
         };
         match select(std::pin::pin!(waiting), self.at_limit()).await {
             Either::Left(_) => Ok(()),
             Either::Right(_) => {
-                let until = contact.now() + LEAVE_PATIENCE;
+                let until = store.now() + LEAVE_PATIENCE;
                 Err(self.timeout(until, false).await)
             }
         }
@@ -430,9 +430,9 @@ impl Retry {
     async fn pause(&mut self, keeper: &Keeper, limit: Option<Instant>) {
         let delay = self.backoff.next_delay(&mut self.jitter);
         let delay = self.jitter.between(delay / 2, delay);
-        let at = keeper.contact.now() + delay;
+        let at = keeper.store.now() + delay;
         self.at = limit.map_or(at, |limit| at.min(limit));
-        keeper.contact.clock.sleep_until(self.at).await;
+        keeper.store.clock.sleep_until(self.at).await;
     }
 }
 
@@ -484,14 +484,14 @@ impl Attempt {
         (attempt, turn)
     }
 
-    async fn send(&mut self, call: &Call<'_>) -> Result<Timed, StoreError> {
+    async fn send(&mut self, call: &Call<'_>) -> Result<TimedAnswer, StoreError> {
         let request = Acquire {
             id: self.id,
             mode: call.asked.mode,
             ttl: call.asked.options.ttl,
             wait: call.limit != Limit::Try,
             nonce: self.nonce,
-            not_after_us: self.keeper.contact.not_after_us(&self.name),
+            not_after_us: self.keeper.store.not_after_us(&self.name),
             ballot_us: None,
             facts: call.engine.facts(call.asked.options.label.clone()),
         };

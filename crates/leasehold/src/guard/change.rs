@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::{Action, Error, Holder, Instant, Mode, Operation, Reply, Result, StoreError};
 
-use crate::contact::Timed;
 use crate::keeper::{Held, renewal_outcome, unexpected};
 use crate::lost::Lost;
+use crate::store::clocked::TimedAnswer;
 
 /// How long an upgrade waits before it asks a store again that is away: 100 ms.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
@@ -23,7 +23,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
     let Some(number) = held.state.begin_upgrade() else { return Ok(true) };
     let mut change = Change::new(held, number);
     loop {
-        let now = held.keeper.contact.now();
+        let now = held.keeper.store.now();
         let left = give_up.map_or(Duration::MAX, |limit| limit.saturating_since(now));
         let until = give_up.map(|limit| limit.max(now) + LAST_PATIENCE);
         match change.ask(Mode::Exclusive, until).await.map(|timed| timed.answer.reply) {
@@ -37,7 +37,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
             // A request that was given up before has come in between.
             Ok(Reply::Granted(_) | Reply::Stale) => {}
             Ok(Reply::Busy { .. }) if left.is_zero() => {
-                let until = held.keeper.contact.now() + LAST_PATIENCE;
+                let until = held.keeper.store.now() + LAST_PATIENCE;
                 return change.take_back(until).await.map(|()| false);
             }
             Ok(Reply::Busy { retry_after }) => until_rung(held, retry_after.min(left)).await?,
@@ -63,12 +63,12 @@ pub(super) async fn downgrade(held: &Held) -> Result<()> {
 
 /// Who holds beside this one, if the store says so in time.
 pub(super) async fn another_holder(held: &Held) -> Option<Box<Holder>> {
-    let contact = &held.keeper.contact;
+    let store = &held.keeper.store;
     // Its own hold may be the first.
     let look =
         Operation::On { name: held.state.name.clone(), action: Action::Inspect { limit: 2 } };
-    let until = contact.now() + LAST_PATIENCE;
-    match contact.execute_until(look, until).await.ok()?.answer.reply {
+    let until = store.now() + LAST_PATIENCE;
+    match store.execute_until(look, until).await.ok()?.answer.reply {
         Reply::Status(status) => {
             let mut holders = status.holders.into_iter();
             holders.find(|holder| holder.id != held.state.id).map(Box::new)
@@ -90,7 +90,7 @@ pub(super) fn not_changed(held: &Held, reply: &Reply) -> Error {
 
 /// Waits for the store's message, for the loss of the lease, or for the time to ask again.
 async fn until_rung(held: &Held, at_most: Duration) -> Result<()> {
-    let clock = &held.keeper.contact.clock;
+    let clock = &held.keeper.store.clock;
     let rung = std::pin::pin!(held.state.upgraded.notified());
     let timer = clock.sleep_until(clock.now() + at_most);
     match select(Lost::new(iter::once(&held.state.signal)), select(rung, timer)).await {
@@ -117,12 +117,12 @@ impl<'a> Change<'a> {
         Action::ChangeMode { id: self.held.state.id, mode, change: self.number }
     }
 
-    async fn ask(&self, mode: Mode, until: Option<Instant>) -> Result<Timed, StoreError> {
-        let (contact, name) = (&self.held.keeper.contact, self.held.state.name.clone());
+    async fn ask(&self, mode: Mode, until: Option<Instant>) -> Result<TimedAnswer, StoreError> {
+        let (store, name) = (&self.held.keeper.store, self.held.state.name.clone());
         let operation = Operation::On { name, action: self.action(mode) };
         match until {
-            Some(until) => contact.execute_until(operation, until).await,
-            None => contact.execute(operation).await,
+            Some(until) => store.execute_until(operation, until).await,
+            None => store.execute(operation).await,
         }
     }
 

@@ -12,9 +12,9 @@ use leasehold_core::{
 use tokio::sync::Notify;
 
 use super::{Delivery, Keeper, renewal_outcome, unexpected};
-use crate::contact::Timed;
+use crate::failures::FailureStreak;
 use crate::lost::Signal;
-use crate::trouble::Trouble;
+use crate::store::clocked::TimedAnswer;
 
 /// What guards and keeper share of one lease.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct LeaseState {
     token: AtomicU64,
     modes: Mutex<Modes>,
     /// Why its renewals fail, since the last that did not.
-    trouble: Mutex<Trouble>,
+    trouble: Mutex<FailureStreak>,
 }
 
 /// What a lease is, and the order of the changes of its mode.
@@ -223,13 +223,13 @@ impl LeaseState {
         self.unanswered.store(true, Ordering::Release);
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+    fn trouble(&self) -> MutexGuard<'_, FailureStreak> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A renewal has failed. True if that was for another kind of reason than the one before.
     pub(super) fn note_trouble(&self, cause: &StoreError, now: Instant) -> bool {
-        self.trouble().note(cause, now).is_none()
+        self.trouble().record(cause, now).is_none()
     }
 
     pub(super) fn end_trouble(&self) {
@@ -293,7 +293,7 @@ impl Held {
     pub(crate) async fn renewed(
         &self,
         another: Option<Duration>,
-        timed: &Timed,
+        timed: &TimedAnswer,
         reply: &Reply,
     ) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
@@ -331,7 +331,7 @@ impl Held {
         let (keeper, state) = (&self.keeper, &self.state);
         self.ensure_held()?;
         let action = keeper.begin_release(state);
-        match keeper.contact.apply(&state.name, action).await {
+        match keeper.store.apply(&state.name, action).await {
             Ok(timed) => {
                 state.finish();
                 keeper.tell(&state.name, keeper.news_of_end(state)).await;

@@ -11,9 +11,10 @@ use leasehold_core::{
 };
 
 use super::{Cleanup, Delivery, Granted, Keeper, LeaseState, Turn, Waiter};
-use crate::contact::Timed;
 use crate::event::Event;
 use crate::store::Inbox;
+use crate::store::clock_sample::ClockSample;
+use crate::store::clocked::TimedAnswer;
 
 /// First and longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -22,9 +23,20 @@ const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Durati
 pub(super) enum Done {
     Cleaned(Result<(), StoreError>),
     Opened(Result<Box<dyn Inbox>, StoreError>),
-    Polled { name: LockName, id: HolderId, result: Result<Timed, StoreError> },
-    Reclaimed { state: Arc<LeaseState>, reason: LossReason, result: Result<Timed, StoreError> },
-    Renewed { states: Vec<Arc<LeaseState>>, result: Result<Timed, StoreError> },
+    Polled {
+        name: LockName,
+        id: HolderId,
+        result: Result<TimedAnswer, StoreError>,
+    },
+    Reclaimed {
+        state: Arc<LeaseState>,
+        reason: LossReason,
+        result: Result<TimedAnswer, StoreError>,
+    },
+    Renewed {
+        states: Vec<Arc<LeaseState>>,
+        result: Result<TimedAnswer, StoreError>,
+    },
 }
 
 impl Keeper {
@@ -37,9 +49,9 @@ impl Keeper {
     pub(super) fn open(self: &Arc<Self>, delay: Duration) -> BoxFuture<'static, Done> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
-            let clock = &keeper.contact.clock;
+            let clock = &keeper.store.clock;
             clock.sleep_until(clock.now() + delay).await;
-            Done::Opened(keeper.contact.store.inbox(keeper.client).await)
+            Done::Opened(keeper.store.inner.inbox(keeper.client).await)
         })
     }
 
@@ -51,7 +63,7 @@ impl Keeper {
     ) -> BoxFuture<'static, Done> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
-            let result = keeper.contact.apply(&name, Action::Poll { id, ttl }).await;
+            let result = keeper.store.apply(&name, Action::Poll { id, ttl }).await;
             Done::Polled { name, id, result }
         })
     }
@@ -63,9 +75,9 @@ impl Keeper {
     ) -> BoxFuture<'static, Done> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
-            let deadline = keeper.contact.now() + timeout;
+            let deadline = keeper.store.now() + timeout;
             let operation = Operation::Renew(states.iter().map(|state| state.renewal()).collect());
-            let result = keeper.contact.execute_until(operation, deadline).await;
+            let result = keeper.store.execute_until(operation, deadline).await;
             Done::Renewed { states, result }
         })
     }
@@ -79,18 +91,18 @@ impl Keeper {
         Box::pin(async move {
             let Cleanup { name, action, until, news } = cleanup;
             loop {
-                let error = match keeper.contact.apply(&name, action.clone()).await {
+                let error = match keeper.store.apply(&name, action.clone()).await {
                     Ok(_) => {
                         keeper.tell(&name, news).await;
                         return Done::Cleaned(Ok(()));
                     }
                     Err(error) => error,
                 };
-                let again = keeper.contact.now() + backoff.next_delay(&mut jitter);
+                let again = keeper.store.now() + backoff.next_delay(&mut jitter);
                 if again >= until || !error.kind().is_transient() {
                     return Done::Cleaned(Err(error));
                 }
-                keeper.contact.clock.sleep_until(again).await;
+                keeper.store.clock.sleep_until(again).await;
             }
         })
     }
@@ -113,14 +125,14 @@ impl Keeper {
     pub(super) fn renewed(
         self: &Arc<Self>,
         states: &[Arc<LeaseState>],
-        result: Result<Timed, StoreError>,
+        result: Result<TimedAnswer, StoreError>,
     ) -> Vec<BoxFuture<'static, Done>> {
         let answered = result.and_then(|timed| match &timed.answer.reply {
             Reply::Many(_) => Ok(timed),
             other => Err(unexpected(other)),
         });
         match &answered {
-            Ok(timed @ Timed { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
+            Ok(timed @ TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
                 let answered = states.iter().zip(replies);
                 answered.filter_map(|(to, reply)| self.renewal_answered(to, timed, reply)).collect()
             }
@@ -135,7 +147,7 @@ impl Keeper {
     fn renewal_answered(
         self: &Arc<Self>,
         state: &Arc<LeaseState>,
-        timed: &Timed,
+        timed: &TimedAnswer,
         reply: &Reply,
     ) -> Option<BoxFuture<'static, Done>> {
         match renewal_outcome(reply, state.token()) {
@@ -154,15 +166,15 @@ impl Keeper {
     }
 
     /// A renewal was answered "yours".
-    pub(crate) fn extend(&self, state: &LeaseState, timed: &Timed, grant: Grant) {
+    pub(crate) fn extend(&self, state: &LeaseState, timed: &TimedAnswer, grant: Grant) {
         if state.signal.check().is_some() {
             // It came after the end: what is lost stays lost, and is not renewed any more.
             return self.forget(state);
         }
         state.saw(grant.token);
         state.end_trouble();
-        let now = self.contact.now();
-        let valid_until = self.contact.valid_until(timed, grant, state.ttl());
+        let now = self.store.now();
+        let valid_until = self.store.valid_until(timed, grant, state.ttl());
         let until = self.table().renewed(state.id, |renewing| {
             renewing.succeeded(now, valid_until);
             renewing.valid_until()
@@ -174,7 +186,7 @@ impl Keeper {
     }
 
     pub(super) fn renewal_failed(&self, state: &LeaseState, cause: &StoreError) {
-        let now = self.contact.now();
+        let now = self.store.now();
         let is_new = state.note_trouble(cause, now);
         let overdue = self.table().renewed(state.id, |renewing| renewing.failed(now));
         if overdue.is_some_and(|overdue| overdue || is_new) {
@@ -188,7 +200,7 @@ impl Keeper {
         self: &Arc<Self>,
         name: &LockName,
         id: HolderId,
-        result: Result<Timed, StoreError>,
+        result: Result<TimedAnswer, StoreError>,
     ) {
         self.told_by_poll(name, id, result);
         self.table().answered(id);
@@ -198,9 +210,9 @@ impl Keeper {
         self: &Arc<Self>,
         name: &LockName,
         id: HolderId,
-        result: Result<Timed, StoreError>,
+        result: Result<TimedAnswer, StoreError>,
     ) {
-        let now = self.contact.now();
+        let now = self.store.now();
         let timed = match result {
             Ok(timed) => timed,
             Err(cause) if cause.kind().is_outage() => {
@@ -216,7 +228,7 @@ impl Keeper {
             Reply::Granted(grant) => {
                 let waiter = self.take_turn(name, id, false, now);
                 if let Some(waiter) = waiter {
-                    let until = self.contact.valid_until(&timed, grant, waiter.options.ttl);
+                    let until = self.store.valid_until(&timed, grant, waiter.options.ttl);
                     self.enter(waiter, grant.token, until, true);
                 }
             }
@@ -265,7 +277,7 @@ impl Keeper {
         token: FencingToken,
         (granted_us, deadline_us): (u64, u64),
     ) {
-        let (id, now) = (self.id(attempt), self.contact.now());
+        let (id, now) = (self.id(attempt), self.store.now());
         let mut table = self.table();
         if let Some(lease) = table.lease(id).cloned() {
             drop(table);
@@ -280,14 +292,15 @@ impl Keeper {
         let is_entered = match waiter.options.renewal {
             // Nothing would confirm it in the background.
             Renewal::Off => false,
-            Renewal::Auto => !self.contact.store.capabilities().claims_first,
+            Renewal::Auto => !self.store.inner.capabilities().claims_first,
         };
         let until = self
-            .contact
+            .store
             .newest(&waiter.name)
+            .map(ClockSample::lease_clock)
             .filter(|_| is_entered)
             .and_then(|newest| {
-                self.contact.bounds.valid_by_message(newest, now, granted_us, deadline_us)
+                self.store.bounds.valid_by_message(newest, now, granted_us, deadline_us)
             })
             .filter(|until| until.saturating_since(now) > waiter.options.least_validity());
         let Some(until) = until else { return table.told(id) };
@@ -307,7 +320,7 @@ impl Keeper {
         valid_until: Instant,
         confirmed: bool,
     ) {
-        let now = self.contact.now();
+        let now = self.store.now();
         let validity = valid_until.saturating_since(now);
         let delivery = match waiter.pulse {
             Some(pulse) => Delivery::Gathered(pulse),

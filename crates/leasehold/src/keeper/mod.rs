@@ -33,9 +33,9 @@ pub(crate) use self::jobs::{renewal_outcome, unexpected};
 use self::table::Table;
 pub(crate) use self::table::{Cleanup, Turn, Waiter};
 use crate::background;
-use crate::contact::Contact;
 use crate::event::Event;
 use crate::lost::Signal;
+use crate::store::clocked::ClockedStore;
 
 /// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
 /// where another renewal is due: a critical section that is over by then needs no confirmation, and
@@ -51,7 +51,7 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
 pub(crate) struct Keeper {
-    pub(crate) contact: Contact,
+    pub(crate) store: ClockedStore,
     pub(crate) client: ClientId,
     host: String,
     table: Mutex<Table>,
@@ -77,9 +77,9 @@ enum InboxState {
 }
 
 impl Keeper {
-    pub(crate) fn new(contact: Contact, client: ClientId, host: String, seed: u64) -> Arc<Self> {
+    pub(crate) fn new(store: ClockedStore, client: ClientId, host: String, seed: u64) -> Arc<Self> {
         Arc::new(Self {
-            contact,
+            store,
             client,
             host,
             table: Mutex::new(Table::new(seed)),
@@ -101,7 +101,7 @@ impl Keeper {
     }
 
     pub(crate) fn observe(&self, event: &Event<'_>) {
-        self.contact.observer.observe(event);
+        self.store.observer.observe(event);
     }
 
     // ---- life
@@ -120,7 +120,7 @@ impl Keeper {
     /// Blocks for a moment until the store knows of all that was let go, if the keeper has a thread
     /// of its own to tell it.
     pub(crate) fn settle(&self) {
-        if self.contact.clock.is_driven_by_caller() || background::is_this_thread() {
+        if self.store.clock.is_driven_by_caller() || background::is_this_thread() {
             return;
         }
         let is_unsettled = |table: &mut Table| table.unfinished > 0 && table.running;
@@ -142,7 +142,7 @@ impl Keeper {
             table.running = true;
         }
         let task = Box::pin(Arc::clone(self).run());
-        background::spawn(&*self.contact.clock, task).inspect_err(|_| self.table().running = false)
+        background::spawn(&*self.store.clock, task).inspect_err(|_| self.table().running = false)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -167,7 +167,7 @@ impl Keeper {
                 self.let_go(&state);
             }
         }
-        let patience = self.contact.clock.sleep_until(self.contact.now() + CLOSE_PATIENCE);
+        let patience = self.store.clock.sleep_until(self.store.now() + CLOSE_PATIENCE);
         match select(std::pin::pin!(self.until_clean()), patience).await {
             Either::Left((clean, _)) => clean,
             Either::Right(_) => Err(StoreError::new(
@@ -195,10 +195,10 @@ impl Keeper {
 
     /// Takes a lease into keeping.
     pub(crate) fn hold(self: &Arc<Self>, mut granted: Granted) -> Held {
-        let now = self.contact.now();
+        let now = self.store.now();
         let confirmed = granted.confirmed;
         let delivery = std::mem::replace(&mut granted.delivery, Delivery::Done);
-        let clock = Arc::clone(&self.contact.clock);
+        let clock = Arc::clone(&self.store.clock);
         let (ttl, renewal) = (granted.options.ttl, granted.options.renewal);
         let state = {
             let mut table = self.table();
@@ -238,7 +238,7 @@ impl Keeper {
                 state.signal.limit_to(limit);
             }
             let (name, token) = (&state.name, state.token());
-            let waited = self.contact.now().saturating_since(state.asked_at);
+            let waited = self.store.now().saturating_since(state.asked_at);
             self.observe(&Event::Granted { name, token, waited });
         }
         true
@@ -256,7 +256,7 @@ impl Keeper {
     /// Renews a lease for this long from now on.
     fn change_ttl(&self, state: &LeaseState, ttl: Duration) {
         state.set_ttl(ttl);
-        let now = self.contact.now();
+        let now = self.store.now();
         let mut table = self.table();
         let due = table.renewed(state.id, |renewing| {
             renewing.set_ttl(now, ttl);
@@ -283,7 +283,7 @@ impl Keeper {
 
     fn tell_end(&self, state: &LeaseState, reason: LossReason) {
         let (name, token) = (&state.name, state.token());
-        let held = self.contact.now().saturating_since(state.granted_at);
+        let held = self.store.now().saturating_since(state.granted_at);
         if !state.is_delivered() {
             self.observe(&Event::Undelivered { name, token, held });
         } else if reason == LossReason::Released {
@@ -302,7 +302,7 @@ impl Keeper {
 
     /// Takes a lease out of keeping, and gives the action that releases it.
     pub(crate) fn begin_release(&self, state: &LeaseState) -> Action {
-        let action = state.release_action(self.contact.now());
+        let action = state.release_action(self.store.now());
         self.table().ended.add(state.id, state.token(), &state.name);
         self.forget(state);
         action
@@ -318,15 +318,15 @@ impl Keeper {
     /// that they would have looked by then, for the telling costs as much as the lease. Where there
     /// is no line, the store tells of every end itself.
     fn news_of_end(&self, state: &LeaseState) -> Option<String> {
-        let held = self.contact.now().saturating_since(state.granted_at);
-        let is_told = self.contact.store.capabilities().queued && held >= POLL_INTERVAL;
+        let held = self.store.now().saturating_since(state.granted_at);
+        let is_told = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
         is_told.then(|| said_on_leaving(state.token()))
     }
 
     /// Tells whoever watches a name. They find out by looking as well.
     async fn tell(&self, name: &LockName, news: Option<String>) {
         if let Some(news) = news {
-            drop(self.contact.store.publish(name, &news).await);
+            drop(self.store.inner.publish(name, &news).await);
         }
     }
 
@@ -344,7 +344,7 @@ impl Keeper {
         ttl: Duration,
         news: Option<String>,
     ) {
-        let until = self.contact.now() + ttl.max(NOT_AFTER);
+        let until = self.store.now() + ttl.max(NOT_AFTER);
         self.table().add_cleanup(Cleanup { name, action, until, news });
         self.wake.notify_one();
         // Without a thread there is nobody to do it; the lease then ends by its deadline.
@@ -390,7 +390,7 @@ impl Keeper {
     }
 
     pub(crate) fn joined(&self, id: HolderId, place: Place, unanswered: bool) {
-        let now = self.contact.now();
+        let now = self.store.now();
         let mut table = self.table();
         if let Some(at) = table.joined(id, place, unanswered, now) {
             self.wake_by(&mut table, at);
@@ -416,7 +416,7 @@ impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper")
             .field("client", &self.client)
-            .field("store", &self.contact.store)
+            .field("store", &self.store.inner)
             .finish_non_exhaustive()
     }
 }

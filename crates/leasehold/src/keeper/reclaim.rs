@@ -3,24 +3,24 @@
 use leasehold_core::{Action, LossReason, Operation, Reclaim, Reply, StoreError, StoreErrorKind};
 
 use super::{Keeper, LeaseState, renewal_outcome};
-use crate::contact::Timed;
+use crate::store::clocked::TimedAnswer;
 
 impl Keeper {
     /// Whether a lease that the store does not know (any more) may be taken back: while its holder
     /// still relies on it, and nobody is known to have come after. Later the store may grant it
     /// anew, and forget that too.
     pub(super) fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
-        self.contact.store.capabilities().reclaims
+        self.store.inner.capabilities().reclaims
             && matches!(reason, LossReason::Expired | LossReason::Vanished)
             && state.signal.check().is_none()
     }
 
     /// Asks for a lease by its token.
-    pub(super) async fn reclaim(&self, state: &LeaseState) -> Result<Timed, StoreError> {
+    pub(super) async fn reclaim(&self, state: &LeaseState) -> Result<TimedAnswer, StoreError> {
         // If the guard is dropped meanwhile, its release must win also where it comes first.
         state.expect_late_copies();
         let ttl = state.ttl();
-        let deadline = (self.contact.now() + ttl / 6).min(state.signal.valid_until());
+        let deadline = (self.store.now() + ttl / 6).min(state.signal.valid_until());
         let nonce = self.table().seed();
         let (mode, change) = state.believed();
         let request = Reclaim {
@@ -30,12 +30,12 @@ impl Keeper {
             token: state.token(),
             ttl,
             nonce,
-            not_after_us: self.contact.not_after_us(&state.name),
+            not_after_us: self.store.not_after_us(&state.name),
             facts: self.facts(state.label()),
         };
         let action = Action::Reclaim(request);
         let operation = Operation::On { name: state.name.clone(), action };
-        self.contact.execute_until(operation, deadline).await
+        self.store.execute_until(operation, deadline).await
     }
 
     /// What came of it. Without an answer the next renewal finds out.
@@ -43,7 +43,7 @@ impl Keeper {
         &self,
         state: &LeaseState,
         reason: LossReason,
-        result: Result<Timed, StoreError>,
+        result: Result<TimedAnswer, StoreError>,
     ) {
         let timed = match result {
             Ok(timed) if timed.answer.reply != Reply::Late => timed,

@@ -72,7 +72,7 @@ impl Running {
                 Woken::Message(message) => self.message(message),
                 Woken::Rung => {}
                 Woken::Timer => {
-                    let late = self.keeper.contact.now().saturating_since(next);
+                    let late = self.keeper.store.now().saturating_since(next);
                     if late > STALL {
                         self.keeper.observe(&Event::Stalled { late });
                     }
@@ -83,7 +83,7 @@ impl Running {
 
     /// Starts what is due and says when something will be next; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
-        let now = self.keeper.contact.now();
+        let now = self.keeper.store.now();
         let (due, next, open) = {
             let mut table = self.keeper.table();
             let due = table.take_due(now);
@@ -121,7 +121,7 @@ impl Running {
         }
         let mut shards: BTreeMap<u64, Vec<_>> = BTreeMap::new();
         for renewal in due.renewals {
-            let shard = self.keeper.contact.store.shard(&renewal.0.name);
+            let shard = self.keeper.store.inner.shard(&renewal.0.name);
             shards.entry(shard).or_default().push(renewal);
         }
         for batch in shards.values().flat_map(|renewals| renewals.chunks(BATCH)) {
@@ -145,7 +145,7 @@ impl Running {
             message = message => Woken::Message(message),
             Some(done) = jobs.next() => Woken::Done(done),
             () = keeper.wake.notified() => Woken::Rung,
-            () = keeper.contact.clock.sleep_until(next) => Woken::Timer,
+            () = keeper.store.clock.sleep_until(next) => Woken::Timer,
         }
     }
 
@@ -185,7 +185,7 @@ impl Running {
         let keeper = &self.keeper;
         match message {
             Message::Gap => {
-                let now = keeper.contact.now();
+                let now = keeper.store.now();
                 let mut table = keeper.table();
                 table.poll_all(now);
                 table.renew_all(now);

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use super::delivery::{Delivery, Pulse};
 use super::ended::Ended;
 use super::held::{Held, LeaseState};
-use crate::trouble::Trouble;
+use crate::failures::FailureStreak;
 
 /// First and longest delay of a poll after one that failed: 50 ms to 1 s.
 const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -131,7 +131,7 @@ struct Group {
     in_flight: bool,
     backoff: Backoff,
     /// Why questions fail, since the last that did not.
-    trouble: Trouble,
+    trouble: FailureStreak,
 }
 
 /// A question about a waiter: its name, its attempt, and for how long it wants the lock.
@@ -460,7 +460,7 @@ impl Table {
                     due: at,
                     in_flight: false,
                     backoff: Backoff::new(first, longest),
-                    trouble: Trouble::default(),
+                    trouble: FailureStreak::default(),
                 };
                 self.groups.insert(name.clone(), group);
                 self.group_due.insert((at, name));
@@ -523,7 +523,7 @@ impl Table {
         now: Instant,
     ) -> Option<Duration> {
         let group = self.groups.get_mut(name)?;
-        let lasting = group.trouble.note(cause, now).unwrap_or_default();
+        let lasting = group.trouble.record(cause, now).unwrap_or_default();
         let delay = group.backoff.next_delay(&mut self.jitter);
         self.poll_at(name, now + delay);
         Some(lasting)

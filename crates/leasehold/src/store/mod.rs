@@ -10,6 +10,8 @@
 //! [`Memory`] is the shortest example. The crate `leasehold-conformance` tests that a store does
 //! what every store must do.
 
+pub(crate) mod clock_sample;
+pub(crate) mod clocked;
 mod data_store;
 #[cfg(feature = "file")]
 mod file;

@@ -4,8 +4,8 @@ use leasehold_core::{Action, Error, Holder, Instant, Operation, Place, Reply, St
 
 use super::Call;
 use crate::event::Event;
+use crate::failures::{FailureStreak, is_no_answer};
 use crate::refusal::waits_for_capacity;
-use crate::trouble::{Trouble, is_cut_off};
 
 /// How many holders are looked at when a wait has ended: 32, each some hundred bytes.
 const LOOK_LIMIT: u32 = 32;
@@ -13,7 +13,7 @@ const LOOK_LIMIT: u32 = 32;
 /// What the observer knows of a call, over all its attempts.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    trouble: Trouble,
+    trouble: FailureStreak,
     of_waiting: bool,
     of_own: bool,
 }
@@ -23,7 +23,7 @@ impl Told {
     /// one before it.
     pub(super) fn cause_of(&self, error: StoreError) -> StoreError {
         match self.trouble.cause() {
-            Some(before) if is_cut_off(&error) => before.clone(),
+            Some(before) if is_no_answer(&error) => before.clone(),
             Some(_) | None => error,
         }
     }
@@ -32,8 +32,8 @@ impl Told {
 impl Call<'_> {
     /// The store cannot be had, and the call goes on.
     pub(super) fn tell_delayed(&self, told: &mut Told, cause: &StoreError) {
-        let (name, now) = (&self.asked.name, self.keeper.contact.now());
-        let lasting = told.trouble.note(cause, now).unwrap_or_default();
+        let (name, now) = (&self.asked.name, self.keeper.store.now());
+        let lasting = told.trouble.record(cause, now).unwrap_or_default();
         self.keeper.observe(&Event::Delayed { name, cause, lasting });
     }
 
@@ -80,14 +80,14 @@ impl Call<'_> {
             true => None,
             false => Some(Box::new(holders.swap_remove(first.unwrap_or(0)))),
         };
-        let waited = keeper.contact.now().saturating_since(self.started);
+        let waited = keeper.store.now().saturating_since(self.started);
         Error::Timeout { name, waited, holder, others, own: first.is_some() }
     }
 
     async fn holders(&self, until: Instant) -> Vec<Holder> {
         let look = Action::Inspect { limit: LOOK_LIMIT };
         let look = Operation::On { name: self.asked.name.clone(), action: look };
-        match self.keeper.contact.execute_until(look, until).await.map(|timed| timed.answer.reply) {
+        match self.keeper.store.execute_until(look, until).await.map(|timed| timed.answer.reply) {
             Ok(Reply::Status(status)) => status.holders,
             // What it was asked for is over anyway.
             Ok(_) | Err(_) => Vec::new(),

@@ -15,8 +15,9 @@ use super::adopt::HandedOut;
 use super::asking::Asking;
 use super::ending;
 use super::leases::{Claim, Known};
-use super::node::{Told, micros};
+use super::node::micros;
 use super::{Nodes, renew, without_permits};
+use crate::store::clocked::TimedAnswer;
 
 /// How many rounds one call makes whose votes were split between several callers: 4. Each waits a
 /// random time before the next, up to twice as long as before, so three callers that began in the
@@ -153,7 +154,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Takes note of what a node says.
-    fn vote(&mut self, index: usize, heard: Result<Told, StoreError>) -> Vote {
+    fn vote(&mut self, index: usize, heard: Result<TimedAnswer, StoreError>) -> Vote {
         let told = match heard {
             Ok(told) => told,
             Err(error) => {
@@ -325,7 +326,7 @@ async fn ask_one(
     index: usize,
     (name, request, lease): (&LockName, &Acquire, Option<HandedOut>),
     (ballot_us, found): (Option<u64>, &AtomicBool),
-) -> Result<Told, StoreError> {
+) -> Result<TimedAnswer, StoreError> {
     let (node, clock) = (&nodes.nodes[index], &nodes.clock);
     let on = |action| Operation::On { name: name.clone(), action };
     if !node.is_known() {
@@ -335,7 +336,7 @@ async fn ask_one(
     loop {
         let now = clock.now();
         let counts_us = request.not_after_us.saturating_sub(micros(now.since_origin()));
-        let not_after_us = node.not_after_us(now, Duration::from_micros(counts_us));
+        let not_after_us = node.not_after_us(name, now, Duration::from_micros(counts_us));
         let acquire = Acquire {
             wait: false,
             not_after_us: not_after_us.unwrap_or(request.not_after_us),
@@ -364,7 +365,7 @@ async fn ask_one(
 }
 
 /// What a grant of a node is worth.
-pub(super) fn held(told: &Told, grant: &Grant) -> Word {
+pub(super) fn held(told: &TimedAnswer, grant: &Grant) -> Word {
     let left_us = grant.deadline_us.saturating_sub(told.answer.now.lease_us);
     Word::Held { sent: told.sent, left: Duration::from_micros(left_us) }
 }

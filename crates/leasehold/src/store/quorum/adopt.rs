@@ -10,8 +10,9 @@ use leasehold_core::quorum::{Tally, Verdict, Vote};
 use leasehold_core::{Acquire, Adopt, Answer, FencingToken, HolderId, LockName, Reply, StoreError};
 
 use super::acquire::Attempt;
-use super::node::{Told, micros};
+use super::node::micros;
 use super::{Nodes, unsupported};
+use crate::store::clocked::TimedAnswer;
 
 /// A lease, as it was handed out.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,7 @@ impl HandedOut {
     /// when the lease was granted, and gives the name to whoever asks: else two who adopt could
     /// each get half of those that have heard of it, and none a majority. Alone such nodes give
     /// nothing: a lease that none of a majority has heard of has ended.
-    pub(super) fn is_unknown_to(self, told: &Told) -> bool {
+    pub(super) fn is_unknown_to(self, told: &TimedAnswer) -> bool {
         match &told.answer.reply {
             Reply::NotHeld { newest } => newest.is_none_or(|newest| newest < self.token),
             _ => false,

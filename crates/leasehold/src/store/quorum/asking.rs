@@ -6,13 +6,13 @@ use futures_util::stream::FuturesUnordered;
 use leasehold_core::{BoxFuture, Instant, Operation, StoreError, StoreErrorKind};
 
 use super::Nodes;
-use super::node::Told;
+use crate::store::clocked::TimedAnswer;
 
 /// What became of a question: which node it was for, and its answer.
-pub(super) type Heard<T = Told> = (usize, Result<T, StoreError>);
+pub(super) type Heard<T = TimedAnswer> = (usize, Result<T, StoreError>);
 
 /// Questions under way. Dropping it gives up on those that have no answer yet.
-pub(super) struct Asking<'a, T = Told> {
+pub(super) struct Asking<'a, T = TimedAnswer> {
     nodes: &'a Nodes,
     sent: Instant,
     pending: Vec<usize>,

@@ -12,9 +12,10 @@ use leasehold_core::{
 
 use super::acquire::held;
 use super::asking::{Asking, Heard};
-use super::node::{Told, micros};
+use super::node::micros;
 use super::{Nodes, ending, news};
 use crate::background;
+use crate::store::clocked::TimedAnswer;
 
 /// One name and the nodes that are asked about it.
 pub(super) struct Changing<'a> {
@@ -25,7 +26,7 @@ pub(super) struct Changing<'a> {
 /// What the nodes have said so far.
 #[derive(Debug, Default)]
 struct Said {
-    told: Vec<(usize, Told)>,
+    told: Vec<(usize, TimedAnswer)>,
     errors: Vec<StoreError>,
 }
 

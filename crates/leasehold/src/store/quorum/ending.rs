@@ -19,8 +19,9 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::Nodes;
 use super::asking::Heard;
-use super::node::{Node, Told};
+use super::node::Node;
 use crate::background;
+use crate::store::clocked::TimedAnswer;
 
 /// First and longest delay before a node that did not answer is asked again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -75,7 +76,7 @@ impl Debt {
 
     /// Tells those who wait. An end that is done is forgotten before: whoever hears of it may ask
     /// for the attempt anew, and for its end.
-    fn tell(&mut self, outcome: &Result<Told, StoreError>, is_done: bool) {
+    fn tell(&mut self, outcome: &Result<TimedAnswer, StoreError>, is_done: bool) {
         self.is_open = !is_done;
         let listeners = {
             let mut entries = self.node.owed.entries();
@@ -172,7 +173,11 @@ async fn insist(nodes: &Nodes, mut debt: Debt, operation: Operation, until: Inst
     }
 }
 
-async fn ask(nodes: &Nodes, node: &Arc<Node>, operation: Operation) -> Result<Told, StoreError> {
+async fn ask(
+    nodes: &Nodes,
+    node: &Arc<Node>,
+    operation: Operation,
+) -> Result<TimedAnswer, StoreError> {
     let sent = nodes.clock.now();
     let asking = std::pin::pin!(node.ask(operation));
     match select(asking, nodes.clock.sleep_until(sent + nodes.patience())).await {

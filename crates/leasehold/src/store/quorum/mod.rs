@@ -213,7 +213,7 @@ impl Store for Quorum {
     }
 
     fn clock_offset(&self) -> Duration {
-        let each = self.nodes.nodes.iter().map(|node| node.store.clock_offset());
+        let each = self.nodes.nodes.iter().map(|node| node.store.inner.clock_offset());
         each.max().unwrap_or_default()
     }
 
@@ -231,7 +231,7 @@ impl Store for Quorum {
     }
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let each = self.nodes.nodes.iter().map(|node| node.store.end_quarantine());
+        let each = self.nodes.nodes.iter().map(|node| node.store.inner.end_quarantine());
         Box::pin(async {
             let each: Result<Vec<bool>, _> = join_all(each).await.into_iter().collect();
             Ok(each?.contains(&true))
@@ -247,7 +247,7 @@ impl Store for Quorum {
                 nodes.len() - 1
             )
         });
-        let each = nodes.nodes.iter().flat_map(|node| node.store.warnings());
+        let each = nodes.nodes.iter().flat_map(|node| node.store.inner.warnings());
         let mut warnings: Vec<_> = even.into_iter().collect();
         for words in each {
             // What concerns all of them, each says.
@@ -323,7 +323,7 @@ impl Nodes {
     }
 
     fn all_can(&self, can: fn(Capabilities) -> bool) -> bool {
-        self.nodes.iter().all(|node| can(node.store.capabilities()))
+        self.nodes.iter().all(|node| can(node.store.inner.capabilities()))
     }
 
     /// An answer at the client's own time: leases of a quorum end by the client's clock, since each

@@ -45,7 +45,7 @@ async fn in_time<T>(
 /// Tells the news of a name on the first nodes that take them.
 pub(super) async fn tell(nodes: &Nodes, name: &LockName, news: &str) -> Result<(), StoreError> {
     let mut order = order(nodes, name);
-    let tell = |index: usize| in_time(nodes, nodes.nodes[index].store.publish(name, news));
+    let tell = |index: usize| in_time(nodes, nodes.nodes[index].store.inner.publish(name, news));
     let mut telling: FuturesUnordered<_> = order.by_ref().take(NEWS_NODES).map(tell).collect();
     let (mut told, mut failure) = (0, None);
     while let Some(outcome) = telling.next().await {
@@ -69,7 +69,7 @@ pub(super) async fn listen(
     name: &LockName,
 ) -> Result<Option<Box<dyn Subscription>>, StoreError> {
     let mut order = order(nodes, name);
-    let listen = |index: usize| in_time(nodes, nodes.nodes[index].store.subscribe(name));
+    let listen = |index: usize| in_time(nodes, nodes.nodes[index].store.inner.subscribe(name));
     let mut opening: FuturesUnordered<_> = order.by_ref().take(NEWS_NODES).map(listen).collect();
     let (mut lines, mut failure) = (Vec::new(), None);
     while let Some(outcome) = opening.next().await {
@@ -113,7 +113,7 @@ pub(super) async fn inbox(
     client: ClientId,
 ) -> Result<Box<dyn Inbox>, StoreError> {
     let open = |index: usize| async move {
-        (index, in_time(nodes, nodes.nodes[index].store.inbox(client)).await)
+        (index, in_time(nodes, nodes.nodes[index].store.inner.inbox(client)).await)
     };
     let mut opening: FuturesUnordered<_> = (0..nodes.len()).map(open).collect();
     let (mut slots, mut failure) = (Vec::new(), None);
@@ -195,7 +195,7 @@ impl Inboxes {
             let at = nodes.clock.now() + slot.backoff.next_delay(&mut self.jitter);
             slot.line = Line::Opening(Box::pin(async move {
                 nodes.clock.sleep_until(at).await;
-                in_time(&nodes, nodes.nodes[index].store.inbox(client)).await
+                in_time(&nodes, nodes.nodes[index].store.inner.inbox(client)).await
             }));
         }
     }

@@ -8,14 +8,15 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::{
-    Action, Answer, Bounds, Clock, Instant, LockName, Now, Operation, Sample, StoreError,
-    StoreErrorKind,
+    Action, Bounds, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind,
 };
 use tokio::sync::watch;
 
-use super::super::Store;
 use super::ending::Owed;
 use crate::background;
+use crate::event::Silent;
+use crate::store::Store;
+use crate::store::clocked::{ClockedStore, TimedAnswer};
 
 /// A node that has answered nothing for so long is away: 1 s.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -34,10 +35,9 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 /// many wait, and nobody waits for a node of which nothing will come, nor owes it anything.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) store: Box<dyn Store>,
+    pub(super) store: ClockedStore,
     /// What must still be ended there.
     pub(super) owed: Owed,
-    clock: Arc<dyn Clock>,
     state: Mutex<State>,
     /// Why it is away, if it is.
     away: watch::Sender<Option<StoreError>>,
@@ -47,33 +47,18 @@ pub(super) struct Node {
 struct State {
     /// The name that it was asked for last, by which it is found out whether it is back.
     asked: Option<LockName>,
-    /// What time it was there, by its newest answer.
-    seen: Option<Seen>,
     /// When the first request was sent of those that had no answer since the last answer.
     silent_since: Option<Instant>,
     /// Somebody looks whether it is back.
     is_looked_for: bool,
 }
 
-/// What time it was at a node, some time between these two here.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    sent: Instant,
-    heard: Instant,
-    now: Now,
-}
-
-/// An answer and when its request was sent.
-#[derive(Clone, Debug)]
-pub(super) struct Told {
-    pub(super) answer: Answer,
-    pub(super) sent: Instant,
-}
-
 impl Node {
     pub(super) fn new(store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        // Nobody is warned of a clock that was set: leases of a quorum end by the client's own.
+        let store = ClockedStore::new(store, clock, Bounds::default(), Arc::new(Silent));
         let (owed, state, away) = (Owed::default(), Mutex::default(), watch::Sender::default());
-        Arc::new(Self { store, owed, clock, state, away })
+        Arc::new(Self { store, owed, state, away })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -81,7 +66,10 @@ impl Node {
     }
 
     /// Asks, for as long as the caller polls, unless it is away.
-    pub(super) async fn ask(self: &Arc<Self>, operation: Operation) -> Result<Told, StoreError> {
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        operation: Operation,
+    ) -> Result<TimedAnswer, StoreError> {
         let away = self.away.borrow().clone();
         match away {
             Some(why) => Err(why),
@@ -93,15 +81,14 @@ impl Node {
     pub(super) async fn ask_anyway(
         self: &Arc<Self>,
         operation: Operation,
-    ) -> Result<Told, StoreError> {
+    ) -> Result<TimedAnswer, StoreError> {
         if let Some(name) = name_of(&operation) {
             self.state().asked = Some(name.clone());
         }
-        let sent = self.clock.now();
-        match self.store.execute(operation).await {
-            Ok(answer) => {
-                self.answered(sent, &answer);
-                Ok(Told { answer, sent })
+        match self.store.send(operation).await {
+            Ok(timed) => {
+                self.answered();
+                Ok(timed)
             }
             Err(error) => {
                 if is_out_of_reach(&error) && !error.may_have_executed() {
@@ -112,20 +99,15 @@ impl Node {
         }
     }
 
-    fn answered(&self, sent: Instant, answer: &Answer) {
-        let mut state = self.state();
-        state.silent_since = None;
-        if state.seen.is_none_or(|newest| newest.sent <= sent) {
-            state.seen = Some(Seen { sent, heard: self.clock.now(), now: answer.now });
-        }
-        drop(state);
+    fn answered(&self) {
+        self.state().silent_since = None;
         self.come_back();
     }
 
     /// A request that was sent at `sent` had no answer in time.
     pub(super) fn did_not_answer(self: &Arc<Self>, sent: Instant) {
         let since = *self.state().silent_since.get_or_insert(sent);
-        let silence = self.clock.now().saturating_since(since);
+        let silence = self.store.clock.now().saturating_since(since);
         if silence >= SILENCE {
             let why = format!("it has not answered for {}", show_duration(silence));
             self.leave(StoreError::new(StoreErrorKind::Unreachable, why));
@@ -153,8 +135,8 @@ impl Node {
         if std::mem::replace(&mut state.is_looked_for, true) {
             return;
         }
-        let looking = look_for(Arc::downgrade(self), Arc::clone(&self.clock), name);
-        if background::spawn(&*self.clock, Box::pin(looking)).is_err() {
+        let looking = look_for(Arc::downgrade(self), Arc::clone(&self.store.clock), name);
+        if background::spawn(&*self.store.clock, Box::pin(looking)).is_err() {
             // Then whoever asks finds out.
             state.is_looked_for = false;
             self.away.send_replace(None);
@@ -175,10 +157,10 @@ impl Node {
     /// Asks whether it answers again.
     async fn look(&self, name: &LockName) {
         let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 0 } };
-        let sent = self.clock.now();
-        let asking = std::pin::pin!(self.store.execute(look));
-        match select(asking, self.clock.sleep_until(sent + PROBE_PATIENCE)).await {
-            Either::Left((Ok(answer), _)) => self.answered(sent, &answer),
+        let sent = self.store.clock.now();
+        let asking = std::pin::pin!(self.store.send(look));
+        match select(asking, self.store.clock.sleep_until(sent + PROBE_PATIENCE)).await {
+            Either::Left((Ok(_), _)) => self.answered(),
             // A refusal is an answer.
             Either::Left((Err(error), _)) if !is_out_of_reach(&error) => self.come_back(),
             Either::Left((Err(_), _)) | Either::Right(_) => {}
@@ -189,21 +171,24 @@ impl Node {
 
     /// Whether it is known what time it is there.
     pub(super) fn is_known(&self) -> bool {
-        self.state().seen.is_some()
+        self.store.has_sample()
     }
 
     /// The token time there at `now`, at the least.
     pub(super) fn token_us(&self, now: Instant) -> Option<u64> {
-        let seen = self.state().seen?;
-        Some(seen.now.token_us.saturating_add(micros(now.saturating_since(seen.heard))))
+        let sample = self.store.newest_of_all()?;
+        Some(sample.token_us?.saturating_add(micros(now.saturating_since(sample.received))))
     }
 
     /// The latest time there at which a request may be executed that is sent at `now` and counts
     /// for `span`, but no longer than any request does.
-    pub(super) fn not_after_us(&self, now: Instant, span: Duration) -> Option<u64> {
-        let seen = self.state().seen?;
-        let sample = Sample { sent: seen.sent, server_us: seen.now.lease_us };
-        let latest_us = sample.latest_us(now, Bounds::default().drift);
+    pub(super) fn not_after_us(
+        &self,
+        name: &LockName,
+        now: Instant,
+        span: Duration,
+    ) -> Option<u64> {
+        let latest_us = self.store.latest_us(name, now)?;
         Some(latest_us.saturating_add(micros(span.min(NOT_AFTER))))
     }
 }

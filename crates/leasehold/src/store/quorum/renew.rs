@@ -16,8 +16,9 @@ use leasehold_core::{
 
 use super::acquire::held;
 use super::asking::Asking;
-use super::node::{Told, micros};
+use super::node::micros;
 use super::{Nodes, default_timeout};
+use crate::store::clocked::TimedAnswer;
 
 /// Renews many leases in one call to each node.
 pub(super) async fn renew(
@@ -147,7 +148,7 @@ async fn renew_at(
 }
 
 /// Takes note of a lease that a node holds.
-fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &Told, grant: &Grant) {
+fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &TimedAnswer, grant: &Grant) {
     if let Some(known) = nodes.leases().get_mut(renewal.id) {
         // A shorter one takes nothing back: so long the node may keep it.
         known.ttl = known.ttl.max(renewal.ttl);
@@ -205,7 +206,7 @@ fn claim(
         token: known.token,
         ttl: renewal.ttl,
         nonce: claim.nonce,
-        not_after_us: nodes.nodes[index].not_after_us(now, left)?,
+        not_after_us: nodes.nodes[index].not_after_us(&renewal.name, now, left)?,
         facts: claim.facts,
     };
     // From now on a release must not be overtaken by this.

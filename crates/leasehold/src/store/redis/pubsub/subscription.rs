@@ -15,12 +15,12 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
+use crate::store::Inbox;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::layout::reply;
 use crate::store::redis::topology::Topology;
 use crate::store::redis::url::Address;
 use crate::store::redis::warnings::Warnings;
-use crate::store::Inbox;
 
 /// How often a quiet subscription is asked whether it still lives: 5 s. Waiters ask the store
 /// themselves once a second, so this only bounds how long they depend on that.

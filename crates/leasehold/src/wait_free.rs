@@ -21,8 +21,8 @@ pub(crate) async fn wait_free(
     names: &[LockName],
     limit: Option<Duration>,
 ) -> Result<()> {
-    let started = engine.keeper.contact.now();
-    let jitter = Jitter::new(engine.next_attempt().1);
+    let started = engine.keeper.store.now();
+    let jitter = engine.jitter();
     let give_up = limit.map(|limit| started + limit);
     let mut watch = Watch { engine, started, give_up, jitter };
     loop {
@@ -47,7 +47,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Waits until nobody holds this name; whether somebody did.
     async fn until_free(&mut self, name: &LockName) -> Result<bool> {
-        let contact = &self.engine.keeper.contact;
+        let store = &self.engine.keeper.store;
         let (mut news, mut listens, mut was_busy) = (None, false, false);
         loop {
             if self.engine.keeper.is_closed() {
@@ -61,7 +61,7 @@ impl Watch<'_> {
                 return Ok(was_busy);
             }
             was_busy = true;
-            if self.give_up.is_some_and(|limit| contact.now() >= limit) {
+            if self.give_up.is_some_and(|limit| store.now() >= limit) {
                 return Err(match looked {
                     Ok(status) => self.timeout(name, *status),
                     Err(error) => error.into(),
@@ -70,7 +70,7 @@ impl Watch<'_> {
             if looked.is_ok() && !listens {
                 // What was told before this had nobody to hear it, so it is looked once more.
                 listens = true;
-                news = contact.store.subscribe(name).await.ok().flatten();
+                news = store.inner.subscribe(name).await.ok().flatten();
                 continue;
             }
             self.pause(&mut news, looked.ok().as_deref()).await;
@@ -79,7 +79,7 @@ impl Watch<'_> {
 
     async fn look(&self, name: &LockName) -> Result<Box<Status>, StoreError> {
         let look = Action::Inspect { limit: 1 };
-        match self.engine.keeper.contact.apply(name, look).await?.answer.reply {
+        match self.engine.keeper.store.apply(name, look).await?.answer.reply {
             Reply::Status(status) => Ok(status),
             other => Err(unexpected(&other)),
         }
@@ -87,7 +87,7 @@ impl Watch<'_> {
 
     /// Until something is told, the lease may end, or it is time to look anyway.
     async fn pause(&mut self, news: &mut Option<Box<dyn Subscription>>, status: Option<&Status>) {
-        let clock = &self.engine.keeper.contact.clock;
+        let clock = &self.engine.keeper.store.clock;
         let usual = self.jitter.around(POLL_INTERVAL);
         let left = status.and_then(|status| status.holders.first()).map(|holder| holder.ttl_left);
         let pause = left.map_or(usual, |left| left.clamp(LEAST_PAUSE, usual));
@@ -105,7 +105,7 @@ impl Watch<'_> {
     }
 
     fn timeout(&self, name: &LockName, status: Status) -> Error {
-        let waited = self.engine.keeper.contact.now().saturating_since(self.started);
+        let waited = self.engine.keeper.store.now().saturating_since(self.started);
         let holder = status.holders.into_iter().next().map(Box::new);
         Error::Timeout { name: name.clone(), waited, holder, others: 0, own: false }
     }

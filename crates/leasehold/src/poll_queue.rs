@@ -1,0 +1,171 @@
+//! Waiting at a store without queues: a caller polls, when a release is published and now and then
+//! anyway.
+//!
+//! The callers of one process that wait for one name queue here, and only the first of them
+//! subscribes and polls: so a name costs one subscription, and a release wakes one caller of each
+//! process, not all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, pending, select};
+use leasehold_core::backoff::Jitter;
+use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::{Instant, LockName};
+use tokio::sync::OwnedMutexGuard;
+
+use crate::background;
+use crate::store::Subscription;
+use crate::store::clocked::ClockedStore;
+
+/// How long an empty queue is kept with its subscription: 2 s. A caller that takes turns with
+/// others comes back at once, and a new connection for each turn would cost more than the turn.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// After a message all pollers ask within 2 ms, or within twice the time that the last poll took:
+/// each at a moment of its own, so that they do not split the votes of a quorum. Twice as long each
+/// time that this was in vain, up to 200 ms.
+const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
+
+/// The pause between two polls of a lock that is shared with programs which publish no release: 20
+/// to 200 ms, drawn anew each time. In other languages they try as often (redsync every 50 to
+/// 250 ms, redis-py every 100 ms, rslock up to 200 ms), and who tries less often rarely gets it.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+
+/// A queue for one name: its first caller has the lock, and in it the subscription, if the store
+/// has any.
+type PollQueue = Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>;
+
+/// The queues of one client, by name.
+#[derive(Default)]
+pub(crate) struct PollQueues {
+    queues: Mutex<Queues>,
+}
+
+#[derive(Default)]
+struct Queues {
+    by_name: HashMap<LockName, Entry>,
+    /// A task closes queues that are not used any more.
+    is_swept: bool,
+}
+
+struct Entry {
+    queue: PollQueue,
+    used: Instant,
+}
+
+impl std::fmt::Debug for PollQueues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PollQueues").finish_non_exhaustive()
+    }
+}
+
+impl PollQueues {
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues for a name until everybody before has had a turn.
+    pub(crate) async fn join(
+        self: &Arc<Self>,
+        store: &ClockedStore,
+        name: &LockName,
+        jitter: Jitter,
+    ) -> Poller {
+        let queue = {
+            let mut queues = self.queues();
+            let new = || Entry { queue: PollQueue::default(), used: Instant::default() };
+            let entry = queues.by_name.entry(name.clone()).or_insert_with(new);
+            entry.used = store.now();
+            let queue = Arc::clone(&entry.queue);
+            self.sweep_later(&mut queues, store);
+            queue
+        };
+        let mut subscription = queue.lock_owned().await;
+        // A record that is only what it holds is shared with programs that publish nothing.
+        let releases_are_published = store.inner.capabilities().recorded_tokens;
+        if releases_are_published && subscription.is_none() {
+            // Without messages one finds out by polling.
+            *subscription = store.inner.subscribe(name).await.ok().flatten();
+        }
+        Poller { subscription, releases_are_published, spread: SPREAD.0, jitter }
+    }
+
+    /// Messages that nobody reads pile up, so a queue that is not used is closed.
+    fn sweep_later(self: &Arc<Self>, queues: &mut Queues, store: &ClockedStore) {
+        if std::mem::replace(&mut queues.is_swept, true) {
+            return;
+        }
+        let (all, clock) = (Arc::clone(self), Arc::clone(&store.clock));
+        let sweeping = async move {
+            loop {
+                clock.sleep_until(clock.now() + IDLE).await;
+                if all.sweep(clock.now()) {
+                    return;
+                }
+            }
+        };
+        if background::spawn(&*store.clock, Box::pin(sweeping)).is_err() {
+            queues.is_swept = false;
+        }
+    }
+
+    /// Closes what has not been used; true once nothing is left.
+    fn sweep(&self, now: Instant) -> bool {
+        let mut queues = self.queues();
+        let in_use = |entry: &Entry| Arc::strong_count(&entry.queue) > 1;
+        queues
+            .by_name
+            .values_mut()
+            .filter(|entry| in_use(entry))
+            .for_each(|entry| entry.used = now);
+        queues.by_name.retain(|_, entry| now.saturating_since(entry.used) < IDLE);
+        queues.is_swept = !queues.by_name.is_empty();
+        !queues.is_swept
+    }
+}
+
+/// The first caller in a queue.
+pub(crate) struct Poller {
+    subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
+    /// All holders publish their release.
+    releases_are_published: bool,
+    spread: Duration,
+    jitter: Jitter,
+}
+
+impl Poller {
+    /// Waits for a message, or until it is time to poll anyway; `took` is how long the last poll
+    /// took.
+    pub(crate) async fn wait(
+        &mut self,
+        store: &ClockedStore,
+        retry_after: Duration,
+        took: Duration,
+    ) {
+        let clock = &store.clock;
+        let (low, high) = (Duration::from_millis(1), Duration::from_millis(5));
+        let freed = retry_after + self.jitter.between(low, high);
+        let (least, most) = match self.releases_are_published {
+            true => (POLL_INTERVAL * 4 / 5, POLL_INTERVAL),
+            false => PAUSE,
+        };
+        let pause = freed.min(self.jitter.between(least, most));
+        let message = async {
+            match &mut *self.subscription {
+                Some(subscription) => subscription.next().await,
+                None => pending().await,
+            }
+        };
+        match select(std::pin::pin!(message), clock.sleep_until(clock.now() + pause)).await {
+            Either::Left(_) => {
+                let spread = self.spread.max(took * 2).min(SPREAD.1);
+                let pause = self.jitter.between(Duration::ZERO, spread);
+                clock.sleep_until(clock.now() + pause).await;
+                self.spread = spread * 2;
+            }
+            Either::Right(_) => self.spread = SPREAD.0,
+        }
+    }
+}

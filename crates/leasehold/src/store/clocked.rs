@@ -1,0 +1,270 @@
+//! A store whose every answer is a sample of its clock.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::{
+    Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, StoreError,
+};
+
+use super::clock_sample::ClockSample;
+use super::traits::Store;
+use crate::event::{Event, Observer};
+use crate::failures::no_answer;
+
+/// An acquire whose store's time is not known yet may be executed at any time.
+const ANY_TIME_US: u64 = (1 << 53) - 1;
+
+/// A store, the client's clock, and the newest sample of the store's clock.
+#[derive(Debug)]
+pub(crate) struct ClockedStore {
+    pub(crate) inner: Box<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) bounds: Bounds,
+    pub(crate) observer: Arc<dyn Observer>,
+    /// The newest sample of each shard.
+    samples: Mutex<BTreeMap<u64, ClockSample>>,
+}
+
+/// An answer and when its request was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct TimedAnswer {
+    pub(crate) answer: Answer,
+    pub(crate) sent: Instant,
+}
+
+impl ClockedStore {
+    pub(crate) fn new(
+        store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bounds: Bounds,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        let opened = store.opened_at();
+        let store = Self { inner: store, clock, bounds, observer, samples: Mutex::default() };
+        if let Some(reading) = opened {
+            store.samples().insert(0, ClockSample::of_reading(reading, store.now()));
+        }
+        store
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn samples(&self) -> MutexGuard<'_, BTreeMap<u64, ClockSample>> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- requests
+
+    /// Sends an operation and keeps the sample of the store's clock that comes with its answer. The
+    /// error is the store's own.
+    pub(crate) async fn send(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
+        let name = match &operation {
+            Operation::List { .. } => None,
+            Operation::On { name, .. } => Some(name.clone()),
+            Operation::Renew(leases) => leases.first().map(|lease| lease.name.clone()),
+        };
+        let sent = self.now();
+        let answer = self.inner.execute(operation).await?;
+        if let Some(name) = name {
+            self.keep_sample(&name, ClockSample::of_answer(&answer, sent, self.now()));
+        }
+        Ok(TimedAnswer { answer, sent })
+    }
+
+    /// The same, where a read that fails has done nothing, whatever the store says of it.
+    pub(crate) async fn execute(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
+        let is_read = operation.is_look();
+        let result = self.send(operation).await;
+        result.map_err(|error| if is_read { error.not_executed() } else { error })
+    }
+
+    /// The same for an action on one name.
+    pub(crate) async fn apply(
+        &self,
+        name: &LockName,
+        action: Action,
+    ) -> Result<TimedAnswer, StoreError> {
+        self.execute(Operation::On { name: name.clone(), action }).await
+    }
+
+    /// The same, but without an answer by `deadline` its outcome is unknown, unless it is a read.
+    pub(crate) async fn execute_until(
+        &self,
+        operation: Operation,
+        deadline: Instant,
+    ) -> Result<TimedAnswer, StoreError> {
+        let is_read = operation.is_look();
+        let answer = std::pin::pin!(self.execute(operation));
+        match select(answer, self.clock.sleep_until(deadline)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(_) if is_read => Err(no_answer().not_executed()),
+            Either::Right(_) => Err(no_answer()),
+        }
+    }
+
+    // ---- the store's clock
+
+    /// Keeps a sample if it is the newest, and warns if the store's clock was set since the last.
+    fn keep_sample(&self, name: &LockName, sample: ClockSample) {
+        let step = {
+            let mut samples = self.samples();
+            // The shard that has answered: the name may just have moved there.
+            let newest = samples.entry(self.inner.shard(name)).or_insert(sample);
+            if newest.sent > sample.sent {
+                return;
+            }
+            std::mem::replace(newest, sample).step_to(sample, self.bounds.drift)
+        };
+        if let Some(step) = step {
+            self.observer.observe(&Event::Warning { text: &step.to_string() });
+        }
+    }
+
+    /// Whether it is known what time it is at the store.
+    pub(crate) fn has_sample(&self) -> bool {
+        !self.samples().is_empty()
+    }
+
+    /// The newest sample of the shard in which a name lives.
+    pub(crate) fn newest(&self, name: &LockName) -> Option<ClockSample> {
+        self.samples().get(&self.inner.shard(name)).copied()
+    }
+
+    /// The newest sample of any shard.
+    pub(crate) fn newest_of_all(&self) -> Option<ClockSample> {
+        self.samples().values().max_by_key(|sample| sample.sent).copied()
+    }
+
+    /// The latest that the store's clock can show at `now`. The sample of another shard is good
+    /// enough to bound when a request may be executed, because tombstones are kept much longer than
+    /// clocks of one store differ.
+    pub(crate) fn latest_us(&self, name: &LockName, now: Instant) -> Option<u64> {
+        let sample = self.newest(name).or_else(|| self.newest_of_all())?;
+        Some(sample.latest_us(now, self.bounds.drift))
+    }
+
+    /// The latest store time at which an acquire that is sent now may be executed.
+    pub(crate) fn not_after_us(&self, name: &LockName) -> u64 {
+        self.latest_us(name, self.now()).map_or(ANY_TIME_US, |latest_us| {
+            latest_us.saturating_add(NOT_AFTER.as_micros() as u64).min(ANY_TIME_US)
+        })
+    }
+
+    /// Until when a grant may be relied on that came in this answer.
+    pub(crate) fn valid_until(&self, timed: &TimedAnswer, grant: Grant, ttl: Duration) -> Instant {
+        let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
+        self.bounds.valid_until(timed.sent, ttl.min(Duration::from_micros(left_us)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use leasehold_core::{BoxFuture, ClientId, FakeClock, HolderId, Now, Reply, StoreErrorKind};
+
+    use super::*;
+    use crate::event::Silent;
+    use crate::store::traits::{Capabilities, Inbox, Reading};
+
+    /// Servers whose clocks are a minute apart; a name of n bytes lives on the nth.
+    #[derive(Debug)]
+    struct Shards;
+
+    impl Store for Shards {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::default()
+        }
+
+        fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+            let Operation::On { name, .. } = operation else { panic!("{operation:?}") };
+            let now_us = self.shard(&name) * 60_000_000;
+            let now = Now { lease_us: now_us, token_us: now_us };
+            Box::pin(ready(Ok(Answer { now, more: false, reply: Reply::Gone })))
+        }
+
+        fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+            let why = "no inbox";
+            Box::pin(ready(Err(StoreError::new(StoreErrorKind::Unsupported, why))))
+        }
+
+        fn shard(&self, name: &LockName) -> u64 {
+            name.as_str().len() as u64
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_of_one_shard_is_not_taken_for_that_of_another() {
+        let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
+        let store = ClockedStore::new(Box::new(Shards), clock, bounds, Arc::new(Silent));
+        let [first, second] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
+        let seen = |name| store.newest(name).map(|sample| sample.lease_us);
+        assert_eq!((store.has_sample(), store.not_after_us(&first)), (false, ANY_TIME_US));
+        store.apply(&first, Action::Inspect { limit: 0 }).await.unwrap();
+        assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), None));
+        assert_eq!(store.not_after_us(&second), store.not_after_us(&first));
+        store.apply(&second, Action::Inspect { limit: 0 }).await.unwrap();
+        assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), Some(120_000_000)));
+        let later = store.not_after_us(&second) - store.not_after_us(&first);
+        assert_eq!(later, 60_000_000);
+    }
+
+    /// Answers nothing, and says that anything may have been done.
+    #[derive(Debug)]
+    struct Away;
+
+    impl Store for Away {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::default()
+        }
+
+        fn execute(&self, _: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+            let error = StoreError::new(StoreErrorKind::Timeout, "no answer").maybe_executed();
+            Box::pin(ready(Err(error)))
+        }
+
+        fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+            Box::pin(ready(Err(StoreError::new(StoreErrorKind::Timeout, "no answer"))))
+        }
+
+        fn opened_at(&self) -> Option<Reading> {
+            Some(Reading { age: Duration::from_secs(1), lease_us: 60_000_000 })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_that_is_not_answered_has_done_nothing() {
+        let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
+        let store = ClockedStore::new(Box::new(Away), clock, bounds, Arc::new(Silent));
+        let name = LockName::new("a").unwrap();
+        let may_have_executed = async |action| {
+            let operation = Operation::On { name: name.clone(), action };
+            let error = store.execute(operation.clone()).await.unwrap_err();
+            let late = store.execute_until(operation, store.now()).await.unwrap_err();
+            (error.may_have_executed(), late.may_have_executed())
+        };
+        assert_eq!(may_have_executed(Action::Inspect { limit: 1 }).await, (false, false));
+        let id = HolderId { client: ClientId(1), attempt: 1 };
+        let cancel = Action::Cancel { id, unanswered: false };
+        assert_eq!(may_have_executed(cancel).await, (true, true));
+    }
+
+    #[tokio::test]
+    async fn the_time_at_which_the_store_was_opened_is_a_sample() {
+        let clock = FakeClock::new();
+        clock.advance(Duration::from_secs(10));
+        let store =
+            ClockedStore::new(Box::new(Away), Arc::new(clock), Bounds::default(), Arc::new(Silent));
+        let name = LockName::new("a").unwrap();
+        assert!(store.has_sample());
+        // A second has passed since, and no more than a hundredth more by the store's clock.
+        let latest_us = 61_010_000 + NOT_AFTER.as_micros() as u64;
+        assert_eq!(store.not_after_us(&name), latest_us);
+    }
+}
