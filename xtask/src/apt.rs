@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Outcome;
 use crate::command::Run;
+use crate::outcome::Outcome;
 
 /// Some suites of the machine's package source, with lists and a cache of their own: what the
 /// machine has installed, and what it would install, is not touched. Needs no rights.

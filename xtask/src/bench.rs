@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::Outcome;
 use crate::command::Run;
 use crate::needs;
+use crate::outcome::Outcome;
 
 /// Runs the benchmarks named, or all of them. The command is built too: one of them runs it.
 pub(crate) fn run(root: &Path, names: &[&str]) -> Outcome {

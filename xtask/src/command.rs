@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// A program to run, and its words as a person would type them.
 #[derive(Debug)]

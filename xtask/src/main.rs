@@ -1,6 +1,6 @@
-//! The tasks of this repository: `cargo xtask {test,stress,tidy,layers,bench,servers}`.
+//! The tasks of this repository: `cargo xtask {test,stress,tidy,layers,api,bench,servers}`.
 //!
-//! Nothing but the standard library, so that a fresh clone runs its first task within seconds.
+//! Few dependencies, so that a fresh clone runs its first task within a minute.
 #![forbid(unsafe_code)]
 
 mod apt;
@@ -10,6 +10,8 @@ mod layers;
 mod matrix;
 mod mixed;
 mod needs;
+mod outcome;
+mod packages;
 mod promises;
 mod servers;
 mod source;
@@ -30,12 +32,10 @@ usage: cargo xtask TASK
                    processes that are stopped and killed, on every kind of store or those named,
                    for a minute each or as long as said (10m)
   tidy             the house style, as far as a program can tell
-  layers           the direction of imports between modules and between crates
+  layers           the direction of imports between modules and between crates; no rings
+  layers --report  how each package is built: its parts, their sizes and who imports whom
   bench [NAME]     all benchmarks, or the one named, in release mode
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1 into `target/servers`";
-
-/// What a task ends with: done, or one line that says what is wrong and where.
-type Outcome<T = ()> = Result<T, String>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["bench", names @ ..] => bench::run(&root, names),
         ["layers"] => layers::run(&root),
+        ["layers", "--report"] => layers::report(&root),
         ["servers"] => servers::run(&root),
         ["stress", how @ ..] => stress::run(&root, how),
         ["test"] => test::run(&root, test::Length::Mandatory),

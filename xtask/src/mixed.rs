@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Outcome;
 use crate::command::Run;
+use crate::outcome::Outcome;
 
 /// Below the root of the workspace; the tests look there.
 const DIRECTORY: &str = "target/mixed";

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::Outcome;
 use crate::command::Run;
+use crate::outcome::Outcome;
 
 /// Asked by Debian's packages before they start a service; 101 says no.
 const POLICY: &str = "/usr/sbin/policy-rc.d";

@@ -16,13 +16,14 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
     let Some(page) = files.iter().find(|file| file.path == PAGE) else {
         return vec![format!("{PAGE} is missing")];
     };
-    let sources: Vec<Source> =
-        files.iter().filter(|file| file.is("rs")).map(|file| Source::new(&file.text)).collect();
-    let functions: BTreeSet<&str> =
+    let sources = files.iter().filter(|file| file.is("rs"));
+    // What cannot be read is said by the check of each file.
+    let sources: Vec<Source> = sources.filter_map(|file| Source::parse(&file.text).ok()).collect();
+    let functions: BTreeSet<String> =
         sources.iter().flat_map(Source::functions).map(|function| function.name).collect();
     let tables = matrix::check(&page.text).into_iter();
     let mut wrong: Vec<String> = tables.map(|why| format!("{PAGE}: {why}")).collect();
-    let elsewhere = quoted(&page.text).filter(|word| is_test(word) && !functions.contains(word));
+    let elsewhere = quoted(&page.text).filter(|word| is_test(word) && !functions.contains(*word));
     wrong.extend(elsewhere.map(|test| format!("{PAGE}: no test `{test}`")));
     let mut number = 0_u32;
     for promise in promises(&page.text) {

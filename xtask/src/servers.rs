@@ -9,9 +9,9 @@ use std::io::Error;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::Outcome;
 use crate::apt::Suites;
 use crate::command::Run;
+use crate::outcome::Outcome;
 
 /// Below the root of the workspace; the testkit looks there.
 const DIRECTORY: &str = "target/servers";

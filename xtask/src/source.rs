@@ -1,205 +1,125 @@
-//! Rust source, taken apart just far enough: code, comments, functions.
+//! Rust source as tokens: functions, attributes and macro calls, wherever they stand.
 
-/// A Rust file in which every byte is either code or comment, and literals are neither.
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+
+use crate::outcome::Outcome;
+
+/// The tokens of a file: those between one pair of brackets, or outside of all, are one sequence.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The text with comments and the insides of literals blanked out.
-    pub(crate) code: String,
-    /// The text with everything but comments blanked out.
-    pub(crate) comments: String,
+    sequences: Vec<Vec<TokenTree>>,
 }
 
 /// A function with a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Function<'a> {
-    pub(crate) name: &'a str,
+pub(crate) struct Function {
+    pub(crate) name: String,
     /// Where its `fn` stands, counted from 1.
     pub(crate) line: usize,
     /// From its `fn` to the brace that ends it.
     pub(crate) lines: usize,
 }
 
+/// An attribute of an item, or of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Attribute {
+    pub(crate) line: usize,
+    /// What stands in its brackets.
+    pub(crate) text: String,
+}
+
 impl Source {
     /// Takes a file apart.
-    pub(crate) fn new(text: &str) -> Self {
-        let bytes = text.as_bytes();
-        let (mut code, mut comments) = (blank(bytes), blank(bytes));
-        let mut at = 0;
-        while at < bytes.len() {
-            let (kind, end) = piece(bytes, at);
-            match kind {
-                Piece::Code => code[at..end].copy_from_slice(&bytes[at..end]),
-                Piece::Comment => comments[at..end].copy_from_slice(&bytes[at..end]),
-                Piece::Literal => code[at] = bytes[at],
+    pub(crate) fn parse(text: &str) -> Outcome<Self> {
+        let mut sequences = Vec::new();
+        collect(tokens(text)?, &mut sequences);
+        Ok(Self { sequences })
+    }
+
+    /// Every function that has a body.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = Function> {
+        self.tails().filter_map(function)
+    }
+
+    /// Every attribute, doc comments included.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = Attribute> {
+        self.tails().filter_map(|tail| {
+            let (TokenTree::Punct(hash), [_, rest @ ..]) = (tail.first()?, tail) else {
+                return None;
+            };
+            let rest = match rest {
+                [TokenTree::Punct(inner), rest @ ..] if inner.as_char() == '!' => rest,
+                rest => rest,
+            };
+            let body = in_brackets(rest.first()?, Delimiter::Bracket)?;
+            let line = hash.span().start().line;
+            (hash.as_char() == '#').then(|| Attribute { line, text: body.to_string() })
+        })
+    }
+
+    /// The lines in which this macro is called.
+    pub(crate) fn calls_of<'a>(&'a self, called: &'a str) -> impl Iterator<Item = usize> + 'a {
+        self.tails().filter_map(move |tail| match tail {
+            [TokenTree::Ident(word), TokenTree::Punct(bang), ..]
+                if word == called && bang.as_char() == '!' =>
+            {
+                Some(word.span().start().line)
             }
-            at = end;
-        }
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Self { code: text(code), comments: text(comments) }
+            _ => None,
+        })
     }
 
-    /// The code without what is compiled for tests only.
-    pub(crate) fn without_tests(&self) -> String {
-        const MARK: &str = "#[cfg(test)]";
-        let mut code = self.code.clone();
-        while let Some(begin) = code.find(MARK) {
-            let body = code[begin..].find(['{', ';']).map_or(code.len(), |at| begin + at);
-            let end = if code[body..].starts_with('{') { closing(&code, body) } else { body };
-            let end = (end + 1).min(code.len());
-            let gap = String::from_utf8_lossy(&blank(&code.as_bytes()[begin..end])).into_owned();
-            code.replace_range(begin..end, &gap);
-        }
-        code
-    }
-
-    /// Its functions that have a body, in the order of the text.
-    pub(crate) fn functions(&self) -> Vec<Function<'_>> {
-        let code = &self.code;
-        words(code)
-            .filter(|(_, word)| *word == "fn")
-            .filter_map(|(at, _)| function(code, at))
-            .collect()
+    /// What begins at each token.
+    fn tails(&self) -> impl Iterator<Item = &[TokenTree]> {
+        self.sequences.iter().flat_map(|sequence| (0..sequence.len()).map(|at| &sequence[at..]))
     }
 }
 
-/// Every word of the code (identifiers, keywords, numbers) and where it begins.
-pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        at += code[at..].find(is_word)?;
-        let begin = at;
-        at += code[at..].find(|c| !is_word(c)).unwrap_or(code.len() - at);
-        Some((begin, &code[begin..at]))
+/// The tokens of a file.
+pub(crate) fn tokens(text: &str) -> Outcome<TokenStream> {
+    text.parse().map_err(|error: proc_macro2::LexError| {
+        format!("{}: no Rust: {error}", error.span().start().line)
     })
 }
 
-/// The line, counted from 1, of a place in a text.
-pub(crate) fn line_of(text: &str, at: usize) -> usize {
-    text[..at].matches('\n').count() + 1
-}
-
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-fn function(code: &str, at: usize) -> Option<Function<'_>> {
-    let after = at + "fn".len();
-    let (begin, name) = words(&code[after..]).next()?;
-    if !code[after..after + begin].trim().is_empty() {
-        return None; // a function pointer: `fn(u64)`
-    }
-    let mut depth = 0_u32;
-    let body = code[after..].find(|c| {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth = depth.saturating_sub(1),
-            _ => (),
-        }
-        depth == 0 && matches!(c, '{' | ';')
-    })? + after;
-    if code[body..].starts_with(';') {
-        return None;
-    }
-    let lines = code[at..closing(code, body)].matches('\n').count() + 1;
-    Some(Function { name, line: line_of(code, at), lines })
-}
-
-/// Where the brace that is opened at `open` is closed.
-fn closing(code: &str, open: usize) -> usize {
-    let mut depth = 0_u32;
-    let end = code[open..].find(|c| {
-        match c {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            _ => (),
-        }
-        depth == 0
-    });
-    end.map_or(code.len(), |end| open + end)
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Piece {
-    Code,
-    Comment,
-    Literal,
-}
-
-/// What begins at `at`, and where it ends.
-fn piece(bytes: &[u8], at: usize) -> (Piece, usize) {
-    let rest = &bytes[at..];
-    match rest {
-        [b'/', b'/', ..] => {
-            (Piece::Comment, at + rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len()))
-        }
-        [b'/', b'*', ..] => (Piece::Comment, at + block_comment(rest)),
-        [b'"', ..] => (Piece::Literal, at + quoted(rest, b'"')),
-        [b'\'', b'\\', ..] => (Piece::Literal, at + quoted(rest, b'\'')),
-        [b'\'', ..] => match character(rest) {
-            Some(length) => (Piece::Literal, at + length),
-            None => (Piece::Code, at + 1), // a lifetime
-        },
-        [first, ..] if first.is_ascii_alphanumeric() || *first == b'_' => {
-            let is_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-            let length = rest.iter().position(|b| !is_word(b)).unwrap_or(rest.len());
-            match raw_string(&rest[..length], &rest[length..]) {
-                Some(raw) => (Piece::Literal, at + length + raw),
-                None => (Piece::Code, at + length),
-            }
-        }
-        _ => (Piece::Code, at + 1),
+/// What stands between these brackets, if the token is such a group.
+pub(crate) fn in_brackets(token: &TokenTree, brackets: Delimiter) -> Option<TokenStream> {
+    match token {
+        TokenTree::Group(group) if group.delimiter() == brackets => Some(group.stream()),
+        _ => None,
     }
 }
 
-/// The length of a block comment; they nest.
-fn block_comment(rest: &[u8]) -> usize {
-    let (mut depth, mut at) = (0_u32, 0);
-    while at < rest.len() {
-        match &rest[at..] {
-            [b'/', b'*', ..] => (depth, at) = (depth + 1, at + 2),
-            [b'*', b'/', ..] => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
-        if depth == 0 {
-            break;
+/// The item that begins here: up to its brace that is closed, or its semicolon.
+pub(crate) fn item(tail: &[TokenTree]) -> &[TokenTree] {
+    let is_end = |token: &TokenTree| match token {
+        TokenTree::Punct(punct) => punct.as_char() == ';',
+        token => in_brackets(token, Delimiter::Brace).is_some(),
+    };
+    let end = tail.iter().position(is_end).map_or(tail.len(), |end| end + 1);
+    &tail[..end]
+}
+
+fn collect(tokens: TokenStream, sequences: &mut Vec<Vec<TokenTree>>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    for token in &tokens {
+        if let TokenTree::Group(group) = token {
+            collect(group.stream(), sequences);
         }
     }
-    at
+    sequences.push(tokens);
 }
 
-/// The length of a literal between quotes, with backslashes in it.
-fn quoted(rest: &[u8], quote: u8) -> usize {
-    let mut at = 1;
-    while at < rest.len() && rest[at] != quote {
-        at += if rest[at] == b'\\' { 2 } else { 1 };
-    }
-    (at + 1).min(rest.len())
+fn function(tail: &[TokenTree]) -> Option<Function> {
+    let [TokenTree::Ident(word), TokenTree::Ident(name), ..] = tail else { return None };
+    let end = item(tail).last().filter(|end| in_brackets(end, Delimiter::Brace).is_some())?;
+    let line = line_of(word);
+    let lines = end.span().end().line - line + 1;
+    (word == "fn").then(|| Function { name: name.to_string(), line, lines })
 }
 
-/// The length of `'c'`; a lifetime has no second quote after its first character.
-fn character(rest: &[u8]) -> Option<usize> {
-    let length = rest.iter().skip(2).position(|b| b & 0xC0 != 0x80)? + 2;
-    (rest.get(length) == Some(&b'\'')).then_some(length + 1)
-}
-
-/// The length of what follows `r`, `br` or `cr` if that is a raw string.
-fn raw_string(prefix: &[u8], rest: &[u8]) -> Option<usize> {
-    if !matches!(prefix, b"r" | b"br" | b"cr") {
-        return None;
-    }
-    let hashes = rest.iter().position(|&b| b != b'#')?;
-    if rest[hashes] != b'"' {
-        return None; // a raw identifier
-    }
-    let end: Vec<u8> = [b"\"".as_slice(), &rest[..hashes]].concat();
-    let inside = &rest[hashes + 1..];
-    let length = inside.windows(end.len()).position(|window| window == end)?;
-    Some(hashes + 1 + length + end.len())
-}
-
-/// Spaces in place of everything but the ends of lines.
-fn blank(bytes: &[u8]) -> Vec<u8> {
-    bytes.iter().map(|&byte| if byte == b'\n' { byte } else { b' ' }).collect()
+fn line_of(word: &Ident) -> usize {
+    word.span().start().line
 }
 
 #[cfg(test)]
@@ -207,37 +127,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_comments_and_literals_are_told_apart() {
-        let text = r##"let a = "// no"; // yes é "b"
-let c = r#"/* "no" */"#; /* yes /* still */ yes */ let d = '"'; let e = '\''; fn f<'a>() {}"##;
-        let source = Source::new(text);
-        assert!(!source.code.contains("no") && !source.code.contains("yes"));
-        assert!(source.code.contains("let e") && source.code.contains("fn f<'a>() {}"));
-        assert!(source.comments.contains("// yes é \"b\""));
-        assert!(source.comments.contains("/* yes /* still */ yes */"));
-        assert!(!source.comments.contains("no") && !source.comments.contains("let"));
-        assert_eq!((source.code.len(), source.comments.len()), (text.len(), text.len()));
-    }
-
-    #[test]
     fn functions_are_measured_from_their_word_to_their_last_brace() {
         let text = "trait T { fn none(&self) -> [u8; 3]; }\n\
                     type P = fn(u64);\n\
-                    fn one() { let brace = '{'; }\n\
+                    fn one() { let brace = '{'; } // fn comment() {}\n\
                     pub fn three(x: [u8; 2])\n{\n}\n";
-        let source = Source::new(text);
-        let one = Function { name: "one", line: 3, lines: 1 };
-        let three = Function { name: "three", line: 4, lines: 3 };
-        assert_eq!(source.functions(), [one, three]);
+        let function = |name: &str, line, lines| Function { name: name.to_owned(), line, lines };
+        let found: Vec<_> = Source::parse(text).unwrap().functions().collect();
+        assert_eq!(found, [function("one", 3, 1), function("three", 4, 3)]);
     }
 
     #[test]
-    fn what_is_compiled_for_tests_only_can_be_left_out() {
-        let text =
-            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { } }\n#[cfg(test)]\nmod t;\nfn c() {}";
-        let code = Source::new(text).without_tests();
-        assert!(code.contains("fn a") && code.contains("fn c"));
-        assert!(!code.contains("fn b") && !code.contains("mod t"));
-        assert_eq!(code.len(), text.len());
+    fn attributes_and_macro_calls_are_found_wherever_they_stand_but_not_in_literals() {
+        let text = "#![forbid(unsafe_code)]\nfn f() {\n  #[allow(dead_code)]\n  \
+                    fn g() { todo!() }\n  let s = \"#[expect(x)] todo!()\";\n}\n";
+        let source = Source::parse(text).unwrap();
+        let attribute = |line, text: &str| Attribute { line, text: text.to_owned() };
+        let mut found: Vec<_> = source.attributes().collect();
+        found.sort_by_key(|attribute| attribute.line);
+        let (forbid, allow) = ("forbid (unsafe_code)", "allow (dead_code)");
+        assert_eq!(found, [attribute(1, forbid), attribute(3, allow)]);
+        assert_eq!(source.calls_of("todo").collect::<Vec<_>>(), [4]);
+    }
+
+    #[test]
+    fn what_is_no_rust_is_refused_with_its_line() {
+        assert!(Source::parse("fn f() {\n  \"").is_err_and(|why| why.contains("no Rust")));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::Outcome;
 use crate::command::Run;
 use crate::needs;
+use crate::outcome::Outcome;
 
 /// How the tests are told for how long, and how long it is where nothing is said.
 pub(crate) const SPAN: &str = "LEASEHOLD_STRESS";

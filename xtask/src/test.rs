@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::command::{Counts, Run};
-use crate::{Outcome, layers, mixed, needs, servers, stress, tidy};
+use crate::outcome::Outcome;
+use crate::{layers, mixed, needs, packages, servers, stress, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 5] = [
@@ -115,22 +116,12 @@ fn clippy(root: &Path) -> Outcome {
         Run::cargo(root, &[&begin, what, &end].concat()).show()
     };
     clippy(&["--workspace", "--all-features"])?;
-    let manifest = format!("{LIBRARY}/Cargo.toml");
-    let text = fs::read_to_string(root.join(&manifest)).map_err(|e| format!("{manifest}: {e}"))?;
     let alone = ["--package", "leasehold", "--no-default-features"];
     clippy(&alone)?;
-    for feature in features(&text) {
-        clippy(&[&alone[..], &["--features", feature]].concat())?;
+    for feature in packages::features(root, "leasehold")? {
+        clippy(&[&alone[..], &["--features", &feature]].concat())?;
     }
     Ok(())
-}
-
-/// The features that a manifest defines, but for the default set.
-fn features(manifest: &str) -> Vec<&str> {
-    let section = manifest.split("[features]").nth(1).unwrap_or_default();
-    let lines = section.lines().take_while(|line| !line.starts_with('['));
-    let names = lines.filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.trim());
-    names.filter(|name| *name != "default" && !name.starts_with('#')).collect()
 }
 
 fn docs(root: &Path) -> Outcome {
@@ -191,14 +182,6 @@ fn tests(root: &Path, length: Length) -> Outcome<Counts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_features_of_a_manifest_are_found() {
-        let manifest = "[package]\nname = \"x\"\n\n[features]\ndefault = [\"a\"]\na = []\n\
-                        # why\nb = [\"dep:c\"]\n\n[dependencies]\nd = \"1\"\n";
-        assert_eq!(features(manifest), ["a", "b"]);
-        assert_eq!(features("[package]\n"), [""; 0]);
-    }
 
     #[test]
     fn a_failed_step_is_named() {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::promises;
-use crate::source::{Source, line_of};
+use crate::source::{Attribute, Function, Source};
 use crate::tree::{self, File};
 
 /// Lines in a file: a reader keeps one purpose in mind, and 600 lines rarely have one.
@@ -46,7 +46,8 @@ fn check(file: &File) -> Vec<String> {
     let mut say = |line: usize, what: String| wrong.push(format!("{}:{line}: {what}", file.path));
     for path in MACHINE_PATHS {
         if let Some(at) = file.text.find(path) {
-            say(line_of(&file.text, at), format!("a path of one machine: {path}"));
+            let line = file.text[..at].matches('\n').count() + 1;
+            say(line, format!("a path of one machine: {path}"));
         }
     }
     if file.is("rs") {
@@ -65,46 +66,41 @@ fn check(file: &File) -> Vec<String> {
 fn check_rust(file: &File, say: &mut impl FnMut(usize, String)) {
     check_size(&file.text, say);
     check_columns(numbered(&file.text), say);
-    let source = Source::new(&file.text);
-    check_unfinished(&source.comments, say);
+    check_unfinished(&file.text, say);
     if !["//!", "#![doc"].iter().any(|begin| file.text.starts_with(begin)) {
         say(1, "no module documentation: begin with `//!`".to_owned());
     }
+    let source = match Source::parse(&file.text) {
+        Ok(source) => source,
+        Err(why) => return say(1, why),
+    };
     let is_root = file.path.ends_with("src/lib.rs") || file.path.ends_with("src/main.rs");
-    if is_root && !source.code.contains("#![forbid(unsafe_code)]") {
+    let forbids = |attribute: Attribute| attribute.text == "forbid (unsafe_code)";
+    if is_root && !source.attributes().any(forbids) {
         say(1, "the crate's root lacks `#![forbid(unsafe_code)]`".to_owned());
     }
-    for function in source.functions() {
-        if function.lines > MAX_FUNCTION_LINES {
-            let (name, lines) = (function.name, function.lines);
-            say(function.line, format!("{name} has {lines} lines: at most {MAX_FUNCTION_LINES}"));
+    for Function { name, line, lines } in source.functions() {
+        if lines > MAX_FUNCTION_LINES {
+            say(line, format!("{name} has {lines} lines: at most {MAX_FUNCTION_LINES}"));
         }
     }
-    for (at, line) in numbered(&source.code) {
-        if ["todo!(", "unimplemented!("].iter().any(|unfinished| line.contains(unfinished)) {
-            say(at, "unfinished code".to_owned());
-        }
+    for line in ["todo", "unimplemented"].iter().flat_map(|called| source.calls_of(called)) {
+        say(line, "unfinished code".to_owned());
     }
-    check_attributes(file, &source.code, say);
+    for attribute in source.attributes() {
+        check_attribute(file, &attribute, say);
+    }
 }
 
 /// A lint is switched off where an exception is listed, or expected with a reason.
-fn check_attributes(file: &File, code: &str, say: &mut impl FnMut(usize, String)) {
-    for (level, opening) in [("allow", "#[allow("), ("allow", "#![allow("), ("expect", "#[expect(")]
-    {
-        for (at, _) in code.match_indices(opening) {
-            let attribute = &code[at..];
-            let attribute = &attribute[..attribute.find(']').unwrap_or(attribute.len())];
-            let listed = ALLOWED
-                .iter()
-                .any(|(path, lint, _)| *path == file.path && attribute.contains(lint));
-            if level == "allow" && !listed {
-                let remedy = "use `#[expect(…, reason = \"…\")]` or mend the cause";
-                say(line_of(code, at), format!("a lint is switched off: {remedy}"));
-            } else if level == "expect" && !attribute.contains("reason") {
-                say(line_of(code, at), "a lint is switched off without a reason".to_owned());
-            }
-        }
+fn check_attribute(file: &File, attribute: &Attribute, say: &mut impl FnMut(usize, String)) {
+    let Attribute { line, text } = attribute;
+    let is_listed = ALLOWED.iter().any(|(path, lint, _)| *path == file.path && text.contains(lint));
+    if text.starts_with("allow (") && !is_listed {
+        let remedy = "use `#[expect(…, reason = \"…\")]` or mend the cause";
+        say(*line, format!("a lint is switched off: {remedy}"));
+    } else if text.starts_with("expect (") && !text.contains("reason") {
+        say(*line, "a lint is switched off without a reason".to_owned());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Where nothing of ours is: version control (a file, in a linked work tree) and build output.
 const FOREIGN: [&str; 2] = [".git", "target"];
@@ -20,11 +20,6 @@ impl File {
     /// Whether its name ends in this extension.
     pub(crate) fn is(&self, extension: &str) -> bool {
         Path::new(&self.path).extension().is_some_and(|found| found == extension)
-    }
-
-    /// The path below `src/` of the package in `package`, if it lies there.
-    pub(crate) fn below_source_of(&self, package: &str) -> Option<&str> {
-        self.path.strip_prefix(package)?.strip_prefix("/src/")
     }
 }
 

@@ -1,0 +1,149 @@
+//! Who may import whom. ARCHITECTURE.md shows the same tables as a picture.
+
+/// This file, for whoever must change it.
+pub(super) const TABLE: &str = "xtask/src/layers/table.rs";
+
+/// The modules of one package from the lowest layer to the highest. Modules of one layer do not
+/// import each other, modules below a name that stands here may. `store::*` stands for each module
+/// directly in `store`.
+#[derive(Debug)]
+pub(super) struct Layers {
+    pub(super) package: &'static str,
+    /// The module whose own modules these are; none for those of the whole crate.
+    pub(super) within: &'static [&'static str],
+    pub(super) rows: &'static [&'static [&'static str]],
+}
+
+pub(super) const LAYERS: &[Layers] = &[
+    Layers {
+        package: "crates/leasehold-core",
+        within: &[],
+        rows: &[
+            &["name"],
+            &["text", "time", "token"],
+            &["backoff", "holder"],
+            &["lease", "options"],
+            &["request"],
+            &["error", "model", "renewal"],
+            &["data", "quorum"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &[],
+        rows: &[
+            &["background", "clock", "event", "failures", "lost", "refusal"],
+            &["store"],
+            &["keeper", "poll_queue"],
+            &["engine"],
+            &["admin", "guard", "wait"],
+            &["adopt", "multi", "wait_free"],
+            &["lock"],
+            &["batch", "data", "election", "fence", "once", "rwlock", "semaphore"],
+            &["client"],
+            &["blocking"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &["store"],
+        rows: &[
+            &["data_store", "finding", "traits"],
+            &["clock_sample"],
+            &["clocked"],
+            &["file", "memory", "quorum", "redis"],
+            &["router"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &["store", "redis"],
+        rows: &[
+            &["rights", "url", "warnings"],
+            &["connection"],
+            &["layout"],
+            &["delifeq", "durability"],
+            &["topology"],
+            &["list", "node_list", "pubsub"],
+            &["doctor"],
+            &["data", "opening", "quorum_node"],
+        ],
+    },
+];
+
+/// Where rings of files wait to be mended: how the paths of their files begin.
+pub(super) const KNOWN_RINGS: &[&str] = &[
+    "benches/src/",
+    "crates/leasehold-cli/src/guardian/",
+    "crates/leasehold-cli/src/",
+    "crates/leasehold-core/src/data/",
+    "crates/leasehold-core/src/model/",
+    "crates/leasehold-core/tests/handoff/",
+    "crates/leasehold-core/tests/quorum/",
+    "crates/leasehold-testkit/src/proxy/",
+    "crates/leasehold-testkit/src/",
+    "crates/leasehold/src/data/",
+    "crates/leasehold/src/keeper/",
+    "crates/leasehold/src/store/redis/doctor/",
+    "crates/leasehold/src/store/redis/url/",
+    "crates/leasehold/src/store/",
+    "crates/leasehold/src/wait",
+    "examples/flash_sale/src/",
+    "tests/tests/sentinel/",
+];
+
+/// What each package may depend on of the others, and what besides in its tests.
+pub(super) const CRATES: [(&str, &[&str], &[&str]); 10] = [
+    ("benches", &["leasehold", "leasehold-core", "leasehold-testkit"], &[]),
+    ("crates/leasehold", &["leasehold-core"], &[]),
+    ("crates/leasehold-cli", &["leasehold", "leasehold-core"], &["leasehold-testkit"]),
+    ("crates/leasehold-conformance", &["leasehold"], &[]),
+    ("crates/leasehold-core", &[], &[]),
+    ("crates/leasehold-testkit", &["leasehold", "leasehold-conformance", "leasehold-core"], &[]),
+    ("examples/flash_sale", &["leasehold", "leasehold-testkit"], &[]),
+    ("examples/own_store", &["leasehold"], &["leasehold-conformance"]),
+    ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),
+    ("xtask", &[], &[]),
+];
+
+/// A module's place: its row, and the part of its path that the row names.
+#[derive(Debug)]
+pub(super) struct Place {
+    row: usize,
+    unit: Vec<String>,
+}
+
+impl Place {
+    pub(super) fn may_import(&self, other: &Self) -> bool {
+        other.row < self.row || self.unit == other.unit
+    }
+}
+
+impl Layers {
+    /// The path of a module below the one whose modules these are; none for that one itself.
+    pub(super) fn inside<'a>(&self, module: &'a [String]) -> Option<&'a [String]> {
+        let is_within = self.within.iter().zip(module).all(|(part, found)| part == found);
+        let inside = module.get(self.within.len()..).filter(|_| is_within)?;
+        (!inside.is_empty()).then_some(inside)
+    }
+
+    /// Where a module below it stands in the table. The longest name counts, and of two a name
+    /// without `*`.
+    pub(super) fn find(&self, inside: &[String]) -> Option<Place> {
+        let named = |name: &str| -> Option<usize> {
+            let parts: Vec<&str> = name.split("::").collect();
+            let fits = parts.iter().zip(inside).all(|(part, found)| *part == "*" || part == found);
+            (fits && parts.len() <= inside.len()).then_some(parts.len())
+        };
+        let rows = self.rows.iter().enumerate();
+        let found = rows.flat_map(|(row, names)| names.iter().map(move |name| (row, *name)));
+        let found = found.filter_map(|(row, name)| Some((named(name)?, !name.contains('*'), row)));
+        let (length, _, row) = found.max()?;
+        Some(Place { row, unit: inside[..length].to_vec() })
+    }
+}
+
+/// The tables of the crate with this folder.
+pub(super) fn tables(folder: &str) -> impl Iterator<Item = &'static Layers> {
+    LAYERS.iter().filter(move |layers| folder.strip_suffix("/src") == Some(layers.package))
+}
