@@ -3,6 +3,7 @@
 //! Few dependencies, so that a fresh clone runs its first task within a minute.
 #![forbid(unsafe_code)]
 
+mod api;
 mod apt;
 mod bench;
 mod command;
@@ -34,6 +35,8 @@ usage: cargo xtask TASK
   tidy             the house style, as far as a program can tell
   layers           the direction of imports between modules and between crates; no rings
   layers --report  how each package is built: its parts, their sizes and who imports whom
+  api              writes the public API of what is published into `api`
+  api --check      compares it with what is there
   bench [NAME]     all benchmarks, or the one named, in release mode
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1 into `target/servers`";
 
@@ -42,6 +45,8 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = root();
     let outcome = match arguments.as_slice() {
+        ["api"] => api::update(&root),
+        ["api", "--check"] => api::check(&root),
         ["bench", names @ ..] => bench::run(&root, names),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),

@@ -1,15 +1,24 @@
 //! The packages of this workspace, as cargo knows them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use cargo_metadata::{MetadataCommand, Package};
+use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 use crate::outcome::Outcome;
 
 /// Every package of this workspace.
 pub(crate) fn all(root: &Path) -> Outcome<Vec<Package>> {
+    Ok(metadata(root)?.packages)
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory(root: &Path) -> Outcome<PathBuf> {
+    Ok(metadata(root)?.target_directory.into())
+}
+
+fn metadata(root: &Path) -> Outcome<Metadata> {
     let metadata = MetadataCommand::new().current_dir(root).no_deps().exec();
-    Ok(metadata.map_err(|error| format!("cargo metadata: {error}"))?.packages)
+    metadata.map_err(|error| format!("cargo metadata: {error}"))
 }
 
 /// The features of a package, but for the default set.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::command::{Counts, Run};
 use crate::outcome::Outcome;
-use crate::{layers, mixed, needs, packages, servers, stress, tidy};
+use crate::{api, layers, mixed, needs, packages, servers, stress, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 5] = [
@@ -56,6 +56,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     step("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;
     step("clippy", || clippy(root))?;
     step("docs", || docs(root))?;
+    step("api", || api::check(root))?;
     step("examples", || examples(root))?;
     let doctests = step("doctests", || {
         Run::cargo(root, &["test", "--doc", "--workspace", "--all-features", "--locked"]).count()

@@ -32,7 +32,7 @@ fn check_package<'a>(
         return Some(format!("{folder}: not in the table of crates in {TABLE}"));
     };
     let is_wrong = |(name, for_tests): &(&str, bool)| {
-        !allowed.contains(name) && !(*for_tests && in_tests.contains(name))
+        !(allowed.contains(name) || *for_tests && in_tests.contains(name))
     };
     let (wrong, _) = needs.find(is_wrong)?;
     Some(format!("{folder}/Cargo.toml: must not depend on {wrong}"))
