@@ -59,8 +59,8 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &["store", "redis"],
         rows: &[
-            &["rights", "url", "warnings"],
-            &["connection"],
+            &["options", "rights", "warnings"],
+            &["connection", "url"],
             &["layout"],
             &["delifeq", "durability"],
             &["topology"],

@@ -19,7 +19,6 @@ mod finding;
 mod memory;
 mod quorum;
 #[cfg(feature = "redis")]
-#[doc(hidden)]
 pub mod redis;
 mod router;
 mod traits;
@@ -31,7 +30,9 @@ pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
-pub use self::redis::Redis;
+pub use self::redis::{Redis, RedisOptions};
+#[cfg(feature = "redis")]
+pub use self::router::open;
 pub use leasehold_core::{
     Acquire, Action, Adopt, Answer, BoxFuture, Cancelled, Grant, LOCK_CAPACITY, Message, Now,
     Operation, Place, Reclaim, Refusal, RenewLease, Reply, model,

@@ -11,7 +11,7 @@ use super::memory::{self, Memory};
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
 #[cfg(feature = "redis")]
-use super::redis::{self, Redis, quorum_node::QuorumNodes};
+use super::redis::{self, Redis, RedisOptions, quorum_node::QuorumNodes};
 use super::traits::Store;
 
 /// The kinds of stores that a URL can name.
@@ -20,8 +20,6 @@ enum Scheme {
     #[cfg(feature = "file")]
     File,
     Memory,
-    #[cfg(feature = "redis")]
-    Quorum,
     #[cfg(feature = "redis")]
     Redis,
 }
@@ -37,8 +35,6 @@ impl Scheme {
             #[cfg(feature = "file")]
             "file" => Some(Self::File),
             "memory" => Some(Self::Memory),
-            #[cfg(feature = "redis")]
-            _ if QuorumNodes::are_named_by(scheme) => Some(Self::Quorum),
             #[cfg(feature = "redis")]
             _ if Redis::is_named_by(scheme) => Some(Self::Redis),
             _ => None,
@@ -58,9 +54,7 @@ pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
         Scheme::File => Ok(Box::new(File::connect(url).await?)),
         Scheme::Memory => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
-        Scheme::Quorum => Ok(Box::new(connect_quorum(url).await?)),
-        #[cfg(feature = "redis")]
-        Scheme::Redis => Ok(Box::new(Redis::connect(url).await?)),
+        Scheme::Redis => open(RedisOptions::from_url(url)?).await,
     }
 }
 
@@ -75,7 +69,7 @@ pub async fn connect_data(url: &str) -> Result<Box<dyn DataStore>> {
         Scheme::File => Ok(Box::new(File::connect(url).await?)),
         Scheme::Memory => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
-        Scheme::Quorum | Scheme::Redis => Ok(Box::new(Redis::connect(url).await?)),
+        Scheme::Redis => Ok(Box::new(Redis::connect(url).await?)),
     }
 }
 
@@ -90,7 +84,7 @@ pub fn check_url(url: &str) -> Result<(), Invalid> {
         Scheme::File => File::check_url(url),
         Scheme::Memory => Ok(()),
         #[cfg(feature = "redis")]
-        Scheme::Quorum | Scheme::Redis => Redis::check_url(url),
+        Scheme::Redis => Redis::check_url(url),
     }
 }
 
@@ -113,21 +107,27 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
         Scheme::File => File::examine(url).await,
         Scheme::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "redis")]
-        Scheme::Quorum | Scheme::Redis => Redis::examine(url).await,
+        Scheme::Redis => Redis::examine(url).await,
     }
 }
 
-/// Opens a quorum of servers.
+/// Opens the store that options describe: [`Redis`], or a [`Quorum`] of servers.
+///
+/// # Errors
+///
+/// As [`Redis::open`].
 #[cfg(feature = "redis")]
-async fn connect_quorum(url: &str) -> Result<Quorum> {
-    let nodes = QuorumNodes::parse(url)?;
+pub async fn open(options: RedisOptions) -> Result<Box<dyn Store>> {
+    let Some(nodes) = QuorumNodes::of(&options)? else {
+        return Ok(Box::new(Redis::open(options).await?));
+    };
     let quorum = Quorum::new(nodes.stores())?;
     let quorum = match nodes.timeout {
         Some(timeout) => quorum.timeout(timeout),
         None => quorum,
     };
     nodes.connect().await?;
-    Ok(quorum)
+    Ok(Box::new(quorum))
 }
 
 /// A store URL as it may be shown, in logs and messages: with `***` for its password, and for a
@@ -143,7 +143,7 @@ pub fn shown_url(url: &str) -> String {
         }
         Some(Scheme::Memory) => rest.is_empty().then(|| url.to_owned()),
         #[cfg(feature = "redis")]
-        Some(Scheme::Quorum | Scheme::Redis) => redis::without_password(url),
+        Some(Scheme::Redis) => redis::without_password(url),
         None => return "***".to_owned(),
     };
     shown.unwrap_or_else(|| format!("{scheme}:***"))

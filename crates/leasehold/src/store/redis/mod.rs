@@ -12,6 +12,7 @@ pub mod layout;
 mod list;
 mod node_list;
 mod opening;
+mod options;
 mod pubsub;
 pub(super) mod quorum_node;
 mod rights;
@@ -37,13 +38,16 @@ use self::layout::plain::{Plain, keys_note};
 use self::layout::{Layout, key, reply};
 use self::list::{Listing, list};
 use self::opening::Seen;
+pub use self::options::{LayoutName, RedisOptions, Replicas, Secret, TlsFiles};
+use self::options::{Servers, Settings};
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription;
 use self::topology::Topology;
 pub(super) use self::url::without_password;
-use self::url::{LayoutName, Place, Settings};
 use self::warnings::Warnings;
 use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription};
+/// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
+pub use tokio_rustls::rustls;
 
 /// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
 ///
@@ -54,7 +58,7 @@ use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription};
 /// Its URLs, their options, the rights it needs, and what each option promises and costs:
 /// [`MANUAL`](super::MANUAL).
 pub struct Redis {
-    place: Place,
+    servers: Servers,
     name: LayoutName,
     layout: Box<dyn Layout>,
     keyspace: Keyspace,
@@ -71,7 +75,7 @@ pub struct Redis {
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
-            .field("place", &self.place.to_string())
+            .field("servers", &self.servers.to_string())
             .field("prefix", &self.keyspace.prefix)
             .finish_non_exhaustive()
     }
@@ -107,26 +111,41 @@ impl Redis {
     /// which servers before Redis 7.2 do not know.
     pub const REPLICAS_RIGHTS: &'static str = rights::REPLICAS;
 
-    /// Connects to the server that a URL names, and looks at what it is.
+    /// Opens the store that a URL names, as [`open`](Self::open) does.
     ///
     /// # Errors
     ///
-    /// [`leasehold_core::Error::Invalid`] names the part of the URL that is wrong.
-    /// [`leasehold_core::Error::Store`] says why the server was not reached, or why it will not
-    /// do: too old, a replica, a node of a cluster.
+    /// As [`open`](Self::open); [`leasehold_core::Error::Invalid`] names the part of the URL that
+    /// is wrong.
+    pub async fn connect(url: &str) -> leasehold_core::Result<Self> {
+        Self::open(RedisOptions::from_url(url)?).await
+    }
+
+    /// Connects to the servers that options name, and checks what they are.
+    ///
+    /// # Errors
+    ///
+    /// [`leasehold_core::Error::Invalid`] names the option that is out of range, or does not go
+    /// with the others; so it does a quorum, which [`store::open`](super::open) opens.
+    /// [`leasehold_core::Error::Store`] says why a server was not reached, or why it cannot be
+    /// used: too old, a replica, a node of a cluster.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened; nothing was changed on the servers.
     ///
     /// # Cost
     ///
     /// Three round trips, or two more with TLS.
-    pub async fn connect(url: &str) -> leasehold_core::Result<Self> {
-        Self::open(Settings::parse(url)?, None).await
+    pub async fn open(options: RedisOptions) -> leasehold_core::Result<Self> {
+        Self::open_admitted(options.0, None).await
     }
 
-    async fn open(
+    async fn open_admitted(
         settings: Settings,
         admission: Option<Arc<dyn Admission>>,
     ) -> leasehold_core::Result<Self> {
-        settings.check_available()?;
+        settings.check()?;
         let durability = Durability::new(&settings);
         let topology = Arc::new(Topology::new(&settings, durability.clone(), admission)?);
         let warnings = Arc::new(Warnings::default());
@@ -137,7 +156,7 @@ impl Redis {
             opening::look(&topology, &settings).await?;
         words.into_iter().for_each(|warning| warnings.add(warning));
         let clock_offset = settings.clock_offset(!followers.is_empty());
-        if settings.quarantine.is_none() {
+        if settings.quarantine().is_none() {
             clocks.extend(clocks::read(&settings, &followers).await);
             let apart = clocks::trouble(&clocks, clock_offset);
             apart.iter().for_each(|finding| warnings.add(finding.to_string()));
@@ -153,7 +172,7 @@ impl Redis {
             layout,
             keyspace,
             values,
-            place: settings.place,
+            servers: settings.servers,
             topology,
             warnings,
             durability,
@@ -164,12 +183,12 @@ impl Redis {
 
     /// Whether a URL can be one.
     pub(super) fn check_url(url: &str) -> Result<(), leasehold_core::Invalid> {
-        Settings::parse(url)?.check_available()
+        RedisOptions::from_url(url)?.0.check()
     }
 
     /// What would break a promise: looks at every server that a URL leads to.
     pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
-        doctor::examine(url).await
+        doctor::examine(RedisOptions::from_url(url)?).await
     }
 
     /// What a store of this layout can do, whatever else is asked of it.

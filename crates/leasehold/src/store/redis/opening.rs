@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use super::connection::error;
 use super::doctor::clocks::{ClockReading, ServerClock};
 use super::doctor::connect_check;
+use super::options::{Address, Settings};
 use super::topology::Topology;
-use super::url::{Address, Settings};
 
 /// The pauses before a server is looked at again that has closed the connection: 50 to 400 ms, and
 /// each time it is dialled no sooner than any other that failed. Who closes every connection at

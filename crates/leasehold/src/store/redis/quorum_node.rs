@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 
 use super::Redis;
 use super::node_list::{NodeEntry, NodeList};
-use super::url::{LayoutName, Place, Settings};
+use super::options::{Address, LayoutName, RedisOptions, Servers, Settings};
 use crate::SystemClock;
 use crate::background;
 use crate::store::{Capabilities, Inbox, Store, Subscription};
@@ -27,48 +27,36 @@ const GRACE: Duration = Duration::from_millis(500);
 /// again does so less and less often.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// The nodes that a `redis+quorum://` URL names.
+/// The nodes of a quorum.
 #[derive(Debug)]
 pub(crate) struct QuorumNodes {
     members: Vec<Arc<LazyNode>>,
     connect_timeout: Duration,
-    /// How long one request may take, if the URL says so.
+    /// How long one request may take, if that was given.
     pub(crate) timeout: Option<Duration>,
 }
 
 impl QuorumNodes {
-    /// Whether a URL with this scheme names several independent servers.
-    pub(crate) fn are_named_by(scheme: &str) -> bool {
-        Redis::is_named_by(scheme) && scheme.ends_with("+quorum")
-    }
-
-    /// Reads the URL. Nothing is opened yet.
-    pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
-        let settings = Settings::parse(url)?;
-        let Place::Quorum(addresses) = &settings.place else {
-            return Err(Invalid::new("url", "the store URL names no quorum"));
-        };
+    /// The nodes that options name, if they name a quorum. Nothing is opened yet.
+    pub(crate) fn of(options: &RedisOptions) -> Result<Option<Self>, Invalid> {
+        let settings = &options.0;
+        let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
+        settings.check()?;
         let list = NodeList::of(addresses.iter().map(ToString::to_string));
-        let member = |(index, address): (usize, &crate::store::redis::url::Address)| {
-            let settings = Settings {
-                place: Place::One(address.clone()),
-                offset: Some(settings.clock_offset(false)),
-                ..settings.clone()
-            };
+        let member = |(index, address): (usize, &Address)| {
             Arc::new(LazyNode {
                 address: address.to_string(),
                 redis: OnceLock::new(),
-                settings,
+                settings: settings.of_node(address),
                 entry: list.entry(index),
                 state: watch::Sender::new(State::Closed),
             })
         };
-        settings.check_available()?;
-        Ok(Self {
+        Ok(Some(Self {
             members: addresses.iter().enumerate().map(member).collect(),
             connect_timeout: settings.connect_timeout,
             timeout: settings.timeout,
-        })
+        }))
     }
 
     /// Each as a store.
@@ -200,7 +188,8 @@ impl LazyNode {
 
     /// Connects, and looks what it is.
     async fn connect(&self) -> Result<(), StoreError> {
-        let redis = Redis::open(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await;
+        let redis =
+            Redis::open_admitted(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await;
         let redis = redis.map_err(in_a_quorum)?;
         // Nobody else connects at the same time.
         let _ = self.redis.set(redis);

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::error::{self, Peer};
 use super::pace::Paces;
 use super::{Connection, tls};
-use crate::store::redis::url::{Address, Login, Settings};
+use crate::store::redis::options::{Address, Login, Settings};
 
 /// How long an idle connection is silent before the kernel asks whether the other side is still
 /// there (15 s), how often it then asks (every 5 s), and how often in vain (3 times): so that a
@@ -54,7 +54,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Dialer {
-    /// Reads the files that the settings name.
+    /// Reads the files that the settings name, if any.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Invalid> {
         Ok(Self {
             admission: None,
@@ -174,7 +174,10 @@ impl Dialer {
             // entry in the server's ACL LOG.
             .set_skip_set_lib_name();
         if let Some(password) = &self.login.password {
-            login = login.set_password(password.reveal());
+            let fetched = timeout_at(until, password.fetch()).await;
+            let secret = fetched.map_err(|_| self.too_slow(&address.to_string(), "password"))?;
+            let secret = secret.map_err(|why| error::no_password(&address.to_string(), why))?;
+            login = login.set_password(secret.reveal());
         }
         if let Some(user) = &self.login.user {
             login = login.set_username(user);

@@ -154,6 +154,13 @@ pub(crate) fn nonsense(server: &str, what: &str) -> StoreError {
         .maybe_executed()
 }
 
+/// There is no password to log in with.
+pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
+    // Its text is the program's own: it may show what is secret.
+    let why = format!("{server}: there is no password to log in with: its source has failed");
+    StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
+}
+
 /// TLS needs a name by which to know the server.
 pub(crate) fn no_name(host: &str) -> StoreError {
     let why = format!("the host {host:?} in the store URL is no name that a certificate can have");

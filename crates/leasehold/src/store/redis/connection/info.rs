@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{FromRedisValue, Value};
 
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// What INFO says, line by line `name:value`.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use self::info::Info;
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// How long a connection may answer nothing before it is given up: 2 s, four requests of the
 /// default timeout. Half-open links (a cable, a firewall) are otherwise only noticed by the kernel.

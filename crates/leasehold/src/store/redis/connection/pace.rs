@@ -14,7 +14,7 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// First and longest pause before an address is dialled again: at most four dials a second. A
 /// request waits for the next one, so the longest is well below the time that a request has.

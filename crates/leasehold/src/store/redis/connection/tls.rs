@@ -17,19 +17,26 @@ use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use crate::store::redis::url::TlsFiles;
+use crate::store::redis::options::{Tls, TlsFiles};
 
-/// Reads the files that a URL names.
+/// The configuration that was given, or one from the files that were named.
 ///
 /// # Errors
 ///
 /// [`Invalid`] names the option whose file is missing or is not what it should be.
-pub(crate) fn config(files: &TlsFiles) -> Result<Arc<ClientConfig>, Invalid> {
+pub(crate) fn config(tls: &Tls) -> Result<Arc<ClientConfig>, Invalid> {
+    match tls {
+        Tls::Config(config) => Ok(Arc::clone(config)),
+        Tls::Files(files) => from_files(files),
+    }
+}
+
+fn from_files(files: &TlsFiles) -> Result<Arc<ClientConfig>, Invalid> {
     let provider = Arc::new(ring::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| invalid("TLS", &error))?;
-    let trusting = if files.insecure {
+    let trusting = if files.is_insecure {
         let verifier = Arc::new(BelievesAnyServer(provider));
         versions.dangerous().with_custom_certificate_verifier(verifier)
     } else {
@@ -49,12 +56,12 @@ pub(crate) fn config(files: &TlsFiles) -> Result<Arc<ClientConfig>, Invalid> {
 }
 
 fn invalid(option: &str, error: &dyn std::error::Error) -> Invalid {
-    Invalid::new("url", format!("`{option}` in the store URL cannot be used: {error}"))
+    Invalid::new("url", format!("`{option}` cannot be used: {error}"))
 }
 
 fn read(option: &str, path: &Path) -> Result<Vec<u8>, Invalid> {
     fs::read(path).map_err(|error| {
-        let why = format!("`{option}` in the store URL names {}: {error}", path.display());
+        let why = format!("`{option}` names {}: {error}", path.display());
         Invalid::new("url", why)
     })
 }
@@ -64,7 +71,7 @@ fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>
         .collect::<Result<_, _>>()
         .map_err(|error| invalid(option, &error))?;
     if found.is_empty() {
-        let why = format!("`{option}` in the store URL names {}: no certificate", path.display());
+        let why = format!("`{option}` names {}: no certificate", path.display());
         return Err(Invalid::new("url", why));
     }
     Ok(found)
@@ -131,11 +138,11 @@ mod tests {
 
     #[test]
     fn a_file_that_is_missing_or_no_certificate_is_named() {
-        let missing = TlsFiles { authority: Some("/nowhere/ca.pem".into()), ..Default::default() };
-        let why = config(&missing).unwrap_err().why;
+        let missing = TlsFiles::new().ca("/nowhere/ca.pem");
+        let why = from_files(&missing).unwrap_err().why;
         assert!(why.contains("`ca`") && why.contains("/nowhere/ca.pem"), "{why}");
-        let wrong = TlsFiles { authority: Some("/dev/null".into()), ..Default::default() };
-        let why = config(&wrong).unwrap_err().why;
+        let wrong = TlsFiles::new().ca("/dev/null");
+        let why = from_files(&wrong).unwrap_err().why;
         assert!(why.contains("no certificate"), "{why}");
     }
 }

@@ -12,7 +12,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::info::Info;
 use crate::store::redis::doctor::clocks::Offset;
 use crate::store::redis::layout::key;
-use crate::store::redis::url::Settings;
+use crate::store::redis::options::Settings;
 
 const TOPIC: &str = "quarantine";
 
@@ -23,7 +23,7 @@ pub(crate) async fn finding(
     info: Option<&Info>,
     offset: Option<Offset>,
 ) -> Result<Option<Finding>, StoreError> {
-    let (Some(span), Some(info), Some(offset)) = (settings.quarantine, info, offset) else {
+    let (Some(span), Some(info), Some(offset)) = (settings.quarantine(), info, offset) else {
         return Ok(None);
     };
     let mut read = redis::cmd("HMGET");

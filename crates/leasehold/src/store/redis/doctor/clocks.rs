@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::store::Finding;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::url::{Address, Settings};
+use crate::store::redis::options::{Address, Settings};
 
 /// Clocks further apart than this are mentioned: 1 s, far above what NTP leaves.
 pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use leasehold_core::StoreError;
 
 use crate::store::redis::connection::Connection;
 use crate::store::redis::doctor::clocks::{ClockReading, ServerClock};
-use crate::store::redis::url::{Address, Place, Settings};
+use crate::store::redis::options::{Address, Servers, Settings};
 use crate::store::{Finding, Level};
 
 /// What was seen of a server.
@@ -30,7 +30,7 @@ pub(crate) async fn look(connection: &Connection, settings: &Settings) -> Result
     let Some(info) = connection.info(limit).await? else {
         return Ok(Look { findings: vec![no_info(server)], ..Look::default() });
     };
-    if let Some(unfit) = info.unfit(matches!(settings.place, Place::Cluster(_))) {
+    if let Some(unfit) = info.unfit(matches!(settings.servers, Servers::Cluster(_))) {
         let why = format!("{server}: {}: {}", unfit.is, unfit.remedy);
         return Err(StoreError::new(unfit.kind, why));
     }

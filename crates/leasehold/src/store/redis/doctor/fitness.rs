@@ -5,7 +5,7 @@ use leasehold_core::StoreErrorKind;
 
 use crate::store::Finding;
 use crate::store::redis::connection::info::Info;
-use crate::store::redis::url::Settings;
+use crate::store::redis::options::Settings;
 
 /// The oldest that will do, because of `redis.acl_check_cmd`, ACLs in scripts and sharded messages.
 const OLDEST_REDIS: (u32, u32) = (7, 0);
@@ -112,7 +112,7 @@ impl Info {
                 "make room on its disk, and look into the server's log",
             ));
         }
-        match (self.field("aof_enabled")?, settings.quarantine.is_some()) {
+        match (self.field("aof_enabled")?, settings.quarantine().is_some()) {
             ("0", true) => Some(Finding::ok(
                 place,
                 topic,
@@ -139,6 +139,7 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
     use crate::store::Level;
+    use crate::store::redis::options::RedisOptions;
 
     fn kind(info: &str) -> Option<StoreErrorKind> {
         Info::from(info).unfit(false).map(|unfit| unfit.kind)
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn a_missing_append_only_file_is_a_danger_without_a_quarantine() {
         let finding = |info: &str, options: &str| {
-            let settings = Settings::parse(&format!("redis://h?{options}")).unwrap();
+            let settings = RedisOptions::from_url(&format!("redis://h?{options}")).unwrap().0;
             Info::from(info).persistence("h:1", &settings)
         };
         let level = |info, options| finding(info, options).map(|finding| finding.level);

@@ -13,7 +13,7 @@ use crate::store::Finding;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::doctor::clocks::{CLOCK_OFFSET, Offset};
 use crate::store::redis::node_list;
-use crate::store::redis::url::{Address, LayoutName, Place, Settings};
+use crate::store::redis::options::{Address, LayoutName, Servers, Settings};
 
 /// Nodes refuse ballots that are further ahead of their clocks than this: 10 s.
 const BALLOT_LIMIT: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ async fn watch(dialer: &Dialer, address: &Address, service: &str) -> Result<Watc
 
 /// Whether nodes are so many, and so independent, that a majority means something.
 pub(crate) fn quorum(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
-    let (place, topic) = (&settings.place.to_string(), "quorum");
+    let (place, topic) = (&settings.servers.to_string(), "quorum");
     let needed = nodes / 2 + 1;
     let mut findings = vec![match nodes {
         0..3 => Finding::danger(
@@ -131,12 +131,12 @@ pub(crate) fn quorum(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Fi
 
 /// Whether all clients of these nodes have the same nodes.
 fn lists(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
-    let (place, topic) = (&settings.place.to_string(), "nodes");
+    let (place, topic) = (&settings.servers.to_string(), "nodes");
     if settings.layout == LayoutName::Plain {
         let found = "programs in other languages leave no word of their nodes here: compare them";
         return vec![Finding::ok(place, topic, found)];
     }
-    let Place::Quorum(addresses) = &settings.place else { return Vec::new() };
+    let Servers::Quorum(addresses) = &settings.servers else { return Vec::new() };
     let own = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut others: Vec<&(String, String)> = Vec::new();
     for list in seen.iter().flat_map(|one| &one.node.lists) {

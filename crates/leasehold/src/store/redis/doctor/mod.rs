@@ -20,20 +20,20 @@ use self::server::Seen;
 use crate::store::Finding;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::layout::plain::keys_note;
+use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers, Settings};
 use crate::store::redis::topology::Topology;
-use crate::store::redis::url::{Address, LayoutName, Place as Servers, Settings};
 
-/// Looks at every server that a URL leads to.
+/// Looks at every server of a store.
 ///
 /// # Errors
 ///
 /// When not one of them can be looked at.
-pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
-    let settings = Settings::parse(url)?;
+pub(crate) async fn examine(options: RedisOptions) -> leasehold_core::Result<Vec<Finding>> {
+    let settings = options.0;
     let dialer = Dialer::new(&settings)?;
     let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
-    let (seen, missing) = match &settings.place {
-        Servers::One(address) => {
+    let (seen, missing) = match &settings.servers {
+        Servers::Standalone(address) => {
             look_at_all(&settings, &dialer, std::slice::from_ref(address)).await
         }
         Servers::Quorum(nodes) => {
@@ -51,7 +51,7 @@ pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
         return Err(error.clone().into());
     }
     findings.extend(missing.iter().map(unreachable));
-    if let Servers::Sentinel { sentinels, service } = &settings.place {
+    if let Servers::Sentinel { sentinels, service } = &settings.servers {
         findings.extend(fleet::sentinels(&settings, sentinels, service).await?);
     }
     let mut clocks = Vec::new();
@@ -70,13 +70,13 @@ pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
 /// Whether servers that take over from each other show the same time, given the clocks of each
 /// primary and of those who follow it.
 fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) -> Vec<Finding> {
-    if settings.quarantine.is_some() {
+    if settings.quarantine().is_some() {
         return Vec::new(); // whoever takes over grants nothing until what was granted has ended
     }
-    let groups = match &settings.place {
+    let groups = match &settings.servers {
         // A slot may move to any other primary.
         Servers::Cluster(_) => vec![clocks.concat()],
-        Servers::One(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => clocks,
+        Servers::Standalone(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => clocks,
     };
     let allowed = settings.clock_offset(is_followed);
     groups.iter().filter_map(|together| clocks::finding(together, allowed)).collect()
@@ -88,7 +88,7 @@ fn layout(settings: &Settings) -> Option<Finding> {
     is_bare.then(|| {
         let [found, remedy] = keys_note(settings.prefix());
         let risk = "programs that write their keys otherwise are not excluded";
-        Finding::warning(&settings.place.to_string(), "layout", found, risk, remedy)
+        Finding::warning(&settings.servers.to_string(), "layout", found, risk, remedy)
     })
 }
 

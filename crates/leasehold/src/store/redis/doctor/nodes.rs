@@ -11,7 +11,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::doctor::clocks::Offset;
 use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::LIST_LIFE;
-use crate::store::redis::url::{LayoutName, Settings};
+use crate::store::redis::options::{LayoutName, Settings};
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use leasehold_core::text::show_duration;
 use super::server::Seen;
 use crate::store::Finding;
 use crate::store::redis::connection::info::{Follower, Info};
-use crate::store::redis::url::{Place, Replicas, Settings};
+use crate::store::redis::options::{Replicas, Servers, Settings};
 
 const TOPIC: &str = "replicas";
 
@@ -31,7 +31,7 @@ fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
         1 => "1 replica follows it".to_owned(),
         count => format!("{count} replicas follow it"),
     };
-    let fails_over = matches!(settings.place, Place::Cluster(_) | Place::Sentinel { .. });
+    let fails_over = matches!(settings.servers, Servers::Cluster(_) | Servers::Sentinel { .. });
     let too_few = |asked: &str| {
         Finding::danger(
             place,
@@ -57,7 +57,7 @@ fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
             Finding::ok(place, TOPIC, format!("{followed}; each is waited for"))
         }
         Replicas::None if count == 0 && !fails_over => Finding::ok(place, TOPIC, followed),
-        Replicas::None if settings.quarantine.is_some() => Finding::ok(
+        Replicas::None if settings.quarantine().is_some() => Finding::ok(
             place,
             TOPIC,
             format!("{followed}; after a failover the quarantine keeps newcomers out"),

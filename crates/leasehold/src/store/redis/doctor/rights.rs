@@ -8,8 +8,8 @@ use redis::{FromRedisValue, Value};
 use crate::store::Finding;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::layout::key;
+use crate::store::redis::options::{LayoutName, Replicas, Servers, Settings};
 use crate::store::redis::rights;
-use crate::store::redis::url::{LayoutName, Place, Replicas, Settings};
 
 /// Whether the user may run each of the commands that the arguments are, word by line. One that the
 /// server does not have cannot be forbidden.
@@ -47,7 +47,7 @@ fn needed(settings: &Settings) -> Vec<&'static str> {
     };
     // INFO is tried and told of by itself.
     let mut rules: Vec<_> = words(rights).filter(|rule| *rule != "+info").collect();
-    if matches!(settings.place, Place::Cluster(_)) {
+    if matches!(settings.servers, Servers::Cluster(_)) {
         rules.extend(words(rights::CLUSTER));
     }
     if settings.database != 0 {

@@ -16,7 +16,7 @@ use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::info::{Follower, Info};
 use crate::store::redis::doctor::clocks::{Offset, ServerClock};
 use crate::store::redis::doctor::connect_check::no_info;
-use crate::store::redis::url::{Address, Place, Settings};
+use crate::store::redis::options::{Address, Servers, Settings};
 use crate::store::{Finding, Level};
 
 /// The settings that INFO does not tell.
@@ -59,13 +59,15 @@ impl Seen {
         let info = connection.info(limit).await?;
         let offset = Offset::of(&connection, limit).await?;
         let quarantine = boot::finding(&connection, settings, info.as_ref(), offset).await?;
-        let node = match settings.place {
-            Place::Quorum(_) => Node::read(&connection, settings, offset).await?,
-            Place::Cluster(_) | Place::One(_) | Place::Sentinel { .. } => Node::default(),
+        let node = match settings.servers {
+            Servers::Quorum(_) => Node::read(&connection, settings, offset).await?,
+            Servers::Cluster(_) | Servers::Standalone(_) | Servers::Sentinel { .. } => {
+                Node::default()
+            }
         };
-        let slots = match settings.place {
-            Place::Cluster(_) => slots::finding(&connection, limit).await?,
-            Place::One(_) | Place::Quorum(_) | Place::Sentinel { .. } => None,
+        let slots = match settings.servers {
+            Servers::Cluster(_) => slots::finding(&connection, limit).await?,
+            Servers::Standalone(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => None,
         };
         // Without a password of one's own the answer is known: one is in.
         let is_open = settings.login.password.is_none()
@@ -142,7 +144,7 @@ impl Seen {
     fn findings_of_any(&self, settings: &Settings, role: &str, as_replica: bool) -> Vec<Finding> {
         let place = &self.server;
         let Some(info) = &self.info else { return vec![no_info(place)] };
-        let in_cluster = matches!(settings.place, Place::Cluster(_));
+        let in_cluster = matches!(settings.servers, Servers::Cluster(_));
         let unfit = info.unfit(in_cluster).filter(|unfit| !as_replica || unfit.topic != "role");
         let is = match info.version() {
             Some((name, version)) => format!("it is {name} {version}, {role}"),
@@ -165,9 +167,9 @@ impl Seen {
     /// What a power cut takes from the append-only file.
     fn sync(&self, info: &Info, settings: &Settings) -> Option<Finding> {
         let (place, topic) = (&self.server, "persistence");
-        let quarantine = settings.quarantine.is_some();
-        let is_alone =
-            matches!(settings.place, Place::One(_)) && info.number("connected_slaves") == 0;
+        let quarantine = settings.quarantine().is_some();
+        let is_alone = matches!(settings.servers, Servers::Standalone(_))
+            && info.number("connected_slaves") == 0;
         let remedy = settings.or_quarantine("set appendfsync always");
         Some(match (self.setting("appendfsync")?, quarantine) {
             ("always", true) if is_alone => Finding::warning(
@@ -227,7 +229,7 @@ impl Seen {
     fn protection(&self, settings: &Settings) -> Vec<Finding> {
         let (place, topic) = (&self.server, "protection");
         let mut findings = Vec::new();
-        if settings.tls.as_ref().is_some_and(|files| files.insecure) {
+        if settings.is_insecure() {
             findings.push(Finding::danger(
                 place,
                 topic,

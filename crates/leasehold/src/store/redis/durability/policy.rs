@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::quarantine::Quarantine;
 use super::replication::Replication;
-use crate::store::redis::url::Settings;
+use crate::store::redis::options::Settings;
 
 /// What a store asks for before a grant counts.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) type Outcome = Result<(Value, Result<Verdict, StoreError>), StoreErro
 impl Durability {
     /// What a URL asks for; `None` if it asks for nothing.
     pub(crate) fn new(settings: &Settings) -> Option<Arc<Self>> {
-        let quarantine = settings.quarantine.map(|span| Quarantine::new(settings.prefix(), span));
+        let quarantine = settings.quarantine().map(|span| Quarantine::new(settings.prefix(), span));
         let replication = Replication::new(settings);
         (quarantine.is_some() || replication.is_some())
             .then(|| Arc::new(Self { quarantine, replication }))

@@ -10,7 +10,7 @@ use redis::{Cmd, FromRedisValue, Value};
 
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::error;
-use crate::store::redis::url::{Address, Place, Replicas, Settings};
+use crate::store::redis::options::{Address, Replicas, Servers, Settings};
 
 /// How much later than it was told to a server ends a WAIT: it looks ten times a second whose time
 /// is up. 200 ms, twice that.
@@ -39,7 +39,7 @@ impl Replication {
             on_disk,
             patience: settings.timeout() / 2,
             most_seen: Mutex::default(),
-            in_cluster: matches!(settings.place, Place::Cluster(_)),
+            in_cluster: matches!(settings.servers, Servers::Cluster(_)),
         })
     }
 

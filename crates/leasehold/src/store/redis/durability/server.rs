@@ -20,7 +20,7 @@ use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::{Connection, error};
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// Opens connections to servers, with what the store asks of them.
 #[derive(Clone, Debug)]

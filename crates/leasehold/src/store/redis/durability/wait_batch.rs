@@ -18,7 +18,7 @@ use super::policy::{Durability, Outcome, Verdict};
 use super::replication::{self, Replication};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::{Connection, error, eval};
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// How many connections there are of each runtime to a server: two, so that one waits for replicas
 /// while the other sends.

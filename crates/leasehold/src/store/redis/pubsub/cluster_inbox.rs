@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use super::subscription::Subscription;
 use crate::store::Inbox;
 use crate::store::redis::layout::reply;
+use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
-use crate::store::redis::url::Address;
 use crate::store::redis::warnings::Warnings;
 
 /// How often it is looked whether the primaries are still the same: every second, which is how

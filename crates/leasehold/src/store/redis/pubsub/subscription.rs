@@ -18,8 +18,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::store::Inbox;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::layout::reply;
+use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
-use crate::store::redis::url::Address;
 use crate::store::redis::warnings::Warnings;
 
 /// How often a quiet subscription is asked whether it still lives: 5 s. Waiters ask the store

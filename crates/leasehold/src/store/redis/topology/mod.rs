@@ -19,7 +19,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::{Admission, Dialer};
 use crate::store::redis::durability::{Durability, Server, ServerDialer};
-use crate::store::redis::url::{Address, Place, Settings};
+use crate::store::redis::options::{Address, Servers, Settings};
 
 /// The way to the servers of a store.
 #[derive(Debug)]
@@ -33,11 +33,11 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// The way to the place that a URL names. Nothing is opened yet.
+    /// The way to the servers that were asked for. Nothing is opened yet.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if a file that the URL names cannot be used, or nothing leads to such a place.
+    /// [`Invalid`] if a file that was named cannot be used, or the servers are a quorum.
     pub(crate) fn new(
         settings: &Settings,
         durability: Option<Arc<Durability>>,
@@ -47,20 +47,20 @@ impl Topology {
             let dialer = Dialer::new(settings)?.admitted_by(admission);
             Ok(ServerDialer::new(dialer, durability))
         };
-        match &settings.place {
-            Place::Cluster(seeds) => Ok(Self::Cluster(Cluster::new(dialer()?, seeds.clone()))),
-            Place::One(address) => {
+        match &settings.servers {
+            Servers::Cluster(seeds) => Ok(Self::Cluster(Cluster::new(dialer()?, seeds.clone()))),
+            Servers::Standalone(address) => {
                 Ok(Self::Standalone(Standalone::new(dialer()?, address.clone())))
             }
-            Place::Sentinel { sentinels, service } => {
+            Servers::Sentinel { sentinels, service } => {
                 let to_sentinels = Dialer::to_sentinels(settings)?;
                 Ok(Self::Sentinel(Sentinel::new(dialer()?, to_sentinels, sentinels, service)))
             }
-            Place::Quorum(_) => {
+            Servers::Quorum(_) => {
                 let why = format!(
                     "{}: it is a store of several servers, for locks only: open it with \
-                     `Client::connect`",
-                    settings.place
+                     `Client::connect` or `store::open`",
+                    settings.servers
                 );
                 Err(Invalid::new("url", why))
             }

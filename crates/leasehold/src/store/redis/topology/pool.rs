@@ -13,7 +13,7 @@ use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Id};
 
 use crate::store::redis::durability::{Server, ServerDialer};
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// Opens connections for requests.
 pub(crate) trait Open: fmt::Debug + Send + Sync + 'static {

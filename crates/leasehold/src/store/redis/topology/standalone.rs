@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::pool::Pool;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::durability::{Server, ServerDialer};
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// The way to one primary.
 #[derive(Debug)]

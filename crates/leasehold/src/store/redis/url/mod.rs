@@ -1,62 +1,29 @@
 //! What a `redis:` URL says.
 
-mod address;
-mod login;
-mod options;
-
-use std::time::Duration;
+mod environment;
+mod parts;
+mod query;
 
 use leasehold_core::Invalid;
-use leasehold_core::model::{DEFAULT_RETENTION, LEAST_RETENTION};
-use leasehold_core::text::{percent_decode, show_duration, split_scheme};
+use leasehold_core::text::split_scheme;
 
-pub(crate) use self::address::{Address, Place};
-pub(crate) use self::login::Login;
-use self::options::QUARANTINE;
-pub(crate) use self::options::{LayoutName, Replicas, TlsFiles};
+use self::parts::{decode, host, hosts};
+use super::options::{Address, Login, Password, RedisOptions, Servers, Tls, TlsFiles};
+use super::options::{invalid, no_socket};
 
-/// What the keys of leasehold begin with.
-const DEFAULT_PREFIX: &str = "lh:";
+const DEFAULT_PORT: u16 = 6379;
 
-/// How long opening a connection may take: 5 s, two lost SYN packets and a slow name server.
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Where Sentinel listens if nobody says otherwise.
+const DEFAULT_SENTINEL_PORT: u16 = 26379;
 
-/// How long one request may take: 500 ms, which leaves several tries within a third of the
-/// shortest usual ttl; a healthy server answers within one.
-const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// How far the clocks of servers may be apart that take over from each other: 500 ms, far above
-/// what NTP leaves, and little beside the usual ttl.
-const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
-
-/// A parsed URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) place: Place,
-    pub(crate) tls: Option<TlsFiles>,
-    pub(crate) login: Login,
-    /// Who the client is to sentinels.
-    pub(crate) sentinel_login: Login,
-    pub(crate) database: u32,
-    pub(crate) layout: LayoutName,
-    pub(crate) prefix: Option<String>,
-    pub(crate) retention: Duration,
-    pub(crate) connect_timeout: Duration,
-    /// How long one request may take, if the URL says so.
-    pub(crate) timeout: Option<Duration>,
-    /// How far clocks may be apart, if the URL says so.
-    pub(crate) offset: Option<Duration>,
-    /// How many replicas must have a grant before it counts.
-    pub(crate) replicas: Replicas,
-    /// Whether a grant must be on the primary's disk before it counts.
-    pub(crate) waitaof: bool,
-    /// How long nothing new is granted after the server may have forgotten something.
-    pub(crate) quarantine: Option<Duration>,
-}
-
-impl Settings {
-    /// Reads a URL; a password that is not in it comes from the environment.
-    pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
+impl RedisOptions {
+    /// Reads a store URL. A password that is not in it comes from the environment
+    /// (`LEASEHOLD_PASSWORD`, `LEASEHOLD_PASSWORD_FILE`, `LEASEHOLD_SENTINEL_PASSWORD`).
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] names the part of the URL that is wrong, without showing a password.
+    pub fn from_url(url: &str) -> Result<Self, Invalid> {
         Self::parse_with(url, |name| std::env::var(name).ok())
     }
 
@@ -64,178 +31,98 @@ impl Settings {
         url: &str,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, Invalid> {
-        let mut settings = Self::read(url)?;
-        settings.login.complete(&environment)?;
-        if matches!(settings.place, Place::Sentinel { .. }) {
-            settings.sentinel_login.complete_for_sentinels(&environment)?;
-        }
-        Ok(settings)
-    }
-
-    /// Reads what the URL itself says.
-    fn read(url: &str) -> Result<Self, Invalid> {
-        let parts = split_scheme(url).and_then(|(scheme, rest)| {
-            let rest = rest.strip_prefix("//")?;
-            Some((scheme, rest))
-        });
-        let (scheme, rest) = parts.ok_or_else(|| {
-            invalid("the store URL has no `://` after its scheme: write redis://HOST")
-        })?;
-        let (place, options) = rest.split_once('?').map_or((rest, ""), |(a, b)| (a, b));
-        check_delimiters(place, options)?;
-        let tls = match scheme.split('+').next() {
-            Some("redis" | "valkey") => None,
-            Some("rediss" | "valkeys") => Some(TlsFiles::default()),
-            _ => return Err(address::unknown_scheme(scheme)),
-        };
-        let mut settings = match scheme {
-            "redis+unix" | "valkey+unix" => Self::unix(place)?,
-            _ => Self::tcp(scheme, place, tls)?,
-        };
-        settings.read_options(options)?;
-        let says_quarantine = options.split('&').any(|option| option.starts_with("quarantine="));
-        let is_quorum = matches!(settings.place, Place::Quorum(_));
-        if is_quorum && settings.layout == LayoutName::Native && !says_quarantine {
-            // One node that forgets is enough to give two clients a majority.
-            settings.quarantine = Some(QUARANTINE);
-        }
-        settings.check_retention()?;
-        Ok(settings)
-    }
-
-    /// How long one request may take.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
-    }
-
-    /// What all keys and channels begin with.
-    pub(crate) fn prefix(&self) -> &str {
-        self.prefix.as_deref().unwrap_or(DEFAULT_PREFIX)
-    }
-
-    /// Whether `quarantine=` may be given.
-    fn may_be_in_quarantine(&self) -> bool {
-        !matches!(self.place, Place::Cluster(_)) && self.layout != LayoutName::Plain
-    }
-
-    /// What mends that a server forgets: a setting of its own, or a quarantine where there may be
-    /// one.
-    pub(crate) fn or_quarantine(&self, setting: &str) -> String {
-        match self.may_be_in_quarantine() {
-            true => format!("{setting}, or quarantine=on in every store URL"),
-            false => setting.to_owned(),
-        }
-    }
-
-    /// Refuses what no part of the store does yet, and what makes no sense together.
-    pub(crate) fn check_available(&self) -> Result<(), Invalid> {
-        if self.quarantine.is_none() || self.may_be_in_quarantine() {
-            return Ok(());
-        }
-        if matches!(self.place, Place::Cluster(_)) {
-            // A boot record says nothing of other slots, and a slot that moves takes it along.
-            return Err(invalid(
-                "`quarantine` in the store URL is not available for a cluster in this release: \
-                 leave it out",
-            ));
-        }
-        Err(invalid(
-            "`quarantine` in the store URL does not go with layout=plain: programs in other \
-             languages do not keep it",
-        ))
-    }
-
-    /// How far the clocks of servers may be apart that take over from each other. After a
-    /// quarantine it does not matter: what was granted before has ended by either clock.
-    pub(crate) fn clock_offset(&self, is_followed: bool) -> Duration {
-        let is_taken_over = match &self.place {
-            Place::Cluster(_) | Place::Sentinel { .. } => true,
-            Place::One(_) => is_followed || self.replicas != Replicas::None,
-            Place::Quorum(_) => false,
-        };
-        self.offset.unwrap_or(match is_taken_over && self.quarantine.is_none() {
-            true => DEFAULT_OFFSET,
-            false => Duration::ZERO,
-        })
-    }
-
-    /// The nodes of a quorum must not forget a token while a lower one could be granted.
-    fn check_retention(&self) -> Result<(), Invalid> {
-        let has_ballots =
-            matches!(self.place, Place::Quorum(_)) && self.layout == LayoutName::Native;
-        if !has_ballots || self.retention >= LEAST_RETENTION {
-            return Ok(());
-        }
-        let [retention, least] = [self.retention, LEAST_RETENTION].map(show_duration);
-        Err(invalid(format!(
-            "`retention` in the store URL is {retention}, and the nodes of a quorum would forget a \
-             token before a lower one is refused for its age: give {least} or more, or leave it out"
-        )))
-    }
-
-    fn at(place: Place, tls: Option<TlsFiles>, login: Login) -> Self {
-        Self {
-            place,
-            tls,
-            login,
-            sentinel_login: Login::default(),
-            database: 0,
-            layout: LayoutName::default(),
-            prefix: None,
-            retention: DEFAULT_RETENTION,
-            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            timeout: None,
-            offset: None,
-            replicas: Replicas::default(),
-            waitaof: false,
-            quarantine: None,
-        }
-    }
-
-    fn tcp(scheme: &str, place: &str, tls: Option<TlsFiles>) -> Result<Self, Invalid> {
-        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-        let (login, hosts) = split_credentials(authority)?;
-        let (service, database) = match scheme.ends_with("+sentinel") {
-            true => path.split_once('/').unwrap_or((path, "")),
-            false => ("", path),
-        };
-        let mut settings = Self::at(Place::tcp(scheme, hosts, service)?, tls, login);
-        if !database.is_empty() {
-            settings.database = database.parse().map_err(|_| {
-                invalid("the database in the store URL, behind the `/`, is not a number")
-            })?;
-        }
-        if settings.database != 0 && matches!(settings.place, Place::Cluster(_)) {
-            return Err(invalid(
-                "a cluster has no databases: leave the number out of the store URL",
-            ));
-        }
-        Ok(settings)
-    }
-
-    fn unix(place: &str) -> Result<Self, Invalid> {
-        let slash = place.find('/').unwrap_or(place.len());
-        let (authority, path) = place.split_at(slash);
-        let (login, host) = split_credentials(authority)?;
-        if path.is_empty() || !host.is_empty() {
-            return Err(invalid(
-                "the store URL needs the absolute path of a socket: write \
-                 redis+unix:///run/redis.sock, with three slashes",
-            ));
-        }
-        let address = Address::Unix(decode("path", path)?.into());
-        Ok(Self::at(Place::One(address), None, login))
+        let options = environment::complete(read(url)?, environment)?;
+        options.0.check_logins()?;
+        Ok(options)
     }
 }
 
-fn invalid(why: impl Into<String>) -> Invalid {
-    Invalid::new("url", why)
+/// Reads what the URL itself says.
+fn read(url: &str) -> Result<RedisOptions, Invalid> {
+    let parts = split_scheme(url).and_then(|(scheme, rest)| {
+        let rest = rest.strip_prefix("//")?;
+        Some((scheme, rest))
+    });
+    let (scheme, rest) = parts.ok_or_else(|| {
+        invalid("the store URL has no `://` after its scheme: write redis://HOST")
+    })?;
+    let (place, query) = rest.split_once('?').map_or((rest, ""), |(a, b)| (a, b));
+    check_delimiters(place, query)?;
+    let has_tls = match scheme.split('+').next() {
+        Some("redis" | "valkey") => false,
+        Some("rediss" | "valkeys") => true,
+        _ => return Err(unknown_scheme(scheme)),
+    };
+    let mut options = match scheme {
+        "redis+unix" | "valkey+unix" => unix(place)?,
+        _ => tcp(scheme, place)?,
+    };
+    options.0.tls = has_tls.then(|| Tls::Files(TlsFiles::new()));
+    let options = query::read(options, query)?;
+    options.0.check_values()?;
+    Ok(options)
+}
+
+fn tcp(scheme: &str, place: &str) -> Result<RedisOptions, Invalid> {
+    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+    let (login, hosts) = split_login(authority)?;
+    let (service, database) = match scheme.ends_with("+sentinel") {
+        true => path.split_once('/').unwrap_or((path, "")),
+        false => ("", path),
+    };
+    let mut options = RedisOptions::of(servers(scheme, hosts, service)?);
+    options.0.login = login;
+    if database.is_empty() {
+        return Ok(options);
+    }
+    let number = database
+        .parse()
+        .map_err(|_| invalid("the database in the store URL, behind the `/`, is not a number"))?;
+    Ok(options.database(number))
+}
+
+/// What a scheme says that the hosts of a URL are.
+fn servers(scheme: &str, text: &str, service: &str) -> Result<Servers, Invalid> {
+    match scheme.split_once('+').map(|(_, kind)| kind) {
+        None if text.contains(',') => Err(invalid(
+            "the store URL names several hosts: give one primary, or say what they are by \
+             redis+sentinel://, redis+cluster:// or redis+quorum://",
+        )),
+        None => host(text, DEFAULT_PORT).map(Servers::Standalone),
+        Some("cluster") => hosts(text, DEFAULT_PORT).map(Servers::Cluster),
+        Some("quorum") => hosts(text, DEFAULT_PORT).map(Servers::Quorum),
+        Some("sentinel") => Ok(Servers::Sentinel {
+            sentinels: hosts(text, DEFAULT_SENTINEL_PORT)?,
+            service: decode("service", service)?,
+        }),
+        Some(_) => Err(unknown_scheme(scheme)),
+    }
+}
+
+fn unix(place: &str) -> Result<RedisOptions, Invalid> {
+    let slash = place.find('/').unwrap_or(place.len());
+    let (authority, path) = place.split_at(slash);
+    let (login, host) = split_login(authority)?;
+    if path.is_empty() || !host.is_empty() {
+        return Err(no_socket());
+    }
+    let address = Address::Unix(decode("path", path)?.into());
+    let mut options = RedisOptions::of(Servers::Standalone(address));
+    options.0.login = login;
+    Ok(options)
+}
+
+fn unknown_scheme(scheme: &str) -> Invalid {
+    invalid(format!(
+        "the store URL begins with {scheme:?}: use redis://, rediss:// (TLS), redis+unix://, \
+         redis+sentinel://, redis+cluster:// or redis+quorum://"
+    ))
 }
 
 /// A URL as it may be shown, if it can be read: without its password, and without a user that has
 /// none, since that may be the password in the wrong place.
 pub(crate) fn without_password(url: &str) -> Option<String> {
-    Settings::read(url).ok()?;
+    let _options = read(url).ok()?;
     // It was read, so there is one `@` at most, and the login stands before it.
     let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };
     let (scheme, login) = before.split_once("://")?;
@@ -246,12 +133,12 @@ pub(crate) fn without_password(url: &str) -> Option<String> {
 
 /// Refuses a delimiter where none belongs: it is a password that was not escaped, and no later
 /// message may show a piece of it.
-fn check_delimiters(place: &str, options: &str) -> Result<(), Invalid> {
+fn check_delimiters(place: &str, query: &str) -> Result<(), Invalid> {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let strays = path.contains('@')
-        || options.contains('@')
+        || query.contains('@')
         || place.contains('#')
-        || options.contains('#')
+        || query.contains('#')
         || authority.matches('@').count() > 1;
     if strays {
         return Err(invalid(
@@ -262,40 +149,44 @@ fn check_delimiters(place: &str, options: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn split_credentials(authority: &str) -> Result<(Login, &str), Invalid> {
-    match authority.split_once('@') {
-        Some((credentials, hosts)) => Ok((Login::parse(credentials)?, hosts)),
-        None => Ok((Login::default(), authority)),
-    }
-}
-
-/// Undoes `%2F` and the like.
-fn decode(part: &str, text: &str) -> Result<String, Invalid> {
-    percent_decode(text).ok_or_else(|| {
-        invalid(format!(
-            "the {part} in the store URL has a `%` without two hex digits, or no UTF-8"
-        ))
-    })
+/// Who the client is, as a URL says before its first host, and the hosts.
+fn split_login(authority: &str) -> Result<(Login, &str), Invalid> {
+    let Some((credentials, hosts)) = authority.split_once('@') else {
+        return Ok((Login::default(), authority));
+    };
+    let (user, password) =
+        credentials.split_once(':').map_or((credentials, None), |(a, b)| (a, Some(b)));
+    let user = (!user.is_empty()).then(|| decode("user", user)).transpose()?;
+    let password = password.map(|text| decode("password", text)).transpose()?;
+    let password = password.map(|text| Password::Fixed(text.into()));
+    Ok((Login { user, password }, hosts))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::store::redis::options::{LayoutName, QUARANTINE, Replicas, Settings};
 
     fn parse(url: &str) -> Result<Settings, String> {
-        Settings::parse_with(url, |_| None).map_err(|refusal| refusal.why)
+        RedisOptions::parse_with(url, |_| None)
+            .map(|options| options.0)
+            .map_err(|refusal| refusal.why)
     }
 
     fn address(url: &str) -> String {
-        parse(url).unwrap().place.to_string()
+        parse(url).unwrap().servers.to_string()
     }
 
     #[test]
     fn a_host_may_have_a_port_a_database_and_credentials() {
         let settings = parse("redis://bob:p%40ss%2F@db.example:7000/3").unwrap();
-        assert_eq!(settings.place.to_string(), "db.example:7000");
+        assert_eq!(settings.servers.to_string(), "db.example:7000");
         assert_eq!((settings.login.user.as_deref(), settings.database), (Some("bob"), 3));
-        assert_eq!(settings.login.password.unwrap().reveal(), "p@ss/");
+        assert!(
+            matches!(settings.login.password, Some(Password::Fixed(it)) if it.reveal() == "p@ss/")
+        );
         assert_eq!(address("redis://h"), "h:6379");
         assert_eq!(address("valkey://[::1]:1/"), "[::1]:1");
         assert_eq!(parse("redis://:pw@h").unwrap().login.user, None);
@@ -304,7 +195,7 @@ mod tests {
     #[test]
     fn a_unix_socket_may_have_credentials() {
         let settings = parse("redis+unix://u:p@/run/a%20b.sock?timeout=1s").unwrap();
-        assert_eq!(settings.place, Place::One(Address::Unix("/run/a b.sock".into())));
+        assert_eq!(settings.servers, Servers::Standalone(Address::Unix("/run/a b.sock".into())));
         assert_eq!(settings.login.user.as_deref(), Some("u"));
         assert_eq!(settings.timeout, Some(Duration::from_secs(1)));
     }
@@ -317,16 +208,16 @@ mod tests {
              replicas=2&waitaof=on",
         )
         .unwrap();
-        let tls = settings.tls.unwrap();
+        let Some(Tls::Files(tls)) = settings.tls.clone() else { panic!("{settings:?}") };
         assert_eq!(tls.authority, Some("/a.pem".into()));
         assert_eq!((tls.certificate, tls.key), (Some("/b.pem".into()), Some("/c.pem".into())));
-        assert!(!tls.insecure);
+        assert!(!tls.is_insecure);
         assert_eq!(settings.prefix.as_deref(), Some("app:"));
         assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.connect_timeout, Duration::from_secs(1));
         assert_eq!(settings.timeout, Some(Duration::from_millis(100)));
         assert_eq!((settings.layout, settings.replicas), (LayoutName::Plain, Replicas::AtLeast(2)));
-        assert_eq!((settings.waitaof, settings.quarantine), (true, Some(Duration::from_mins(1))));
+        assert_eq!((settings.waitaof, settings.quarantine()), (true, Some(Duration::from_mins(1))));
         assert_eq!(parse("redis://h?quarantine=5s&prefix=").unwrap().prefix.as_deref(), Some(""));
     }
 
@@ -334,29 +225,18 @@ mod tests {
     fn a_fleet_is_several_hosts_and_what_they_are() {
         let hosts = [("a", 1), ("b", 6379)];
         let nodes = hosts.map(|(host, port)| Address::Tcp { host: host.to_owned(), port }).to_vec();
-        assert_eq!(parse("redis+cluster://a:1,b").unwrap().place, Place::Cluster(nodes.clone()));
+        assert_eq!(
+            parse("redis+cluster://a:1,b").unwrap().servers,
+            Servers::Cluster(nodes.clone())
+        );
         let quorum = parse("valkey+quorum://u:p@a:1,b/2").unwrap();
-        assert_eq!((quorum.place, quorum.database), (Place::Quorum(nodes), 2));
-        assert_eq!(quorum.quarantine, Some(QUARANTINE), "on unless somebody says otherwise");
-        assert_eq!(parse("redis+quorum://a,b?quarantine=off").unwrap().quarantine, None);
-        assert_eq!(parse("redis+quorum://a,b?layout=plain").unwrap().quarantine, None);
+        assert_eq!(quorum.quarantine(), Some(QUARANTINE), "on unless somebody says otherwise");
+        assert_eq!((quorum.servers, quorum.database), (Servers::Quorum(nodes), 2));
+        assert_eq!(parse("redis+quorum://a,b?quarantine=off").unwrap().quarantine(), None);
+        assert_eq!(parse("redis+quorum://a,b?layout=plain").unwrap().quarantine(), None);
         let service = parse("rediss+sentinel://a:1,b/main/3").unwrap();
         assert!(service.tls.is_some() && service.database == 3);
-        assert_eq!(service.place.to_string(), "service main of sentinels a:1,b:26379");
-    }
-
-    #[test]
-    fn clocks_may_be_apart_where_a_server_may_take_over() {
-        let offset = |url: &str, is_followed| parse(url).unwrap().clock_offset(is_followed);
-        for url in ["redis+sentinel://a/main", "redis+cluster://a", "redis://h?replicas=1"] {
-            assert_eq!(offset(url, false), DEFAULT_OFFSET, "{url}");
-        }
-        assert_eq!(offset("redis://h", false), Duration::ZERO);
-        assert_eq!(offset("redis://h", true), DEFAULT_OFFSET);
-        assert_eq!(offset("redis+sentinel://a/main?quarantine=on", true), Duration::ZERO);
-        assert_eq!(offset("redis+quorum://a,b,c?quarantine=off", true), Duration::ZERO);
-        assert_eq!(offset("redis+cluster://a?offset=2s", false), Duration::from_secs(2));
-        assert_eq!(offset("redis+cluster://a?offset=0s", false), Duration::ZERO);
+        assert_eq!(service.servers.to_string(), "service main of sentinels a:1,b:26379");
     }
 
     #[test]
@@ -448,7 +328,7 @@ mod tests {
             assert!(!why.contains("hunter"), "{why}");
         }
         for url in ["redis://bob:hunter2@h", "redis://hunter@h"] {
-            let settings = Settings::parse_with(url, |_| Some("hunter2".to_owned())).unwrap();
+            let settings = RedisOptions::parse_with(url, |_| Some("hunter2".to_owned())).unwrap();
             assert!(!format!("{settings:?}").contains("hunter"));
         }
     }

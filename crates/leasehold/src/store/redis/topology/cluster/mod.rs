@@ -29,7 +29,7 @@ use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::connection::info::Info;
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::durability::{Server, ServerDialer};
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// How many nodes one request is sent to in turn: 8, far more than a slot that is moved while its
 /// key is asked for takes. With more, the nodes contradict each other.

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crc::{CRC_16_XMODEM, Crc};
 use redis::{FromRedisValue, Value};
 
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// How many slots a cluster has.
 const SLOTS: u16 = 16_384;

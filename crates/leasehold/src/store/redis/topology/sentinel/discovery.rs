@@ -17,9 +17,9 @@ use super::switches::SwitchListener;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::durability::{Server, ServerDialer};
+use crate::store::redis::options::Address;
 use crate::store::redis::topology::pool::Open;
 use crate::store::redis::topology::role::{expect_primary, field, text};
-use crate::store::redis::url::Address;
 
 /// How long to wait for a majority of the sentinels once one has answered: 100 ms, far above a
 /// round trip and far below a failover. It is spent only while half of them hang; once there is a

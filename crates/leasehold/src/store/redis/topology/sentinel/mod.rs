@@ -20,7 +20,7 @@ use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::durability::{Server, ServerDialer};
-use crate::store::redis::url::Address;
+use crate::store::redis::options::Address;
 
 /// How often one call follows the primary elsewhere: 3 times. Each time the new server has just
 /// said that it is the primary, so more would mean that roles change faster than one can ask.

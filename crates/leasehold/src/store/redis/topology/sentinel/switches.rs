@@ -16,8 +16,8 @@ use tokio::time::sleep;
 
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::options::Address;
 use crate::store::redis::topology::role::text;
-use crate::store::redis::url::Address;
 
 /// The channel on which a sentinel tells it: `SERVICE OLD-IP OLD-PORT NEW-IP NEW-PORT`.
 const CHANNEL: &str = "+switch-master";

@@ -1,0 +1,203 @@
+//! What may not be asked for, and what does not go together: one place for URLs and for options
+//! that a program sets.
+
+use std::time::Duration;
+
+use leasehold_core::Invalid;
+use leasehold_core::model::LEAST_RETENTION;
+use leasehold_core::text::show_duration;
+
+use super::servers::{Address, Servers};
+use super::settings::{QuarantineSpan, Replicas, Settings};
+use super::tls::Tls;
+
+/// Longest prefix: 64 bytes, since every key carries it.
+const MAX_PREFIX_BYTES: usize = 64;
+
+/// What a timeout may be: below 10 ms a busy machine looks like a dead server.
+const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(60));
+
+/// What the retention may be: from the time it takes to notice a lost reply to the longest lease.
+const RETENTIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+
+/// What a quarantine may last: as long as the longest lease that may be out.
+const QUARANTINES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+
+/// What clocks may be apart: far less than the 10 s by which late copies of requests are told.
+const OFFSETS: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(10));
+
+/// Most replicas that can be asked for: more than anybody has.
+const MAX_REPLICAS: u32 = 100;
+
+impl Settings {
+    /// Refuses what no store can be opened with.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        self.check_values()?;
+        self.check_logins()?;
+        self.check_quarantine()
+    }
+
+    /// Refuses values that are out of range or exclude each other.
+    pub(crate) fn check_values(&self) -> Result<(), Invalid> {
+        self.check_servers()?;
+        check_span("connect_timeout", Some(self.connect_timeout), TIMEOUTS)?;
+        check_span("timeout", self.timeout, TIMEOUTS)?;
+        check_span("offset", self.offset, OFFSETS)?;
+        check_span("retention", Some(self.retention), RETENTIONS)?;
+        if let QuarantineSpan::Of(span) = self.quarantine {
+            check_span("quarantine", Some(span), QUARANTINES)?;
+        }
+        if let Replicas::AtLeast(count) = self.replicas
+            && !(1..=MAX_REPLICAS).contains(&count)
+        {
+            return Err(replicas(&count.to_string()));
+        }
+        let prefix = self.prefix();
+        if prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control) {
+            let why =
+                format!("`prefix` has more than {MAX_PREFIX_BYTES} bytes or a control character");
+            return Err(invalid(why));
+        }
+        if self.database != 0 && matches!(self.servers, Servers::Cluster(_)) {
+            return Err(invalid("a cluster has no databases: leave the number out"));
+        }
+        self.check_tls()?;
+        self.check_retention()
+    }
+
+    /// Refuses a user without a password.
+    pub(crate) fn check_logins(&self) -> Result<(), Invalid> {
+        if self.login.user.is_some() && self.login.password.is_none() {
+            // In a URL it may be a password without the `:` before it, so it is not shown.
+            return Err(invalid(
+                "there is a user and no password: write USER:PASSWORD@ or :PASSWORD@ in the store \
+                 URL, or set LEASEHOLD_PASSWORD or LEASEHOLD_PASSWORD_FILE",
+            ));
+        }
+        let (user, password) = (&self.sentinel_login.user, &self.sentinel_login.password);
+        if user.is_some() && password.is_none() {
+            return Err(invalid(
+                "there is a `sentinel_user` and no password for sentinels: set \
+                 LEASEHOLD_SENTINEL_PASSWORD",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_servers(&self) -> Result<(), Invalid> {
+        let addresses = self.servers.addresses();
+        for (index, address) in addresses.iter().enumerate() {
+            check_address(address)?;
+            if addresses[..index].contains(address) {
+                return Err(invalid(format!("the addresses have {address} twice")));
+            }
+        }
+        if addresses.is_empty() {
+            return Err(no_host());
+        }
+        match &self.servers {
+            Servers::Sentinel { service, .. } if service.is_empty() => Err(invalid(
+                "there are sentinels and no service: write redis+sentinel://HOST:PORT,…/SERVICE, \
+                 with the name that the sentinels monitor",
+            )),
+            Servers::Sentinel { .. } => Ok(()),
+            Servers::Cluster(_) | Servers::Quorum(_) | Servers::Standalone(_) => {
+                let login = &self.sentinel_login;
+                if login.user.is_none() && login.password.is_none() {
+                    return Ok(());
+                }
+                Err(invalid(
+                    "`sentinel_user` and the password beside it are for sentinels: begin the \
+                     store URL with redis+sentinel://",
+                ))
+            }
+        }
+    }
+
+    fn check_tls(&self) -> Result<(), Invalid> {
+        let Some(tls) = &self.tls else { return Ok(()) };
+        if matches!(self.servers, Servers::Standalone(Address::Unix(_))) {
+            return Err(invalid("a unix socket has no TLS: leave it out"));
+        }
+        let Tls::Files(files) = tls else { return Ok(()) };
+        if files.certificate.is_some() != files.key.is_some() {
+            return Err(invalid("`cert` and `key` go together: give both"));
+        }
+        if files.is_insecure && files.authority.is_some() {
+            return Err(invalid(
+                "`insecure` believes any server, so `ca` is of no use: leave one of them out",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The nodes of a quorum must not forget a token while a lower one could be granted.
+    fn check_retention(&self) -> Result<(), Invalid> {
+        if !self.has_ballots() || self.retention >= LEAST_RETENTION {
+            return Ok(());
+        }
+        let [retention, least] = [self.retention, LEAST_RETENTION].map(show_duration);
+        Err(invalid(format!(
+            "`retention` is {retention}, and the nodes of a quorum would forget a token before a \
+             lower one is refused for its age: give {least} or more, or leave it out"
+        )))
+    }
+
+    /// Refuses a quarantine where there can be none.
+    fn check_quarantine(&self) -> Result<(), Invalid> {
+        if self.quarantine().is_none() || self.may_be_in_quarantine() {
+            return Ok(());
+        }
+        if matches!(self.servers, Servers::Cluster(_)) {
+            // A boot record says nothing of other slots, and a slot that moves takes it along.
+            return Err(invalid(
+                "`quarantine` is not available for a cluster in this release: leave it out",
+            ));
+        }
+        Err(invalid(
+            "`quarantine` does not go with layout=plain: programs in other languages do not keep \
+             it",
+        ))
+    }
+}
+
+fn check_address(address: &Address) -> Result<(), Invalid> {
+    match address {
+        Address::Tcp { host, .. } if host.is_empty() => Err(no_host()),
+        Address::Tcp { port: 0, .. } => Err(invalid("the port is not 1 to 65535")),
+        Address::Unix(path) if !path.is_absolute() => Err(no_socket()),
+        Address::Tcp { .. } | Address::Unix(_) => Ok(()),
+    }
+}
+
+fn check_span(
+    name: &str,
+    span: Option<Duration>,
+    (low, high): (Duration, Duration),
+) -> Result<(), Invalid> {
+    match span {
+        Some(span) if span < low || span > high => {
+            Err(invalid(format!("`{name}` is {span:?}: give {low:?} to {high:?}")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+pub(crate) fn no_host() -> Invalid {
+    invalid("there is no host: write redis://HOST[:PORT]")
+}
+
+pub(crate) fn no_socket() -> Invalid {
+    invalid(
+        "a socket needs its absolute path: write redis+unix:///run/redis.sock, with three slashes",
+    )
+}
+
+pub(crate) fn replicas(given: &str) -> Invalid {
+    invalid(format!("`replicas` is {given:?}: give none, all or a number from 1"))
+}
+
+/// A refusal of what was asked for.
+pub(crate) fn invalid(why: impl Into<String>) -> Invalid {
+    Invalid::new("url", why)
+}
