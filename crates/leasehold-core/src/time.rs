@@ -98,9 +98,17 @@ pub struct Now {
     pub token_us: u64,
 }
 
-/// Whole microseconds of a span, which every span in this crate fits.
-pub(crate) fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+impl Now {
+    /// Server time of a store without a server, on this clock.
+    pub fn of(clock: &(impl Clock + ?Sized)) -> Self {
+        Self { lease_us: micros(clock.now().since_origin()), token_us: clock.wall_us() }
+    }
+}
+
+/// Whole microseconds of a span; [`u64::MAX`] for one of more than half a million years.
+pub const fn micros(span: Duration) -> u64 {
+    let micros = span.as_micros();
+    if micros < u64::MAX as u128 { micros as u64 } else { u64::MAX }
 }
 
 /// A clock that stands still until a test moves it. Clones show the same time.

@@ -45,7 +45,7 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
     }
     match fields.keys().find(|field| !seen.contains(field)) {
         Some(field) => Err(format!("a field {} too many", field.escape_ascii())),
-        None => Ok(record),
+        None => Ok(record.indexed()),
     }
 }
 

@@ -13,20 +13,22 @@
 //!
 //! A lock is no semaphore: where one is in use, the other is refused.
 
-use super::record::Waiting;
-use super::{MAX_WAITING, POLL_INTERVAL, Step};
+use super::limits::{MAX_WAITING, POLL_INTERVAL};
+use super::rows::Waiting;
+use super::step::Step;
+use super::table::{Table as _, Tables};
 use crate::holder::HoldState;
 use crate::request::{Acquire, Place, Refusal, Reply};
 use crate::time::micros;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn acquire(&mut self, request: &Acquire) -> Reply {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
         }
         self.sweep();
-        if let Some(index) = self.live_hold(request.id) {
-            return self.acquire_again(index, request);
+        if let Some((slot, state)) = self.live_hold(request.id) {
+            return self.acquire_again(slot, state, request);
         }
         if let Some(sequence) = self.record.waiting_of(request.id) {
             return self.wait_on(sequence, request);
@@ -50,16 +52,17 @@ impl Step<'_> {
             let capacity = self.record.capacity;
             return Reply::Refused(Refusal::Mismatch { capacity });
         }
-        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
+        let nobody_first = self.record.queue.count() == 0 && self.record.upgrading.is_none();
         if nobody_first && self.record.fits(weight, capacity) {
             let token_us = self.mint(request.ballot_us);
-            self.grant(asked(request, self.now_us()), HoldState::Claimed, token_us, None);
-            return Reply::Granted(self.confirm(self.record.holds.len() - 1, request.ttl));
+            let waiting = asked(request, self.now_us());
+            let slot = self.grant(waiting, HoldState::Claimed, token_us, None);
+            return Reply::Granted(self.confirm(slot, request.ttl));
         }
         if !request.wait {
             return Reply::Busy { retry_after: self.time_left() };
         }
-        if self.record.queue.len() >= MAX_WAITING {
+        if self.record.queue.count() as usize >= MAX_WAITING {
             return Reply::Refused(Refusal::QueueFull);
         }
         let now_us = self.now_us();
@@ -69,10 +72,10 @@ impl Step<'_> {
     }
 
     /// A copy of an acquire that was granted: the same grant again.
-    fn acquire_again(&mut self, index: usize, request: &Acquire) -> Reply {
-        match self.record.holds[index].state {
+    fn acquire_again(&mut self, slot: u32, state: HoldState, request: &Acquire) -> Reply {
+        match state {
             HoldState::Claimed | HoldState::Unclaimed => {
-                let grant = self.confirm(index, request.ttl);
+                let grant = self.confirm(slot, request.ttl);
                 self.promote(None);
                 Reply::Granted(grant)
             }
@@ -85,14 +88,14 @@ impl Step<'_> {
         self.see(request.id.client);
         self.promote(Some(request.id));
         match self.record.hold_of(request.id) {
-            Some(index) => Reply::Granted(self.confirm(index, request.ttl)),
+            Some(slot) => Reply::Granted(self.confirm(slot, request.ttl)),
             None => Reply::Queued(self.place(sequence)),
         }
     }
 
     /// Where a waiter stands, and when to ask again: the head when the earliest hold may end, the
     /// others by how far behind they are.
-    pub(super) fn place(&self, sequence: u64) -> Place {
+    pub(super) fn place(&mut self, sequence: u64) -> Place {
         let ahead = self.record.ahead_of(sequence);
         let retry_after = match ahead {
             0 => self.time_left().min(POLL_INTERVAL),
@@ -100,9 +103,9 @@ impl Step<'_> {
                 .saturating_mul(behind.saturating_add(1))
                 .min(self.rules.longest_silence),
         };
-        let waiting = self.record.queue.get(&sequence);
-        let is_other = |waiting: &Waiting| !self.record.admits(waiting.weight, waiting.capacity);
-        let other_capacity = waiting.is_some_and(is_other).then_some(self.record.capacity);
+        let asked = self.record.queue.find(sequence).map(|it| (it.weight, it.capacity));
+        let is_other = asked.is_some_and(|(weight, of)| !self.record.admits(weight, of));
+        let other_capacity = is_other.then_some(self.record.capacity);
         Place { sequence, ahead, retry_after, other_capacity }
     }
 }

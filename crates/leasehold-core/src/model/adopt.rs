@@ -1,17 +1,18 @@
 //! Adopt: the hold of a lease that was handed out becomes that of whoever adopts it first.
 
-use super::Step;
+use super::step::Step;
+use super::table::{Holds as _, Tables};
 use crate::holder::HoldState;
 use crate::request::{Adopt, Refusal, Reply};
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn adopt(&mut self, request: &Adopt) -> Reply {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
         }
         self.sweep();
         let reply = match self.live_hold(request.id) {
-            Some(index) => self.adopt_again(index, request),
+            Some((slot, state)) => self.adopt_again(slot, state, request),
             None => self.take_over(request),
         };
         self.promote(None);
@@ -19,10 +20,10 @@ impl Step<'_> {
     }
 
     /// A copy of an adoption that was done: the same grant again.
-    fn adopt_again(&mut self, index: usize, request: &Adopt) -> Reply {
-        match self.record.holds[index].state {
+    fn adopt_again(&mut self, slot: u32, state: HoldState, request: &Adopt) -> Reply {
+        match state {
             HoldState::Claimed | HoldState::Unclaimed => {
-                Reply::Granted(self.confirm(index, request.ttl))
+                Reply::Granted(self.confirm(slot, request.ttl))
             }
             HoldState::Kept => Reply::NotHeld { newest: self.newest() },
             HoldState::Revoked => Reply::Revoked(true),
@@ -34,46 +35,46 @@ impl Step<'_> {
         if is_known || self.record.is_finished(request.id, self.now_us()) {
             return Reply::Stale;
         }
-        let Some(index) = self.handed_out(request) else {
+        let Some((slot, state)) = self.handed_out(request) else {
             return Reply::NotHeld { newest: self.newest() };
         };
-        if self.record.holds[index].state == HoldState::Revoked {
+        if state == HoldState::Revoked {
             return Reply::Revoked(true);
         }
         if request.ballot_us.is_some_and(|ballot_us| self.is_too_far_ahead(ballot_us)) {
             return Reply::Refused(Refusal::Ballot);
         }
-        self.change_hands(index, request);
-        Reply::Granted(self.confirm(index, request.ttl))
+        self.change_hands(slot, request);
+        Reply::Granted(self.confirm(slot, request.ttl))
     }
 
     /// The hold of the lease, as it was when it was handed out.
-    fn handed_out(&mut self, request: &Adopt) -> Option<usize> {
-        let index = self.live_hold(request.from)?;
-        let hold = &self.record.holds[index];
+    fn handed_out(&mut self, request: &Adopt) -> Option<(u32, HoldState)> {
+        let (slot, state) = self.live_hold(request.from)?;
+        let is_same_kind = self.record.is_same_kind(request.mode.capacity());
+        let hold = self.record.holds.at(slot);
         // The capacity may have been set since it was handed out.
-        let is_same = hold.weight == request.mode.weight()
-            && self.record.is_same_kind(request.mode.capacity());
+        let is_same = hold.weight == request.mode.weight() && is_same_kind;
         // The node of a quorum may have granted it with a token of its own.
         let has_token = request.token.is_none_or(|token| token.us() == hold.token_us);
-        (hold.state != HoldState::Kept && is_same && has_token).then_some(index)
+        (state != HoldState::Kept && is_same && has_token).then_some((slot, state))
     }
 
     /// From now on the hold is another attempt's, and nothing that is sent in the name of the one
     /// before touches it: its renewals find a newer token, and copies of its acquire a tombstone.
-    fn change_hands(&mut self, index: usize, request: &Adopt) {
+    fn change_hands(&mut self, slot: u32, request: &Adopt) {
         let before = request.from;
         if self.record.upgrading == Some(before) {
             self.record.upgrading = None;
         }
         let (token_us, since_us) = (self.mint(request.ballot_us), self.now_us());
-        let hold = &mut self.record.holds[index];
-        hold.id = request.id;
+        self.record.set_id(slot, request.id);
+        let hold = self.record.holds.at(slot);
         hold.change = 0;
         hold.token_us = token_us;
         hold.since_us = since_us;
         hold.nonce = request.nonce;
         hold.facts = request.facts.clone();
-        self.bury_attempt(before);
+        self.add_tombstone(before);
     }
 }

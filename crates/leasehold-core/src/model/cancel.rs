@@ -1,16 +1,17 @@
 //! Cancel: a waiter leaves, whether it still waits or was granted a moment ago.
 
-use super::Step;
+use super::step::Step;
+use super::table::Tables;
 use crate::holder::{HoldState, HolderId};
 use crate::request::{Cancelled, Reply};
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn cancel(&mut self, id: HolderId, unanswered: bool) -> Reply {
         self.sweep();
         let cancelled = self.leave_or_release(id);
         // An attempt that is not known may be on its way: its acquire must find this.
         if unanswered || cancelled == Cancelled::Unknown {
-            self.bury_attempt(id);
+            self.add_tombstone(id);
         }
         self.keep_until(self.now_us());
         self.promote(None);
@@ -23,8 +24,8 @@ impl Step<'_> {
             return Cancelled::Removed;
         }
         match self.live_hold(id) {
-            Some(index) if self.record.holds[index].state != HoldState::Kept => {
-                self.record.remove_hold(index);
+            Some((slot, state)) if state != HoldState::Kept => {
+                self.record.remove_hold(slot);
                 Cancelled::Released
             }
             Some(_) | None => Cancelled::Unknown,

@@ -4,31 +4,32 @@
 //! Changes are ordered by the numbers that their holder gives them. What arrives late is refused,
 //! and what a holder believes is compared at each renewal.
 
-use super::{POLL_INTERVAL, Step};
+use super::limits::POLL_INTERVAL;
+use super::step::Step;
+use super::table::{Holds as _, Tables};
 use crate::holder::{HoldState, HolderId, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
-use crate::request::{Grant, Refusal, Reply};
-use crate::token::FencingToken;
+use crate::request::{Refusal, Reply};
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn change_mode(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
         self.sweep();
-        let live = self.live_hold(id).filter(|&index| {
-            matches!(self.record.holds[index].state, HoldState::Claimed | HoldState::Unclaimed)
-        });
-        let Some(index) = live else {
+        let is_usable = |state| matches!(state, HoldState::Claimed | HoldState::Unclaimed);
+        let Some((slot, _)) = self.live_hold(id).filter(|(_, state)| is_usable(*state)) else {
             self.promote(None);
             return Reply::NotHeld { newest: self.newest() };
         };
         if self.record.capacity != LOCK_CAPACITY {
             return Reply::Refused(Refusal::Mismatch { capacity: self.record.capacity });
         }
-        if change < self.record.holds[index].change {
+        let hold = self.record.holds.at(slot);
+        if change < hold.change {
             return Reply::Stale;
         }
+        let weight = hold.weight;
         match mode {
-            Mode::Exclusive => self.upgrade(index, change),
-            Mode::Shared | Mode::Upgradable if mode.weight() <= self.record.holds[index].weight => {
-                self.downgrade(index, mode.weight(), change)
+            Mode::Exclusive => self.upgrade(slot, change),
+            Mode::Shared | Mode::Upgradable if mode.weight() <= weight => {
+                self.downgrade(slot, mode.weight(), change)
             }
             Mode::Permits { .. } | Mode::Shared | Mode::Upgradable => {
                 Reply::Refused(Refusal::Weight)
@@ -36,45 +37,46 @@ impl Step<'_> {
         }
     }
 
-    fn upgrade(&mut self, index: usize, change: u64) -> Reply {
-        let hold = &self.record.holds[index];
+    fn upgrade(&mut self, slot: u32, change: u64) -> Reply {
+        let hold = self.record.holds.at(slot);
         let (id, is_writer, is_new) = (hold.id, hold.weight == LOCK_CAPACITY, change > hold.change);
+        let is_beside_upgradable = self.is_beside_upgradable(slot);
         match self.record.upgrading {
             None if !is_writer && !is_new => return Reply::Stale, // it was taken back
             Some(other) if other != id => return Reply::WouldDeadlock,
             // If it waited, the two would wait for each other as soon as that one wants to write.
-            Some(_) | None if self.is_beside_upgradable(index) => return Reply::WouldDeadlock,
-            Some(_) | None => self.record.holds[index].change = change,
+            Some(_) | None if is_beside_upgradable => return Reply::WouldDeadlock,
+            Some(_) | None => self.record.holds.at(slot).change = change,
         }
         if is_writer {
-            return Reply::Granted(self.unchanged(index));
+            return Reply::Granted(self.unchanged(slot));
         }
-        if self.record.holds.len() > 1 {
+        if self.record.holds.count() > 1 {
             // From now on nobody is admitted, or a stream of readers would starve it.
             self.record.upgrading = Some(id);
             return Reply::Busy { retry_after: self.time_left().min(POLL_INTERVAL) };
         }
-        self.become_writer(index);
+        self.become_writer(slot);
         self.keep_until(self.now_us());
-        Reply::Granted(self.unchanged(index))
+        Reply::Granted(self.unchanged(slot))
     }
 
     /// Whether it is a reader beside an upgradable one.
-    fn is_beside_upgradable(&self, index: usize) -> bool {
-        self.record.holds[index].weight < UPGRADABLE_WEIGHT
-            && self.record.used() >= u64::from(UPGRADABLE_WEIGHT)
+    fn is_beside_upgradable(&mut self, slot: u32) -> bool {
+        self.record.holds.at(slot).weight < UPGRADABLE_WEIGHT
+            && self.record.used >= u64::from(UPGRADABLE_WEIGHT)
     }
 
-    fn downgrade(&mut self, index: usize, weight: u32, change: u64) -> Reply {
-        self.become_reader(index, weight, change);
+    fn downgrade(&mut self, slot: u32, weight: u32, change: u64) -> Reply {
+        self.become_reader(slot, weight, change);
         self.keep_until(self.now_us());
         self.promote(None);
-        Reply::Granted(self.unchanged(index))
+        Reply::Granted(self.unchanged(slot))
     }
 
-    fn become_reader(&mut self, index: usize, weight: u32, change: u64) {
-        let hold = &mut self.record.holds[index];
-        hold.weight = weight;
+    fn become_reader(&mut self, slot: u32, weight: u32, change: u64) {
+        self.record.set_weight(slot, weight);
+        let hold = self.record.holds.at(slot);
         hold.change = change;
         if self.record.upgrading == Some(hold.id) {
             self.record.upgrading = None;
@@ -83,27 +85,20 @@ impl Step<'_> {
 
     /// Compares a hold with what its holder believes of it, by which change. A holder that believes
     /// less is right from now on; false for one that believes more.
-    pub(super) fn agree(&mut self, index: usize, (mode, change): (Mode, u64)) -> bool {
-        let (hold, weight) = (&self.record.holds[index], mode.weight());
+    pub(super) fn agree(&mut self, slot: u32, (mode, change): (Mode, u64)) -> bool {
+        let (hold, weight) = (self.record.holds.at(slot), mode.weight());
         if change < hold.change {
             return true; // a late copy
         }
         let is_reader = weight == 1 || weight == UPGRADABLE_WEIGHT;
         if self.record.capacity == LOCK_CAPACITY && is_reader && weight <= hold.weight {
-            self.become_reader(index, weight, change);
-        } else if hold.weight == weight {
-            self.record.holds[index].change = change;
+            self.become_reader(slot, weight, change);
+            return true;
         }
-        self.record.holds[index].weight == weight
-    }
-
-    /// The hold as it is: a change of mode or of facts moves no deadline.
-    pub(super) fn unchanged(&self, index: usize) -> Grant {
-        let hold = &self.record.holds[index];
-        Grant {
-            token: FencingToken::at_us(hold.token_us),
-            deadline_us: hold.deadline_us,
-            contended: !self.record.queue.is_empty(),
+        let agrees = hold.weight == weight;
+        if agrees {
+            hold.change = change;
         }
+        agrees
     }
 }

@@ -6,23 +6,24 @@
 
 use std::time::Duration;
 
-use super::Step;
+use super::step::Step;
+use super::table::Tables;
 use crate::holder::{HoldState, HolderId};
 use crate::request::{Refusal, Reply};
 use crate::token::FencingToken;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn commit(&mut self, id: HolderId, token: FencingToken, ttl: Duration) -> Reply {
         self.sweep();
         let reply = match self.live_hold(id) {
             None => Reply::NotHeld { newest: self.newest() },
-            Some(index) => match self.record.holds[index].state {
+            Some((slot, state)) => match state {
                 HoldState::Claimed | HoldState::Unclaimed if self.is_too_far_ahead(token.us()) => {
                     Reply::Refused(Refusal::Ballot)
                 }
                 HoldState::Claimed | HoldState::Unclaimed => {
-                    self.raise_token(index, token.us());
-                    Reply::Granted(self.confirm(index, ttl))
+                    self.raise_token(slot, token.us());
+                    Reply::Granted(self.confirm(slot, ttl))
                 }
                 HoldState::Kept => Reply::NotHeld { newest: self.newest() },
                 HoldState::Revoked => Reply::Revoked(true),

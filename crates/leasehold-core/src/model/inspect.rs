@@ -2,46 +2,49 @@
 
 use std::time::Duration;
 
-use super::Step;
+use super::step::Step;
+use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::{Holder, Mode, Status, Waiter};
 use crate::request::Reply;
 use crate::token::FencingToken;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn inspect(&mut self, limit: u32) -> Reply {
         let (now_us, capacity) = (self.now_us(), self.record.capacity);
         let since = |us: u64| Duration::from_micros(now_us.saturating_sub(us));
-        let holders = self
-            .record
-            .holds
-            .iter()
-            .filter(|hold| hold.deadline_us > now_us)
-            .take(limit as usize)
-            .map(|hold| Holder {
-                id: hold.id,
-                mode: hold.mode(capacity),
-                state: hold.state,
-                token: FencingToken::at_us(hold.token_us),
-                facts: hold.facts.clone(),
-                held_for: since(hold.since_us),
-                ttl_left: Duration::from_micros(hold.deadline_us - now_us),
-            })
-            .collect();
-        let waiters = self
-            .record
-            .queue
-            .values()
-            .take(limit as usize)
-            .zip(1..)
-            .map(|(waiting, position)| Waiter {
+        let mut holders = Vec::new();
+        for slot in 0..self.record.holds.count() {
+            if holders.len() == limit as usize {
+                break;
+            }
+            let hold = self.record.holds.at(slot);
+            if hold.deadline_us > now_us {
+                holders.push(Holder {
+                    id: hold.id,
+                    mode: hold.mode(capacity),
+                    state: hold.state,
+                    token: FencingToken::at_us(hold.token_us),
+                    facts: hold.facts.clone(),
+                    held_for: since(hold.since_us),
+                    ttl_left: Duration::from_micros(hold.deadline_us - now_us),
+                });
+            }
+        }
+        let (mut waiters, mut from) = (Vec::new(), 0);
+        while waiters.len() < limit as usize
+            && let Some(sequence) = self.record.queue.next(from)
+            && let Some(waiting) = self.record.queue.find(sequence)
+        {
+            waiters.push(Waiter {
                 id: waiting.id,
                 mode: Mode::of(waiting.weight, waiting.capacity),
                 facts: waiting.facts.clone(),
                 waited: since(waiting.since_us),
-                position,
-            })
-            .collect();
-        let waiting = self.record.queue.len() as u32;
+                position: waiters.len() as u32 + 1,
+            });
+            from = sequence + 1;
+        }
+        let waiting = self.record.queue.count();
         let last_token = self.newest();
         Reply::Status(Box::new(Status { foreign: None, holders, waiters, waiting, last_token }))
     }

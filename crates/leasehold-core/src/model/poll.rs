@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use super::Step;
+use super::step::Step;
+use super::table::{Table as _, Tables};
 use crate::holder::{ClientId, HoldState, HolderId};
 use crate::request::Reply;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn poll(&mut self, id: HolderId, ttl: Duration) -> Reply {
         self.sweep();
-        if let Some(index) = self.live_hold(id) {
-            let reply = match self.record.holds[index].state {
+        if let Some((slot, state)) = self.live_hold(id) {
+            let reply = match state {
                 HoldState::Claimed | HoldState::Unclaimed => {
-                    Reply::Granted(self.confirm(index, ttl))
+                    Reply::Granted(self.confirm(slot, ttl))
                 }
                 HoldState::Kept | HoldState::Revoked => Reply::Gone,
             };
@@ -26,7 +27,7 @@ impl Step<'_> {
         self.see(id.client);
         self.promote(Some(id));
         match self.record.hold_of(id) {
-            Some(index) => Reply::Granted(self.confirm(index, ttl)),
+            Some(slot) => Reply::Granted(self.confirm(slot, ttl)),
             None => Reply::Queued(self.place(sequence)),
         }
     }
@@ -34,7 +35,7 @@ impl Step<'_> {
     /// Notes that a client with a waiter is alive.
     pub(super) fn see(&mut self, client: ClientId) {
         let now_us = self.now_us();
-        if let Some(seen) = self.record.clients.get_mut(&client) {
+        if let Some(seen) = self.record.clients.find(client) {
             seen.last_us = now_us;
         }
         self.keep_until(now_us);

@@ -1,17 +1,19 @@
 //! Where holds end by time and waiters are granted: the one place for both.
 
-use super::record::{Hold, NEVER_US, Waiting};
-use super::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND, Step};
+use super::limits::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND};
+use super::rows::{Hold, NEVER_US, Waiting};
+use super::step::Step;
+use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::{ClientId, HoldState, HolderId, LOCK_CAPACITY};
 use crate::request::Message;
 use crate::time::micros;
 use crate::token::FencingToken;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     /// Ends holds whose time has come, a bounded number of them.
     pub(super) fn sweep(&mut self) {
         let now_us = self.now_us();
-        if self.record.holds.is_empty() {
+        if self.record.holds.count() == 0 {
             return;
         }
         let farthest = now_us + self.record.sweep.longest_ttl_us + micros(CLAIM_WINDOW);
@@ -26,22 +28,25 @@ impl Step<'_> {
             return;
         }
         for _ in 0..REAP_BOUND {
-            let cursor = self.record.sweep.cursor as usize;
-            let Some(hold) = self.record.holds.get_mut(cursor) else { break };
-            let deadline_us = hold.clamp(now_us);
+            let slot = self.record.sweep.cursor;
+            if slot >= self.record.holds.count() {
+                break;
+            }
+            let deadline_us = self.record.holds.at(slot).clamp(now_us);
             if deadline_us <= now_us {
-                self.expire(cursor);
+                self.expire(slot);
             } else {
                 let sweep = &mut self.record.sweep;
                 sweep.running_us = sweep.running_us.min(deadline_us);
                 sweep.cursor += 1;
             }
         }
-        if self.record.holds.is_empty() {
+        let count = self.record.holds.count();
+        if count == 0 {
             return;
         }
         let sweep = &mut self.record.sweep;
-        if sweep.cursor as usize >= self.record.holds.len() {
+        if sweep.cursor >= count {
             sweep.bound_us = sweep.running_us;
             sweep.cursor = 0;
             sweep.running_us = NEVER_US;
@@ -60,9 +65,12 @@ impl Step<'_> {
             return;
         }
         let (mut skipped, mut granted) = (0, 0);
-        while let Some((&sequence, head)) = self.record.queue.first_key_value() {
-            let is_caller = caller == Some(head.id);
-            if !is_caller && self.is_dead(head.id.client) {
+        while let Some(sequence) = self.record.head()
+            && let Some(head) = self.record.queue.find(sequence)
+        {
+            let (id, weight, capacity) = (head.id, head.weight, head.capacity);
+            let is_caller = caller == Some(id);
+            if !is_caller && self.is_dead(id.client) {
                 if skipped == SKIP_BOUND {
                     self.more = true;
                     return;
@@ -71,7 +79,7 @@ impl Step<'_> {
                 self.record.leave(sequence);
                 continue;
             }
-            if !self.record.fits(head.weight, head.capacity) {
+            if !self.record.fits(weight, capacity) {
                 return;
             }
             if granted == GRANT_BOUND {
@@ -79,25 +87,20 @@ impl Step<'_> {
                 return;
             }
             granted += 1;
-            self.grant_head(sequence, is_caller);
+            self.grant_head(sequence, id.client, is_caller);
         }
     }
 
-    fn is_dead(&self, client: ClientId) -> bool {
+    fn is_dead(&mut self, client: ClientId) -> bool {
         self.last_seen_us(client) + micros(self.rules.dead_after()) <= self.now_us()
     }
 
-    fn last_seen_us(&self, client: ClientId) -> u64 {
-        self.record.clients.get(&client).map_or(0, |seen| seen.last_us)
+    fn last_seen_us(&mut self, client: ClientId) -> u64 {
+        self.record.clients.find(client).map_or(0, |seen| seen.last_us)
     }
 
-    fn grant_head(&mut self, sequence: u64, is_caller: bool) {
-        let now_us = self.now_us();
-        let Some(last_seen_us) =
-            self.record.queue.get(&sequence).map(|head| self.last_seen_us(head.id.client))
-        else {
-            return;
-        };
+    fn grant_head(&mut self, sequence: u64, client: ClientId, is_caller: bool) {
+        let (now_us, last_seen_us) = (self.now_us(), self.last_seen_us(client));
         let Some(waiting) = self.record.leave(sequence) else { return };
         if !self.record.admits(waiting.weight, waiting.capacity) {
             self.record.begin_with(waiting.capacity);
@@ -120,16 +123,17 @@ impl Step<'_> {
     }
 
     /// Writes the hold, for its ttl or until an earlier deadline by which it must be confirmed.
+    /// Gives its slot.
     pub(super) fn grant(
         &mut self,
         waiting: Waiting,
         state: HoldState,
         token_us: u64,
         claim_by_us: Option<u64>,
-    ) {
+    ) -> u32 {
         let now_us = self.now_us();
         let deadline_us = claim_by_us.unwrap_or(now_us + waiting.ttl_us);
-        self.record.add_hold(Hold {
+        let slot = self.record.add_hold(Hold {
             id: waiting.id,
             weight: waiting.weight,
             state,
@@ -142,25 +146,25 @@ impl Step<'_> {
             facts: waiting.facts,
         });
         self.keep_until(deadline_us);
+        slot
     }
 
     /// Makes the waiting reader the writer if it is the last one left.
     fn promote_reader(&mut self, reader: HolderId) {
-        if self.record.holds.len() != 1 {
+        if self.record.holds.count() != 1 {
             return;
         }
         let token_us = self.become_writer(0);
-        let hold = &self.record.holds[0];
+        let hold = self.record.holds.at(0);
         let (nonce, deadline_us) = (hold.nonce, hold.deadline_us);
         self.tell_granted(reader, nonce, FencingToken::at_us(token_us), deadline_us);
     }
 
-    pub(super) fn become_writer(&mut self, index: usize) -> u64 {
+    pub(super) fn become_writer(&mut self, slot: u32) -> u64 {
         let token_us = self.mint(None);
         self.record.upgrading = None;
-        let hold = &mut self.record.holds[index];
-        hold.weight = LOCK_CAPACITY;
-        hold.token_us = token_us;
+        self.record.set_weight(slot, LOCK_CAPACITY);
+        self.record.holds.at(slot).token_us = token_us;
         token_us
     }
 

@@ -1,12 +1,13 @@
 //! Reclaim: a holder takes back, by its token, what the store has forgotten or let run out.
 
-use super::Step;
-use super::record::Waiting;
+use super::rows::Waiting;
+use super::step::Step;
+use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::{HoldState, LOCK_CAPACITY, Mode};
 use crate::request::{Reclaim, Refusal, Reply};
 use crate::time::micros;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn reclaim(&mut self, request: &Reclaim) -> Reply {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
@@ -15,21 +16,19 @@ impl Step<'_> {
             return Reply::Refused(Refusal::Ballot);
         }
         // Before anything ends by time: a hold that is still here has kept everybody else out.
-        if let Some(index) = self.held_to_reclaim(request) {
+        if let Some(slot) = self.held_to_reclaim(request) {
             let now_us = self.now_us();
-            self.record.holds[index].clamp(now_us);
-            self.raise_token(index, request.token.us());
-            let grant = self.confirm(index, request.ttl);
-            self.record.sweep.expect(index, grant.deadline_us);
+            self.record.holds.at(slot).clamp(now_us);
+            self.raise_token(slot, request.token.us());
+            let grant = self.confirm(slot, request.ttl);
+            self.record.sweep.expect(slot, grant.deadline_us);
             self.sweep();
             self.promote(None);
             return Reply::Granted(grant);
         }
         self.sweep();
         let reply = match self.live_hold(request.id) {
-            Some(index) if self.record.holds[index].state == HoldState::Revoked => {
-                Reply::Revoked(true)
-            }
+            Some((_, HoldState::Revoked)) => Reply::Revoked(true),
             Some(_) => Reply::NotHeld { newest: self.newest() },
             None => self.reclaim_forgotten(request),
         };
@@ -38,26 +37,25 @@ impl Step<'_> {
     }
 
     /// The attempt's own hold, if it is one of what is claimed and nobody has ended it.
-    fn held_to_reclaim(&mut self, request: &Reclaim) -> Option<usize> {
-        let index = self.record.hold_of(request.id)?;
+    fn held_to_reclaim(&mut self, request: &Reclaim) -> Option<u32> {
+        let slot = self.record.hold_of(request.id)?;
         let is_ended =
-            matches!(self.record.holds[index].state, HoldState::Kept | HoldState::Revoked);
+            matches!(self.record.holds.at(slot).state, HoldState::Kept | HoldState::Revoked);
         if is_ended || !self.record.is_same_kind(request.mode.capacity()) {
             return None;
         }
-        let agrees = self.agree(index, (request.mode, request.change));
-        (agrees || self.become_writer_again(index, request)).then_some(index)
+        let agrees = self.agree(slot, (request.mode, request.change));
+        (agrees || self.become_writer_again(slot, request)).then_some(slot)
     }
 
     /// The writer of which only the reader is known here is the writer again, if nobody else came.
-    fn become_writer_again(&mut self, index: usize, request: &Reclaim) -> bool {
-        let is_next = self.record.holds.len() == 1
+    fn become_writer_again(&mut self, slot: u32, request: &Reclaim) -> bool {
+        let is_next = self.record.holds.count() == 1
             && request.mode == Mode::Exclusive
             && self.record.last_token_us <= request.token.us();
         if is_next {
-            let hold = &mut self.record.holds[index];
-            hold.weight = LOCK_CAPACITY;
-            hold.change = request.change;
+            self.record.set_weight(slot, LOCK_CAPACITY);
+            self.record.holds.at(slot).change = request.change;
             self.record.upgrading = None;
         }
         is_next
@@ -76,7 +74,7 @@ impl Step<'_> {
         let token_us = request.token.us();
         let is_overtaken = weight == LOCK_CAPACITY && self.record.last_token_us >= token_us;
         let is_over = self.record.is_finished(request.id, self.now_us());
-        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
+        let nobody_first = self.record.queue.count() == 0 && self.record.upgrading.is_none();
         let fits = nobody_first && (is_idle || self.record.fits(weight, capacity));
         if is_overtaken || is_over || !fits {
             return not_held;
@@ -86,10 +84,10 @@ impl Step<'_> {
         }
         self.record.last_token_us = self.record.last_token_us.max(token_us);
         let now_us = self.now_us();
-        self.grant(reclaimed(request, now_us), HoldState::Claimed, token_us, None);
-        let index = self.record.holds.len() - 1;
-        self.record.holds[index].change = request.change;
-        Reply::Granted(self.confirm(index, request.ttl))
+        let waiting = reclaimed(request, now_us);
+        let slot = self.grant(waiting, HoldState::Claimed, token_us, None);
+        self.record.holds.at(slot).change = request.change;
+        Reply::Granted(self.confirm(slot, request.ttl))
     }
 }
 

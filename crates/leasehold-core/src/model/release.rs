@@ -2,31 +2,32 @@
 
 use std::time::Duration;
 
-use super::Step;
-use crate::holder::{ClientId, HoldState, HolderId};
+use super::step::Step;
+use super::table::{Holds as _, Tables};
+use crate::holder::{HoldState, HolderId};
 use crate::request::Reply;
 use crate::time::micros;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn release(&mut self, id: HolderId, keep: Duration, unanswered: bool) -> Reply {
         self.sweep();
-        let Some(index) = self.live_hold(id) else {
+        let Some((slot, state)) = self.live_hold(id) else {
             if unanswered {
-                self.bury_attempt(id);
+                self.add_tombstone(id);
             }
             self.promote(None);
             return Reply::NotHeld { newest: self.newest() };
         };
-        if self.record.holds[index].state == HoldState::Kept {
+        if state == HoldState::Kept {
             return Reply::Released;
         }
         if keep.is_zero() {
-            self.record.remove_hold(index);
+            self.record.remove_hold(slot);
         } else {
-            self.keep_hold(index, keep);
+            self.keep_hold(slot, keep);
         }
         if unanswered {
-            self.bury_attempt(id);
+            self.add_tombstone(id);
         }
         self.keep_until(self.now_us());
         self.promote(None);
@@ -34,40 +35,19 @@ impl Step<'_> {
     }
 
     /// The name stays taken, by nobody.
-    fn keep_hold(&mut self, index: usize, keep: Duration) {
+    fn keep_hold(&mut self, slot: u32, keep: Duration) {
         let deadline_us = self.now_us() + micros(keep);
-        let hold = &mut self.record.holds[index];
+        let hold = self.record.holds.at(slot);
+        let id = hold.id;
         hold.state = HoldState::Kept;
         hold.ttl_us = micros(keep);
         hold.deadline_us = deadline_us;
         let sweep = &mut self.record.sweep;
         sweep.longest_ttl_us = sweep.longest_ttl_us.max(micros(keep));
-        sweep.expect(index, deadline_us);
-        if self.record.upgrading == Some(self.record.holds[index].id) {
+        sweep.expect(slot, deadline_us);
+        if self.record.upgrading == Some(id) {
             self.record.upgrading = None;
         }
         self.keep_until(deadline_us);
-    }
-
-    /// Ends all that a dead client holds or waits for.
-    pub(super) fn bury(&mut self, client: ClientId) {
-        while let Some(index) = self
-            .record
-            .holds
-            .iter()
-            .position(|hold| hold.id.client == client && hold.state != HoldState::Kept)
-        {
-            self.record.remove_hold(index);
-        }
-        while let Some(sequence) = self
-            .record
-            .queue
-            .iter()
-            .find_map(|(sequence, waiting)| (waiting.id.client == client).then_some(*sequence))
-        {
-            self.record.leave(sequence);
-        }
-        self.keep_until(self.now_us());
-        self.promote(None);
     }
 }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::Step;
+use super::step::Step;
+use super::table::Tables;
 use crate::holder::{HoldState, HolderId, Mode};
 use crate::request::Reply;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn renew(&mut self, id: HolderId, ttl: Duration, believed: (Mode, u64)) -> Reply {
         self.sweep();
-        let found = self.live_hold(id).map(|index| (index, self.record.holds[index].state));
-        let reply = match found {
-            Some((index, HoldState::Claimed | HoldState::Unclaimed))
-                if self.agree(index, believed) =>
+        let reply = match self.live_hold(id) {
+            Some((slot, HoldState::Claimed | HoldState::Unclaimed))
+                if self.agree(slot, believed) =>
             {
-                Reply::Granted(self.confirm(index, ttl))
+                Reply::Granted(self.confirm(slot, ttl))
             }
             Some((_, HoldState::Revoked)) => Reply::Revoked(true),
             Some((_, HoldState::Claimed | HoldState::Kept | HoldState::Unclaimed)) | None => {

@@ -1,28 +1,29 @@
 //! Revoke: an operator ends the hold that he saw, and no other.
 
-use super::Step;
+use super::step::Step;
+use super::table::{Holds as _, Tables};
 use crate::holder::{HoldState, HolderId};
 use crate::request::{Message, Reply};
 use crate::token::FencingToken;
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
         self.sweep();
-        let seen = self.live_hold(id).filter(|&index| {
-            FencingToken::at_us(self.record.holds[index].token_us).us() == token.us()
+        let seen = self.live_hold(id).filter(|(slot, _)| {
+            FencingToken::at_us(self.record.holds.at(*slot).token_us).us() == token.us()
         });
-        let Some(index) = seen else {
+        let Some((slot, state)) = seen else {
             self.promote(None);
             return Reply::Revoked(false);
         };
-        let was_kept = self.record.holds[index].state == HoldState::Kept;
-        let nonce = self.record.holds[index].nonce;
+        let was_kept = state == HoldState::Kept;
+        let nonce = self.record.holds.at(slot).nonce;
         // What is kept is held by nobody, so nobody has to be asked.
         let forced = force || was_kept;
         if forced {
-            self.expire(index);
+            self.expire(slot);
         } else {
-            self.record.holds[index].state = HoldState::Revoked;
+            self.record.holds.at(slot).state = HoldState::Revoked;
             // Else the reader would become the writer all the same, with a token that the
             // operator has not seen, and readers would be kept out for it.
             if self.record.upgrading == Some(id) {

@@ -3,11 +3,12 @@
 //! More are granted in the same step. Fewer end no hold: nothing is granted until what is held
 //! fits. Who asks for what meanwhile, and until when it counts, stands at [`super::acquire`].
 
-use super::Step;
+use super::step::Step;
+use super::table::Tables;
 use crate::holder::LOCK_CAPACITY;
 use crate::request::{Refusal, Reply};
 
-impl Step<'_> {
+impl<T: Tables> Step<'_, T> {
     pub(super) fn set_capacity(&mut self, capacity: u32) -> Reply {
         if capacity == 0 || capacity >= LOCK_CAPACITY {
             return Reply::Refused(Refusal::Weight);

@@ -1,51 +1,100 @@
 //! What is true of every record that steps have made. One that is read back and is not like that
 //! was damaged: a step that reckoned with it would go wrong in ways that nobody has thought of.
 
-use super::MAX_TOMBSTONES;
-use super::record::{NEVER_US, Record};
+use super::limits::MAX_TOMBSTONES;
+use super::record::Record;
+use super::rows::{Hold, NEVER_US, Seen, Waiting};
+use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::LOCK_CAPACITY;
 
-impl Record {
-    /// Whether steps can have made this record. It is cheap beside reading the record.
-    pub fn is_sound(&self) -> bool {
-        let holds = self.holds.iter();
-        self.times().all(|us| us <= NEVER_US)
+/// What the rows of a record must agree with, for a store that reads them one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    is_lock: bool,
+    last_token_us: u64,
+    last_sequence: u64,
+    collect_at_us: u64,
+    first_deadline_us: u64,
+}
+
+impl Bounds {
+    /// Whether this can be a hold of the record.
+    pub fn admit_hold(&self, hold: &Hold) -> bool {
+        [hold.change, hold.since_us, hold.ttl_us].iter().all(|number| *number <= NEVER_US)
+            && hold.weight <= LOCK_CAPACITY
+            && hold.token_us <= self.last_token_us
+            // Else it would be forgotten while it is held, or outlive its deadline unnoticed.
+            && hold.deadline_us <= self.collect_at_us
+            && hold.deadline_us >= self.first_deadline_us
+    }
+
+    /// Whether this can be a waiter of the record.
+    pub fn admit_waiting(&self, waiting: &Waiting) -> bool {
+        [waiting.since_us, waiting.ttl_us].iter().all(|number| *number <= NEVER_US)
+            && waiting.weight <= waiting.capacity
+            && (waiting.capacity == LOCK_CAPACITY) == self.is_lock
+            && waiting.capacity <= LOCK_CAPACITY
+    }
+
+    /// Whether this can be the number of one of its waiters.
+    pub fn admit_sequence(&self, sequence: u64) -> bool {
+        sequence <= self.last_sequence
+    }
+
+    /// Whether this can be a client with waiters.
+    pub fn admit_seen(&self, seen: &Seen) -> bool {
+        seen.last_us <= NEVER_US && seen.waiting > 0
+    }
+}
+
+impl<T: Tables> Record<T> {
+    /// What its rows must agree with.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            is_lock: self.capacity == LOCK_CAPACITY,
+            last_token_us: self.last_token_us,
+            last_sequence: self.last_sequence,
+            collect_at_us: self.collect_at_us,
+            first_deadline_us: self.sweep.bound_us,
+        }
+    }
+
+    /// Whether steps can have made what is no row of it, and how many rows there are.
+    pub fn has_sound_head(&self) -> bool {
+        let sweep = &self.sweep;
+        let times = [self.last_token_us, self.last_sequence, self.collect_at_us];
+        let until = self.tombstones.iter().map(|tombstone| tombstone.until_us);
+        times
+            .into_iter()
+            .chain([sweep.bound_us, sweep.running_us, sweep.longest_ttl_us])
+            .chain(until)
+            .all(|us| us <= NEVER_US)
             && self.capacity <= LOCK_CAPACITY
             && self.is_same_kind(self.asked)
             // More than the capacity, if an operator has lowered that.
-            && self.used() <= u64::from(LOCK_CAPACITY)
-            && self.queue.values().all(|waiting| waiting.weight <= waiting.capacity)
-            && self.queue.values().all(|waiting| self.is_same_kind(waiting.capacity))
-            && self.queue.last_key_value().is_none_or(|(last, _)| *last <= self.last_sequence)
-            && self.upgrading.is_none_or(|reader| self.hold_of(reader).is_some())
+            && self.used <= u64::from(LOCK_CAPACITY)
             && self.tombstones.len() <= MAX_TOMBSTONES
-            && holds.clone().all(|hold| hold.token_us <= self.last_token_us)
-            // Else it would be forgotten while it is held.
-            && holds.clone().all(|hold| hold.deadline_us <= self.collect_at_us)
-            && self.is_swept_in_time()
+            && sweep.cursor <= self.holds.count()
+            && self.slots.count() == self.holds.count()
+            && self.sequences.count() == self.queue.count()
+            && self.clients.count() <= self.queue.count()
+    }
+}
+
+impl Record {
+    /// Whether steps can have made this record.
+    pub fn is_sound(&self) -> bool {
+        let bounds = self.bounds();
+        let behind = self.holds.iter().take(self.sweep.cursor as usize);
+        self.has_sound_head()
+            && self.holds.iter().all(|hold| bounds.admit_hold(hold))
+            && self.queue.values().all(|waiting| bounds.admit_waiting(waiting))
+            && self.queue.keys().all(|sequence| bounds.admit_sequence(*sequence))
+            && self.clients.values().all(|seen| bounds.admit_seen(seen))
+            && self.upgrading.is_none_or(|reader| self.slots.contains_key(&reader))
+            && behind.clone().all(|hold| self.sweep.running_us <= hold.deadline_us)
+            && *self == self.clone().indexed()
             && self.counts_its_waiters()
-    }
-
-    /// All that must be a time, a span or a number that grows by one.
-    fn times(&self) -> impl Iterator<Item = u64> {
-        let Self { sweep, last_token_us, last_sequence, collect_at_us, .. } = self;
-        let own = [*last_token_us, *last_sequence, *collect_at_us];
-        let holds = self.holds.iter();
-        own.into_iter()
-            .chain([sweep.bound_us, sweep.running_us, sweep.longest_ttl_us])
-            .chain(holds.clone().map(|hold| hold.change))
-            .chain(holds.flat_map(|hold| [hold.since_us, hold.deadline_us, hold.ttl_us]))
-            .chain(self.queue.values().flat_map(|waiting| [waiting.since_us, waiting.ttl_us]))
-            .chain(self.clients.values().map(|seen| seen.last_us))
-            .chain(self.tombstones.iter().map(|tombstone| tombstone.until_us))
-    }
-
-    /// Whether no hold would outlive its deadline unnoticed.
-    fn is_swept_in_time(&self) -> bool {
-        let cursor = self.sweep.cursor as usize;
-        cursor <= self.holds.len()
-            && self.holds.iter().all(|hold| self.sweep.bound_us <= hold.deadline_us)
-            && self.holds.iter().take(cursor).all(|hold| self.sweep.running_us <= hold.deadline_us)
     }
 
     /// Whether it knows of each client how many of its attempts wait.

@@ -3,13 +3,14 @@
 mod data;
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::model::{self, Outcome, Record};
+use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Clock, LockName, Message, Now, Operation, Reply,
-    StoreError,
+    Action, Answer, BoxFuture, ClientId, Clock, LockName, Message, Now, Operation, StoreError,
 };
 use tokio::sync::mpsc;
 
@@ -40,16 +41,20 @@ pub(super) fn finding() -> Finding {
 
 #[derive(Default)]
 struct Shared {
-    records: BTreeMap<LockName, Record>,
+    names: Names,
     inboxes: HashMap<ClientId, mpsc::UnboundedSender<Message>>,
     subscribers: HashMap<LockName, Vec<mpsc::UnboundedSender<String>>>,
     /// When to look for records nobody uses any more.
     next_collection_us: u64,
 }
 
+/// The record of each name.
+#[derive(Default)]
+struct Names(BTreeMap<LockName, Record>);
+
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("records", &self.records.len()).finish_non_exhaustive()
+        f.debug_struct("Shared").field("names", &self.names.0.len()).finish_non_exhaustive()
     }
 }
 
@@ -72,61 +77,50 @@ impl Memory {
 
     /// What the store knows of a name, for tests that compare stores.
     pub fn record(&self, name: &LockName) -> Option<Record> {
-        self.shared().records.get(name).cloned()
+        self.shared().names.0.get(name).cloned()
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> Now {
-        let since_origin = self.clock.now().since_origin();
-        let lease_us = u64::try_from(since_origin.as_micros()).unwrap_or(u64::MAX);
-        Now { lease_us, token_us: self.clock.wall_us() }
-    }
-
-    fn apply(&self, operation: Operation) -> Answer {
-        let now = self.now();
+    fn apply(&self, operation: &Operation) -> Answer {
+        let now = Now::of(&*self.clock);
         let mut shared = self.shared();
         shared.collect(now);
-        match operation {
-            Operation::List { prefix, limit, idle } => {
-                let names = shared.names(&prefix, limit, idle);
-                Answer { now, more: false, reply: Reply::Names(names) }
-            }
-            Operation::On { name, action } => {
-                let Outcome { reply, more, .. } = shared.step(name, now, &action);
-                Answer { now, more, reply }
-            }
-            Operation::Renew(leases) => {
-                let mut more = false;
-                let replies = leases.into_iter().map(|lease| {
-                    let action = lease.action();
-                    let outcome = shared.step(lease.name, now, &action);
-                    more |= outcome.more;
-                    outcome.reply
-                });
-                let reply = Reply::Many(replies.collect());
-                Answer { now, more, reply }
-            }
+        let Ok((answer, messages)) = model::apply(&mut shared.names, now, operation);
+        for (client, message) in messages {
+            shared.deliver(client, message);
         }
+        answer
+    }
+}
+
+impl model::Records for Names {
+    type Error = Infallible;
+
+    fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, Infallible> {
+        let matching = self.0.iter().filter(|(name, record)| {
+            name.as_str().starts_with(prefix) && (idle || !record.is_idle())
+        });
+        Ok(matching.take(limit as usize).map(|(name, _)| name.clone()).collect())
+    }
+
+    fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, Infallible> {
+        let record = match self.0.get_mut(name) {
+            Some(record) => record,
+            None => self.0.entry(name.clone()).or_default(),
+        };
+        let outcome = model::step(record, now, model::DEFAULT_RETENTION, action);
+        if record.collect_at_us == 0 {
+            // Nothing was worth keeping: a name that was only asked about leaves no record.
+            self.0.remove(name);
+        }
+        Ok(outcome)
     }
 }
 
 impl Shared {
-    fn step(&mut self, name: LockName, now: Now, action: &Action) -> Outcome {
-        let record = self.records.entry(name.clone()).or_default();
-        let outcome = model::step(record, now, model::DEFAULT_RETENTION, action);
-        if record.collect_at_us == 0 {
-            // Nothing was worth keeping: a name that was only asked about leaves no record.
-            self.records.remove(&name);
-        }
-        for (client, message) in &outcome.messages {
-            self.deliver(*client, *message);
-        }
-        outcome
-    }
-
     fn deliver(&mut self, client: ClientId, message: Message) {
         let Some(inbox) = self.inboxes.get(&client) else { return };
         if inbox.send(message).is_err() {
@@ -142,20 +136,13 @@ impl Shared {
         }
     }
 
-    fn names(&self, prefix: &str, limit: u32, idle: bool) -> Vec<LockName> {
-        let matching = self.records.iter().filter(|(name, record)| {
-            name.as_str().starts_with(prefix) && (idle || !record.is_idle())
-        });
-        matching.take(limit as usize).map(|(name, _)| name.clone()).collect()
-    }
-
     /// Forgets records whose time is over, once per retention.
     fn collect(&mut self, now: Now) {
         if now.lease_us < self.next_collection_us {
             return;
         }
-        self.next_collection_us = now.lease_us + model::DEFAULT_RETENTION.as_micros() as u64;
-        self.records.retain(|_, record| record.collect_at_us > now.lease_us);
+        self.next_collection_us = now.lease_us + micros(model::DEFAULT_RETENTION);
+        self.names.0.retain(|_, record| record.collect_at_us > now.lease_us);
     }
 }
 
@@ -174,7 +161,7 @@ impl Store for Memory {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(async move { Ok(self.apply(operation)) })
+        Box::pin(async move { Ok(self.apply(&operation)) })
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {

@@ -48,7 +48,7 @@ fn whose_lease_was_adopted_can_do_nothing_more_to_it() {
     assert_eq!(bench.act(&Action::Acquire(acquire.clone())), Reply::Stale);
     let token = FencingToken::at_us(old);
     assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(false));
-    bench.bury(1);
+    bench.reap(1);
     assert_eq!(bench.holders(), [id(2, 1)]);
     bench.release(id(2, 1));
     assert_eq!(bench.act(&Action::Acquire(acquire)), Reply::Stale, "a late copy");
@@ -122,7 +122,7 @@ fn a_reader_and_permits_are_adopted_beside_their_peers() {
         let adopt = bench.adoption(id(3, 1), id(1, 1));
         granted(bench.act(&Action::Adopt(adopt)));
         assert_eq!(bench.holders(), [id(2, 1), id(3, 1)]);
-        assert_eq!(bench.record.used(), 2 * u64::from(mode.weight()));
+        assert_eq!(bench.record.used, 2 * u64::from(mode.weight()));
         bench.release(id(2, 1));
         bench.release(id(3, 1));
         assert!(bench.record.is_idle());

@@ -245,20 +245,8 @@ fn burying_a_client_ends_all_it_has_but_what_it_kept() {
     bench.act(&Action::Release { id: id(1, 2), keep: seconds(9), unanswered: false });
     bench.wait(id(1, 3), Mode::Exclusive);
     bench.wait(id(3, 1), Mode::Shared);
-    bench.bury(1);
+    bench.reap(1);
     assert_eq!(bench.holders(), [id(1, 2), id(2, 1), id(3, 1)]);
     assert_eq!(bench.told(), [id(3, 1)]);
     assert!(bench.record.queue.is_empty() && bench.record.clients.is_empty());
-}
-
-#[test]
-fn nothing_but_the_last_token_survives_when_everyone_is_forgotten() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    bench.cancel(id(3, 1));
-    let before = bench.record.last_token_us;
-    bench.record.forget_everyone();
-    assert_eq!(bench.record, Record { last_token_us: before, ..Record::default() });
-    bench.now_us = 5;
-    assert!(bench.take(id(2, 1), Mode::Exclusive).token > FencingToken::at_us(before));
 }

@@ -15,8 +15,12 @@ mod upgradable;
 use std::time::Duration;
 
 use super::*;
-use crate::holder::{Facts, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
-use crate::request::{Acquire, Adopt, Cancelled, Message, Place, Reclaim, Refusal};
+use crate::holder::{Facts, HoldState, HolderId, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
+use crate::request::{
+    Acquire, Addressed, Adopt, Cancelled, Grant, Message, Place, Reclaim, Refusal,
+};
+use crate::time::micros;
+use crate::token::FencingToken;
 
 /// The lease time of every hold that a test does not say otherwise of.
 const TTL: Duration = Duration::from_secs(30);
@@ -169,9 +173,9 @@ impl Bench {
         self.act(&Action::Revoke { id, token, force })
     }
 
-    fn bury(&mut self, client: u128) {
+    fn reap(&mut self, client: u128) {
         let now = self.now();
-        let outcome = bury(&mut self.record, now, DEFAULT_RETENTION, ClientId(client));
+        let outcome = reap(&mut self.record, now, DEFAULT_RETENTION, ClientId(client));
         (self.messages, self.more) = (outcome.messages, outcome.more);
     }
 

@@ -38,7 +38,7 @@ pub(super) fn the_dead(record: &mut Record, now: Now, presence: &Presence) -> Bu
         let Some(client) = next_to_look_at(record, now, &seen) else { break };
         seen.push(client);
         if presence.is_dead(client) {
-            let outcome = model::bury(record, now, RULES, client);
+            let outcome = model::reap(record, now, RULES, client);
             buried.messages.extend(outcome.messages);
             buried.more |= outcome.more;
         }

@@ -26,11 +26,14 @@ pub(super) fn encode(record: &Record) -> Vec<u8> {
     let Record {
         capacity,
         asked,
+        used: _,
         last_token_us,
         holds,
+        slots: _,
         sweep: Sweep { cursor, bound_us, running_us, longest_ttl_us },
         upgrading,
         queue,
+        sequences: _,
         last_sequence,
         clients,
         tombstones,
@@ -218,7 +221,7 @@ impl Reader<'_> {
         let last_token_us = self.u64()?;
         let (bound_us, running_us, longest_ttl_us) = (self.u64()?, self.u64()?, self.u64()?);
         let (last_sequence, collect_at_us) = (self.u64()?, self.u64()?);
-        Some(Record {
+        let record = Record {
             capacity,
             asked,
             last_token_us,
@@ -236,7 +239,9 @@ impl Reader<'_> {
                 let client = from.client()?;
                 Some(Tombstone { client, attempt: from.u64()?, until_us: from.u64()? })
             })?,
-        })
+            ..Record::default()
+        };
+        Some(record.indexed())
     }
 
     fn hold(&mut self) -> Option<Hold> {
@@ -309,7 +314,9 @@ mod tests {
             clients: [(id.client, Seen { last_us: 20, waiting: 1 })].into(),
             tombstones: vec![Tombstone { client: id.client, attempt: 22, until_us: 23 }],
             collect_at_us: 24,
+            ..Record::default()
         }
+        .indexed()
     }
 
     #[test]

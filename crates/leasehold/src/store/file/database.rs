@@ -325,7 +325,7 @@ impl Writing<'_> {
             Unreadable::Layout(found) => self.location.other_version(found.into()),
         })?;
         if boot != self.boot {
-            record.forget_everyone();
+            record = Record { last_token_us: record.last_token_us, ..Record::default() };
         }
         Ok(record)
     }

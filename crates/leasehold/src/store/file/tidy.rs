@@ -47,7 +47,7 @@ pub(super) fn part(
         }
         let before = record.clone();
         for client in dead.iter().filter(|client| mentions(&before, **client)) {
-            let outcome = model::bury(&mut record, now, RULES, *client);
+            let outcome = model::reap(&mut record, now, RULES, *client);
             messages.extend(outcome.messages);
         }
         if record != before {

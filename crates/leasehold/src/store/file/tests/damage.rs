@@ -71,7 +71,7 @@ fn a_damaged_record_is_refused_or_can_be_reckoned_with() {
             for _ in 0..6 {
                 model::step(&mut record, now, RULES, &history.action(now.lease_us));
             }
-            model::bury(&mut record, now, RULES, client);
+            model::reap(&mut record, now, RULES, client);
         }
     }
     assert!(refused > MUTATIONS / 10 && read > MUTATIONS / 10, "{refused} refused, {read} read");

@@ -1,0 +1,76 @@
+//! The limits and times that every store keeps to.
+
+use std::time::Duration;
+
+/// How long a waiter that was granted has to confirm it: 2 s, or its ttl if that is less. Long
+/// enough for a lost message and two polls, short enough that a dead waiter is a short wait.
+pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
+
+/// Every waiter asks at least so often: half a claim window, so that a grant whose message was
+/// lost is found in time. With slower polls, 10 % message loss cost live waiters their turn.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A client that was not seen for so long is dead, by the usual [`Rules`]: a claim window and one
+/// poll.
+pub const DEAD_AFTER: Duration = Duration::from_secs(3);
+
+/// How long a finished attempt is remembered where a late copy of its acquire may still arrive:
+/// 60 s, well above [`NOT_AFTER`].
+pub const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
+
+/// How long after it was sent an acquire may still be executed: 10 s.
+pub const NOT_AFTER: Duration = Duration::from_secs(10);
+
+/// How far the token time that a caller names may be ahead of the store's clock, and how far behind
+/// it a token may be that is granted for it: 10 s, well above what clocks under NTP differ by.
+///
+/// A quorum's tokens stay in order beyond the memory of its nodes if the retention is longer than
+/// twice this and the difference of their clocks together ([`LEAST_RETENTION`]).
+pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
+
+/// How long the nodes of a quorum keep the last token of a name at least: 30 s. A token may be one
+/// lead ahead of the node that gave it, the next is no more than one behind the node that gives
+/// that, and nodes whose clocks are further apart than one do not believe each other's tokens.
+pub const LEAST_RETENTION: Duration = BALLOT_LEAD.saturating_mul(3);
+
+/// Most clients a record remembers finished attempts of; the oldest goes first.
+pub const MAX_TOMBSTONES: usize = 64;
+
+/// Most waiters of one name: 100 000, some 26 MB on a server.
+pub const MAX_WAITING: usize = 100_000;
+
+/// Most dead waiters skipped in one step.
+pub const SKIP_BOUND: u32 = 16;
+
+/// Most grants made by one step: publishing to 64 readers took 0.7 ms, to 16 it is kinder.
+pub const GRANT_BOUND: u32 = 16;
+
+/// Most holds looked at for expiry in one step.
+pub const REAP_BOUND: u32 = 64;
+
+/// How long a record outlives its last use, with the last token in it: 2 min. Ten thousand new
+/// names a second then hold 240 MB, and would hold 7 GB with an hour.
+pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
+
+/// What differs between stores. A retention alone stands for the rest as usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How long a record outlives its last use.
+    pub retention: Duration,
+    /// The longest a waiter far behind may be silent: [`POLL_INTERVAL`], where a lost message and a
+    /// death are found by polls alone.
+    pub longest_silence: Duration,
+}
+
+impl Rules {
+    /// Silent for so long, a client is dead: a claim window and one poll.
+    pub(super) fn dead_after(self) -> Duration {
+        self.longest_silence + CLAIM_WINDOW
+    }
+}
+
+impl From<Duration> for Rules {
+    fn from(retention: Duration) -> Self {
+        Self { retention, longest_silence: POLL_INTERVAL }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a record is made of: a hold, a waiter, a client that waits, an attempt that has ended.
+
+use super::limits::CLAIM_WINDOW;
+use crate::holder::{ClientId, Facts, HoldState, HolderId, Mode};
+use crate::time::micros;
+
+/// One hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// Which attempt.
+    pub id: HolderId,
+    /// How much of the capacity it takes.
+    pub weight: u32,
+    /// How far it is in its life.
+    pub state: HoldState,
+    /// Its token.
+    pub token_us: u64,
+    /// When it was granted.
+    pub since_us: u64,
+    /// When it ends.
+    pub deadline_us: u64,
+    /// For how long it was last confirmed, or is kept.
+    pub ttl_us: u64,
+    /// The highest number of a change of its mode that was asked for; 0 before the first.
+    pub change: u64,
+    /// The attempt's secret.
+    pub nonce: u64,
+    /// Whose it is.
+    pub facts: Facts,
+}
+
+/// One waiter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Waiting {
+    /// Which attempt.
+    pub id: HolderId,
+    /// How much of the capacity it asks for.
+    pub weight: u32,
+    /// The capacity it asks for.
+    pub capacity: u32,
+    /// For how long.
+    pub ttl_us: u64,
+    /// When it joined.
+    pub since_us: u64,
+    /// The attempt's secret.
+    pub nonce: u64,
+    /// Whose it is.
+    pub facts: Facts,
+}
+
+/// A client with waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// When it last asked.
+    pub last_us: u64,
+    /// How many of its attempts wait.
+    pub waiting: u32,
+}
+
+/// The highest finished attempt of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tombstone {
+    /// Whose.
+    pub client: ClientId,
+    /// This attempt and any before are over.
+    pub attempt: u64,
+    /// When that may be forgotten.
+    pub until_us: u64,
+}
+
+/// The search for expired holds. It looks at a bounded number per step, so it carries over where
+/// it is, and keeps a lower bound of all deadlines so that most steps need not look at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sweep {
+    /// The next hold to look at.
+    pub cursor: u32,
+    /// No hold ends before this.
+    pub bound_us: u64,
+    /// The earliest deadline among the holds before the cursor.
+    pub running_us: u64,
+    /// The longest ttl among the holds. A bound further away than this says that the store's
+    /// clock went back.
+    pub longest_ttl_us: u64,
+}
+
+/// No deadline: larger than any time (2⁵³ − 1 µs, which a script's numbers hold exactly).
+pub(super) const NEVER_US: u64 = (1 << 53) - 1;
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Self { cursor: 0, bound_us: NEVER_US, running_us: NEVER_US, longest_ttl_us: 0 }
+    }
+}
+
+impl Sweep {
+    /// A hold ends at `deadline_us`, earlier than was known.
+    pub(super) fn expect(&mut self, slot: u32, deadline_us: u64) {
+        self.bound_us = self.bound_us.min(deadline_us);
+        if slot < self.cursor {
+            self.running_us = self.running_us.min(deadline_us);
+        }
+    }
+}
+
+impl Hold {
+    /// The deadline, brought back to what the ttl allows if the store's clock went back.
+    pub(super) fn clamp(&mut self, now_us: u64) -> u64 {
+        self.deadline_us = self.deadline_us.min(now_us + self.ttl_us + micros(CLAIM_WINDOW));
+        self.deadline_us
+    }
+
+    /// What it is a hold of, in a record of this capacity.
+    pub(super) fn mode(&self, capacity: u32) -> Mode {
+        Mode::of(self.weight, capacity)
+    }
+}

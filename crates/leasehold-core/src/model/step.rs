@@ -1,0 +1,151 @@
+//! One action under way, and what several actions do alike.
+
+use std::time::Duration;
+
+use super::limits::{BALLOT_LEAD, Rules, TOMBSTONE_LIFE};
+use super::record::Record;
+use super::table::{Holds as _, Table as _, Tables};
+use crate::holder::{HoldState, HolderId};
+use crate::request::{Addressed, Grant, Reply};
+use crate::time::{Now, micros};
+use crate::token::{FencingToken, TOKEN_EPOCH_US};
+
+/// What a step did, apart from changing the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The answer to whoever asked.
+    pub reply: Reply,
+    /// Whom else to tell.
+    pub messages: Vec<Addressed>,
+    /// A bound stopped the work: ask again at once.
+    pub more: bool,
+}
+
+/// One action under way.
+pub(super) struct Step<'a, T: Tables> {
+    pub(super) record: &'a mut Record<T>,
+    pub(super) now: Now,
+    pub(super) rules: Rules,
+    pub(super) messages: Vec<Addressed>,
+    pub(super) more: bool,
+}
+
+impl<'a, T: Tables> Step<'a, T> {
+    pub(super) fn new(record: &'a mut Record<T>, now: Now, rules: Rules) -> Self {
+        Self { record, now, rules, messages: Vec::new(), more: false }
+    }
+
+    pub(super) fn outcome(self, reply: Reply) -> Outcome {
+        Outcome { reply, messages: self.messages, more: self.more }
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
+        self.now.lease_us
+    }
+
+    /// Keeps the record for the retention after `until_us`, with half a retention of slack so
+    /// that not every step has to move the time.
+    pub(super) fn keep_until(&mut self, until_us: u64) {
+        let retention = micros(self.rules.retention);
+        let needed = until_us.max(self.now_us()) + retention;
+        if self.record.collect_at_us < needed {
+            self.record.collect_at_us = needed + retention / 2;
+        }
+    }
+
+    /// The next token: the store's time, or the ballot of a caller who asks several stores.
+    pub(super) fn mint(&mut self, ballot_us: Option<u64>) -> u64 {
+        // A clock that was never set, before the first token there is, would give one token twice.
+        let least = (TOKEN_EPOCH_US + 1).max(self.record.last_token_us + 1);
+        let now_us = self.now.token_us;
+        let proposed_us = match ballot_us {
+            // A store that has forgotten the name would grant what an earlier holder has had.
+            Some(ballot_us) => ballot_us.max(now_us.saturating_sub(micros(BALLOT_LEAD))),
+            None => now_us,
+        };
+        self.record.last_token_us = proposed_us.max(least);
+        self.record.last_token_us
+    }
+
+    /// Whether a token time that a caller names would spoil the tokens of all who come after.
+    pub(super) fn is_too_far_ahead(&self, token_us: u64) -> bool {
+        token_us > self.now.token_us.max(self.record.last_token_us) + micros(BALLOT_LEAD)
+    }
+
+    /// Raises the token of a hold, and the last token with it: nobody is granted a lower one here
+    /// from now on, whoever it was committed for.
+    pub(super) fn raise_token(&mut self, slot: u32, token_us: u64) {
+        let hold = self.record.holds.at(slot);
+        hold.token_us = hold.token_us.max(token_us);
+        self.record.last_token_us = self.record.last_token_us.max(hold.token_us);
+    }
+
+    pub(super) fn newest(&self) -> Option<FencingToken> {
+        (self.record.last_token_us > 0).then(|| FencingToken::at_us(self.record.last_token_us))
+    }
+
+    /// The slot and the state of a hold whose time has not come. One that a bounded sweep has not
+    /// reached yet ends here, so that nobody is told "yours" after the deadline.
+    pub(super) fn live_hold(&mut self, id: HolderId) -> Option<(u32, HoldState)> {
+        let slot = self.record.hold_of(id)?;
+        let now_us = self.now_us();
+        let hold = self.record.holds.at(slot);
+        let (known_us, state) = (hold.deadline_us, hold.state);
+        let deadline_us = hold.clamp(now_us);
+        if deadline_us <= now_us {
+            self.expire(slot);
+            return None;
+        }
+        if deadline_us < known_us {
+            self.record.sweep.expect(slot, deadline_us);
+        }
+        Some((slot, state))
+    }
+
+    /// Ends a hold whose time has come. A late copy of its acquire must not grant to an attempt
+    /// that nobody waits for any more, hence the tombstone.
+    pub(super) fn expire(&mut self, slot: u32) {
+        if let Some(hold) = self.record.remove_hold(slot) {
+            self.add_tombstone(hold.id);
+        }
+    }
+
+    /// From now on a late copy of what the attempt has asked for grants nothing.
+    pub(super) fn add_tombstone(&mut self, id: HolderId) {
+        let until_us = self.now_us() + micros(TOMBSTONE_LIFE);
+        self.record.add_tombstone(id, self.now_us(), until_us);
+        self.keep_until(until_us);
+    }
+
+    /// Confirms a hold for `ttl` from now. A deadline never moves back: the holder may rely on it.
+    /// The ttl stays with its deadline: a shorter one beside it would make [`Hold::clamp`] take
+    /// the deadline for one of the future, and a late copy of a short renewal would end the hold.
+    ///
+    /// [`Hold::clamp`]: super::rows::Hold::clamp
+    pub(super) fn confirm(&mut self, slot: u32, ttl: Duration) -> Grant {
+        let deadline_us = self.now_us() + micros(ttl);
+        let hold = self.record.holds.at(slot);
+        hold.state = HoldState::Claimed;
+        if deadline_us > hold.deadline_us {
+            hold.deadline_us = deadline_us;
+            hold.ttl_us = micros(ttl);
+        }
+        let grant = self.unchanged(slot);
+        self.record.sweep.longest_ttl_us = self.record.sweep.longest_ttl_us.max(micros(ttl));
+        self.keep_until(grant.deadline_us);
+        grant
+    }
+
+    /// The hold as it is: a change of mode or of facts moves no deadline.
+    pub(super) fn unchanged(&mut self, slot: u32) -> Grant {
+        let contended = self.record.queue.count() > 0;
+        let hold = self.record.holds.at(slot);
+        let token = FencingToken::at_us(hold.token_us);
+        Grant { token, deadline_us: hold.deadline_us, contended }
+    }
+
+    /// When to ask again: the earliest hold may end, if it is one's turn then.
+    pub(super) fn time_left(&self) -> Duration {
+        Duration::from_micros(self.record.sweep.bound_us.saturating_sub(self.now_us()))
+    }
+}

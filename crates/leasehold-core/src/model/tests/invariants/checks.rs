@@ -1,0 +1,139 @@
+//! What each step of a history must have left.
+
+use super::*;
+
+impl History {
+    pub(super) fn check_promises(&self) {
+        for (id, promise) in &self.promises {
+            if promise.until_us <= self.elapsed_us {
+                continue;
+            }
+            let hold = self.bench.hold(*id);
+            let token = hold.map(|hold| FencingToken::at_us(hold.token_us));
+            assert_eq!(token, Some(promise.token), "{id} was promised that it holds");
+            let believed = self.believed.get(id).map_or(0, |believed| believed.mode.weight());
+            let weight = hold.map_or(0, |hold| hold.weight);
+            assert!(believed <= weight, "{id} believes that it is the writer");
+        }
+        for hold in &self.bench.record.holds {
+            let is_kept = hold.state == HoldState::Kept;
+            assert!(is_kept || !self.over.contains(&hold.id), "{} has ended", hold.id);
+        }
+        for waiting in self.bench.record.queue.values() {
+            assert!(!self.over.contains(&waiting.id), "{} has ended", waiting.id);
+        }
+    }
+
+    /// New holds: with new tokens, one per attempt, the longest waiting first, the living first.
+    pub(super) fn check_order(&mut self, before: &Record) {
+        let after = &self.bench.record;
+        assert!(after.last_token_us >= before.last_token_us);
+        let mut before_and_after =
+            before.queue.iter().filter(|(_, w)| after.sequences.contains_key(&w.id));
+        let first_left = before_and_after.next().map(|(sequence, _)| *sequence);
+        for hold in &after.holds {
+            if before.holds.iter().any(|old| old.token_us == hold.token_us) {
+                continue;
+            }
+            assert!(hold.token_us > before.last_token_us, "a token is never given out again");
+            let was_holding = before.slots.contains_key(&hold.id);
+            let had_token = self.tokens.values().any(|id| *id == hold.id);
+            assert_eq!(was_holding, had_token, "{}: at most one grant", hold.id);
+            assert!(self.tokens.insert(hold.token_us, hold.id).is_none());
+            match before.sequences.get(&hold.id) {
+                Some(own) => assert!(first_left.is_none_or(|left| left > *own), "out of order"),
+                None => {
+                    let is_next = after.queue.is_empty() || self.adopters.contains(&hold.id);
+                    assert!(was_holding || is_next, "{} jumped in", hold.id);
+                }
+            }
+        }
+        for waiting in before.queue.values() {
+            let is_left = after.sequences.contains_key(&waiting.id);
+            let is_granted = after.slots.contains_key(&waiting.id);
+            let is_dead = before.clients[&waiting.id.client].last_us + micros(DEAD_AFTER)
+                <= self.bench.now_us;
+            let is_over = self.over.contains(&waiting.id);
+            assert!(is_left || is_granted || is_dead || is_over, "{} was skipped", waiting.id);
+        }
+    }
+
+    /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.
+    pub(super) fn check_capacity(&mut self, before: &Record) {
+        let record = &self.bench.record;
+        let fits = record.used <= u64::from(record.capacity);
+        assert!(fits || record.used <= before.used, "more was granted than there is");
+        self.has_set_capacity &= !record.holds.is_empty();
+        let of_attempt = |hold: &Hold| self.attempts.iter().find(|attempt| attempt.id == hold.id);
+        for attempt in record.holds.iter().filter_map(of_attempt) {
+            let is_its_own = attempt.mode.capacity() == record.capacity;
+            assert!(is_its_own || self.has_set_capacity, "{} shares another's", attempt.id);
+        }
+    }
+
+    /// Whatever fits is granted in the same step, and not by a later poll.
+    pub(super) fn check_handed_on(&self) {
+        let record = &self.bench.record;
+        if let Some(head) = record.queue.values().next()
+            && !self.bench.more
+            && record.upgrading.is_none()
+        {
+            assert!(
+                !record.fits(head.weight, head.capacity),
+                "{} was not handed the lock",
+                head.id
+            );
+        }
+        assert!(record.upgrading.is_none() || record.holds.len() > 1, "the last reader waits");
+    }
+
+    pub(super) fn check_only_time_has_acted(&self, before: &Record) {
+        let mut by_time = before.clone();
+        let nobody = Action::Poll { id: id(99, 1), ttl: TTL };
+        step(&mut by_time, self.bench.now(), DEFAULT_RETENTION, &nobody);
+        assert_eq!(self.bench.record, by_time);
+    }
+
+    pub(super) fn check_idempotent(&self, action: &Action, reply: &Reply) {
+        let mut again = self.bench.record.clone();
+        let second = step(&mut again, self.bench.now(), DEFAULT_RETENTION, action);
+        if let Action::Cancel { .. } = action {
+            // A second cancel finds nothing, and that is remembered for a while.
+            again.tombstones.clone_from(&self.bench.record.tombstones);
+            again.collect_at_us = self.bench.record.collect_at_us;
+        }
+        assert_eq!(again, self.bench.record, "a copy of {action:?} changes nothing more");
+        match (reply, second.reply) {
+            (Reply::Granted(first), Reply::Granted(second)) => {
+                let same = (first.token, first.deadline_us);
+                assert_eq!(same, (second.token, second.deadline_us));
+            }
+            // The newest token may be newer by then.
+            (Reply::NotHeld { .. }, Reply::NotHeld { .. }) => (),
+            (Reply::CapacitySet { .. }, Reply::CapacitySet { .. }) => (),
+            (Reply::Cancelled(_) | Reply::Released | Reply::Revoked(_), _) => (),
+            (first, second) => assert_eq!(*first, second),
+        }
+    }
+}
+
+/// Whether a step of this kind also grants to whoever is next.
+pub(super) fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool {
+    match (action, reply) {
+        (Action::Acquire(_), Reply::Busy { .. } | Reply::Granted(_) | Reply::Queued(_)) => true,
+        (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
+        (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => mode.is_reader(),
+        (Action::ChangeMode { .. }, _) => false,
+        // Of what is kept, there is nothing more to let go.
+        (Action::Release { id, .. }, Reply::Released) => {
+            let hold = before.holds.iter().find(|hold| hold.id == *id);
+            hold.is_some_and(|hold| hold.state != HoldState::Kept)
+        }
+        (Action::Release { .. } | Action::Revoke { .. }, _) => true,
+        (Action::Cancel { .. } | Action::Describe { .. }, _) => true,
+        (Action::Commit { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
+        (Action::Adopt(_), reply) => *reply != Reply::Late,
+        (Action::SetCapacity { .. }, _) => true,
+        (Action::Reclaim(_), reply) => !matches!(reply, Reply::Late | Reply::Refused(_)),
+    }
+}
