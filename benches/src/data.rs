@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::Data;
-use leasehold::data::{Numbers, Stock};
+use leasehold_data::{Data, Numbers, Stock};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 

@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
-pub mod data;
 pub mod error;
+pub mod fence;
 pub mod holder;
 pub mod lease;
 pub mod model;
@@ -21,6 +21,7 @@ pub mod time;
 pub mod token;
 
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
+pub use self::fence::{Fence, Fences};
 pub use self::holder::{
     ClientId, Facts, Foreign, HoldState, Holder, HolderId, LOCK_CAPACITY, MAX_FACTS_BYTES, Mode,
     Status, UPGRADABLE_WEIGHT, Waiter,

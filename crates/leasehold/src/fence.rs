@@ -6,25 +6,20 @@
 //!
 //! | the resource is | take |
 //! |---|---|
-//! | a value in Redis, in a file or in memory | [`Cell::open`] |
-//! | stock, a queue | [`Stock::guarded`], [`Queue::open`] |
+//! | a value, stock or a queue in Redis, in a file or in memory | the crate `leasehold-data` |
 //! | a row of an SQL database | [`Dialect`] |
 //! | a service behind HTTP | [`to_header`], [`from_header`]; there [`Fences`] or [`Dialect`] |
 //! | a service of one process | [`Fences::install`] behind its own mutex |
 //!
 //! Only tokens of an exclusive lease fence: a later reader's token would shut out an earlier one
 //! that is still valid.
-//!
-//! [`Cell::open`]: crate::data::Cell::open
-//! [`Queue::open`]: crate::data::Queue::open
-//! [`Stock::guarded`]: crate::data::Stock::guarded
 
 use leasehold_core::text::percent_decode;
 use leasehold_core::{FencingToken, Invalid, LockName};
 
 use crate::guard::Guard;
 
-pub use leasehold_core::data::{Fence, Fences};
+pub use leasehold_core::{Fence, Fences};
 
 impl From<&Guard> for Fence {
     fn from(guard: &Guard) -> Self {

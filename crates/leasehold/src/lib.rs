@@ -4,11 +4,9 @@
 mod admin;
 mod adopt;
 mod background;
-mod batch;
 pub mod blocking;
 mod client;
 mod clock;
-pub mod data;
 mod election;
 mod engine;
 mod event;
@@ -29,10 +27,8 @@ mod wait;
 mod wait_free;
 
 pub use self::admin::Admin;
-pub use self::batch::{BatchLimits, Batcher};
 pub use self::client::{Client, ClientBuilder};
 pub use self::clock::SystemClock;
-pub use self::data::Data;
 pub use self::election::{Election, Leader, Leadership, Observation};
 #[cfg(feature = "tracing")]
 pub use self::event::Tracing;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Data};
+use leasehold::Client;
+use leasehold_data::Data;
 use leasehold_testkit::RedisServer;
 use tempfile::TempDir;
 

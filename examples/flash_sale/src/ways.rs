@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::data::{Numbers, Outcome as StockOutcome, Stock};
-use leasehold::{BatchLimits, Batcher, Client, Data, Guard};
+use leasehold::{Client, Guard};
+use leasehold_data::{BatchLimits, Batcher, Data, Numbers, Outcome as StockOutcome, Stock};
 
 use crate::Outcome;
 use crate::sale::{Decision, Order, Way};
@@ -62,7 +62,7 @@ impl Counter {
         format!("{}/{product}", self.sale)
     }
 
-    fn cell(&self, product: u64) -> leasehold::data::Cell {
+    fn cell(&self, product: u64) -> leasehold_data::Cell {
         self.data.cell(self.name(product))
     }
 

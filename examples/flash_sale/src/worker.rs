@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use leasehold::{Client, Data};
+use leasehold::Client;
+use leasehold_data::Data;
 
 use crate::Outcome;
 use crate::sale::{Decision, Order, Way, units};

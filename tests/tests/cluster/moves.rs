@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leasehold::{Client, Data, Error, LockName, StoreErrorKind};
+use leasehold::{Client, Error, LockName};
 use leasehold_testkit::{Cluster, must};
 
 use super::section::Section;
@@ -172,47 +172,6 @@ async fn e2_the_same_holds_with_the_plain_layout() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e2_the_same_holds_where_replicas_acknowledge() {
     a_slot_moves_while_its_locks_are_held("replicas=1").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e3_a_stock_that_is_half_moved_refuses_in_words_and_loses_nothing() {
-    let cluster = must(Cluster::start(0));
-    let slot = cluster.slot_of("{shop}").unwrap();
-    let from = cluster.owner(slot).unwrap();
-    let to = (from + 1) % 3;
-    let data = Data::connect(cluster.url()).await.unwrap();
-    let stock = data.stock("shop");
-    stock.restock("delivery", [("lamp", 5)]).await.unwrap();
-    assert!(keys_in(&cluster, from, slot) > 1, "or nothing can be half-way");
-
-    let moving = cluster.begin_move(slot, to).unwrap();
-    let port = cluster.node(to).port();
-    let half = format!("MIGRATE 127.0.0.1 {port} lh:%stock:{{shop}} 0 5000");
-    cluster.node(from).command::<()>(&half).unwrap();
-    match stock.deduct("order", [("lamp", 1)]).await {
-        Err(Error::Store(error)) => {
-            assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
-            assert!(!error.may_have_executed(), "{error}");
-        }
-        other => panic!("{other:?}"),
-    }
-    assert!(refusals(&cluster, from, "TRYAGAIN") > 1, "it was tried again before that");
-    // What waits is served once the rest has come.
-    let waiting = tokio::spawn({
-        let stock = stock.clone();
-        async move {
-            loop {
-                match stock.deduct("order", [("lamp", 1)]).await {
-                    Err(Error::Store(error)) if !error.may_have_executed() => {}
-                    outcome => return outcome.map(|outcome| outcome.is_taken()),
-                }
-            }
-        }
-    });
-    moving.move_keys().unwrap();
-    moving.finish().unwrap();
-    assert!(end_of(waiting).await.unwrap().unwrap());
-    assert_eq!(stock.level("lamp").await.unwrap(), 4, "it was taken once");
 }
 
 fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {

@@ -1,6 +1,6 @@
 //! Which node is asked, and what is refused.
 
-use leasehold::{Client, Data, Error, LockName, StoreErrorKind};
+use leasehold::{Client, Error, LockName, StoreErrorKind};
 use leasehold_testkit::{Cluster, RedisServer, must};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -21,14 +21,9 @@ fn odd_names() -> Vec<String> {
 async fn e10_every_legal_name_is_asked_for_at_the_node_that_serves_it() {
     let cluster = three_alone();
     let client = client(&cluster).await;
-    let data = Data::connect(cluster.url()).await.unwrap();
     for name in odd_names() {
         let guard = client.mutex(&name).ttl(LONG).try_acquire().await.unwrap();
         guard.expect("nobody else asks").release().await.unwrap();
-        let stock = data.stock(&name);
-        stock.restock("delivery", [("lamp", 1)]).await.unwrap();
-        assert!(stock.deduct("order", [("lamp", 1)]).await.unwrap().is_taken(), "{name}");
-        data.queue(&name).push("entry", name.as_bytes()).await.unwrap();
     }
     for node in 0..3 {
         for code in ["ASK", "CROSSSLOT", "MOVED", "TRYAGAIN"] {

@@ -355,12 +355,6 @@ fn rights(script: Script) -> &'static str {
         | Script::Renew
         | Script::Revoke
         | Script::SetCapacity => Redis::HOLDER_RIGHTS,
-        Script::Cell
-        | Script::Numbers
-        | Script::QueueDrain
-        | Script::QueuePush
-        | Script::StockSettle
-        | Script::StockTake => Redis::DATA_RIGHTS,
         Script::PlainAcquire
         | Script::PlainAdopt
         | Script::PlainDescribe

@@ -25,7 +25,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["lease", "options"],
             &["request"],
             &["error", "model", "renewal"],
-            &["data", "quorum"],
+            &["fence", "quorum"],
         ],
     },
     Layers {
@@ -39,7 +39,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["admin", "guard", "wait"],
             &["adopt", "multi", "wait_free"],
             &["lock"],
-            &["batch", "data", "election", "fence", "once", "rwlock", "semaphore"],
+            &["election", "fence", "once", "rwlock", "semaphore"],
             &["client"],
             &["blocking"],
         ],
@@ -48,7 +48,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &["store"],
         rows: &[
-            &["data_store", "finding", "traits"],
+            &["finding", "traits"],
             &["clock_sample"],
             &["clocked"],
             &["file", "memory", "quorum", "redis"],
@@ -66,7 +66,19 @@ pub(super) const LAYERS: &[Layers] = &[
             &["topology"],
             &["list", "node_list", "pubsub"],
             &["doctor"],
-            &["data", "opening", "quorum_node"],
+            &["opening", "quorum_node", "run_script"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold-data",
+        within: &[],
+        rows: &[
+            &["batch", "model"],
+            &["store"],
+            &["part", "store::*"],
+            &["cell", "numbers", "queue", "stock"],
+            &["data"],
+            &["blocking"],
         ],
     },
 ];
@@ -93,14 +105,15 @@ pub(super) const KNOWN_RINGS: &[&str] = &[
 ];
 
 /// What each package may depend on of the others, and what besides in its tests.
-pub(super) const CRATES: [(&str, &[&str], &[&str]); 10] = [
-    ("benches", &["leasehold", "leasehold-core", "leasehold-testkit"], &[]),
+pub(super) const CRATES: [(&str, &[&str], &[&str]); 11] = [
+    ("benches", &["leasehold", "leasehold-core", "leasehold-data", "leasehold-testkit"], &[]),
     ("crates/leasehold", &["leasehold-core"], &[]),
     ("crates/leasehold-cli", &["leasehold", "leasehold-core"], &["leasehold-testkit"]),
     ("crates/leasehold-conformance", &["leasehold"], &[]),
     ("crates/leasehold-core", &[], &[]),
+    ("crates/leasehold-data", &["leasehold"], &["leasehold-testkit"]),
     ("crates/leasehold-testkit", &["leasehold", "leasehold-conformance", "leasehold-core"], &[]),
-    ("examples/flash_sale", &["leasehold", "leasehold-testkit"], &[]),
+    ("examples/flash_sale", &["leasehold", "leasehold-data", "leasehold-testkit"], &[]),
     ("examples/own_store", &["leasehold"], &["leasehold-conformance"]),
     ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),
     ("xtask", &[], &[]),

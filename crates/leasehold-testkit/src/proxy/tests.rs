@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// A server with one of our scripts, and a proxy before it.
 fn scene() -> (RedisServer, Proxy) {
     let server = RedisServer::start().unwrap();
-    let load = cmd("SCRIPT").arg("LOAD").arg(Script::Numbers.source()).to_owned();
+    let load = cmd("SCRIPT").arg("LOAD").arg(Script::BootRecord.source()).to_owned();
     load.exec(&mut server.connection().unwrap()).unwrap();
     let proxy = Proxy::start(server.port()).unwrap();
     (server, proxy)
@@ -30,7 +30,7 @@ fn connect(proxy: &Proxy, patience: Duration) -> Connection {
 
 /// A call that is refused for its arguments, which is an answer as good as any.
 fn call() -> Cmd {
-    cmd("EVALSHA").arg(Script::Numbers.sha1()).arg(1).arg("k").to_owned()
+    cmd("EVALSHA").arg(Script::BootRecord.sha1()).arg(1).arg("k").to_owned()
 }
 
 fn calls(server: &RedisServer) -> u64 {
@@ -46,13 +46,13 @@ fn is_answered(connection: &mut Connection) -> bool {
 }
 
 fn strike(proxy: &Proxy, fault: Fault) {
-    drop(proxy.strike(1, Script::Numbers, fault));
+    drop(proxy.strike(1, Script::BootRecord, fault));
 }
 
 #[test]
 fn without_a_fault_everything_passes_and_the_nth_call_is_counted() {
     let (server, proxy) = scene();
-    drop(proxy.strike(3, Script::Numbers, Fault::LoseReply));
+    drop(proxy.strike(3, Script::BootRecord, Fault::LoseReply));
     let mut connection = connect(&proxy, SHORT);
     assert!(is_answered(&mut connection) && is_answered(&mut connection));
     assert!(!is_answered(&mut connection), "the third");

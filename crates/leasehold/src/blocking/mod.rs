@@ -15,7 +15,6 @@
 
 mod cancel;
 mod client;
-mod data;
 mod election;
 mod guard;
 mod lock;
@@ -29,7 +28,6 @@ use tokio::runtime::{Handle, Runtime};
 
 pub use self::cancel::Cancel;
 pub use self::client::{Admin, Client};
-pub use self::data::{Cell, Data, Drain, Numbers, Opened, Queue, Stock};
 pub use self::election::{Election, Leadership, Observation};
 pub use self::guard::Guard;
 pub use self::lock::{Lock, RwLock, Semaphore};
@@ -37,8 +35,11 @@ pub use self::once::Once;
 
 /// What drives the requests of a blocking client while one of its callers waits. Renewals do not
 /// depend on it: they are the keeper's.
+///
+/// A crate with blocking names of its own keeps one beside each thing that has connections, since
+/// these belong to the runtime on which they were opened.
 #[derive(Clone, Default)]
-struct Driver(Arc<Shared>);
+pub struct Driver(Arc<Shared>);
 
 /// A runtime, made by the first who waits.
 #[derive(Default)]
@@ -60,7 +61,13 @@ impl Shared {
 }
 
 impl Driver {
-    fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Waits until `verb` has ended.
+    ///
+    /// # Errors
+    ///
+    /// What it returns; [`Error::Invalid`](crate::Error::Invalid) inside an async runtime, which
+    /// this would block.
+    pub fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
         if Handle::try_current().is_ok() {
             let why = "a blocking call inside an async runtime would block it: use \
                        `leasehold::Client` there";

@@ -1,7 +1,5 @@
 //! The model behind a mutex: locks of one process.
 
-mod data;
-
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
@@ -14,7 +12,6 @@ use leasehold_core::{
 };
 use tokio::sync::mpsc;
 
-use self::data::Records;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
@@ -24,7 +21,6 @@ use crate::clock::SystemClock;
 #[derive(Clone, Debug)]
 pub struct Memory {
     clock: Arc<dyn Clock>,
-    data: Arc<Mutex<Records>>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -72,7 +68,7 @@ impl Memory {
 
     /// An empty store on a clock of one's own.
     pub fn with_clock(clock: impl Clock) -> Self {
-        Self { clock: Arc::new(clock), data: Arc::default(), shared: Arc::default() }
+        Self { clock: Arc::new(clock), shared: Arc::default() }
     }
 
     /// What the store knows of a name, for tests that compare stores.

@@ -12,7 +12,6 @@
 
 pub(crate) mod clock_sample;
 pub(crate) mod clocked;
-mod data_store;
 #[cfg(feature = "file")]
 mod file;
 mod finding;
@@ -23,14 +22,13 @@ pub mod redis;
 mod router;
 mod traits;
 
-pub use self::data_store::DataStore;
 #[cfg(feature = "file")]
-pub use self::file::File;
+pub use self::file::{File, FileTransaction};
 pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
-pub use self::redis::{Redis, RedisOptions};
+pub use self::redis::{Redis, RedisItem, RedisOptions, RedisScript};
 #[cfg(feature = "redis")]
 pub use self::router::open;
 pub use leasehold_core::{
@@ -38,7 +36,7 @@ pub use leasehold_core::{
     Operation, Place, Reclaim, Refusal, RenewLease, Reply, model,
 };
 pub(crate) use self::router::is_memory;
-pub use self::router::{check_url, connect, connect_data, examine, shown_url};
+pub use self::router::{check_url, connect, examine, shown_url};
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
 #[doc = include_str!("../../docs/store-urls.md")]

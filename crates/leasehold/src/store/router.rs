@@ -3,7 +3,6 @@
 use leasehold_core::text::split_scheme;
 use leasehold_core::{Invalid, Result};
 
-use super::data_store::DataStore;
 #[cfg(feature = "file")]
 use super::file::File;
 use super::finding::Finding;
@@ -55,21 +54,6 @@ pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
         Scheme::Memory => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
         Scheme::Redis => open(RedisOptions::from_url(url)?).await,
-    }
-}
-
-/// Opens the store that a URL names, for data.
-///
-/// # Errors
-///
-/// As [`connect`].
-pub async fn connect_data(url: &str) -> Result<Box<dyn DataStore>> {
-    match Scheme::of(url)? {
-        #[cfg(feature = "file")]
-        Scheme::File => Ok(Box::new(File::connect(url).await?)),
-        Scheme::Memory => Ok(Box::new(Memory::new())),
-        #[cfg(feature = "redis")]
-        Scheme::Redis => Ok(Box::new(Redis::connect(url).await?)),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold_core::data::MAX_NUMBER;
 use leasehold_core::model::{self, Record};
 use leasehold_core::{
     Action, Addressed, ClientId, LockName, Now, Reply, StoreError, StoreErrorKind,
@@ -26,6 +25,9 @@ const VERSION: u32 = codec::LAYOUT as u32;
 
 /// Marks a database as one of leasehold's: "lshd" in ASCII.
 const APPLICATION_ID: u32 = 0x6c73_6864;
+
+/// The largest number of the table `number`: 2⁵³ − 1, which any program reads exactly.
+pub(super) const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// How long to wait for other programs that have the database open, such as `sqlite3`: 2 s.
 /// Leasehold's own processes wait at the gate.

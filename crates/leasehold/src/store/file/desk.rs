@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use leasehold_core::data;
 use leasehold_core::{
     Action, Addressed, Answer, ClientId, Clock, Error, Now, Operation, Reply, StoreError,
     StoreErrorKind,
@@ -28,6 +27,7 @@ use super::location::Location;
 use super::presence::Presence;
 use super::room::Reserve;
 use super::tidy;
+use super::transact::FileTransaction;
 use super::users::Users;
 
 /// How long an operation waits for its turn: 5 s. A turn takes less than a millisecond, so by then
@@ -58,8 +58,6 @@ struct Shared {
     _users: Users,
     /// Requests with the worker. Nobody overtakes them.
     queued: AtomicUsize,
-    /// The tables of the data parts have been looked for.
-    has_data_tables: AtomicBool,
     /// When to tidy up next, by the lease clock.
     tidy_at_us: AtomicU64,
     /// Pages of the log, as of this process's last transaction.
@@ -83,12 +81,11 @@ struct Worker {
     thread: JoinHandle<()>,
 }
 
-#[derive(Debug)]
 enum Request {
-    Data(Box<data::Request>, oneshot::Sender<Result<data::Answer, StoreError>>),
     Enter(ClientId, oneshot::Sender<Result<(), StoreError>>),
     Execute(Operation, oneshot::Sender<Result<Answer, StoreError>>),
     Tidy,
+    Transact(Box<dyn FnOnce(&Shared) + Send>),
 }
 
 impl Desk {
@@ -128,7 +125,6 @@ impl Desk {
             books: Mutex::new(Books { gate, database }),
             _users: users,
             queued: AtomicUsize::new(0),
-            has_data_tables: AtomicBool::new(false),
             tidy_at_us: AtomicU64::new(0),
             log_pages,
             is_tidying: AtomicBool::new(false),
@@ -151,15 +147,22 @@ impl Desk {
         done
     }
 
-    /// Does one step of a data part.
-    pub(super) async fn apply_data(
+    /// Does the work of another crate in one transaction.
+    pub(super) async fn transact<T: Send + 'static>(
         &self,
-        request: data::Request,
-    ) -> Result<data::Answer, StoreError> {
+        work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let shared = &self.shared;
-        let done = match shared.try_in_turn(|database| shared.apply_data(database, &request)) {
+        let queued = |reply: oneshot::Sender<_>, work| {
+            Request::Transact(Box::new(move |shared: &Shared| {
+                if !reply.is_closed() {
+                    let _ = reply.send(shared.in_turn(|database| shared.transact(database, &work)));
+                }
+            }))
+        };
+        let done = match shared.try_in_turn(|database| shared.transact(database, &work)) {
             Some(done) => done,
-            None => self.queue(|reply| Request::Data(Box::new(request), reply)).await,
+            None => self.queue(|reply| queued(reply, work)).await,
         };
         self.tidy_if_due();
         done
@@ -256,12 +259,6 @@ impl Shared {
     fn work(&self, requests: &mpsc::Receiver<Request>) {
         while let Ok(request) = requests.recv() {
             match request {
-                Request::Data(request, reply) => {
-                    if !reply.is_closed() {
-                        let done = self.in_turn(|database| self.apply_data(database, &request));
-                        let _ = reply.send(done);
-                    }
-                }
                 Request::Enter(client, reply) => {
                     let done = self.in_turn(|_| self.enter(client));
                     // Whoever asked may have given up.
@@ -278,6 +275,7 @@ impl Shared {
                     let _ = self.tidy();
                     self.is_tidying.store(false, Ordering::Relaxed);
                 }
+                Request::Transact(work) => work(self),
             }
             self.queued.fetch_sub(1, Ordering::Relaxed);
         }
@@ -349,20 +347,14 @@ impl Shared {
         }
     }
 
-    fn apply_data(
+    fn transact<T>(
         &self,
         database: &mut Database,
-        request: &data::Request,
-    ) -> Result<data::Answer, StoreError> {
-        let done = database.write(Reserve::Keep, |writing| {
-            if !self.has_data_tables.load(Ordering::Relaxed) {
-                super::data::prepare(writing)?;
-            }
-            let now_us = self.now().token_us;
-            Ok(data::Answer { now_us, reply: super::data::apply(writing, now_us, request)? })
-        })?;
-        self.has_data_tables.store(true, Ordering::Relaxed);
-        Ok(done)
+        work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        database.write(Reserve::Keep, |writing| {
+            work(&FileTransaction { writing, now_us: self.now().token_us })
+        })
     }
 
     fn step(

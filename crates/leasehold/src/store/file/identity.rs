@@ -13,9 +13,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use leasehold_core::StoreError;
-use leasehold_core::data::MAX_NUMBER;
 
-use super::database::Database;
+use super::database::{Database, MAX_NUMBER};
 use super::gate::Gate;
 use super::location::Location;
 use super::presence::Presence;

@@ -15,7 +15,6 @@
 mod access;
 mod bury;
 mod codec;
-mod data;
 mod database;
 mod desk;
 mod examine;
@@ -27,6 +26,7 @@ mod news;
 mod presence;
 mod room;
 mod tidy;
+mod transact;
 mod users;
 
 use std::fs;
@@ -35,7 +35,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::data::{Answer as DataAnswer, Request};
 use leasehold_core::model::{DEFAULT_RETENTION, Rules};
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Clock, Error, Invalid, LockName, Operation, StoreError,
@@ -44,7 +43,8 @@ use leasehold_core::{
 
 use self::desk::Desk;
 use self::inbox::FileInbox;
-use super::{Capabilities, DataStore, Finding, Inbox, Store, Subscription};
+pub use self::transact::FileTransaction;
+use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
 /// The kernel draws a new one whenever the machine is started. (random(4))
@@ -107,8 +107,12 @@ impl File {
         Self::with_clock(path, SystemClock::new(), boot()?)
     }
 
-    /// Opens the database that a URL names, `file:PATH`.
-    pub(super) async fn connect(url: &str) -> Result<Self, Error> {
+    /// Opens the database that a URL names, `file:PATH`, as [`open`](Self::open).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
         let path = path_of(url)?.to_owned();
         let opened = tokio::task::spawn_blocking(move || Self::open(path)).await;
         opened.unwrap_or_else(|_| {
@@ -176,12 +180,6 @@ fn boot() -> Result<String, StoreError> {
         [] | ["0", "0"] => id.trim().to_owned(),
         _ => format!("{} {}", id.trim(), offset.join(" ")),
     })
-}
-
-impl DataStore for File {
-    fn apply(&self, request: Request) -> BoxFuture<'_, Result<DataAnswer, StoreError>> {
-        Box::pin(self.desk.apply_data(request))
-    }
 }
 
 impl Store for File {

@@ -2,8 +2,6 @@
 
 #[doc(hidden)]
 pub mod connection;
-#[doc(hidden)]
-pub mod data;
 mod delifeq;
 mod doctor;
 mod durability;
@@ -16,6 +14,7 @@ mod options;
 mod pubsub;
 pub(super) mod quorum_node;
 mod rights;
+mod run_script;
 mod topology;
 mod url;
 mod warnings;
@@ -42,6 +41,7 @@ pub use self::options::{LayoutName, RedisOptions, Replicas, Secret, TlsFiles};
 use self::options::{Servers, Settings};
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription;
+pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::warnings::Warnings;
@@ -82,10 +82,6 @@ impl fmt::Debug for Redis {
 }
 
 impl Redis {
-    /// The rights that a program needs to use the data parts; one that also holds locks needs
-    /// those of a holder too.
-    pub const DATA_RIGHTS: &'static str = rights::DATA;
-
     /// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and
     /// a password. With a `prefix=` of one's own, both patterns begin with it; with a database in
     /// the URL, `+select` comes on top.

@@ -1,10 +1,6 @@
 //! The least rights that suffice, as `ACL SETUSER` takes them. What each is for stands at the
 //! constants of [`Redis`](super::Redis).
 
-pub(super) const DATA: &str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
-    +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
-    +xlen";
-
 pub(super) const HOLDER: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
     +evalsha +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe \
     +ping +info";

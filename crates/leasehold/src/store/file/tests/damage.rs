@@ -134,28 +134,3 @@ async fn a_number_of_the_store_that_cannot_be_is_refused() {
     connection.execute(sql, [7]).unwrap();
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
 }
-
-#[tokio::test]
-async fn a_number_of_a_data_part_that_cannot_be_is_refused() {
-    use leasehold_core::data::{Id, Request, cell, stock};
-    let place = Place::new();
-    let store = place.open();
-    let ask = async |action| {
-        let name = Id::new("name", "shop").unwrap();
-        let request = Request { name, fence: None, action };
-        store.apply(request).await.map_err(|error| error.kind())
-    };
-    let item = Id::new("item", "apple").unwrap();
-    let levels = leasehold_core::data::Action::Stock(stock::Action::Read { items: vec![item] });
-    let value = leasehold_core::data::Action::Cell(cell::Action::Read);
-    assert!(ask(levels.clone()).await.is_ok() && ask(value.clone()).await.is_ok());
-    let connection = Connection::open(place.path()).unwrap();
-    for number in [-1, i64::MIN, i64::MAX] {
-        let sql = "INSERT OR REPLACE INTO data_level VALUES ('shop', 'apple', ?1)";
-        connection.execute(sql, [number]).unwrap();
-        let sql = "INSERT OR REPLACE INTO data_cell VALUES ('shop', ?1, x'')";
-        connection.execute(sql, [number]).unwrap();
-        assert_eq!(ask(levels.clone()).await.unwrap_err(), StoreErrorKind::Corrupt);
-        assert_eq!(ask(value.clone()).await.unwrap_err(), StoreErrorKind::Corrupt);
-    }
-}

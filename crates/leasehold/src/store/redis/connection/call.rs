@@ -3,6 +3,7 @@
 
 use leasehold_core::StoreError;
 use redis::{Cmd, Value};
+use sha1_smol::Sha1;
 
 /// A script, as a server is given it.
 #[derive(Debug)]
@@ -13,6 +14,15 @@ pub struct ScriptText {
     pub sha1: String,
     /// Whether a replica would run it too, and answer out of the past.
     pub is_read_only: bool,
+}
+
+impl ScriptText {
+    /// A script with its flags in the first line.
+    pub(crate) fn new(source: String) -> Self {
+        let sha1 = Sha1::from(&source).digest().to_string();
+        let is_read_only = source.starts_with("#!lua flags=no-writes\n");
+        Self { source, sha1, is_read_only }
+    }
 }
 
 /// What a reply may give to a holder.

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn the_manual_has_every_right() {
         let (holder, more) = (rights::HOLDER, rights::CLUSTER);
-        let more = [more, rights::OPERATOR, rights::REPLICAS, rights::DATA];
+        let more = [more, rights::OPERATOR, rights::REPLICAS];
         let of_users = [holder, rights::PLAIN, rights::SENTINEL];
         let manual = crate::store::MANUAL.replace("\\|", "|");
         let known: Vec<&str> = manual.split(|c: char| c.is_whitespace() || c == '`').collect();

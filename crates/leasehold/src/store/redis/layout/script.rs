@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, model, token};
-use sha1_smol::Sha1;
 
 use super::codec::RECORD_VERSION;
 use super::plain::value;
@@ -25,12 +24,10 @@ const INCLUDE: &str = "--@include ";
 
 /// The shared files, each under the name it is included by. The clock is not among them, so that
 /// a test can bring its own.
-const SHARED: [(&str, &str); 13] = [
+const SHARED: [(&str, &str); 10] = [
     ("arguments", include_str!("lua/arguments.lua")),
     ("basics", include_str!("lua/basics.lua")),
     ("confirm", include_str!("lua/confirm.lua")),
-    ("entries", include_str!("lua/entries.lua")),
-    ("fence", include_str!("lua/fence.lua")),
     ("grant", include_str!("lua/grant.lua")),
     ("hand_on", include_str!("lua/hand_on.lua")),
     ("hold", include_str!("lua/hold.lua")),
@@ -38,7 +35,6 @@ const SHARED: [(&str, &str); 13] = [
     ("plain", include_str!("lua/plain.lua")),
     ("queue", include_str!("lua/queue.lua")),
     ("record", include_str!("lua/record.lua")),
-    ("stock", include_str!("lua/stock.lua")),
 ];
 
 /// A word in capitals that stands for a value, and that value as Lua writes it.
@@ -103,8 +99,6 @@ pub enum Script {
     BootRecord,
     /// A waiter leaves.
     Cancel,
-    /// Reads or replaces a guarded value.
-    Cell,
     /// A reader becomes the writer, or a writer a reader.
     ChangeMode,
     /// Raises a hold's token.
@@ -115,8 +109,6 @@ pub enum Script {
     Inspect,
     /// Which node of a quorum it is, and who uses it so.
     Nodes,
-    /// Gives out order numbers.
-    Numbers,
     /// Takes a plain lock.
     PlainAcquire,
     /// Takes over the lease of a plain lock.
@@ -133,10 +125,6 @@ pub enum Script {
     PlainRevoke,
     /// Confirms a grant, or keeps a place.
     Poll,
-    /// Shows, finishes or tells of entries of a shared queue.
-    QueueDrain,
-    /// Appends to a shared queue.
-    QueuePush,
     /// A holder takes back what was forgotten.
     Reclaim,
     /// Ends a hold and hands it on.
@@ -147,35 +135,23 @@ pub enum Script {
     Revoke,
     /// An operator changes a capacity.
     SetCapacity,
-    /// Confirms or cancels orders of a stock, or reads it.
-    StockSettle,
-    /// Takes from a stock, or adds to it.
-    StockTake,
 }
 
-static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
-    Script::ALL.map(|script| {
-        let source = script.assemble(CLOCK);
-        let sha1 = Sha1::from(&source).digest().to_string();
-        let is_read_only = source.starts_with("#!lua flags=no-writes\n");
-        ScriptText { source, sha1, is_read_only }
-    })
-});
+static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> =
+    LazyLock::new(|| Script::ALL.map(|script| ScriptText::new(script.assemble(CLOCK))));
 
 impl Script {
     /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 22] = [
         Self::Acquire,
         Self::Adopt,
         Self::BootRecord,
         Self::Cancel,
-        Self::Cell,
         Self::ChangeMode,
         Self::Commit,
         Self::Describe,
         Self::Inspect,
         Self::Nodes,
-        Self::Numbers,
         Self::PlainAcquire,
         Self::PlainAdopt,
         Self::PlainDescribe,
@@ -184,15 +160,11 @@ impl Script {
         Self::PlainRenew,
         Self::PlainRevoke,
         Self::Poll,
-        Self::QueueDrain,
-        Self::QueuePush,
         Self::Reclaim,
         Self::Release,
         Self::Renew,
         Self::Revoke,
         Self::SetCapacity,
-        Self::StockSettle,
-        Self::StockTake,
     ];
 
     /// As a server is given it.
@@ -232,13 +204,11 @@ impl Script {
             Self::Adopt => include_str!("lua/adopt.lua"),
             Self::BootRecord => include_str!("lua/boot_record.lua"),
             Self::Cancel => include_str!("lua/cancel.lua"),
-            Self::Cell => include_str!("lua/cell.lua"),
             Self::ChangeMode => include_str!("lua/change_mode.lua"),
             Self::Commit => include_str!("lua/commit.lua"),
             Self::Describe => include_str!("lua/describe.lua"),
             Self::Inspect => include_str!("lua/inspect.lua"),
             Self::Nodes => include_str!("lua/nodes.lua"),
-            Self::Numbers => include_str!("lua/numbers.lua"),
             Self::PlainAcquire => include_str!("lua/plain_acquire.lua"),
             Self::PlainAdopt => include_str!("lua/plain_adopt.lua"),
             Self::PlainDescribe => include_str!("lua/plain_describe.lua"),
@@ -247,15 +217,11 @@ impl Script {
             Self::PlainRenew => include_str!("lua/plain_renew.lua"),
             Self::PlainRevoke => include_str!("lua/plain_revoke.lua"),
             Self::Poll => include_str!("lua/poll.lua"),
-            Self::QueueDrain => include_str!("lua/queue_drain.lua"),
-            Self::QueuePush => include_str!("lua/queue_push.lua"),
             Self::Reclaim => include_str!("lua/reclaim.lua"),
             Self::Release => include_str!("lua/release.lua"),
             Self::Renew => include_str!("lua/renew.lua"),
             Self::Revoke => include_str!("lua/revoke.lua"),
             Self::SetCapacity => include_str!("lua/set_capacity.lua"),
-            Self::StockSettle => include_str!("lua/stock_settle.lua"),
-            Self::StockTake => include_str!("lua/stock_take.lua"),
         }
     }
 }
@@ -328,15 +294,11 @@ mod tests {
             match script {
                 Script::Acquire
                 | Script::Adopt
-                | Script::Cell
                 | Script::Describe
-                | Script::Numbers
                 | Script::PlainAcquire
                 | Script::PlainAdopt
                 | Script::PlainDescribe
-                | Script::QueuePush
-                | Script::Reclaim
-                | Script::StockTake => assert_eq!(flags, "#!lua"),
+                | Script::Reclaim => assert_eq!(flags, "#!lua"),
                 Script::Inspect | Script::PlainInspect => {
                     assert_eq!(flags, "#!lua flags=no-writes");
                 }
@@ -349,12 +311,10 @@ mod tests {
                 | Script::PlainRenew
                 | Script::PlainRevoke
                 | Script::Poll
-                | Script::QueueDrain
                 | Script::Release
                 | Script::Renew
                 | Script::Revoke
-                | Script::SetCapacity
-                | Script::StockSettle => assert_eq!(flags, "#!lua flags=allow-oom"),
+                | Script::SetCapacity => assert_eq!(flags, "#!lua flags=allow-oom"),
             }
         }
     }

@@ -1,4 +1,4 @@
--- Arguments of the data scripts, checked before anything is written. `tonumber` also takes "inf"
+-- Arguments, checked before anything is written. `tonumber` also takes "inf"
 -- and "nan", which no comparison below lets pass.
 local function number(index, most)
   local value = tonumber(ARGV[index])

@@ -1,0 +1,247 @@
+//! Many items, one acquisition: tasks of one process hand in items, and whoever has the lease
+//! processes all that has come in.
+
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, select};
+use leasehold::{Error, Guard, Invalid, Lock, Result};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// Most items of a batch by default: 100, so that one slow batch does not hold the lock for long.
+const DEFAULT_MAX_ITEMS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
+
+/// How many batches may wait their turn; who hands in more items waits until there is room.
+const WAITING_BATCHES: usize = 4;
+
+/// How large a batch becomes, and how long its first item waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BatchLimits {
+    /// Most items processed under one acquisition: 100 by default.
+    pub max_items: NonZeroUsize,
+    /// How long the first item of a batch waits for more before the lock is asked for: not at all
+    /// by default, because items gather by themselves while the lock is waited for.
+    pub max_delay: Duration,
+}
+
+impl Default for BatchLimits {
+    fn default() -> Self {
+        Self { max_items: DEFAULT_MAX_ITEMS, max_delay: Duration::ZERO }
+    }
+}
+
+/// Processes items of many tasks together, under one acquisition of a lock.
+///
+/// For many small changes to one thing: orders of one product, entries of one ledger. It is
+/// the tasks of *one process* whose items it gathers; the lock keeps the processes apart. Not for
+/// items that have nothing to do with each other (lock each by its own name), nor where one
+/// atomic command of the database does it: that needs no lock at all.
+///
+/// Share it among tasks in an [`Arc`](std::sync::Arc). Dropping it withdraws what is not in work.
+///
+/// Each item gets its own result: the work says for each what came of it, and one that fails fails
+/// alone. If the lease is lost meanwhile, the work is dropped where it is, and every item of that
+/// batch fails with [`Error::Lost`]; items that were not in it are processed under the next lease.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let client = leasehold::Client::memory();
+/// use leasehold::Guard;
+/// use leasehold_data::{BatchLimits, Batcher};
+///
+/// let lock = client.mutex("stock/7");
+/// let accept = |pieces| if pieces < 10 { Ok(pieces) } else { Err("too many") };
+/// let work = move |guard: Guard, orders: Vec<u32>| async move {
+///     println!("{} orders with token {}", orders.len(), guard.token());
+///     orders.into_iter().map(accept).collect()
+/// };
+/// let batcher = Batcher::start(lock, BatchLimits::default(), work)?;
+/// let (one, two) = tokio::join!(batcher.submit(3), batcher.submit(12));
+/// assert_eq!((one?, two?), (Ok(3), Err("too many")));
+/// batcher.close().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Batcher<T, R> {
+    entries: mpsc::Sender<Entry<T, R>>,
+    worker: JoinHandle<()>,
+}
+
+/// An item and where its result is waited for.
+struct Entry<T, R> {
+    item: T,
+    result: oneshot::Sender<Result<R>>,
+}
+
+impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
+    /// Starts a batcher on the calling tokio runtime. Nothing is asked of the store before the
+    /// first item.
+    ///
+    /// `work` is given a guard of the lease and the items, in the order in which they were handed
+    /// in, and gives as many results in the same order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] outside of a runtime.
+    pub fn start<F>(
+        lock: Lock,
+        limits: BatchLimits,
+        mut work: impl FnMut(Guard, Vec<T>) -> F + Send + 'static,
+    ) -> Result<Self>
+    where
+        F: Future<Output = Vec<R>> + Send + 'static,
+    {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            Invalid::new("runtime", "a batcher needs a tokio runtime: start it inside one")
+        })?;
+        let room = limits.max_items.get().saturating_mul(WAITING_BATCHES);
+        let (entries, receiver) = mpsc::channel(room);
+        let worker = Worker {
+            lock,
+            limits,
+            entries: receiver,
+            work: Box::new(move |guard, items| Box::pin(work(guard, items))),
+        };
+        Ok(Self { entries, worker: runtime.spawn(worker.run()) })
+    }
+
+    /// Hands in an item and waits for what came of it. Waits for room first, if too many wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the lease was lost while the item was in work: whether it was processed
+    /// is for the resource to say. What [`Lock::acquire`] returns if the lock was not acquired:
+    /// then it was not. [`Error::Closed`] if the batcher ended before, by itself if the work
+    /// panicked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future withdraws an item that is not in work yet. One that is in work is
+    /// finished; neither concerns the items of others.
+    pub async fn submit(&self, item: T) -> Result<R> {
+        let (result, came) = oneshot::channel();
+        let entry = Entry { item, result };
+        self.entries.send(entry).await.map_err(|_| Error::Closed)?;
+        came.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Takes no more items, and waits until all that were handed in are processed.
+    pub async fn close(self) {
+        let Self { entries, worker } = self;
+        drop(entries);
+        // If the work panicked there is nothing left to wait for, and whoever waited knows.
+        drop(worker.await);
+    }
+}
+
+impl<T, R> fmt::Debug for Batcher<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batcher").field("room", &self.entries.capacity()).finish_non_exhaustive()
+    }
+}
+
+type Work<T, R> = Box<dyn FnMut(Guard, Vec<T>) -> BoxFuture<'static, Vec<R>> + Send>;
+
+/// The task that processes batches, until the batcher is gone.
+struct Worker<T, R> {
+    lock: Lock,
+    limits: BatchLimits,
+    entries: mpsc::Receiver<Entry<T, R>>,
+    work: Work<T, R>,
+}
+
+impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
+    async fn run(mut self) {
+        let mut batch = Vec::new();
+        while let Some(first) = self.entries.recv().await {
+            batch.push(first);
+            self.gather(&mut batch).await;
+            // Whoever has given up has withdrawn the item; without any, no lock is needed.
+            batch.retain(|entry| !entry.result.is_closed());
+            if batch.is_empty() {
+                continue;
+            }
+            match self.lock.acquire().await {
+                Ok(guard) => {
+                    self.add_what_came(&mut batch);
+                    batch.retain(|entry| !entry.result.is_closed());
+                    self.process(guard, std::mem::take(&mut batch)).await;
+                }
+                Err(error) => {
+                    self.add_what_came(&mut batch);
+                    for entry in batch.drain(..) {
+                        // Whoever has given up does not want it.
+                        let _ = entry.result.send(Err(error.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for more items, as long as the first may wait for them.
+    async fn gather(&mut self, batch: &mut Vec<Entry<T, R>>) {
+        if self.limits.max_delay.is_zero() {
+            return;
+        }
+        let over = tokio::time::Instant::now() + self.limits.max_delay;
+        while batch.len() < self.limits.max_items.get() {
+            match tokio::time::timeout_at(over, self.entries.recv()).await {
+                Ok(Some(entry)) => batch.push(entry),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn add_what_came(&mut self, batch: &mut Vec<Entry<T, R>>) {
+        while batch.len() < self.limits.max_items.get() {
+            let Ok(entry) = self.entries.try_recv() else { return };
+            batch.push(entry);
+        }
+    }
+
+    async fn process(&mut self, guard: Guard, batch: Vec<Entry<T, R>>) {
+        let (items, results): (Vec<T>, Vec<_>) =
+            batch.into_iter().map(|entry| (entry.item, entry.result)).unzip();
+        let count = items.len();
+        let outcome = match guard.reenter() {
+            Ok(inner) => {
+                let work = (self.work)(inner, items);
+                match select(guard.lost(), work).await {
+                    Either::Left(_) => Err(lost(&guard)),
+                    // What ended within the validity counts, whatever becomes of the release.
+                    Either::Right((done, _)) => guard.ensure_held().map(|()| done),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        let outcome = outcome.and_then(|done| match done.len() {
+            given if given == count => Ok(done),
+            given => Err(miscounted(given, count)),
+        });
+        match outcome {
+            Ok(done) => results.into_iter().zip(done).for_each(|(result, done)| {
+                // Whoever has given up does not want it.
+                let _ = result.send(Ok(done));
+            }),
+            Err(error) => results.into_iter().for_each(|result| {
+                let _ = result.send(Err(error.clone()));
+            }),
+        }
+        // A failure is the keeper's to mend; the results stand.
+        drop(guard.release().await);
+    }
+}
+
+fn lost(guard: &Guard) -> Error {
+    guard.ensure_held().err().unwrap_or(Error::Closed)
+}
+
+fn miscounted(given: usize, wanted: usize) -> Error {
+    let why = format!("the work gave {given} results for {wanted} items: give one for each");
+    Invalid::new("results", why).into()
+}

@@ -1,0 +1,152 @@
+//! One guarded value.
+
+use leasehold::fence::Fence;
+use leasehold::{Result, StoreError, StoreErrorKind};
+
+use crate::model::cell::{Action, MAX_VALUE_BYTES, Reply};
+use crate::model::{Action as AnyAction, Reply as AnyReply};
+use crate::part::{Part, check_size, unexpected};
+
+/// One value of up to 64 KiB that is replaced by the newest holder of a lock
+/// ([`open`](Cell::open)), or by whoever knows its version ([`replace`](Cell::replace)).
+///
+/// # Cost
+///
+/// Each verb is one round trip.
+///
+/// # Cancel safety
+///
+/// Dropping the future of a write leaves it open whether it was written.
+///
+/// # Examples
+///
+/// ```
+/// # use leasehold::{Client, Error};
+/// # use leasehold_data::Data;
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let (client, data) = (Client::memory(), Data::memory());
+/// let guard = client.mutex("balance/42").acquire().await?;
+/// let balance = data.cell("balance/42").open(&guard).await?; // token first, then the value
+/// let before: i64 = String::from_utf8_lossy(balance.value()).parse().unwrap_or(0);
+/// balance.write((before + 100).to_string()).await?; // Err(Fenced) if we were overtaken
+/// # guard.release().await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a `Cell` does nothing until a verb is called"]
+pub struct Cell {
+    part: Part,
+}
+
+/// A value and its version: 0 if it was never written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Versioned {
+    /// Grows by one with every write.
+    pub version: u64,
+    /// What was written last.
+    pub value: Vec<u8>,
+}
+
+impl Cell {
+    pub(crate) fn new(part: Part) -> Self {
+        Self { part }
+    }
+
+    /// Installs the token of a lease, so that older holders are refused from here on, and only then
+    /// tells the value. Writing goes by what this gives: there is no way to read first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`](leasehold::Error::Fenced) if this lease was overtaken already.
+    pub async fn open(&self, fence: impl Into<Fence>) -> Result<Opened> {
+        let cell = Self { part: self.part.clone().guarded(fence) };
+        let found = cell.read().await?;
+        Ok(Opened { cell, found })
+    }
+
+    /// Tells the value. It may be old by the time it is looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`](leasehold::Error::Store).
+    pub async fn read(&self) -> Result<Versioned> {
+        match self.step(Action::Read).await? {
+            Reply::Found { version, value } => Ok(Versioned { version, value }),
+            other => Err(unexpected(&AnyReply::Cell(other))),
+        }
+    }
+
+    /// Replaces the value if it still has this version, and gives the new one; `None` if somebody
+    /// was faster: read and decide anew.
+    ///
+    /// After an error that leaves it open whether it was written, read: only the version tells.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](leasehold::Error::Invalid) for a value above 64 KiB, else
+    /// [`Error::Store`](leasehold::Error::Store).
+    pub async fn replace(&self, version: u64, value: impl Into<Vec<u8>>) -> Result<Option<u64>> {
+        self.write_if(Some(version), value.into()).await
+    }
+
+    /// Replaces the value, whatever it is. Whoever read it before and writes later undoes this:
+    /// right for a value that depends on nothing that was read.
+    ///
+    /// # Errors
+    ///
+    /// As [`replace`](Cell::replace).
+    pub async fn write(&self, value: impl Into<Vec<u8>>) -> Result<u64> {
+        let written = self.write_if(None, value.into()).await?;
+        written.ok_or_else(|| {
+            StoreError::new(StoreErrorKind::Corrupt, "an unconditional write found a condition")
+                .maybe_executed()
+                .into()
+        })
+    }
+
+    async fn write_if(&self, version: Option<u64>, value: Vec<u8>) -> Result<Option<u64>> {
+        check_size("value", value.len(), MAX_VALUE_BYTES)?;
+        match self.step(Action::Write { version, value }).await? {
+            Reply::Changed { .. } => Ok(None),
+            Reply::Written { version } => Ok(Some(version)),
+            other => Err(unexpected(&AnyReply::Cell(other))),
+        }
+    }
+
+    async fn step(&self, action: Action) -> Result<Reply> {
+        match self.part.apply(AnyAction::Cell(action)).await?.reply {
+            AnyReply::Cell(reply) => Ok(reply),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// A cell in the hands of a holder whose token it has seen.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    cell: Cell,
+    found: Versioned,
+}
+
+impl Opened {
+    /// What was there when the token had been installed.
+    pub fn value(&self) -> &[u8] {
+        &self.found.value
+    }
+
+    /// The version of that value: 0 if it was never written.
+    pub fn version(&self) -> u64 {
+        self.found.version
+    }
+
+    /// Replaces the value, unless a newer holder has opened the cell. May be called again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`](leasehold::Error::Fenced): somebody else is at work, stop. Otherwise as
+    /// [`Cell::replace`].
+    pub async fn write(&self, value: impl Into<Vec<u8>>) -> Result<u64> {
+        self.cell.write(value).await
+    }
+}

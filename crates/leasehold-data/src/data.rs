@@ -1,0 +1,62 @@
+//! The data parts of one store.
+
+use std::sync::Arc;
+
+#[cfg(doc)]
+use leasehold::Error;
+use leasehold::Result;
+
+use crate::cell::Cell;
+use crate::numbers::Numbers;
+use crate::part::Part;
+use crate::queue::Queue;
+use crate::stock::Stock;
+use crate::store::{self, DataStore, Memory};
+
+/// Gives the data parts of one store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Data {
+    store: Arc<dyn DataStore>,
+}
+
+impl Data {
+    /// Opens the store that a URL names, as [`Client::connect`](leasehold::Client::connect).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
+    /// store could not be opened.
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self> {
+        Ok(Self::new(store::connect(url.as_ref()).await?))
+    }
+
+    /// Data of this process, without a server: for embedding, and for tests.
+    pub fn memory() -> Self {
+        Self::new(Memory::new())
+    }
+
+    /// The data of a store.
+    pub fn new(store: impl DataStore) -> Self {
+        Self { store: Arc::new(store) }
+    }
+
+    /// One value that only the newest holder of a lock, or whoever knows its version, may replace.
+    pub fn cell(&self, name: impl AsRef<str>) -> Cell {
+        Cell::new(Part::new(&self.store, "cell", name.as_ref()))
+    }
+
+    /// Numbers that are given out once, to whatever machine.
+    pub fn numbers(&self, name: impl AsRef<str>) -> Numbers {
+        Numbers::new(Part::new(&self.store, "sequence", name.as_ref()))
+    }
+
+    /// Work that producers append and whoever holds a lease does.
+    pub fn queue(&self, name: impl AsRef<str>) -> Queue {
+        Queue::new(Part::new(&self.store, "queue", name.as_ref()))
+    }
+
+    /// Pieces on a shelf. In a cluster, one stock lives in one slot.
+    pub fn stock(&self, name: impl AsRef<str>) -> Stock {
+        Stock::new(Part::new(&self.store, "stock", name.as_ref()))
+    }
+}

@@ -1,0 +1,74 @@
+//! One value that a holder of a lock, or whoever knows its version, may replace.
+
+use leasehold::fence::{Fence, Fences};
+
+use super::Reply as AnyReply;
+
+/// Largest value of a cell: 64 KiB. A cell is for a balance or a document, not for a file.
+pub const MAX_VALUE_BYTES: usize = 64 << 10;
+
+/// What a cell is between two steps. Version 0 has never been written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Grows by one with every write.
+    pub version: u64,
+    /// What was written last.
+    pub value: Vec<u8>,
+    /// The tokens that were seen.
+    pub fences: Fences,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Tells the value. With a fence, installs it first: whoever was overtaken can no longer write
+    /// what the reader is about to see.
+    Read,
+    /// Replaces the value.
+    Write {
+        /// Only if this is the version; `None` for any.
+        version: Option<u64>,
+        /// The new value.
+        value: Vec<u8>,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Another version was found; nothing was written.
+    Changed {
+        /// The version that was found.
+        version: u64,
+    },
+    /// What there is.
+    Found {
+        /// Its version, 0 if it was never written.
+        version: u64,
+        /// Its value.
+        value: Vec<u8>,
+    },
+    /// It was written.
+    Written {
+        /// The new version.
+        version: u64,
+    },
+}
+
+/// Does one step.
+pub fn step(cell: &mut Cell, fence: Option<&Fence>, action: &Action) -> AnyReply {
+    if let Some(Err(newest)) = fence.map(|fence| cell.fences.install(fence)) {
+        return AnyReply::Fenced(newest);
+    }
+    AnyReply::Cell(match action {
+        Action::Read => Reply::Found { version: cell.version, value: cell.value.clone() },
+        Action::Write { version: Some(version), .. } if *version != cell.version => {
+            Reply::Changed { version: cell.version }
+        }
+        Action::Write { value, .. } => {
+            cell.version += 1;
+            cell.value.clone_from(value);
+            Reply::Written { version: cell.version }
+        }
+    })
+}

@@ -1,0 +1,143 @@
+//! What producers append, and what whoever holds the lease has made of it.
+//!
+//! An entry leaves the queue in the same step in which its result is stored, so there is no moment
+//! in which a crash could lose one of the two.
+
+use std::collections::BTreeMap;
+
+use leasehold::fence::{Fence, Fences};
+
+use super::{COLLECT_BOUND, Due, Id, Reply as AnyReply};
+
+/// Largest payload, and largest result: 64 KiB.
+pub const MAX_PAYLOAD_BYTES: usize = 64 << 10;
+
+/// Most entries that wait: 100 000. A queue that nobody drains must not fill the store.
+pub const MAX_WAITING: u64 = 100_000;
+
+/// Most entries that are taken, or finished, at once: as many as one step forgets.
+pub const MAX_BATCH: usize = COLLECT_BOUND;
+
+/// What a queue is between two steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// What waits, the oldest first.
+    pub entries: BTreeMap<u64, Entry>,
+    /// Where each of those is.
+    pub places: BTreeMap<Id, u64>,
+    /// How many wait.
+    pub waiting: u64,
+    /// How many were appended.
+    pub appended: u64,
+    /// What came of those that are done.
+    pub results: Due<Vec<u8>>,
+    /// The tokens that were seen.
+    pub fences: Fences,
+}
+
+/// One piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Given by the producer; the same is appended once.
+    pub id: Id,
+    /// Whatever it is.
+    pub payload: Vec<u8>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Tells how an entry stands.
+    Ask {
+        /// Which.
+        id: Id,
+    },
+    /// Stores results and lets go of their entries.
+    Finish {
+        /// At most [`MAX_BATCH`].
+        results: Vec<(Id, Vec<u8>)>,
+        /// How long they are kept.
+        remember_us: u64,
+    },
+    /// Appends an entry.
+    Push(Entry),
+    /// Shows the oldest entries, and leaves them where they are.
+    Take {
+        /// At most so many.
+        limit: u64,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It is done, with this result.
+    Done(Vec<u8>),
+    /// The oldest entries.
+    Entries(Vec<Entry>),
+    /// So many were waiting and are done now.
+    Finished(u64),
+    /// No room; nothing was appended.
+    Full,
+    /// It waits.
+    Pending,
+    /// No such entry is known.
+    Unknown,
+}
+
+/// Does one step.
+pub fn step(queue: &mut Queue, now_us: u64, fence: Option<&Fence>, action: &Action) -> AnyReply {
+    if let Some(Err(newest)) = fence.map(|fence| queue.fences.install(fence)) {
+        return AnyReply::Fenced(newest);
+    }
+    for id in queue.results.due(now_us, COLLECT_BOUND) {
+        queue.results.remove(&id);
+    }
+    AnyReply::Queue(match action {
+        Action::Ask { id } => queue.look(now_us, id).unwrap_or(Reply::Unknown),
+        Action::Finish { results, remember_us } => {
+            let finished = results
+                .iter()
+                .filter(|(id, result)| queue.finish(id, now_us + remember_us, result));
+            Reply::Finished(finished.count() as u64)
+        }
+        Action::Push(entry) => queue.push(now_us, entry),
+        Action::Take { limit } => {
+            let oldest = queue.entries.values().take(*limit as usize);
+            Reply::Entries(oldest.cloned().collect())
+        }
+    })
+}
+
+impl Queue {
+    fn look(&self, now_us: u64, id: &Id) -> Option<Reply> {
+        if self.places.contains_key(id) {
+            return Some(Reply::Pending);
+        }
+        let (until_us, result) = self.results.get(id)?;
+        (*until_us > now_us).then(|| Reply::Done(result.clone()))
+    }
+
+    fn push(&mut self, now_us: u64, entry: &Entry) -> Reply {
+        if let Some(known) = self.look(now_us, &entry.id) {
+            return known;
+        }
+        if self.waiting >= MAX_WAITING {
+            return Reply::Full;
+        }
+        self.appended += 1;
+        self.waiting += 1;
+        self.places.insert(entry.id.clone(), self.appended);
+        self.entries.insert(self.appended, entry.clone());
+        Reply::Pending
+    }
+
+    /// Whether it was waiting. A result that comes again changes nothing.
+    fn finish(&mut self, id: &Id, until_us: u64, result: &[u8]) -> bool {
+        let Some(place) = self.places.remove(id) else { return false };
+        self.entries.remove(&place);
+        self.waiting -= 1;
+        self.results.put(id.clone(), until_us, result.to_vec());
+        true
+    }
+}

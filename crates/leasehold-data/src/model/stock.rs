@@ -1,0 +1,290 @@
+//! Pieces on a shelf, and the orders that took them.
+//!
+//! Every order is remembered for a while by its id, with what came of it: so the same order may be
+//! asked for again after a lost reply, and a cancelled one stays cancelled even if its deduction
+//! arrives later.
+
+use std::collections::BTreeMap;
+
+use leasehold::fence::{Fence, Fences};
+
+use super::{COLLECT_BOUND, Due, Id, MAX_NUMBER, Reply as AnyReply};
+
+/// Most items of one order: 64, as names of one lock.
+pub const MAX_LINES: usize = 64;
+
+/// Most pieces of one line: 10⁹.
+pub const MAX_QUANTITY: u64 = 1_000_000_000;
+
+/// Longest note of an order, in bytes.
+pub const MAX_NOTE_BYTES: usize = 256;
+
+/// So many pieces of one item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Which.
+    pub item: Id,
+    /// How many.
+    pub quantity: u64,
+}
+
+/// What a stock is between two steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stock {
+    /// What may still be taken.
+    pub levels: BTreeMap<Id, u64>,
+    /// The orders that are remembered, each until its time.
+    pub orders: Due<Order>,
+    /// The tokens that were seen.
+    pub fences: Fences,
+}
+
+/// What is remembered of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What came of it.
+    pub state: State,
+    /// What it is of, ordered by item.
+    pub lines: Vec<Line>,
+    /// What its first caller wanted to have remembered.
+    pub note: String,
+    /// How long it is remembered after it was settled.
+    pub remember_us: u64,
+}
+
+/// What came of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The pieces are gone.
+    Deducted,
+    /// The pieces are set apart until they are confirmed or the order's time comes.
+    Reserved,
+    /// The pieces came in: a delivery.
+    Restocked,
+    /// The pieces are back on the shelf, or were never taken.
+    Returned,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Puts the pieces of an order back.
+    Cancel {
+        /// Which.
+        order: Id,
+        /// How long that is remembered.
+        remember_us: u64,
+    },
+    /// Makes a reservation final.
+    Confirm {
+        /// Which.
+        order: Id,
+    },
+    /// Tells what may still be taken of each.
+    Read {
+        /// Of which.
+        items: Vec<Id>,
+    },
+    /// Adds what was delivered.
+    Restock {
+        /// The delivery; the same counts once.
+        order: Id,
+        /// What came.
+        lines: Vec<Line>,
+        /// How long the delivery is remembered.
+        remember_us: u64,
+    },
+    /// Takes all of it or nothing.
+    Take {
+        /// The order; the same is done once.
+        order: Id,
+        /// What is wanted, ordered by item, each item once.
+        lines: Vec<Line>,
+        /// What to remember with it.
+        note: String,
+        /// How long it is remembered.
+        remember_us: u64,
+        /// Sets the pieces apart for this long; 0 takes them for good.
+        reserve_us: u64,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// What may still be taken, in the order of the question.
+    Levels(Vec<u64>),
+    /// The id was used for something else.
+    Mismatch,
+    /// More than can be counted.
+    Overflow,
+    /// How the order stands.
+    Settled {
+        /// What came of it.
+        state: State,
+        /// The note of the first call.
+        note: String,
+        /// How long it stays so: the rest of a reservation, else of the memory.
+        left_us: u64,
+        /// Whether an earlier call had done it.
+        again: bool,
+    },
+    /// Not enough of this item; nothing was taken.
+    Short {
+        /// The first that is short, by name.
+        item: Id,
+        /// What there is of it.
+        available: u64,
+    },
+    /// No such order is remembered.
+    Unknown,
+}
+
+/// Does one step.
+pub fn step(stock: &mut Stock, now_us: u64, fence: Option<&Fence>, action: &Action) -> AnyReply {
+    if let Some(Err(newest)) = fence.map(|fence| stock.fences.install(fence)) {
+        return AnyReply::Fenced(newest);
+    }
+    // The order that is asked for must be seen as it stands now, even if others whose time came
+    // earlier fill the bound: a confirmation after the end of a reservation is too late, always.
+    if let Some(order) = action.order() {
+        while stock.orders.is_due(order, now_us) {
+            stock.collect(order);
+        }
+    }
+    for id in stock.orders.due(now_us, COLLECT_BOUND) {
+        stock.collect(&id);
+    }
+    AnyReply::Stock(match action {
+        Action::Cancel { order, remember_us } => stock.cancel(now_us, order, *remember_us),
+        Action::Confirm { order } => stock.confirm(now_us, order),
+        Action::Read { items } => Reply::Levels(items.iter().map(|id| stock.level(id)).collect()),
+        Action::Restock { order, lines, remember_us } => {
+            stock.restock(now_us, order, lines, *remember_us)
+        }
+        Action::Take { order, lines, note, remember_us, reserve_us } => {
+            let wanted = Order {
+                state: if *reserve_us > 0 { State::Reserved } else { State::Deducted },
+                lines: lines.clone(),
+                note: note.clone(),
+                remember_us: *remember_us,
+            };
+            let until_us = now_us + if *reserve_us > 0 { *reserve_us } else { *remember_us };
+            stock.take(now_us, order, wanted, until_us)
+        }
+    })
+}
+
+impl Action {
+    /// The order that it is about.
+    pub fn order(&self) -> Option<&Id> {
+        match self {
+            Self::Cancel { order, .. }
+            | Self::Confirm { order }
+            | Self::Restock { order, .. }
+            | Self::Take { order, .. } => Some(order),
+            Self::Read { .. } => None,
+        }
+    }
+}
+
+impl Stock {
+    fn level(&self, item: &Id) -> u64 {
+        self.levels.get(item).copied().unwrap_or(0)
+    }
+
+    /// A time has come: a reservation returns, anything else is forgotten.
+    fn collect(&mut self, id: &Id) {
+        let Some((until_us, mut order)) = self.orders.remove(id) else { return };
+        if order.state == State::Reserved {
+            self.put_back(&order.lines);
+            order.state = State::Returned;
+            self.orders.put(id.clone(), until_us + order.remember_us, order);
+        }
+    }
+
+    fn put_back(&mut self, lines: &[Line]) {
+        for Line { item, quantity } in lines {
+            let level = self.levels.entry(item.clone()).or_default();
+            *level = (*level + quantity).min(MAX_NUMBER);
+        }
+    }
+
+    fn take(&mut self, now_us: u64, id: &Id, wanted: Order, until_us: u64) -> Reply {
+        if let Some((until_us, found)) = self.orders.get(id) {
+            // A cancel that overtook its order knows none of its lines.
+            let is_same = found.state != State::Restocked && found.lines == wanted.lines;
+            return if is_same || found.lines.is_empty() {
+                found.settled(*until_us - now_us, true)
+            } else {
+                Reply::Mismatch
+            };
+        }
+        let short = wanted.lines.iter().find(|line| self.level(&line.item) < line.quantity);
+        if let Some(Line { item, .. }) = short {
+            return Reply::Short { item: item.clone(), available: self.level(item) };
+        }
+        for Line { item, quantity } in &wanted.lines {
+            if let Some(level) = self.levels.get_mut(item) {
+                *level -= quantity;
+            }
+        }
+        self.settle(now_us, id, until_us, wanted)
+    }
+
+    fn restock(&mut self, now_us: u64, id: &Id, lines: &[Line], remember_us: u64) -> Reply {
+        if let Some((until_us, found)) = self.orders.get(id) {
+            let is_same = found.state == State::Restocked && found.lines == lines;
+            return if is_same { found.settled(*until_us - now_us, true) } else { Reply::Mismatch };
+        }
+        if lines.iter().any(|line| self.level(&line.item) + line.quantity > MAX_NUMBER) {
+            return Reply::Overflow;
+        }
+        self.put_back(lines);
+        let state = State::Restocked;
+        let order = Order { state, lines: lines.to_vec(), note: String::new(), remember_us };
+        self.settle(now_us, id, now_us + remember_us, order)
+    }
+
+    fn confirm(&mut self, now_us: u64, id: &Id) -> Reply {
+        let Some((until_us, found)) = self.orders.get(id) else { return Reply::Unknown };
+        match found.state {
+            State::Deducted | State::Returned => found.settled(*until_us - now_us, true),
+            State::Reserved => {
+                let order = Order { state: State::Deducted, ..found.clone() };
+                self.settle(now_us, id, now_us + order.remember_us, order)
+            }
+            State::Restocked => Reply::Mismatch,
+        }
+    }
+
+    fn cancel(&mut self, now_us: u64, id: &Id, remember_us: u64) -> Reply {
+        let state = State::Returned;
+        let Some((until_us, found)) = self.orders.get(id).cloned() else {
+            // Its deduction may still be on the way: it shall find that it was cancelled.
+            let order = Order { state, lines: Vec::new(), note: String::new(), remember_us };
+            return self.settle(now_us, id, now_us + remember_us, order);
+        };
+        match found.state {
+            State::Deducted | State::Reserved => {
+                self.put_back(&found.lines);
+                let order = Order { state, ..found };
+                self.settle(now_us, id, now_us + order.remember_us, order)
+            }
+            State::Restocked => Reply::Mismatch,
+            State::Returned => found.settled(until_us - now_us, true),
+        }
+    }
+
+    fn settle(&mut self, now_us: u64, id: &Id, until_us: u64, order: Order) -> Reply {
+        let reply = order.settled(until_us - now_us, false);
+        self.orders.put(id.clone(), until_us, order);
+        reply
+    }
+}
+
+impl Order {
+    fn settled(&self, left_us: u64, again: bool) -> Reply {
+        Reply::Settled { state: self.state, note: self.note.clone(), left_us, again }
+    }
+}

@@ -1,0 +1,313 @@
+//! Order numbers.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use leasehold::{Clock, Instant, Invalid, Result, StoreError, StoreErrorKind, SystemClock};
+
+use crate::model::numbers::{Action, LEAD_US, Plan, Reply};
+use crate::model::{Action as AnyAction, Reply as AnyReply};
+use crate::part::{Part, unexpected};
+
+/// Numbers of one block unless said otherwise: 100, so that a crash leaves a gap of a hundred at
+/// most, and a round trip is shared by a hundred numbers.
+const DEFAULT_BLOCK: u64 = 100;
+
+/// How fast numbers may be given out unless said otherwise: 100 000 a second on average, which
+/// makes them 15 digits long, or 10 within a day.
+const DEFAULT_PER_SECOND: u64 = 100_000;
+
+/// The fastest: one per microsecond of the store's clock.
+const MAX_PER_SECOND: u64 = 1_000_000;
+
+/// The longest wait for the store's clock that is no mistake: 10 s, the second that one number may
+/// take at the slowest, and a clock that was set right.
+const LONGEST_WAIT_US: u64 = 10_000_000;
+
+/// The widest a number is padded to: the digits of 2⁵³.
+const MAX_WIDTH: usize = 16;
+
+/// Time zones lie within 14 hours of UTC, in minutes.
+const MAX_MINUTES_EAST: i32 = 14 * 60;
+
+/// Numbers that are given out once, across machines and restarts.
+///
+/// By default a number costs no round trip: a block of them is taken at once, and handed out
+/// locally. Clones share their block.
+///
+/// **Gaps mean nothing.** The rest of a block is dropped when its process ends and when the day of
+/// a [`dated`](Numbers::dated) sequence does; a reply that is lost loses a block; and numbers jump
+/// ahead with the clock while nobody takes any. Do not count orders by them. Where the law wants
+/// numbers without gaps, give them out in the database transaction that writes the invoice.
+///
+/// **Order.** Numbers of one block grow in the order in which this process asks; those of two
+/// processes interleave. [`strictly_increasing`](Numbers::strictly_increasing) numbers grow in the
+/// order in which they are given out by the store, at one round trip each.
+///
+/// **Never twice, also after a failover that lost the last writes**: a block begins at the larger
+/// of "last + 1" and a floor that grows with the store's clock, and numbers never run ahead of that
+/// floor by more than 200 ms. So a replica that takes over later than 200 ms after the last write
+/// it has not seen begins above everything that was given out; a store that has lost everything
+/// does so at once. What that rests on: the new primary's clock is not behind the old one's by
+/// more than the failover took. What it costs: long numbers that jump, and a limit on speed
+/// ([`per_second`](Numbers::per_second)). [`short`](Numbers::short) numbers count from one, and
+/// give up that promise.
+///
+/// # Cancel safety
+///
+/// Dropping the future of [`next`](Numbers::next) may leave a gap, never a number that comes twice.
+#[derive(Clone, Debug)]
+#[must_use = "`Numbers` do nothing until `next`"]
+pub struct Numbers {
+    part: Part,
+    block: Option<u64>,
+    per_second: Option<u64>,
+    minutes_east: Option<i32>,
+    width: usize,
+    stock: Arc<Stock>,
+}
+
+/// What is left of the block, and the right to fetch the next one.
+#[derive(Debug, Default)]
+struct Stock {
+    block: Mutex<Option<Block>>,
+    fetching: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    next: u64,
+    end: u64,
+    day: Option<u64>,
+    /// When its day is over.
+    until: Instant,
+}
+
+impl Numbers {
+    pub(crate) fn new(part: Part) -> Self {
+        Self {
+            part,
+            block: None,
+            per_second: Some(DEFAULT_PER_SECOND),
+            minutes_east: None,
+            width: 0,
+            stock: Arc::default(),
+        }
+    }
+
+    /// How many numbers are taken at once: 100 by default; from 1 to as many as the clock allows in
+    /// 200 ms, which is 20 000 at the default speed.
+    pub fn block(mut self, count: u64) -> Self {
+        self.block = Some(count);
+        self.anew()
+    }
+
+    /// Takes every number by itself, so that they grow in the order in which they are given out:
+    /// one round trip each.
+    pub fn strictly_increasing(self) -> Self {
+        self.block(1)
+    }
+
+    /// Begins anew each day, and shows the day before the number: `20261120-0000000042`. Days are
+    /// those of a time zone so many minutes east of UTC: 0 for UTC, 480 for China, −300 for New
+    /// York in winter.
+    ///
+    /// The day is the one on which the number was taken from the store.
+    pub fn dated(mut self, minutes_east: i32) -> Self {
+        self.minutes_east = Some(minutes_east);
+        self.anew()
+    }
+
+    /// How fast numbers may be given out on average: 1 to 1 000 000 a second, 100 000 by default.
+    /// Whoever asks faster waits. Slower makes shorter numbers: at 100 a second, seven digits
+    /// within a day.
+    ///
+    /// Never lower it for a sequence that is in use: the floor would fall behind.
+    pub fn per_second(mut self, count: u64) -> Self {
+        self.per_second = Some(count);
+        self.anew()
+    }
+
+    /// Counts from one without a floor: short numbers at any speed. **A store that loses its last
+    /// writes gives numbers again**: for the file store, or a Redis with `appendfsync always` and
+    /// no failover.
+    pub fn short(mut self) -> Self {
+        self.per_second = None;
+        self.anew()
+    }
+
+    /// Shows numbers with at least so many digits: 0 to 16.
+    pub fn width(mut self, digits: usize) -> Self {
+        self.width = digits;
+        self
+    }
+
+    /// A block belongs to the options it was taken with.
+    fn anew(mut self) -> Self {
+        self.stock = Arc::default();
+        self
+    }
+
+    /// The next number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](leasehold::Error::Invalid) for options out of range;
+    /// [`Error::Store`](leasehold::Error::Store): asking again is safe, always.
+    ///
+    /// # Cost
+    ///
+    /// One round trip per block, shared by all who wait for it.
+    pub async fn next(&self) -> Result<Number> {
+        loop {
+            if let Some(number) = self.take_local() {
+                return Ok(number);
+            }
+            let _fetching = self.stock.fetching.lock().await;
+            if let Some(number) = self.take_local() {
+                return Ok(number); // somebody else has fetched it meanwhile
+            }
+            let block = self.fetch().await?;
+            *self.stock.block.lock().unwrap_or_else(PoisonError::into_inner) = Some(block);
+        }
+    }
+
+    fn take_local(&self) -> Option<Number> {
+        let mut block = self.stock.block.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = block.as_mut().filter(|block| block.next < block.end)?;
+        if found.day.is_some() && SystemClock::new().now() >= found.until {
+            return None;
+        }
+        found.next += 1;
+        Some(Number { value: found.next - 1, day: found.day, width: self.width })
+    }
+
+    async fn fetch(&self) -> Result<Block> {
+        let action = self.check()?;
+        let Action::Take { count, .. } = action;
+        loop {
+            let sent = SystemClock::new().now();
+            let answer = self.part.apply(AnyAction::Numbers(action)).await?;
+            let AnyReply::Numbers(reply) = answer.reply else {
+                return Err(unexpected(&answer.reply));
+            };
+            match reply {
+                Reply::Block { first, day, day_left_us } => {
+                    let until = sent + Duration::from_micros(day_left_us);
+                    return Ok(Block { next: first, end: first + count, day, until });
+                }
+                Reply::Early { retry_after_us } if retry_after_us > LONGEST_WAIT_US => {
+                    return Err(self.part.mismatch(
+                        "these numbers are far ahead of the store's clock: was it set back, or the \
+                         speed lowered? begin another sequence, or take `short` numbers",
+                    ));
+                }
+                Reply::Early { retry_after_us } => {
+                    tokio::time::sleep(Duration::from_micros(retry_after_us)).await;
+                }
+                Reply::Mismatch => {
+                    return Err(self.part.mismatch(
+                        "this sequence is in use with another choice of dates: `dated` everywhere, \
+                         or nowhere",
+                    ));
+                }
+                Reply::UsedUp => {
+                    let why = "the numbers are used up, 2^53 of them: begin another sequence";
+                    return Err(StoreError::new(StoreErrorKind::Full, why).into());
+                }
+            }
+        }
+    }
+
+    fn check(&self) -> Result<Action, Invalid> {
+        let refuse = |what, why| Err(Invalid::new(what, why));
+        let step_us = match self.per_second {
+            None => 0,
+            Some(speed) if (1..=MAX_PER_SECOND).contains(&speed) => MAX_PER_SECOND / speed,
+            Some(speed) => {
+                let why = format!("{speed} numbers per second: give 1 to {MAX_PER_SECOND}");
+                return refuse("per_second", why);
+            }
+        };
+        let most = LEAD_US.checked_div(step_us).map_or(MAX_PER_SECOND, |most| most.max(1));
+        let count = self.block.unwrap_or(DEFAULT_BLOCK.min(most));
+        if !(1..=most).contains(&count) {
+            let why = format!("a block of {count}: give 1 to {most} at this speed");
+            return refuse("block", why);
+        }
+        if self.width > MAX_WIDTH {
+            let why = format!("a width of {} digits: give 0 to {MAX_WIDTH}", self.width);
+            return refuse("width", why);
+        }
+        let minutes = self.minutes_east.unwrap_or(0);
+        if minutes.abs() > MAX_MINUTES_EAST {
+            let why = format!("a time zone {minutes} minutes east of UTC: give -840 to 840");
+            return refuse("dated", why);
+        }
+        let day_offset_us = self.minutes_east.map(|minutes| i64::from(minutes) * 60_000_000);
+        Ok(Action::Take { count, plan: Plan { day_offset_us, step_us } })
+    }
+}
+
+/// One number. Shown with its day, if it has one, and padded with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Number {
+    day: Option<u64>,
+    value: u64,
+    width: usize,
+}
+
+impl Number {
+    /// The number without its day.
+    pub fn value(self) -> u64 {
+        self.value
+    }
+
+    /// Year, month and day of a dated number.
+    pub fn date(self) -> Option<(u64, u64, u64)> {
+        self.day.map(civil)
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((year, month, day)) = self.date() {
+            write!(f, "{year:04}{month:02}{day:02}-")?;
+        }
+        write!(f, "{:0width$}", self.value, width = self.width)
+    }
+}
+
+/// The date of a day since 1970, in the Gregorian calendar (H. Hinnant, "chrono-compatible
+/// low-level date algorithms": years begin in March, so that the leap day comes last).
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_the_dates_of_the_calendar() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(59), (1970, 3, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(20_777), (2026, 11, 20));
+    }
+
+    #[test]
+    fn a_number_shows_its_day_and_its_zeros() {
+        let number = Number { day: Some(20_777), value: 42, width: 8 };
+        assert_eq!(number.to_string(), "20261120-00000042");
+        assert_eq!(Number { day: None, value: 42, width: 0 }.to_string(), "42");
+    }
+}

@@ -1,0 +1,87 @@
+//! What the parts have in common: a record of a name, and the limits of what is given to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::fence::Fence;
+use leasehold::{Error, Invalid, Result, StoreError, StoreErrorKind};
+
+use crate::model::{Action, Answer, Id, Reply, Request};
+use crate::store::DataStore;
+
+/// How long orders and results are remembered unless said otherwise: 24 h. A retry that comes later
+/// than that is a new day's mistake, not a lost reply; a hundred thousand orders take some 30 MB.
+pub const DEFAULT_REMEMBER: Duration = Duration::from_hours(24);
+
+/// What that may be: long enough for any retry to arrive, and at most a year.
+const REMEMBER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 365));
+
+/// One record of one part, and on whose lease it is used.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    store: Arc<dyn DataStore>,
+    name: Result<Id, Invalid>,
+    fence: Option<Fence>,
+}
+
+impl Part {
+    /// `what` names the part in the refusal of a bad name, as in `stock`.
+    pub(crate) fn new(store: &Arc<dyn DataStore>, what: &'static str, name: &str) -> Self {
+        Self { store: Arc::clone(store), name: Id::new(what, name), fence: None }
+    }
+
+    pub(crate) fn guarded(mut self, fence: impl Into<Fence>) -> Self {
+        self.fence = Some(fence.into());
+        self
+    }
+
+    pub(crate) async fn apply(&self, action: Action) -> Result<Answer> {
+        let name = self.name.clone()?;
+        let request = Request { name, fence: self.fence.clone(), action };
+        let answer = self.store.apply(request).await?;
+        match (&answer.reply, &self.fence) {
+            (Reply::Fenced(newest), Some(fence)) => Err(fence.overtaken_by(*newest)),
+            _ => Ok(answer),
+        }
+    }
+
+    pub(crate) fn mismatch(&self, what: &str) -> Error {
+        let name = self.name.as_ref().map(Id::as_str).unwrap_or_default();
+        StoreError::new(StoreErrorKind::Mismatch, format!("{name}: {what}")).into()
+    }
+}
+
+/// A reply that belongs to another question.
+pub(crate) fn unexpected(reply: &Reply) -> Error {
+    let text = format!("the store gave an answer that does not fit the question: {reply:?}");
+    StoreError::new(StoreErrorKind::Corrupt, text).maybe_executed().into()
+}
+
+pub(crate) fn remember_us(span: Duration) -> Result<u64, Invalid> {
+    in_range("remember", span, REMEMBER)
+}
+
+/// A span in microseconds.
+pub(crate) fn in_range(
+    what: &'static str,
+    span: Duration,
+    (least, most): (Duration, Duration),
+) -> Result<u64, Invalid> {
+    if span < least || span > most {
+        let show = leasehold::show_duration;
+        let (span, least, most) = (show(span), show(least), show(most));
+        let why = format!("`{what}` is {span}: give {least} to {most}");
+        return Err(Invalid::new(what, why));
+    }
+    Ok(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+}
+
+pub(crate) fn check_size(what: &'static str, bytes: usize, most: usize) -> Result<(), Invalid> {
+    if bytes > most {
+        return Err(Invalid::new(
+            what,
+            format!("the {what} has {bytes} bytes: give at most {most}"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! A queue that many fill and the holder of a lease drains.
+
+use std::time::Duration;
+
+use leasehold::fence::Fence;
+use leasehold::{Error, Invalid, Result, StoreError, StoreErrorKind};
+
+use crate::model::queue::{Action, Entry, MAX_BATCH, MAX_PAYLOAD_BYTES, Reply};
+use crate::model::{Action as AnyAction, Id, Reply as AnyReply};
+use crate::part::{DEFAULT_REMEMBER, Part, check_size, remember_us, unexpected};
+
+/// How often a result is asked for: at first after 5 ms, then after half as long again each time,
+/// at last twice a second.
+const ASK_FIRST: Duration = Duration::from_millis(5);
+const ASK_LAST: Duration = Duration::from_millis(500);
+
+/// Work that producers on any machine append, and that whoever holds a lock does in batches.
+///
+/// An entry leaves the queue in the same step in which its result is stored, and that step is
+/// refused once a newer holder has looked at the queue. So no crash repeats what has a result. What
+/// no queue can know is whether an effect *elsewhere* happened between the work and the storing of
+/// its result: make it idempotent by the entry's id, or guard it with the same token.
+///
+/// At most 100 000 entries wait, of up to 64 KiB each; results are kept for 24 h unless
+/// [`remember`](Queue::remember) says otherwise.
+///
+/// # Examples
+///
+/// ```
+/// # use leasehold::Client;
+/// # use leasehold_data::Data;
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let (client, data) = (Client::memory(), Data::memory());
+/// let queue = data.queue("invoices");
+/// queue.push("order-17", "…").await?; // on any machine
+///
+/// let guard = client.mutex("invoices").acquire().await?; // on one of them
+/// let done = queue.open(&guard).drain(async |entry| {
+///     Ok::<_, leasehold::Error>(format!("invoice for {}", entry.id))
+/// }).await?;
+/// assert_eq!(done, 1);
+///
+/// assert_eq!(queue.result("order-17").await?, b"invoice for order-17");
+/// # guard.release().await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a `Queue` does nothing until a verb is called"]
+pub struct Queue {
+    part: Part,
+    remember: Duration,
+}
+
+/// How an entry stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is done, with this result.
+    Done(Vec<u8>),
+    /// It waits.
+    Pending,
+}
+
+impl Queue {
+    pub(crate) fn new(part: Part) -> Self {
+        Self { part, remember: DEFAULT_REMEMBER }
+    }
+
+    /// How long results are kept: 1 s to 365 days, 24 h by default. An id may be used anew after
+    /// that.
+    pub fn remember(mut self, span: Duration) -> Self {
+        self.remember = span;
+        self
+    }
+
+    /// Appends an entry, once: after an error that leaves it open whether it was appended, push
+    /// again with the same id. Tells the result if it is done already.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](leasehold::Error::Invalid) for a payload above 64 KiB;
+    /// [`Error::Store`](leasehold::Error::Store), of kind `Full` when 100 000 entries wait.
+    pub async fn push(&self, id: impl AsRef<str>, payload: impl Into<Vec<u8>>) -> Result<Progress> {
+        let entry = Entry { id: Id::new("entry", id)?, payload: payload.into() };
+        check_size("payload", entry.payload.len(), MAX_PAYLOAD_BYTES)?;
+        match self.step(Action::Push(entry)).await? {
+            Reply::Done(result) => Ok(Progress::Done(result)),
+            Reply::Full => {
+                let why = "the queue is full: does anybody drain it?";
+                Err(StoreError::new(StoreErrorKind::Full, why).into())
+            }
+            Reply::Pending => Ok(Progress::Pending),
+            other => Err(unexpected(&AnyReply::Queue(other))),
+        }
+    }
+
+    /// Tells how an entry stands; `None` if it is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`](leasehold::Error::Store).
+    pub async fn progress(&self, id: impl AsRef<str>) -> Result<Option<Progress>> {
+        match self.step(Action::Ask { id: Id::new("entry", id)? }).await? {
+            Reply::Done(result) => Ok(Some(Progress::Done(result))),
+            Reply::Pending => Ok(Some(Progress::Pending)),
+            Reply::Unknown => Ok(None),
+            other => Err(unexpected(&AnyReply::Queue(other))),
+        }
+    }
+
+    /// Waits for the result of an entry, by asking now and then, at last twice a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](leasehold::Error::Invalid) if no such entry is known, else
+    /// [`Error::Store`](leasehold::Error::Store).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn result(&self, id: impl AsRef<str>) -> Result<Vec<u8>> {
+        let mut pause = ASK_FIRST;
+        loop {
+            match self.progress(id.as_ref()).await? {
+                Some(Progress::Done(result)) => return Ok(result),
+                Some(Progress::Pending) => tokio::time::sleep(pause).await,
+                None => {
+                    let why = format!("no entry {} is known: push it first", id.as_ref());
+                    return Err(Invalid::new("entry", why).into());
+                }
+            }
+            pause = (pause * 3 / 2).min(ASK_LAST);
+        }
+    }
+
+    /// The queue in the hands of a holder. No I/O yet: [`Drain::take`] installs the token and reads
+    /// in one step.
+    pub fn open(&self, fence: impl Into<Fence>) -> Drain {
+        let part = self.part.clone().guarded(fence);
+        Drain { queue: Self { part, remember: self.remember } }
+    }
+
+    async fn step(&self, action: Action) -> Result<Reply> {
+        match self.part.apply(AnyAction::Queue(action)).await?.reply {
+            AnyReply::Queue(reply) => Ok(reply),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// A queue in the hands of the holder of a lease.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    queue: Queue,
+}
+
+impl Drain {
+    /// Installs the token, so that older holders can finish nothing more, and shows the oldest
+    /// entries, 1 to 64. They stay until they are finished.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`](leasehold::Error::Fenced) if this lease was overtaken.
+    pub async fn take(&self, limit: usize) -> Result<Vec<Entry>> {
+        if !(1..=MAX_BATCH).contains(&limit) {
+            let why = format!("{limit} entries at once: give 1 to {MAX_BATCH}");
+            return Err(Invalid::new("limit", why).into());
+        }
+        match self.queue.step(Action::Take { limit: limit as u64 }).await? {
+            Reply::Entries(entries) => Ok(entries),
+            other => Err(unexpected(&AnyReply::Queue(other))),
+        }
+    }
+
+    /// Stores the results of up to 64 entries and lets go of those, in one step; tells how many of
+    /// them were waiting. A result that comes again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`](leasehold::Error::Fenced): somebody newer is at work, stop.
+    pub async fn finish<R: Into<Vec<u8>>>(
+        &self,
+        results: impl IntoIterator<Item = (Id, R)>,
+    ) -> Result<u64> {
+        let results: Vec<_> = results.into_iter().map(|(id, result)| (id, result.into())).collect();
+        if results.len() > MAX_BATCH {
+            let why = format!("{} results at once: give at most {MAX_BATCH}", results.len());
+            return Err(Invalid::new("results", why).into());
+        }
+        for (_, result) in &results {
+            check_size("result", result.len(), MAX_PAYLOAD_BYTES)?;
+        }
+        let remember_us = remember_us(self.queue.remember)?;
+        match self.queue.step(Action::Finish { results, remember_us }).await? {
+            Reply::Finished(count) => Ok(count),
+            other => Err(unexpected(&AnyReply::Queue(other))),
+        }
+    }
+
+    /// Works until the queue is empty and tells how many entries it did. Each result is stored
+    /// before the next entry is begun, so that a crash repeats at most the entry it hits; whoever
+    /// can do a batch as one takes [`take`](Drain::take) and [`finish`](Drain::finish).
+    ///
+    /// # Errors
+    ///
+    /// The work's own, after which that entry waits on; [`Error::Fenced`](leasehold::Error::Fenced)
+    /// and [`Error::Store`](leasehold::Error::Store) as `E`.
+    ///
+    /// # Cost
+    ///
+    /// One round trip per entry, and one more per 64.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the entry that was being worked on in the queue.
+    pub async fn drain<R, E>(
+        &self,
+        mut work: impl AsyncFnMut(&Entry) -> Result<R, E>,
+    ) -> Result<u64, E>
+    where
+        R: Into<Vec<u8>>,
+        E: From<Error>,
+    {
+        let mut done = 0;
+        loop {
+            let entries = self.take(MAX_BATCH).await?;
+            if entries.is_empty() {
+                return Ok(done);
+            }
+            for entry in entries {
+                let result = work(&entry).await?;
+                done += self.finish([(entry.id, result)]).await?;
+            }
+        }
+    }
+}

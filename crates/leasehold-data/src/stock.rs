@@ -1,0 +1,305 @@
+//! Stock: take all pieces of an order or none, once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold::fence::Fence;
+use leasehold::{Error, Invalid, Result, StoreError, StoreErrorKind};
+
+use crate::model::stock::{Action, Line, MAX_LINES, MAX_NOTE_BYTES, MAX_QUANTITY, Reply, State};
+use crate::model::{Action as AnyAction, Id, Reply as AnyReply};
+use crate::part::{DEFAULT_REMEMBER, Part, check_size, in_range, remember_us, unexpected};
+
+/// How long pieces may be set apart: from 10 ms to 30 days.
+const RESERVE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24 * 30));
+
+/// Pieces of items, and the orders that took them. Never below zero, whatever crashes.
+///
+/// Every step is one script or transaction at the store. An order has an id of the caller's own;
+/// the same id is deducted once, so **after an error that leaves it open whether something was done
+/// ([`StoreError::may_have_executed`]), ask again with the same id**. Ids are remembered for
+/// [`remember`](Stock::remember) (24 h by default) after they were settled; after that an id counts
+/// as new.
+///
+/// # Cancel safety
+///
+/// Dropping the future of any verb leaves it open whether the step is done; ask again.
+///
+/// # Cost
+///
+/// Each verb is one round trip.
+///
+/// # Examples
+///
+/// A reservation that returns by itself when nobody pays:
+///
+/// ```
+/// # use leasehold_data::Data;
+/// # use std::time::Duration;
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// let stock = Data::memory().stock("shop");
+/// stock.restock("delivery-1", [("lamp", 1)]).await?;
+/// stock.reserve("order-1", [("lamp", 1)], Duration::from_secs(900)).await?;
+/// assert_eq!(stock.level("lamp").await?, 0);
+/// // … the customer pays …
+/// assert!(stock.confirm("order-1").await?.is_taken());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a `Stock` does nothing until a verb is called"]
+pub struct Stock {
+    part: Part,
+    remember: Duration,
+    note: String,
+}
+
+/// How an order stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The pieces are the order's for good.
+    Deducted {
+        /// What the first call had noted with it.
+        note: String,
+        /// Whether an earlier call with this id had done it.
+        again: bool,
+    },
+    /// The pieces are set apart.
+    Reserved {
+        /// What the first call had noted with it.
+        note: String,
+        /// Whether an earlier call with this id had done it.
+        again: bool,
+        /// When they return, unless confirmed: so long from the store's answer.
+        left: Duration,
+    },
+    /// The order was cancelled, or its reservation has ended: it has nothing.
+    Returned,
+    /// There is not enough; nothing was taken. This is not remembered: ask again after a delivery.
+    Short {
+        /// The first item, by name, that is short.
+        item: String,
+        /// What there is of it.
+        available: u64,
+    },
+    /// No such order is remembered.
+    Unknown,
+}
+
+impl Outcome {
+    /// Whether the order has its pieces, for good or for now.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::Deducted { .. } | Self::Reserved { .. })
+    }
+}
+
+impl Stock {
+    pub(crate) fn new(part: Part) -> Self {
+        Self { part, remember: DEFAULT_REMEMBER, note: String::new() }
+    }
+
+    /// Refuses every step, reading too, once a higher token of this lock has been seen.
+    ///
+    /// [`level`](Stock::level) then installs the token before it reads, so what it tells cannot be
+    /// changed any more by a holder that was overtaken.
+    pub fn guarded(mut self, fence: impl Into<Fence>) -> Self {
+        self.part = self.part.guarded(fence);
+        self
+    }
+
+    /// What [`deduct`](Stock::deduct) and [`reserve`](Stock::reserve) keep with the order and give
+    /// back when it is asked for again, such as the number it was given: at most 256 bytes.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// How long an order is remembered after it was settled: 1 s to 365 days, 24 h by default.
+    pub fn remember(mut self, span: Duration) -> Self {
+        self.remember = span;
+        self
+    }
+
+    /// Takes all pieces of an order for good, or none of them.
+    ///
+    /// Gives [`Outcome::Deducted`] or [`Outcome::Short`]; for an id that was seen before, how that
+    /// order stands.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](leasehold::Error::Invalid) before anything is sent;
+    /// [`Error::Fenced`](leasehold::Error::Fenced) if the lease was overtaken;
+    /// [`Error::Store`](leasehold::Error::Store), of kind `Mismatch` if the id was used with other
+    /// pieces.
+    pub async fn deduct<I: AsRef<str>>(
+        &self,
+        order: impl AsRef<str>,
+        lines: impl IntoIterator<Item = (I, u64)>,
+    ) -> Result<Outcome> {
+        self.take(order.as_ref(), check_lines(lines)?, 0).await
+    }
+
+    /// Sets all pieces of an order apart, or none: they return by themselves after `span` unless
+    /// the order is confirmed before, by the store's clock.
+    ///
+    /// Gives [`Outcome::Reserved`] or [`Outcome::Short`]; for an id that was seen before, how that
+    /// order stands.
+    ///
+    /// # Errors
+    ///
+    /// As [`deduct`](Stock::deduct).
+    pub async fn reserve<I: AsRef<str>>(
+        &self,
+        order: impl AsRef<str>,
+        lines: impl IntoIterator<Item = (I, u64)>,
+        span: Duration,
+    ) -> Result<Outcome> {
+        let reserve_us = in_range("reserve", span, RESERVE)?;
+        self.take(order.as_ref(), check_lines(lines)?, reserve_us).await
+    }
+
+    async fn take(&self, order: &str, lines: Vec<Line>, reserve_us: u64) -> Result<Outcome> {
+        check_size("note", self.note.len(), MAX_NOTE_BYTES)?;
+        self.settle(Action::Take {
+            order: Id::new("order", order)?,
+            lines,
+            note: self.note.clone(),
+            remember_us: remember_us(self.remember)?,
+            reserve_us,
+        })
+        .await
+    }
+
+    /// Makes a reservation final. A confirmation after its end is too late, always: it gives
+    /// [`Outcome::Returned`], even if nobody has looked at the stock since.
+    ///
+    /// Gives [`Outcome::Deducted`], [`Outcome::Returned`] or [`Outcome::Unknown`].
+    ///
+    /// # Errors
+    ///
+    /// As [`deduct`](Stock::deduct). A full server still confirms.
+    pub async fn confirm(&self, order: impl AsRef<str>) -> Result<Outcome> {
+        self.settle(Action::Confirm { order: Id::new("order", order)? }).await
+    }
+
+    /// Puts the pieces of an order back, reserved or deducted, once. Of an order that is not known,
+    /// it makes sure that a deduction which is still on its way does nothing.
+    ///
+    /// Gives [`Outcome::Returned`].
+    ///
+    /// # Errors
+    ///
+    /// As [`deduct`](Stock::deduct). A full server still cancels.
+    pub async fn cancel(&self, order: impl AsRef<str>) -> Result<Outcome> {
+        let remember_us = remember_us(self.remember)?;
+        self.settle(Action::Cancel { order: Id::new("order", order)?, remember_us }).await
+    }
+
+    /// Adds what was delivered; the same delivery counts once.
+    ///
+    /// # Errors
+    ///
+    /// As [`deduct`](Stock::deduct).
+    pub async fn restock<I: AsRef<str>>(
+        &self,
+        delivery: impl AsRef<str>,
+        lines: impl IntoIterator<Item = (I, u64)>,
+    ) -> Result<()> {
+        let action = Action::Restock {
+            order: Id::new("delivery", delivery)?,
+            lines: check_lines(lines)?,
+            remember_us: remember_us(self.remember)?,
+        };
+        match self.step(action).await? {
+            Reply::Settled { .. } => Ok(()),
+            other => Err(self.refusal(other)),
+        }
+    }
+
+    /// What may still be taken of one item: 0 for one that never came.
+    ///
+    /// # Errors
+    ///
+    /// As [`deduct`](Stock::deduct).
+    pub async fn level(&self, item: impl AsRef<str>) -> Result<u64> {
+        Ok(self.levels([item]).await?.first().copied().unwrap_or(0))
+    }
+
+    /// What may still be taken of each, at one moment, in the order of the question.
+    ///
+    /// # Errors
+    ///
+    /// As [`deduct`](Stock::deduct).
+    pub async fn levels<I: AsRef<str>>(
+        &self,
+        items: impl IntoIterator<Item = I>,
+    ) -> Result<Vec<u64>> {
+        let items = items.into_iter().map(|item| Id::new("item", item));
+        let items = items.collect::<Result<Vec<_>, _>>()?;
+        match self.step(Action::Read { items }).await? {
+            Reply::Levels(levels) => Ok(levels),
+            other => Err(unexpected(&AnyReply::Stock(other))),
+        }
+    }
+
+    async fn settle(&self, action: Action) -> Result<Outcome> {
+        match self.step(action).await? {
+            Reply::Settled { state, note, left_us, again } => match state {
+                State::Deducted => Ok(Outcome::Deducted { note, again }),
+                State::Reserved => {
+                    Ok(Outcome::Reserved { note, again, left: Duration::from_micros(left_us) })
+                }
+                State::Restocked => Err(self.refusal(Reply::Mismatch)),
+                State::Returned => Ok(Outcome::Returned),
+            },
+            Reply::Short { item, available } => {
+                Ok(Outcome::Short { item: item.to_string(), available })
+            }
+            Reply::Unknown => Ok(Outcome::Unknown),
+            other => Err(self.refusal(other)),
+        }
+    }
+
+    async fn step(&self, action: Action) -> Result<Reply> {
+        match self.part.apply(AnyAction::Stock(action)).await?.reply {
+            AnyReply::Stock(reply) => Ok(reply),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn refusal(&self, reply: Reply) -> Error {
+        match reply {
+            Reply::Mismatch => self.part.mismatch(
+                "this id was used before with other pieces: give every order and every delivery \
+                 an id of its own",
+            ),
+            Reply::Overflow => {
+                let why = "more pieces than can be counted, 2^53 - 1: look at the last delivery";
+                StoreError::new(StoreErrorKind::Full, why).into()
+            }
+            other => unexpected(&AnyReply::Stock(other)),
+        }
+    }
+}
+
+/// Ordered by item, each once.
+fn check_lines<I: AsRef<str>>(
+    lines: impl IntoIterator<Item = (I, u64)>,
+) -> Result<Vec<Line>, Invalid> {
+    let refuse = |why: String| Err(Invalid::new("lines", why));
+    let mut wanted = BTreeMap::new();
+    for (item, quantity) in lines {
+        let item = Id::new("item", item)?;
+        if !(1..=MAX_QUANTITY).contains(&quantity) {
+            return refuse(format!("{quantity} pieces of {item}: give 1 to {MAX_QUANTITY}"));
+        }
+        if wanted.insert(item.clone(), quantity).is_some() {
+            return refuse(format!("{item} comes twice in one order: add the pieces up"));
+        }
+    }
+    if !(1..=MAX_LINES).contains(&wanted.len()) {
+        return refuse(format!("{} items in one order: give 1 to {MAX_LINES}", wanted.len()));
+    }
+    Ok(wanted.into_iter().map(|(item, quantity)| Line { item, quantity }).collect())
+}

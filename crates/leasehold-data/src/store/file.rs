@@ -1,0 +1,425 @@
+//! The data parts in the file of a store of locks: the part of a record that a step can touch is
+//! read from its tables, the step of the model is done, and what has changed is written, in one
+//! transaction.
+//!
+//! As with locks, a crash of any process loses nothing, and a power cut may lose the last moments
+//! before it; then numbers still come once, because of their floor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::BoxFuture;
+use leasehold::fence::{Fence, Fences};
+use leasehold::store::FileTransaction;
+use leasehold::{FencingToken, StoreError, StoreErrorKind};
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension as _, Params, Row};
+
+use super::DataStore;
+use crate::model::cell::{self, Cell};
+use crate::model::numbers::{self, Sequence};
+use crate::model::queue::{self, Entry, Queue};
+use crate::model::stock::{self, Line, Order, State, Stock};
+use crate::model::{Action, Answer, COLLECT_BOUND, Id, MAX_NUMBER, Reply, Request};
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS data_fence (part TEXT, name TEXT, lock TEXT, token INTEGER NOT NULL,
+        PRIMARY KEY (part, name, lock)) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS data_cell (name TEXT PRIMARY KEY, version INTEGER NOT NULL,
+        value BLOB NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS data_sequence (name TEXT PRIMARY KEY, last INTEGER NOT NULL,
+        day INTEGER) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS data_level (name TEXT, item TEXT, level INTEGER NOT NULL,
+        PRIMARY KEY (name, item)) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS data_order (name TEXT, id TEXT, until_us INTEGER NOT NULL,
+        state TEXT NOT NULL, lines TEXT NOT NULL, note TEXT NOT NULL, remember_us INTEGER NOT NULL,
+        PRIMARY KEY (name, id)) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS data_order_due ON data_order (name, until_us, id);
+    CREATE TABLE IF NOT EXISTS data_queue (name TEXT PRIMARY KEY, waiting INTEGER NOT NULL,
+        appended INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS data_entry (name TEXT, place INTEGER, id TEXT NOT NULL,
+        payload BLOB NOT NULL, PRIMARY KEY (name, place)) STRICT;
+    CREATE UNIQUE INDEX IF NOT EXISTS data_entry_id ON data_entry (name, id);
+    CREATE TABLE IF NOT EXISTS data_result (name TEXT, id TEXT, until_us INTEGER NOT NULL,
+        result BLOB NOT NULL, PRIMARY KEY (name, id)) STRICT;
+    CREATE INDEX IF NOT EXISTS data_result_due ON data_result (name, until_us, id);
+";
+
+/// As many as a step collects, and the one it was asked for, which may be among them.
+const LOOK_BOUND: i64 = COLLECT_BOUND as i64 + 1;
+
+/// Data in tables of their own, in the file of a store of locks.
+///
+/// Clones share one connection.
+#[derive(Clone, Debug)]
+pub struct File {
+    store: leasehold::store::File,
+    has_tables: Arc<AtomicBool>,
+}
+
+impl From<leasehold::store::File> for File {
+    fn from(store: leasehold::store::File) -> Self {
+        Self { store, has_tables: Arc::default() }
+    }
+}
+
+impl DataStore for File {
+    fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        let has_tables = Arc::clone(&self.has_tables);
+        Box::pin(async move {
+            let step = move |transaction: &FileTransaction<'_>| {
+                if !has_tables.load(Ordering::Relaxed) {
+                    transaction.sql(|transaction| transaction.execute_batch(TABLES))?;
+                }
+                let now_us = transaction.now_us();
+                Ok(Answer { now_us, reply: apply(transaction, now_us, &request)? })
+            };
+            let answer = self.store.transact(step).await?;
+            self.has_tables.store(true, Ordering::Relaxed);
+            Ok(answer)
+        })
+    }
+}
+
+/// Does one step.
+fn apply(
+    transaction: &FileTransaction<'_>,
+    now_us: u64,
+    request: &Request,
+) -> Result<Reply, StoreError> {
+    let tables = Tables { transaction, name: request.name.as_str() };
+    let fence = request.fence.as_ref();
+    match &request.action {
+        Action::Cell(action) => {
+            let before = tables.cell(fence)?;
+            let mut cell = before.clone();
+            let reply = cell::step(&mut cell, fence, action);
+            if before.version != cell.version {
+                let sql = "INSERT OR REPLACE INTO data_cell VALUES (?1, ?2, ?3)";
+                tables.write(sql, (tables.name, cell.version as i64, &cell.value))?;
+            }
+            tables.save_fence("cell", fence, &before.fences, &cell.fences)?;
+            Ok(reply)
+        }
+        Action::Numbers(action) => {
+            let before = tables.sequence()?;
+            let mut sequence = before;
+            let reply = numbers::step(&mut sequence, now_us, action);
+            if let Some(Sequence { last, day }) = sequence.filter(|_| sequence != before) {
+                let sql = "INSERT OR REPLACE INTO data_sequence VALUES (?1, ?2, ?3)";
+                tables.write(sql, (tables.name, last as i64, day.map(|day| day as i64)))?;
+            }
+            Ok(Reply::Numbers(reply))
+        }
+        Action::Queue(action) => {
+            let before = tables.queue(now_us, fence, action)?;
+            let mut queue = before.clone();
+            let reply = queue::step(&mut queue, now_us, fence, action);
+            tables.save_queue(&before, &queue)?;
+            tables.save_fence("queue", fence, &before.fences, &queue.fences)?;
+            Ok(reply)
+        }
+        Action::Stock(action) => {
+            let before = tables.stock(now_us, fence, action)?;
+            let mut stock = before.clone();
+            let reply = stock::step(&mut stock, now_us, fence, action);
+            tables.save_stock(&before, &stock)?;
+            tables.save_fence("stock", fence, &before.fences, &stock.fences)?;
+            Ok(reply)
+        }
+    }
+}
+
+/// The rows of one name.
+struct Tables<'a> {
+    transaction: &'a FileTransaction<'a>,
+    name: &'a str,
+}
+
+impl Tables<'_> {
+    fn write(&self, sql: &str, parameters: impl Params) -> Result<(), StoreError> {
+        self.transaction.sql(|transaction| transaction.prepare_cached(sql)?.execute(parameters))?;
+        Ok(())
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.transaction.sql(|transaction| {
+            transaction.prepare_cached(sql)?.query_map(parameters, read)?.collect()
+        })
+    }
+
+    fn row<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        self.transaction.sql(|transaction| {
+            transaction.prepare_cached(sql)?.query_row(parameters, read).optional()
+        })
+    }
+
+    fn damaged(&self, what: &str) -> StoreError {
+        let text = format!("{}: {what} in the file is damaged: look at its row", self.name);
+        StoreError::new(StoreErrorKind::Corrupt, text)
+    }
+
+    /// What a step can reckon with.
+    fn number(&self, number: i64) -> Result<u64, StoreError> {
+        let number = u64::try_from(number).ok().filter(|number| *number <= MAX_NUMBER);
+        number.ok_or_else(|| self.damaged("a number"))
+    }
+
+    fn id(&self, text: String) -> Result<Id, StoreError> {
+        Id::new("id", text).map_err(|_| self.damaged("an id"))
+    }
+
+    fn fences(&self, part: &str, fence: Option<&Fence>) -> Result<Fences, StoreError> {
+        let mut fences = Fences::default();
+        let Some(Fence { lock, .. }) = fence else { return Ok(fences) };
+        let sql = "SELECT token FROM data_fence WHERE part = ?1 AND name = ?2 AND lock = ?3";
+        let read = |row: &Row<'_>| row.get::<_, i64>(0);
+        if let Some(token) = self.row(sql, (part, self.name, lock.as_str()), read)? {
+            let token = FencingToken::from_number(token as u64);
+            fences.0.insert(lock.clone(), token.ok_or_else(|| self.damaged("a token"))?);
+        }
+        Ok(fences)
+    }
+
+    fn save_fence(
+        &self,
+        part: &str,
+        fence: Option<&Fence>,
+        before: &Fences,
+        after: &Fences,
+    ) -> Result<(), StoreError> {
+        let Some(Fence { lock, .. }) = fence else { return Ok(()) };
+        match after.0.get(lock) {
+            Some(token) if before.0.get(lock) != Some(token) => {
+                let sql = "INSERT OR REPLACE INTO data_fence VALUES (?1, ?2, ?3, ?4)";
+                self.write(sql, (part, self.name, lock.as_str(), token.get() as i64))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn cell(&self, fence: Option<&Fence>) -> Result<Cell, StoreError> {
+        let sql = "SELECT version, value FROM data_cell WHERE name = ?1";
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?));
+        let (version, value) = self.row(sql, [self.name], read)?.unwrap_or_default();
+        Ok(Cell { version: self.number(version)?, value, fences: self.fences("cell", fence)? })
+    }
+
+    fn sequence(&self) -> Result<Option<Sequence>, StoreError> {
+        let sql = "SELECT last, day FROM data_sequence WHERE name = ?1";
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?));
+        let Some((last, day)) = self.row(sql, [self.name], read)? else { return Ok(None) };
+        let day = day.map(|day| self.number(day)).transpose()?;
+        Ok(Some(Sequence { last: self.number(last)?, day }))
+    }
+}
+
+/// Stock.
+impl Tables<'_> {
+    fn stock(
+        &self,
+        now_us: u64,
+        fence: Option<&Fence>,
+        action: &stock::Action,
+    ) -> Result<Stock, StoreError> {
+        let mut stock = Stock { fences: self.fences("stock", fence)?, ..Stock::default() };
+        let own = action.order().map_or("", Id::as_str);
+        let sql = "SELECT id, until_us, state, lines, note, remember_us FROM data_order
+            WHERE name = ?1 AND id = ?2";
+        let due = "SELECT id, until_us, state, lines, note, remember_us FROM data_order
+            WHERE name = ?1 AND until_us <= ?2 ORDER BY until_us, id LIMIT ?3";
+        let mut found = self.rows(due, (self.name, now_us as i64, LOOK_BOUND), order_row)?;
+        found.extend(self.rows(sql, (self.name, own), order_row)?);
+        let mut items: Vec<Id> = match action {
+            stock::Action::Read { items } => items.clone(),
+            stock::Action::Restock { lines, .. } | stock::Action::Take { lines, .. } => {
+                lines.iter().map(|line| line.item.clone()).collect()
+            }
+            stock::Action::Cancel { .. } | stock::Action::Confirm { .. } => Vec::new(),
+        };
+        for row in found {
+            let (id, until_us, order) = self.order(row)?;
+            items.extend(order.lines.iter().map(|line| line.item.clone()));
+            stock.orders.put(id, until_us, order);
+        }
+        let sql = "SELECT level FROM data_level WHERE name = ?1 AND item = ?2";
+        for item in items {
+            let level = self.row(sql, (self.name, item.as_str()), |row| row.get::<_, i64>(0))?;
+            if let Some(level) = level {
+                stock.levels.insert(item, self.number(level)?);
+            }
+        }
+        Ok(stock)
+    }
+
+    fn order(&self, row: OrderRow) -> Result<(Id, u64, Order), StoreError> {
+        let (id, until_us, state, lines, note, remember_us) = row;
+        let state = STATES.iter().find(|(_, text)| *text == state).map(|(state, _)| *state);
+        let lines: Option<Vec<Line>> = lines.lines().map(read_line).collect();
+        let (Some(state), Some(lines)) = (state, lines) else {
+            return Err(self.damaged("an order"));
+        };
+        let order = Order { state, lines, note, remember_us: self.number(remember_us)? };
+        Ok((self.id(id)?, self.number(until_us)?, order))
+    }
+
+    fn save_stock(&self, before: &Stock, after: &Stock) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO data_level VALUES (?1, ?2, ?3)";
+        for (item, level) in &after.levels {
+            if before.levels.get(item) != Some(level) {
+                self.write(sql, (self.name, item.as_str(), *level as i64))?;
+            }
+        }
+        let sql = "DELETE FROM data_order WHERE name = ?1 AND id = ?2";
+        for (id, _) in before.orders.iter().filter(|(id, _)| after.orders.get(id).is_none()) {
+            self.write(sql, (self.name, id.as_str()))?;
+        }
+        for (id, (until_us, order)) in after.orders.iter() {
+            if before.orders.get(id) != after.orders.get(id) {
+                self.save_order(id, *until_us, order)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn save_order(&self, id: &Id, until_us: u64, order: &Order) -> Result<(), StoreError> {
+        let Order { state, lines, note, remember_us } = order;
+        let state = STATES.iter().find(|(found, _)| found == state).map_or("", |(_, text)| *text);
+        // An id has no control characters, so a line of text holds it.
+        let lines: String =
+            lines.iter().map(|line| format!("{} {}\n", line.quantity, line.item)).collect();
+        let sql = "INSERT OR REPLACE INTO data_order VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let (until_us, remember_us) = (until_us as i64, *remember_us as i64);
+        self.write(sql, (self.name, id.as_str(), until_us, state, lines, note, remember_us))
+    }
+}
+
+/// How an operator reads them.
+const STATES: [(State, &str); 4] = [
+    (State::Deducted, "deducted"),
+    (State::Reserved, "reserved"),
+    (State::Restocked, "restocked"),
+    (State::Returned, "returned"),
+];
+
+fn read_line(text: &str) -> Option<Line> {
+    let (quantity, item) = text.split_once(' ')?;
+    let quantity = quantity.parse().ok().filter(|quantity| *quantity <= stock::MAX_QUANTITY)?;
+    Some(Line { item: Id::new("item", item).ok()?, quantity })
+}
+
+/// The columns of an order.
+type OrderRow = (String, i64, String, String, String, i64);
+
+fn order_row(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+}
+
+/// Queues.
+impl Tables<'_> {
+    fn queue(
+        &self,
+        now_us: u64,
+        fence: Option<&Fence>,
+        action: &queue::Action,
+    ) -> Result<Queue, StoreError> {
+        let sql = "SELECT waiting, appended FROM data_queue WHERE name = ?1";
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+        let (waiting, appended) = self.row(sql, [self.name], read)?.unwrap_or_default();
+        let fences = self.fences("queue", fence)?;
+        let (waiting, appended) = (self.number(waiting)?, self.number(appended)?);
+        let mut queue = Queue { waiting, appended, fences, ..Queue::default() };
+        let due = "SELECT id, until_us, result FROM data_result
+            WHERE name = ?1 AND until_us <= ?2 ORDER BY until_us, id LIMIT ?3";
+        self.add_results(&mut queue, due, (self.name, now_us as i64, LOOK_BOUND))?;
+        let ids: Vec<&Id> = match action {
+            queue::Action::Ask { id } => vec![id],
+            queue::Action::Finish { results, .. } => results.iter().map(|(id, _)| id).collect(),
+            queue::Action::Push(entry) => vec![&entry.id],
+            queue::Action::Take { limit } => {
+                let sql = "SELECT place, id, payload FROM data_entry
+                    WHERE name = ?1 ORDER BY place LIMIT ?2";
+                self.add_entries(&mut queue, sql, (self.name, *limit as i64))?;
+                Vec::new()
+            }
+        };
+        let entry = "SELECT place, id, payload FROM data_entry WHERE name = ?1 AND id = ?2";
+        let result = "SELECT id, until_us, result FROM data_result WHERE name = ?1 AND id = ?2";
+        for id in ids {
+            self.add_entries(&mut queue, entry, (self.name, id.as_str()))?;
+            self.add_results(&mut queue, result, (self.name, id.as_str()))?;
+        }
+        Ok(queue)
+    }
+
+    fn add_entries(
+        &self,
+        queue: &mut Queue,
+        sql: &str,
+        parameters: impl Params,
+    ) -> Result<(), StoreError> {
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?));
+        for (place, id, payload) in self.rows(sql, parameters, read)? {
+            let id = self.id(id)?;
+            let place = self.number(place)?;
+            queue.places.insert(id.clone(), place);
+            queue.entries.insert(place, Entry { id, payload });
+        }
+        match queue.waiting >= queue.entries.len() as u64 {
+            true => Ok(()),
+            false => Err(self.damaged("the count of its entries")),
+        }
+    }
+
+    fn add_results(
+        &self,
+        queue: &mut Queue,
+        sql: &str,
+        parameters: impl Params,
+    ) -> Result<(), StoreError> {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get(2)?));
+        for (id, until_us, result) in self.rows(sql, parameters, read)? {
+            queue.results.put(self.id(id)?, self.number(until_us)?, result);
+        }
+        Ok(())
+    }
+
+    fn save_queue(&self, before: &Queue, after: &Queue) -> Result<(), StoreError> {
+        if (before.waiting, before.appended) != (after.waiting, after.appended) {
+            let sql = "INSERT OR REPLACE INTO data_queue VALUES (?1, ?2, ?3)";
+            self.write(sql, (self.name, after.waiting as i64, after.appended as i64))?;
+        }
+        let sql = "DELETE FROM data_entry WHERE name = ?1 AND place = ?2";
+        for place in before.entries.keys().filter(|place| !after.entries.contains_key(place)) {
+            self.write(sql, (self.name, *place as i64))?;
+        }
+        let sql = "INSERT INTO data_entry VALUES (?1, ?2, ?3, ?4)";
+        for (place, Entry { id, payload }) in &after.entries {
+            if !before.entries.contains_key(place) {
+                self.write(sql, (self.name, *place as i64, id.as_str(), payload))?;
+            }
+        }
+        let sql = "DELETE FROM data_result WHERE name = ?1 AND id = ?2";
+        for (id, _) in before.results.iter().filter(|(id, _)| after.results.get(id).is_none()) {
+            self.write(sql, (self.name, id.as_str()))?;
+        }
+        let sql = "INSERT OR REPLACE INTO data_result VALUES (?1, ?2, ?3, ?4)";
+        for (id, (until_us, result)) in after.results.iter() {
+            if before.results.get(id) != after.results.get(id) {
+                let result = Value::Blob(result.clone());
+                self.write(sql, (self.name, id.as_str(), *until_us as i64, result))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+-- The record of one queue (model/queue.rs).
+--
+-- KEYS  1 the place of each entry that waits `p<id>`, a stream's id; tokens `f<lock>`
+--       2 the entries that wait, a stream: `i` id, `p` payload
+--       3 what came of those that are done, by id: until when it is kept (double), the result
+--       4 the same times as a sorted set, µs
+
+local function forget_old()
+  local due = redis.call('ZRANGE', KEYS[4], '-inf', whole(now), 'BYSCORE', 'LIMIT', 0,
+    COLLECT_BOUND)
+  if #due == 0 then return end
+  redis.call('HDEL', KEYS[3], unpack(due))
+  redis.call('ZREM', KEYS[4], unpack(due))
+end
+
+-- How an entry stands, as a reply.
+local function known(id)
+  if redis.call('HEXISTS', KEYS[1], 'p' .. id) == 1 then return { now, 'pending' } end
+  local result = redis.call('HGET', KEYS[3], id)
+  if result and struct.unpack('<d', result) > now then
+    return { now, 'done', string.sub(result, 9) }
+  end
+end

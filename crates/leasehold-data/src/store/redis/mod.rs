@@ -1,0 +1,31 @@
+//! The data parts on Redis or Valkey: one script per kind of step, over the connections of a store
+//! of locks.
+
+mod call;
+#[cfg(test)]
+mod differential;
+mod reply;
+mod script;
+
+use futures_util::future::BoxFuture;
+use leasehold::StoreError;
+use leasehold::store::Redis;
+
+use super::DataStore;
+use crate::model::{Answer, Request};
+
+/// The rights that a program needs to use the data parts, as `ACL SETUSER` takes them after a name
+/// and a password; one that also holds locks needs those of a holder too. With a `prefix=` of one's
+/// own, the pattern begins with it; with a database in the URL, `+select` comes on top.
+pub const REDIS_RIGHTS: &str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
+    +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
+    +xlen";
+
+impl DataStore for Redis {
+    fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(async move {
+            let call = call::call(self.key_prefix(), &request);
+            reply::answer(self.run_script(call.script, call.keys, call.args).await?)
+        })
+    }
+}

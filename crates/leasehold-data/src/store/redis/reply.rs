@@ -1,0 +1,145 @@
+//! What a script's reply means.
+
+use std::vec::IntoIter;
+
+use leasehold::store::RedisItem;
+use leasehold::{FencingToken, StoreError, StoreErrorKind};
+
+use crate::model::stock::{self, State};
+use crate::model::{Answer, Id, Reply, cell, numbers, queue};
+
+/// The answer that a script's reply stands for.
+///
+/// # Errors
+///
+/// [`Corrupt`](StoreErrorKind::Corrupt) if it is none of our scripts'.
+pub(super) fn answer(items: Vec<RedisItem>) -> Result<Answer, StoreError> {
+    parse(items).ok_or_else(|| {
+        let what =
+            "the server's reply is none of leasehold's: is something between that changes it?";
+        StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
+    })
+}
+
+/// The server's time, a word, what belongs to that.
+fn parse(items: Vec<RedisItem>) -> Option<Answer> {
+    let mut items = Items(items.into_iter());
+    let now_us = items.number()?;
+    let reply = match items.bytes()?.as_slice() {
+        b"block" => Reply::Numbers(numbers::Reply::Block {
+            first: items.number()?,
+            day: items.day()?,
+            day_left_us: items.number()?,
+        }),
+        b"changed" => Reply::Cell(cell::Reply::Changed { version: items.number()? }),
+        b"done" => Reply::Queue(queue::Reply::Done(items.bytes()?)),
+        b"early" => Reply::Numbers(numbers::Reply::Early { retry_after_us: items.number()? }),
+        b"entries" => Reply::Queue(queue::Reply::Entries(items.entries()?)),
+        b"fenced" => Reply::Fenced(items.token()?),
+        b"finished" => Reply::Queue(queue::Reply::Finished(items.number()?)),
+        b"found" => {
+            Reply::Cell(cell::Reply::Found { version: items.number()?, value: items.bytes()? })
+        }
+        b"full" => Reply::Queue(queue::Reply::Full),
+        b"levels" => Reply::Stock(stock::Reply::Levels(items.numbers()?)),
+        b"mismatch" => Reply::Stock(stock::Reply::Mismatch),
+        b"other_plan" => Reply::Numbers(numbers::Reply::Mismatch),
+        b"overflow" => Reply::Stock(stock::Reply::Overflow),
+        b"pending" => Reply::Queue(queue::Reply::Pending),
+        b"settled" => Reply::Stock(items.settled()?),
+        b"short" => Reply::Stock(stock::Reply::Short {
+            item: Id::new("item", items.text()?).ok()?,
+            available: items.number()?,
+        }),
+        b"unknown" => Reply::Stock(stock::Reply::Unknown),
+        b"unknown_entry" => Reply::Queue(queue::Reply::Unknown),
+        b"used_up" => Reply::Numbers(numbers::Reply::UsedUp),
+        b"written" => Reply::Cell(cell::Reply::Written { version: items.number()? }),
+        _ => return None,
+    };
+    (items.0.len() == 0).then_some(Answer { now_us, reply })
+}
+
+/// The elements of an array, taken one by one.
+struct Items(IntoIter<RedisItem>);
+
+impl Items {
+    fn integer(&mut self) -> Option<i64> {
+        match self.0.next()? {
+            RedisItem::Number(number) => Some(number),
+            RedisItem::Bytes(_) => None,
+        }
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.integer()?.try_into().ok()
+    }
+
+    fn numbers(&mut self) -> Option<Vec<u64>> {
+        (0..self.0.len()).map(|_| self.number()).collect()
+    }
+
+    /// −1 says that there is none.
+    fn day(&mut self) -> Option<Option<u64>> {
+        match self.integer()? {
+            -1 => Some(None),
+            day => Some(Some(day.try_into().ok()?)),
+        }
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        match self.0.next()? {
+            RedisItem::Bytes(bytes) => Some(bytes),
+            RedisItem::Number(_) => None,
+        }
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?).ok()
+    }
+
+    fn token(&mut self) -> Option<FencingToken> {
+        FencingToken::from_number(u64::from_be_bytes(self.bytes()?.try_into().ok()?))
+    }
+
+    fn entries(&mut self) -> Option<Vec<queue::Entry>> {
+        let count = self.0.len() / 2;
+        let entry = |_| {
+            let id = Id::new("entry", self.text()?).ok()?;
+            Some(queue::Entry { id, payload: self.bytes()? })
+        };
+        (0..count).map(entry).collect()
+    }
+
+    fn settled(&mut self) -> Option<stock::Reply> {
+        let state = match self.bytes()?.as_slice() {
+            b"D" => State::Deducted,
+            b"R" => State::Reserved,
+            b"S" => State::Restocked,
+            b"B" => State::Returned,
+            _ => return None,
+        };
+        let (note, left_us) = (self.text()?, self.number()?);
+        Some(stock::Reply::Settled { state, note, left_us, again: self.number()? == 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_reply_is_no_answer() {
+        let word = |text: &str| RedisItem::Bytes(text.as_bytes().to_vec());
+        for reply in [
+            vec![],
+            vec![RedisItem::Number(1)],
+            vec![RedisItem::Number(1), word("hello")],
+            vec![RedisItem::Number(1), word("full"), RedisItem::Number(1)],
+            vec![RedisItem::Number(1), word("found"), RedisItem::Number(-1), word("")],
+            vec![RedisItem::Number(1), word("fenced"), word("12345")],
+        ] {
+            assert_eq!(parse(reply.clone()), None, "{reply:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The scripts: each is its own file of `lua/` behind the shared ones that it uses.
+
+use std::sync::LazyLock;
+
+use leasehold::store::RedisScript;
+
+/// Puts a script together: its flags, the clock, the reading of arguments, and these files.
+macro_rules! script {
+    ($flags:literal, $($file:literal),+) => {
+        LazyLock::new(|| {
+            RedisScript::new(concat!(
+                "#!lua", $flags, "\n",
+                include_str!("lua/clock.lua"),
+                include_str!("lua/arguments.lua"),
+                $(include_str!(concat!("lua/", $file, ".lua"))),+
+            ))
+        })
+    };
+}
+
+/// Reads or replaces a guarded value.
+pub(super) static CELL: LazyLock<RedisScript> = script!("", "fence", "cell");
+
+/// Gives out order numbers.
+pub(super) static NUMBERS: LazyLock<RedisScript> = script!("", "numbers");
+
+/// Shows, finishes or tells of entries of a queue.
+pub(super) static QUEUE_DRAIN: LazyLock<RedisScript> =
+    script!(" flags=allow-oom", "fence", "entries", "queue_drain");
+
+/// Appends to a queue.
+pub(super) static QUEUE_PUSH: LazyLock<RedisScript> = script!("", "fence", "entries", "queue_push");
+
+/// Confirms or cancels orders of a stock, or reads it.
+pub(super) static STOCK_SETTLE: LazyLock<RedisScript> =
+    script!(" flags=allow-oom", "fence", "stock", "stock_settle");
+
+/// Takes from a stock, or adds to it.
+pub(super) static STOCK_TAKE: LazyLock<RedisScript> = script!("", "fence", "stock", "stock_take");
+
+#[cfg(test)]
+pub(super) fn all() -> [&'static RedisScript; 6] {
+    [&CELL, &NUMBERS, &QUEUE_DRAIN, &QUEUE_PUSH, &STOCK_SETTLE, &STOCK_TAKE]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::REDIS_RIGHTS;
+
+    #[test]
+    fn each_script_reads_the_clock_once() {
+        for script in all() {
+            assert_eq!(script.source().matches("'TIME'").count(), 1, "{}", script.source());
+        }
+    }
+
+    #[test]
+    fn the_rights_name_every_command_of_the_scripts() {
+        const WORDS: [&str; 4] = ["BYSCORE", "CORRUPT", "COUNT", "LIMIT"];
+        for script in all() {
+            let code = script.source().lines().map(|line| line.split("--").next().unwrap());
+            for word in code.flat_map(|code| code.split('\'').skip(1).step_by(2)) {
+                let is_command = word.len() > 3 && word.bytes().all(|b| b.is_ascii_uppercase());
+                let right = format!("+{}", word.to_lowercase());
+                let is_named = REDIS_RIGHTS.split(' ').any(|named| named == right);
+                assert!(!is_command || WORDS.contains(&word) || is_named, "{word}");
+            }
+        }
+    }
+}

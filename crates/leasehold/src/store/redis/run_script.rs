@@ -1,0 +1,97 @@
+//! Scripts of other crates on the servers of a store.
+
+use leasehold_core::StoreError;
+use redis::Value;
+
+use super::Redis;
+use super::connection::call::{Call, ScriptText};
+use super::layout::reply::foreign;
+
+/// A Lua script of another crate, for [`Redis::run_script`].
+#[derive(Debug)]
+pub struct RedisScript(ScriptText);
+
+impl RedisScript {
+    /// A script as EVAL takes it, with its flags in the first line: `#!lua flags=…`.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self(ScriptText::new(source.into()))
+    }
+
+    /// The text that it was made of.
+    pub fn source(&self) -> &str {
+        &self.0.source
+    }
+}
+
+/// One item of the list that a script replies with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisItem {
+    /// A string.
+    Bytes(Vec<u8>),
+    /// A number, cut to a whole one as Redis cuts what Lua gives it.
+    Number(i64),
+}
+
+impl Redis {
+    /// What all keys of this store begin with: `prefix=` in its URL, `lh:` without.
+    pub fn key_prefix(&self) -> &str {
+        &self.keyspace.prefix
+    }
+
+    /// Runs a script on the server that serves its keys, over the connections of this store:
+    /// whichever server that is at the moment, and whether or not it has seen the script before.
+    /// In a cluster all keys are to have the same hash tag.
+    ///
+    /// The reply counts when the primary has given it. `replicas=` and `quarantine=` are about
+    /// grants of locks; nothing is waited for here.
+    ///
+    /// For a crate that keeps data of its own beside the locks, as `leasehold-data` does.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
+    /// [`Corrupt`](leasehold_core::StoreErrorKind::Corrupt) for a reply that is no list of strings
+    /// and whole numbers.
+    ///
+    /// # Cost
+    ///
+    /// One round trip; two more where the server does not know the script.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the script is run.
+    pub async fn run_script(
+        &self,
+        script: &'static RedisScript,
+        keys: Vec<Vec<u8>>,
+        args: Vec<Vec<u8>>,
+    ) -> Result<Vec<RedisItem>, StoreError> {
+        self.topology.run(&Call::new(&script.0, keys, args, items)).await
+    }
+}
+
+fn items(reply: Value) -> Result<Vec<RedisItem>, StoreError> {
+    let Value::Array(values) = reply else { return Err(foreign()) };
+    let item = |value| match value {
+        Value::BulkString(bytes) => Ok(RedisItem::Bytes(bytes)),
+        Value::Int(number) => Ok(RedisItem::Number(number)),
+        _ => Err(foreign()),
+    };
+    values.into_iter().map(item).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_strings_and_numbers_is_a_reply_and_nothing_else_is() {
+        let text = Value::BulkString(b"settled".to_vec());
+        let reply = Value::Array(vec![Value::Int(-1), text]);
+        let read = [RedisItem::Number(-1), RedisItem::Bytes(b"settled".to_vec())];
+        assert_eq!(items(reply).unwrap(), read);
+        for other in [Value::Nil, Value::Okay, Value::Array(vec![Value::Nil])] {
+            assert!(items(other).unwrap_err().may_have_executed());
+        }
+    }
+}
