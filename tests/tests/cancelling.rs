@@ -1,26 +1,20 @@
 //! Blocking waits that another thread ends.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
 use leasehold::blocking::{Cancel, Client};
 use leasehold::store::{Memory, Store};
 use leasehold::{Error, LockName, Result};
+use leasehold_testkit::harness::{PATIENCE, until_so};
 use leasehold_testkit::{RedisServer, SharedStore, must};
-
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn client(store: impl Store) -> Client {
     must(Client::build(leasehold::Client::builder().store(store)))
 }
 
 fn until_so_many_wait(client: &Client, count: u32) {
-    let (name, began) = (must(LockName::new("a")), Instant::now());
-    while must(client.admin().inspect(&name)).waiting != count {
-        assert!(began.elapsed() < PATIENCE, "{count} should wait");
-        thread::sleep(Duration::from_millis(5));
-    }
+    let name = must(LockName::new("a"));
+    until_so("so many wait", || must(client.admin().inspect(&name)).waiting == count);
 }
 
 /// What waits while another holds, and is then cancelled.

@@ -1,7 +1,7 @@
 //! Every store that comes with leasehold does what every store must do.
 
 use leasehold::store::{File, Redis};
-use leasehold_testkit::{RedisServer, Subject, conformance, must};
+use leasehold_testkit::{LeastPrivilege, RedisServer, Subject, conformance, must};
 
 mod memory {
     use super::*;
@@ -29,17 +29,6 @@ mod redis {
     use super::*;
 
     /// A server whose user has the rights of the documentation's holder and operator, no more.
-    /// When a test has ended, nothing must have been tried that they do not cover.
-    struct LeastPrivilege(RedisServer);
-
-    impl Drop for LeastPrivilege {
-        fn drop(&mut self) {
-            if !std::thread::panicking() {
-                assert_eq!(must(self.0.acl_log()), [], "something was denied");
-            }
-        }
-    }
-
     async fn make(rights: &str, options: &str) -> Subject {
         let rights = format!("{rights} {}", Redis::OPERATOR_RIGHTS);
         let server =

@@ -4,15 +4,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold::{Client, FencingToken, Guard, Lock, LockName, blocking};
+use leasehold::{Client, FencingToken, Guard, Lock, blocking};
+use leasehold_testkit::harness::queued;
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{RedisServer, must};
 use tokio::runtime::{Builder, Runtime};
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Far longer than these tests take: nothing may end by time in them.
 const LONG: Duration = Duration::from_secs(600);
@@ -200,7 +198,6 @@ fn the_others_are_served_in_order(place: &Place, waiters: usize, is_killed: fn(u
     holder.expect("entered");
     let mut waiting = Vec::new();
     let (runtime, client) = place.connect();
-    let name = must(LockName::new(NAME));
     for number in 1..=waiters {
         let mut waiter = place.start("enter once", &[&number.to_string()]);
         waiter.expect("ready");
@@ -208,10 +205,7 @@ fn the_others_are_served_in_order(place: &Place, waiters: usize, is_killed: fn(u
         // It leaves as soon as it has entered.
         waiter.tell("leave");
         waiting.push(waiter);
-        let began = Instant::now();
-        while must(runtime.block_on(client.admin().inspect(&name))).waiting < number as u32 {
-            assert!(began.elapsed() < PATIENCE, "it never joins");
-        }
+        runtime.block_on(queued(&client, NAME, number as u32));
     }
     for number in (1..=waiters).filter(|number| is_killed(*number)) {
         waiting[number - 1].kill9();

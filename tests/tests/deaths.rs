@@ -4,18 +4,15 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Clock, LockName, SystemClock};
+use leasehold::{Client, Clock, SystemClock};
+use leasehold_testkit::harness::{queued, soon};
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, sleep, timeout};
 
 /// Short, because the end of the dead one's lease is waited for, and so long that a busy machine
 /// lets a quorum be asked in time.
 const TTL: Duration = Duration::from_secs(6);
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 const NAME: &str = "deadly";
 
@@ -78,12 +75,8 @@ fn kill_who_holds_and_who_is_next(url: &str, wait: fn(&str, u32)) {
 fn wait_for_queue(url: &str, many: u32) {
     runtime().block_on(async {
         let client = must(Client::connect(url).await);
-        let (name, since) = (must(LockName::new(NAME)), Instant::now());
-        while client.admin().inspect(&name).await.is_ok_and(|status| status.waiting < many) {
-            assert!(since.elapsed() < PATIENCE, "it never joins");
-            sleep(Duration::from_millis(20)).await;
-        }
-        must(timeout(PATIENCE, client.close()).await).unwrap();
+        queued(&client, NAME, many).await;
+        must(soon(client.close()).await);
     });
 }
 

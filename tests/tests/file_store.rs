@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leasehold::store::{File, Store};
-use leasehold::{ClientId, Facts, HolderId, LockName, Mode};
+use leasehold::{ClientId, HolderId, LockName};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Acquire, Action, Operation, Reply};
+use leasehold_testkit::harness::{PATIENCE, request, until_so};
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{fresh_number, must};
 use tokio::runtime::Builder;
@@ -19,9 +20,6 @@ use tokio::time::timeout;
 
 /// Far longer than any of these tests takes: whatever ends in them ends by a death, not by time.
 const TTL: Duration = Duration::from_secs(600);
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One client on a store, without the library.
 struct Contender {
@@ -45,16 +43,8 @@ impl Contender {
         self.attempts += 1;
         let id = self.id();
         let mut inbox = must(self.store.inbox(self.client).await);
-        let mut action = Action::Acquire(Acquire {
-            id,
-            mode: Mode::Exclusive,
-            ttl: TTL,
-            wait: true,
-            nonce: self.attempts,
-            not_after_us: u64::MAX >> 12,
-            ballot_us: None,
-            facts: Facts::default(),
-        });
+        let nonce = self.attempts;
+        let mut action = Action::Acquire(Acquire { wait: true, nonce, ..request(id) });
         loop {
             match self.ask(action).await {
                 Reply::Granted(grant) => return grant.token.get(),
@@ -217,10 +207,7 @@ fn when_the_holder_is_killed_the_first_of_ten_waiters_enters() {
     let mut waiters = Vec::new();
     for count in 1..=10 {
         waiters.push(start());
-        let began = Instant::now();
-        while waiting(&store) < count {
-            assert!(began.elapsed() < PATIENCE, "it never joins");
-        }
+        until_so("it joins", || waiting(&store) == count);
     }
     // The second one too: whoever is behind a dead one takes its place.
     waiters[1].kill9();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use leasehold::store::{File, Store};
 use leasehold::{ClientId, Facts, HolderId, LockName, Mode};
 use leasehold_core::{Acquire, Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
+use leasehold_testkit::harness::request;
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{fresh_number, must};
 use tokio::runtime::Builder;
@@ -45,16 +46,9 @@ impl Client {
 
     /// Acquires the name of this number, with an attempt of the same number.
     async fn acquire(&self, number: u64, wait: bool) -> Result<Reply, StoreError> {
-        let action = Action::Acquire(Acquire {
-            id: self.holder(number),
-            mode: Mode::Exclusive,
-            ttl: TTL,
-            wait,
-            nonce: number,
-            not_after_us: u64::MAX >> 12,
-            ballot_us: None,
-            facts: Facts { host: "h".repeat(200), pid: 1, label: None },
-        });
+        let facts = Facts { host: "h".repeat(200), pid: 1, label: None };
+        let request = Acquire { wait, nonce: number, facts, ..request(self.holder(number)) };
+        let action = Action::Acquire(request);
         self.ask(number, action).await
     }
 

@@ -8,14 +8,12 @@ use std::time::Duration;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
-    Acquire, Action, Answer, ClientId, Facts, FencingToken, HolderId, LockName, Message, Mode,
-    Operation, RenewLease, Reply, StoreError, StoreErrorKind,
+    Acquire, Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Mode, Operation,
+    RenewLease, Reply, StoreError, StoreErrorKind,
 };
+use leasehold_testkit::harness::{request, soon};
 use leasehold_testkit::{Data, RedisServer};
 use tokio::time::timeout;
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -28,16 +26,7 @@ fn on(name: &str, action: Action) -> Operation {
 }
 
 fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
-    let request = Acquire {
-        id,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        wait,
-        nonce: 7,
-        not_after_us: 9_000_000_000_000_000,
-        ballot_us: None,
-        facts: Facts { host: "h".into(), pid: 1, label: None },
-    };
+    let request = Acquire { ttl: TTL, wait, ..request(id) };
     on(name, Action::Acquire(request))
 }
 
@@ -68,7 +57,7 @@ async fn eventually(store: &Redis, name: &str) -> FencingToken {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, asking).await.expect("the store answers again")
+    soon(asking).await
 }
 
 async fn refusal(url: &str) -> StoreError {
@@ -83,7 +72,7 @@ async fn refusal(url: &str) -> StoreError {
 }
 
 async fn next(inbox: &mut Box<dyn Inbox>) -> Message {
-    timeout(PATIENCE, inbox.next()).await.expect("a message")
+    soon(inbox.next()).await
 }
 
 #[tokio::test]
@@ -240,7 +229,7 @@ async fn eventually_held(store: &Redis, attempt: HolderId) -> FencingToken {
             }
         }
     };
-    timeout(PATIENCE, asking).await.expect("the attempt is granted")
+    soon(asking).await
 }
 
 #[tokio::test]
@@ -258,7 +247,7 @@ async fn a_connection_that_answers_nothing_is_given_up() {
             }
         }
     };
-    let error = timeout(PATIENCE, asking).await.expect("a new connection is tried");
+    let error = soon(asking).await;
     assert_eq!(error.kind(), StoreErrorKind::Timeout);
     server.cont().unwrap();
     eventually(&store, "b").await;
@@ -432,7 +421,7 @@ async fn clients_that_were_closed_are_subscribed_to_nothing() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, all_gone).await.expect("a channel or a connection of theirs stays");
+    soon(all_gone).await;
 }
 
 #[tokio::test]

@@ -10,12 +10,10 @@ use leasehold::{
     Client, ClientId, Error, Event, FakeClock, LossReason, StoreError, StoreErrorKind, blocking,
 };
 use leasehold_core::{Answer, BoxFuture, Operation};
+use leasehold_testkit::harness::PATIENCE;
 use leasehold_testkit::{Subject, must};
 
 const TTL: Duration = Duration::from_secs(3);
-
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn an_observer_that_panics_costs_no_lease_and_is_told_once_that_it_did() {

@@ -9,7 +9,6 @@ use std::io::{self, Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::program;
-use crate::server::RedisServer;
 
 /// The file that says how the clock differs from the machine's.
 const FILE: &str = "clock";
@@ -20,21 +19,6 @@ const LIBRARIES: &str = "/usr/lib";
 /// Below that of this kind of machine.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
-impl RedisServer {
-    /// Sets the wall clock of a server that has [its own](crate::RedisOptions::own_clock): so many
-    /// seconds ahead of the machine's, or behind it, and running at `rate` from now on.
-    ///
-    /// A rate other than 1 counts from the start of the process, which is known to some 10 ms.
-    ///
-    /// # Errors
-    ///
-    /// The system's. A server without its own clock does not notice.
-    pub fn set_clock(&self, ahead_s: f64, rate: f64) -> io::Result<()> {
-        let so_far_s = self.started().elapsed().as_secs_f64();
-        write(self.directory(), ahead_s + so_far_s * (1.0 - rate), rate)
-    }
-}
-
 /// The program that starts a server with its own clock, and what comes before the server's own
 /// arguments.
 ///
@@ -44,7 +28,7 @@ impl RedisServer {
 /// by calls that only jemalloc has, so they cannot do without it.
 pub(crate) fn command(directory: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
     if !directory.join(FILE).exists() {
-        write(directory, 0.0, 1.0)?;
+        set(directory, 0.0, 1.0)?;
     }
     let arguments = vec![
         format!("LD_PRELOAD={}:libc.so.6", library()?.display()).into(),
@@ -56,8 +40,10 @@ pub(crate) fn command(directory: &Path) -> io::Result<(PathBuf, Vec<OsString>)> 
     Ok(("env".into(), arguments))
 }
 
+/// Sets the clock of the server in this directory.
+///
 /// Replaces the file as a whole: the server reads it whenever it asks for the time.
-fn write(directory: &Path, ahead_s: f64, rate: f64) -> io::Result<()> {
+pub(crate) fn set(directory: &Path, ahead_s: f64, rate: f64) -> io::Result<()> {
     let draft = directory.join("clock.new");
     fs::write(&draft, format!("{ahead_s:+.6} x{rate:.6}\n"))?;
     fs::rename(draft, directory.join(FILE))
@@ -70,43 +56,4 @@ fn library() -> io::Result<PathBuf> {
         let why = "faketime is missing: install it (`apt-get install faketime`)";
         Error::new(ErrorKind::NotFound, why)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-    use super::*;
-    use crate::server::Data;
-
-    /// How far the server's clock is ahead of the machine's, within the time that asking takes.
-    fn ahead_s(server: &RedisServer) -> f64 {
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-        let (seconds, micros): (f64, f64) = server.command("TIME").unwrap();
-        seconds + micros / 1e6 - now()
-    }
-
-    #[test]
-    fn a_clock_is_set_forward_and_back_and_stays_so_over_a_restart() {
-        let mut server = RedisServer::options().own_clock().start().unwrap();
-        assert!(ahead_s(&server).abs() < 5.0);
-        server.set_clock(3600.0, 1.0).unwrap();
-        assert!((ahead_s(&server) - 3600.0).abs() < 5.0);
-        server.restart(Data::Dropped).unwrap();
-        assert!((ahead_s(&server) - 3600.0).abs() < 5.0);
-        server.set_clock(-3600.0, 1.0).unwrap();
-        assert!((ahead_s(&server) + 3600.0).abs() < 5.0);
-    }
-
-    #[test]
-    fn a_clock_runs_at_another_rate_from_now_on() {
-        let server = RedisServer::options().own_clock().start().unwrap();
-        let since = Instant::now();
-        server.set_clock(0.0, 100.0).unwrap();
-        while ahead_s(&server) < 20.0 {
-            assert!(since.elapsed() < Duration::from_secs(60), "it never runs faster");
-        }
-        server.set_clock(0.0, 1.0).unwrap();
-        assert!(ahead_s(&server) < 5.0);
-    }
 }

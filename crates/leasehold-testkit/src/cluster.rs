@@ -3,15 +3,13 @@
 
 use std::io;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use leasehold::LockName;
+use leasehold_conformance::fresh_number;
 use redis::{FromRedisValue, RedisError, RedisResult, Value};
 
+use crate::harness::{PATIENCE, must, try_until};
 use crate::server::{Data, RedisOptions, RedisServer, free_port};
-use leasehold_conformance::fresh_number;
-
-use crate::harness::must;
 
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16_384;
@@ -21,9 +19,6 @@ const PRIMARIES: usize = 3;
 
 /// After how many milliseconds without an answer a node is held to have failed.
 const NODE_TIMEOUT_MS: u64 = 1_000;
-
-/// How long the nodes may take to agree: generous, for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a node is started because somebody else took the port of its bus in between.
 const START_TRIES: u32 = 5;
@@ -94,8 +89,8 @@ impl Cluster {
         }
         for (index, replica) in self.nodes.iter().enumerate().skip(PRIMARIES) {
             let follow = format!("CLUSTER REPLICATE {}", self.nodes[index % PRIMARIES].id);
-            until("a replica knows its primary", || {
-                Ok(replica.server.command::<()>(&follow).is_ok())
+            try_until("a replica knows its primary", || {
+                Ok::<_, RedisError>(replica.server.command::<()>(&follow).is_ok())
             })?;
         }
         self.until_all("every node serves and knows all others", |node| {
@@ -205,7 +200,7 @@ impl Cluster {
     /// When that takes too long.
     pub fn until_replicated(&self, primary: usize) -> RedisResult<()> {
         let server = &self.nodes[primary].server;
-        until("a replica follows", || Ok(server.info("replication")?.contains("state=online")))
+        try_until("a replica follows", || Ok(server.info("replication")?.contains("state=online")))
     }
 
     /// Takes a replica out of the cluster; it goes on running, as a node without a cluster.
@@ -289,7 +284,7 @@ impl Cluster {
 
     /// Waits until something is so for every node that answers.
     fn until_all(&self, what: &str, is_so: impl Fn(&Node) -> RedisResult<bool>) -> RedisResult<()> {
-        until(what, || {
+        try_until(what, || {
             for node in self.nodes.iter().filter(|node| node.answers) {
                 if !is_so(node)? {
                     return Ok(false);
@@ -417,20 +412,6 @@ fn start_node(options: &RedisOptions) -> io::Result<Node> {
             Err(error) if tries == START_TRIES => return Err(error),
             Err(_) => {}
         }
-    }
-}
-
-/// Looks again and again until something is so.
-fn until(what: &str, mut is_so: impl FnMut() -> RedisResult<bool>) -> RedisResult<()> {
-    let since = Instant::now();
-    loop {
-        if is_so()? {
-            return Ok(());
-        }
-        if since.elapsed() > PATIENCE {
-            return Err(failure(format!("it never came to this: {what}")));
-        }
-        thread::sleep(Duration::from_millis(10));
     }
 }
 

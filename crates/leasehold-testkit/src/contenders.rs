@@ -14,15 +14,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::harness::must;
+use crate::harness::{PATIENCE, must, until};
 use crate::history::{Call, History, Hold, Outcome, Violation};
 use crate::server::RedisServer;
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often a test looks whether it has.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// How long a server hangs: about as long as a grant waits for its replicas by default, 250 ms and
 /// up to 100 ms until the primary has noticed that they are over.
@@ -99,15 +93,11 @@ impl Contenders {
 
     /// Waits until each of the locks has a new holder.
     async fn until_taken(&self) {
-        let since = Instant::now();
-        let is_taken = || {
+        let are_taken = async || {
             let seen = self.shared.seen();
             self.names.iter().all(|name| seen.get(name).is_some_and(|seen| seen.is_taken))
         };
-        while !is_taken() {
-            assert!(since.elapsed() < PATIENCE, "nobody gets in any more");
-            sleep(LOOK_EVERY).await;
-        }
+        until("each of the locks is taken", are_taken).await;
     }
 
     /// Ends it, and says how often something was granted.

@@ -1,6 +1,21 @@
-//! What tests say again and again, once.
+//! What tests say again and again, once: what must come, and what must be so at last.
 
 use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::Location;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Facts, Guard, HolderId, LockName, LossReason, Mode};
+use leasehold_core::Acquire;
+
+/// How long something that must happen may take before a test gives it up: 2 min, generous for
+/// a busy machine.
+pub const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How often a test looks whether it has: every 10 ms.
+pub const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The value of a result that a test relies on.
 ///
@@ -12,5 +27,142 @@ pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
     match result {
         Ok(value) => value,
         Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// Waits for something that must happen.
+///
+/// # Panics
+///
+/// When it has not after [`PATIENCE`].
+#[track_caller]
+pub fn soon<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
+    let place = Location::caller();
+    async move {
+        let Ok(output) = tokio::time::timeout(PATIENCE, what).await else {
+            panic!("it never happens: {place}")
+        };
+        output
+    }
+}
+
+/// Looks again and again until something is so.
+///
+/// # Panics
+///
+/// When it is not after [`PATIENCE`].
+#[track_caller]
+pub fn until(what: &str, is_so: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
+    let (place, since) = (Location::caller(), Instant::now());
+    async move {
+        while !is_so().await {
+            assert!(since.elapsed() < PATIENCE, "it never came to this: {what}: {place}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// The same for a thread that may block.
+///
+/// # Panics
+///
+/// When it is not after [`PATIENCE`].
+#[track_caller]
+pub fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
+    must(try_until(what, || Ok::<_, io::Error>(is_so())));
+}
+
+/// The same for what may fail.
+///
+/// # Errors
+///
+/// Those of `is_so`, and one that says `what` when it is not so after [`PATIENCE`].
+pub fn try_until<E: From<io::Error>>(
+    what: &str,
+    mut is_so: impl FnMut() -> Result<bool, E>,
+) -> Result<(), E> {
+    let since = Instant::now();
+    while !is_so()? {
+        if since.elapsed() > PATIENCE {
+            return Err(io::Error::other(format!("it never came to this: {what}")).into());
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// Tries again and again until it works.
+///
+/// # Panics
+///
+/// With the error, when it does not after [`PATIENCE`].
+#[track_caller]
+pub fn retry<T, E: fmt::Debug>(verb: impl AsyncFn() -> Result<T, E>) -> impl Future<Output = T> {
+    let (place, since) = (Location::caller(), Instant::now());
+    async move {
+        loop {
+            match verb().await {
+                Ok(value) => return value,
+                Err(error) => {
+                    assert!(since.elapsed() < PATIENCE, "it never works: {error:?}: {place}");
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// A client of the store with this URL. On a busy machine a healthy server may be too slow for the
+/// timeouts of a test.
+///
+/// # Panics
+///
+/// With an error that does not pass.
+pub async fn connect(url: impl AsRef<str>) -> Client {
+    let since = Instant::now();
+    loop {
+        match Client::connect(url.as_ref()).await {
+            Ok(client) => return client,
+            Err(error) => assert!(error.is_transient() && since.elapsed() < PATIENCE, "{error}"),
+        }
+    }
+}
+
+/// Waits until so many wait for a name.
+///
+/// # Panics
+///
+/// When they do not after [`PATIENCE`].
+pub async fn queued(client: &Client, name: impl AsRef<str>, count: u32) {
+    let name = must(LockName::new(name.as_ref()));
+    let is_so = async || {
+        let status = client.admin().inspect(&name).await;
+        status.is_ok_and(|status| status.waiting == count)
+    };
+    until(&format!("{count} wait for {name}"), is_so).await;
+}
+
+/// Why a guard was lost, once it is told so.
+///
+/// # Panics
+///
+/// When it is not after [`PATIENCE`].
+#[track_caller]
+pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
+    soon(guard.lost())
+}
+
+/// A wish for a lease that is held alone, does not end during a test and waits for nobody. It is
+/// never too late. Tests change what they are about.
+pub fn request(id: HolderId) -> Acquire {
+    Acquire {
+        id,
+        mode: Mode::Exclusive,
+        ttl: Duration::from_secs(600),
+        wait: false,
+        nonce: 7,
+        not_after_us: (1 << 53) - 1, // the last time that a script's numbers hold exactly
+        ballot_us: None,
+        facts: Facts { host: "host".into(), pid: 42, label: None },
     }
 }

@@ -12,11 +12,8 @@ use std::time::{Duration, Instant};
 use leasehold::Client;
 use tokio::task::JoinSet;
 
-use crate::harness::must;
+use crate::harness::{LOOK_EVERY, PATIENCE, must};
 use crate::worker::{Worker, listen, say};
-
-/// How long the port of a server that was killed may stay taken.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where a server was: whoever connects is counted and sent away.
 #[derive(Debug)]
@@ -40,7 +37,7 @@ impl Refusing {
                 Err(error)
                     if error.kind() == ErrorKind::AddrInUse && since.elapsed() < PATIENCE =>
                 {
-                    thread::sleep(Duration::from_millis(20));
+                    thread::sleep(LOOK_EVERY);
                 }
                 outcome => break outcome?,
             }

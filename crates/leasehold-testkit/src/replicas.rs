@@ -2,18 +2,11 @@
 
 use std::io::{self, Error};
 use std::ops::{Index, IndexMut};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use redis::RedisResult;
 
+use crate::harness::try_until;
 use crate::server::{RedisOptions, RedisServer};
-
-/// How long servers may take to come to what a test waits for: generous, for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often a test looks whether they have.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A primary and its replicas, by number: 0 is the primary at first.
 #[derive(Debug)]
@@ -85,15 +78,16 @@ impl Replicated {
     /// When it does not come to that.
     pub fn wait_in_sync(&self) -> io::Result<()> {
         let mut written = None;
-        until("the replicas are in sync", || {
-            let Some(primary) = self.primary() else { return false };
-            let Ok(info) = self[primary].info("replication") else { return false };
+        try_until("the replicas are in sync", || {
+            let Some(primary) = self.primary() else { return Ok(false) };
+            let Ok(info) = self[primary].info("replication") else { return Ok(false) };
             let written = *written.get_or_insert(number(&info, "master_repl_offset"));
             let running = self.servers.iter().filter(|server| server.role().is_some()).count();
-            info.matches("state=online").count() + 1 == running
-                && self.servers.iter().enumerate().all(|(at, server)| {
-                    at == primary || server.role().is_none() || has_all(server, written)
-                })
+            let follows = |(at, server): (usize, &RedisServer)| {
+                at == primary || server.role().is_none() || has_all(server, written)
+            };
+            Ok(info.matches("state=online").count() + 1 == running
+                && self.servers.iter().enumerate().all(follows))
         })
     }
 
@@ -134,7 +128,7 @@ impl Replicated {
         let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         let command = format!("FAILOVER TO 127.0.0.1 {}", self[to].port());
         self[primary].command::<()>(&command).map_err(Error::other)?;
-        until("the replica has taken over", || self.primary() == Some(to))
+        try_until("the replica has taken over", || Ok(self.primary() == Some(to)))
     }
 }
 
@@ -161,18 +155,6 @@ fn has_all(replica: &RedisServer, written: u64) -> bool {
 fn number(info: &str, name: &str) -> u64 {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
-}
-
-/// Looks again and again until something is so.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> io::Result<()> {
-    let since = Instant::now();
-    while !is_so() {
-        if since.elapsed() > PATIENCE {
-            return Err(Error::other(format!("it never came to this: {what}")));
-        }
-        thread::sleep(LOOK_EVERY);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::io::{self, Error};
 
 use redis::RedisResult;
 
-use crate::replicas::{Replicated, until};
+use crate::harness::try_until;
+use crate::replicas::Replicated;
 use crate::server::{RedisOptions, RedisServer};
 
 /// How many sentinels there are. Two of them are enough to fail over.
@@ -161,7 +162,7 @@ impl SentinelFleet {
         let before = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         let command = format!("SENTINEL FAILOVER {}", Self::SERVICE);
         let mut found = None;
-        until("the sentinels have failed over", || {
+        try_until("the sentinels have failed over", || {
             found = self.primary();
             if found == Some(before)
                 && let Some(sentinel) = self.sentinels.iter().find(|one| one.role().is_some())
@@ -169,7 +170,7 @@ impl SentinelFleet {
                 // A refusal says that it is under way, or that no replica is fit for it yet.
                 let _ = sentinel.command::<()>(&command);
             }
-            found.is_some_and(|primary| primary != before)
+            Ok::<_, Error>(found.is_some_and(|primary| primary != before))
         })?;
         found.ok_or_else(|| Error::other("there is no primary"))
     }
@@ -181,9 +182,9 @@ impl SentinelFleet {
     /// When it does not come to that.
     pub fn wait_for_another_primary(&self, before: usize) -> io::Result<usize> {
         let mut found = None;
-        until("another server is the primary", || {
+        try_until("another server is the primary", || {
             found = self.primary().filter(|primary| *primary != before);
-            found.is_some()
+            Ok::<_, Error>(found.is_some())
         })?;
         found.ok_or_else(|| Error::other("there is no primary"))
     }
@@ -194,9 +195,9 @@ impl SentinelFleet {
     ///
     /// When it does not come to that.
     pub fn wait_acquainted(&self) -> io::Result<()> {
-        until("the sentinels know each other and the replicas", || {
+        try_until("the sentinels know each other and the replicas", || {
             let mut running = self.sentinels.iter().filter(|sentinel| sentinel.role().is_some());
-            running.all(|sentinel| self.knows_all(sentinel).unwrap_or(false))
+            Ok(running.all(|sentinel| self.knows_all(sentinel).unwrap_or(false)))
         })
     }
 

@@ -2,20 +2,7 @@
 //! says.
 
 use leasehold::store::Redis;
-use leasehold_testkit::{Cluster, RedisServer, Subject, conformance, must};
-
-/// When a test has ended, nothing must have been tried that the documented rights do not cover.
-struct LeastPrivilege(Cluster);
-
-impl Drop for LeastPrivilege {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            for node in 0..self.0.size() {
-                assert_eq!(must(self.0.node(node).acl_log()), [], "node {node} denied something");
-            }
-        }
-    }
-}
+use leasehold_testkit::{Cluster, LeastPrivilege, RedisServer, Subject, conformance, must};
 
 async fn make() -> Subject {
     let rights = [Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS, Redis::OPERATOR_RIGHTS].join(" ");

@@ -9,19 +9,14 @@ mod messages;
 mod moves;
 mod outages;
 mod routing;
-mod section;
 mod several;
 
-use std::future::Future;
 use std::time::Duration;
 
+use leasehold::Client;
 use leasehold::store::Redis;
-use leasehold::{Client, Guard, LockName, LossReason};
-use leasehold_testkit::{Cluster, RedisOptions, RedisServer, must};
-use tokio::time::{Instant, sleep, timeout};
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(60);
+use leasehold_testkit::harness::{PATIENCE, loss, queued, request, soon};
+use leasehold_testkit::{Cluster, RedisOptions, RedisServer, Section, assert_nothing_denied, must};
 
 /// A ttl that does not end during a test.
 const LONG: Duration = Duration::from_secs(60);
@@ -49,35 +44,10 @@ async fn client(cluster: &Cluster) -> Client {
     must(Client::connect(url(cluster)).await)
 }
 
-/// Nothing was tried that the documented rights do not cover.
-fn check_rights(cluster: &Cluster) {
-    for node in (0..cluster.size()).filter(|node| cluster.answers(*node)) {
-        assert_eq!(must(cluster.node(node).acl_log()), [], "node {node} denied something");
-    }
-}
-
 /// How often a node has refused something with this code since it was started.
 fn refusals(cluster: &Cluster, node: usize, code: &str) -> u64 {
     let info = must(cluster.node(node).info("errorstats"));
     let prefix = format!("errorstat_{code}:count=");
     let count = info.lines().find_map(|line| line.strip_prefix(&prefix));
     count.map_or(0, |count| must(count.trim().parse()))
-}
-
-/// Waits until so many wait for a name.
-async fn queued(client: &Client, name: &LockName, many: u32) {
-    let since = Instant::now();
-    while must(client.admin().inspect(name).await).waiting < many {
-        assert!(since.elapsed() < PATIENCE, "nobody joins the queue");
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// What comes of something that must come to an end.
-async fn end_of<T>(future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future).await.expect("it ends")
-}
-
-async fn loss(guard: &Guard) -> LossReason {
-    end_of(guard.lost()).await
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use leasehold::LockName;
 use leasehold::store::{Inbox, Redis, Store};
-use leasehold_core::{Acquire, Action, ClientId, Facts, HolderId, Message, Mode, Operation, Reply};
+use leasehold_core::{Acquire, Action, ClientId, HolderId, Message, Operation, Reply};
 use leasehold_testkit::{Cluster, fresh_number, must};
 
-use super::{LONG, end_of, three_alone, url, with_least_rights};
+use super::{LONG, request, soon, three_alone, url, with_least_rights};
 
 /// A client that waits: its inbox, and the store by which it asks.
 struct Listener {
@@ -31,16 +31,7 @@ impl Listener {
     }
 
     async fn acquire(&self, name: &LockName, id: HolderId) -> Reply {
-        let request = Acquire {
-            id,
-            mode: Mode::Exclusive,
-            ttl: LONG,
-            wait: true,
-            nonce: 7,
-            not_after_us: 9_000_000_000_000_000,
-            ballot_us: None,
-            facts: Facts { host: "h".into(), pid: 1, label: None },
-        };
+        let request = Acquire { ttl: LONG, wait: true, ..request(id) };
         self.on(name, Action::Acquire(request)).await
     }
 
@@ -54,7 +45,7 @@ impl Listener {
         meanwhile();
         let release = Action::Release { id: holder, keep: Duration::ZERO, unanswered: false };
         assert_eq!(self.on(name, release).await, Reply::Released);
-        let heard = end_of(self.inbox.next()).await;
+        let heard = soon(self.inbox.next()).await;
         assert!(matches!(heard, Message::Granted { attempt: 1, nonce: 7, .. }), "{heard:?}");
     }
 }
@@ -79,7 +70,7 @@ async fn e7_a_client_listens_at_every_primary_also_at_one_that_has_taken_over() 
     let (_, slot) = cluster.fresh_name(0);
     cluster.kill(0).unwrap();
     assert_eq!(cluster.until_taken_over(slot, 0).unwrap(), 3);
-    assert_eq!(end_of(listener.inbox.next()).await, Message::Gap);
+    assert_eq!(soon(listener.inbox.next()).await, Message::Gap);
     assert_eq!(hearers(&cluster, &channel), [1, 2, 3]);
     listener.expect_hand_over(&cluster.fresh_name(3).0, || {}).await;
 }
@@ -100,16 +91,16 @@ async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more
             }
             _ => drop(news),
         }
-        end_of(async {
+        soon(async {
             while !hearers(&cluster, &channel).is_empty() {
                 tokio::task::yield_now().await;
             }
         })
         .await;
     };
-    assert_eq!(end_of(news.next()).await, None);
+    assert_eq!(soon(news.next()).await, None);
     store.publish(&name, "hello").await.unwrap();
-    assert_eq!(end_of(news.next()).await.as_deref(), Some("hello"));
+    assert_eq!(soon(news.next()).await.as_deref(), Some("hello"));
 }
 
 /// The nodes of those that answer at which somebody listens to a channel.

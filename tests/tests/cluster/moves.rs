@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use leasehold::{Client, Error, LockName};
 use leasehold_testkit::{Cluster, must};
 
-use super::section::Section;
-use super::{LONG, PATIENCE, check_rights, client, end_of, queued, refusals, three_alone};
+use super::{
+    LONG, PATIENCE, Section, assert_nothing_denied, client, queued, refusals, soon, three_alone,
+};
 
 /// How often the slot moves while many contend for a name in it.
 const MOVES: usize = 12;
@@ -32,7 +33,7 @@ async fn e1_renew_release_and_acquire_follow_a_slot_that_was_moved() {
     let next = two.mutex(&name).try_acquire().await.unwrap().expect("it was released");
     assert_eq!(refusals(&cluster, 0, "MOVED"), 2, "the other client had its first map");
     assert!(next.token() > token);
-    check_rights(&cluster);
+    assert_nothing_denied(&cluster);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +58,7 @@ async fn e1_waiters_keep_their_places_while_the_slot_moves() {
     let mut before = guard.token();
     guard.release().await.unwrap();
     for waiter in waiting {
-        let token = end_of(waiter).await.unwrap();
+        let token = soon(waiter).await.unwrap();
         assert!(token > before, "they are served in the order in which they came");
         before = token;
     }
@@ -78,7 +79,7 @@ async fn e1_nobody_is_left_behind_while_a_contended_slot_goes_round() {
             contending.push(tokio::spawn(async move {
                 while moving.load(Ordering::Relaxed) {
                     let guard = lock.acquire().await.unwrap();
-                    section.enter(&guard);
+                    must(section.enter(&guard));
                     tokio::task::yield_now().await;
                     section.leave(&guard);
                     match guard.release().await {
@@ -96,11 +97,11 @@ async fn e1_nobody_is_left_behind_while_a_contended_slot_goes_round() {
         moving.store(false, Ordering::Relaxed);
         cluster
     });
-    let cluster = end_of(cluster).await.unwrap();
+    let cluster = soon(cluster).await.unwrap();
     for task in contending {
-        end_of(task).await.unwrap();
+        soon(task).await.unwrap();
     }
-    check_rights(&cluster);
+    assert_nothing_denied(&cluster);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,7 +133,7 @@ async fn e2_while_a_slot_moves_its_locks_are_found_where_they_are() {
     old.renew().await.unwrap();
     let token = old.token();
     old.release().await.unwrap();
-    let next = end_of(waiting).await.unwrap().unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
 
     moving.finish().unwrap();
@@ -140,7 +141,7 @@ async fn e2_while_a_slot_moves_its_locks_are_found_where_they_are() {
     for guard in [new, next] {
         guard.release().await.unwrap();
     }
-    check_rights(&cluster);
+    assert_nothing_denied(&cluster);
 }
 
 /// What a URL may ask for besides changes nothing about where a name is found.

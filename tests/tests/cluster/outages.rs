@@ -11,7 +11,8 @@ use leasehold_testkit::{Cluster, Data, must};
 use tokio::time::sleep;
 
 use super::{
-    LONG, TTL, check_rights, client, end_of, loss, queued, three_alone, url, with_least_rights,
+    LONG, TTL, assert_nothing_denied, client, loss, queued, soon, three_alone, url,
+    with_least_rights,
 };
 
 /// How often a split is tried that both sides are to see: about one in ten is not.
@@ -49,7 +50,7 @@ async fn e4_a_minority_refuses_in_words_and_leases_end_by_their_holders_clock() 
         cluster.restart(node, Data::Kept).unwrap();
     }
     cluster.until_up().unwrap();
-    let next = end_of(waiting).await.unwrap().expect("waiting rides out the outage");
+    let next = soon(waiting).await.unwrap().expect("waiting rides out the outage");
     assert!(next.token() > token);
 }
 
@@ -75,7 +76,7 @@ async fn renew(guard: &Guard) -> leasehold::Result<()> {
             }
         }
     };
-    end_of(renewing).await
+    soon(renewing).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,9 +98,9 @@ async fn e5_a_replica_that_takes_over_keeps_the_lease_and_the_queue() {
     renew(&guard).await.expect("the new primary knows the lease");
     assert!(!waiting.is_finished() && guard.token() == token);
     guard.release().await.unwrap();
-    let next = end_of(waiting).await.unwrap().unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
-    check_rights(&cluster);
+    assert_nothing_denied(&cluster);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,7 +137,7 @@ async fn e5_a_primary_that_is_killed_again_and_again_costs_no_waiter() {
     }
     failing.store(false, Ordering::Relaxed);
     for task in contending {
-        end_of(task).await.unwrap();
+        soon(task).await.unwrap();
     }
 }
 
@@ -165,7 +166,7 @@ async fn split(cluster: &mut Cluster, primary: usize) -> Option<(Guard, Guard)> 
         return Some((must(asking.await), winner));
     }
     must(winner.release().await);
-    drop(must(end_of(asking).await));
+    drop(must(soon(asking).await));
     None
 }
 
@@ -211,5 +212,5 @@ async fn a_node_that_hangs_costs_its_own_leases_and_no_others() {
     }
     cluster.cont(1).unwrap();
     let lock = client.mutex(hanging[0].name()).ttl(HANGING_TTL);
-    assert!(end_of(lock.acquire()).await.unwrap().token() > hanging[0].token());
+    assert!(soon(lock.acquire()).await.unwrap().token() > hanging[0].token());
 }

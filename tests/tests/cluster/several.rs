@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use leasehold::{Error, LockName};
-use leasehold_testkit::Cluster;
+use leasehold_testkit::{Cluster, must};
 
-use super::section::Section;
-use super::{LONG, TTL, client, end_of, three_alone};
+use super::{LONG, Section, TTL, client, soon, three_alone};
 
 /// How often two clients with reversed names take turns: each round costs a few milliseconds.
 const ROUNDS: u32 = 1_000;
@@ -35,7 +34,7 @@ async fn e8_when_the_second_node_fails_the_first_name_is_given_back() {
     assert!(matches!(refused, Err(Error::Store(_) | Error::Timeout { .. })), "{refused:?}");
     let refused = one.all(&names).ttl(LONG).try_acquire().await;
     assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");
-    let free = end_of(two.mutex(&names[0]).acquire()).await.expect("nobody holds the first name");
+    let free = soon(two.mutex(&names[0]).acquire()).await.expect("nobody holds the first name");
     assert!(free.is_held());
 }
 
@@ -51,13 +50,13 @@ async fn e9_clients_with_reversed_names_of_two_nodes_never_wait_for_each_other()
         running.push(tokio::spawn(async move {
             for _ in 0..ROUNDS {
                 let guard = lock.acquire().await.unwrap();
-                section.enter(&guard);
+                must(section.enter(&guard));
                 section.leave(&guard);
                 guard.release().await.unwrap();
             }
         }));
     }
     for task in running {
-        end_of(task).await.unwrap();
+        soon(task).await.unwrap();
     }
 }

@@ -11,6 +11,7 @@ use leasehold_core::{
     RenewLease, Reply, StoreErrorKind,
 };
 use leasehold_testkit::RedisServer;
+use leasehold_testkit::harness::request;
 use redis::{RedisError, Value};
 
 use super::dump;
@@ -50,16 +51,7 @@ fn id(client: u128) -> HolderId {
 }
 
 fn acquire(client: u128, mode: Mode) -> Action {
-    Action::Acquire(Acquire {
-        id: id(client),
-        mode,
-        ttl: TTL,
-        wait: true,
-        nonce: 7,
-        not_after_us: u64::MAX,
-        ballot_us: None,
-        facts: Facts::default(),
-    })
+    Action::Acquire(Acquire { mode, ttl: TTL, wait: true, ..request(id(client)) })
 }
 
 /// The reader 1 renews.

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, FencingToken, Guard, Lost, Mode};
+use leasehold::{Client, FencingToken, Guard, Mode};
 use leasehold_core::backoff::Jitter;
-use leasehold_testkit::RedisServer;
 use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation};
+use leasehold_testkit::{RedisServer, Section};
 use tokio::time::{sleep, timeout};
 
-use crate::scene::{PATIENCE, SHORT, connect, has_ended, soon};
+use crate::scene::{PATIENCE, SHORT, connect, soon};
 
 /// How many tasks of one client want the same lock.
 const TASKS: u32 = 4;
@@ -38,36 +38,26 @@ impl Memory {
 }
 
 /// What a lock protects.
-struct Section {
+struct Work {
     memory: Memory,
     since: Instant,
     /// How many turns have begun.
     turns: AtomicU64,
-    /// Whoever entered last and has not left.
-    inside: Mutex<Option<(FencingToken, Lost)>>,
+    inside: Section,
     history: Mutex<History>,
 }
 
-impl Section {
+impl Work {
     fn new(memory: Memory) -> Self {
-        let (inside, history) = (Mutex::default(), Mutex::default());
+        let (inside, history) = (Section::default(), Mutex::default());
         Self { memory, since: Instant::now(), turns: AtomicU64::new(0), inside, history }
     }
 
     /// Whoever was in it before must have left, or must know that its lease has ended.
     fn enter(&self, guard: &Guard) {
-        let mut inside = self.inside.lock().unwrap();
-        let before = inside.replace((guard.token(), guard.lost()));
-        let is_alone = before.is_none_or(|(_, lost)| has_ended(lost));
-        assert!(is_alone || self.memory == Memory::Lost, "two are in it, one with {guard:?}");
+        let entered = self.inside.enter(guard);
+        assert!(entered.is_ok() || self.memory == Memory::Lost, "{entered:?}");
         self.history.lock().unwrap().accepted.push(guard.token());
-    }
-
-    fn leave(&self, guard: &Guard) {
-        let mut inside = self.inside.lock().unwrap();
-        if inside.as_ref().is_some_and(|(token, _)| *token == guard.token()) {
-            *inside = None;
-        }
     }
 
     /// Reads or writes, and changes from one to the other some times.
@@ -123,7 +113,7 @@ impl Section {
         let least = entered + guard.validity();
         self.enter(&guard);
         tokio::task::yield_now().await;
-        self.leave(&guard);
+        self.inside.leave(&guard);
         let hold = self.leave_after(&guard, (guard.token(), entered, least), Vec::new());
         let (id, mode, outcome) = (guard.holder(), Mode::Exclusive, Outcome::Held(hold));
         self.note(Call { id, mode, asked, outcome }, guard).await;
@@ -210,18 +200,17 @@ async fn contend_until(
     memory: Memory,
     may_end: impl Fn() -> bool + Clone + Send + 'static,
 ) {
-    let section = Arc::new(Section::new(memory));
+    let work = Arc::new(Work::new(memory));
     let mut running = Vec::new();
     for client in clients {
         for _ in 0..TASKS {
-            let (client, section, may_end) =
-                (client.clone(), Arc::clone(&section), may_end.clone());
+            let (client, work, may_end) = (client.clone(), Arc::clone(&work), may_end.clone());
             running.push(tokio::spawn(async move {
                 let mut turns = 0;
                 while turns < rounds || !may_end() {
                     match what {
-                        What::Mutex => section.take_turn(&client).await,
-                        What::ReadWriteLock => section.change_modes(&client).await,
+                        What::Mutex => work.take_turn(&client).await,
+                        What::ReadWriteLock => work.change_modes(&client).await,
                     }
                     turns += 1;
                 }
@@ -233,7 +222,7 @@ async fn contend_until(
     for task in running {
         visits += soon(task).await.expect("a turn is taken");
     }
-    let history = std::mem::take(&mut *section.history.lock().unwrap());
+    let history = std::mem::take(&mut *work.history.lock().unwrap());
     assert_eq!(history.calls.len(), visits);
     let violations = history.violations(PATIENCE);
     let forbidden: Vec<_> = violations.iter().filter(|what| !memory.allows(**what)).collect();

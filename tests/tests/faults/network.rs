@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::redis::layout::script::Script;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, Mode, StoreErrorKind};
-use leasehold_core::{Acquire, Action, Facts, Operation};
+use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, StoreErrorKind};
+use leasehold_core::{Acquire, Action, Operation};
+use leasehold_testkit::harness::request;
 use leasehold_testkit::{Fault, Proxy, RedisServer};
 
 use crate::contend::{Hurting, Memory, change_modes_during, connect_all, contend_during};
@@ -193,16 +194,8 @@ async fn b5_an_acquire_that_nobody_cancelled_grants_until_it_is_too_late() {
     for (not_after_us, holders) in [(9_000_000_000_000_000, 1), (1, 0)] {
         let scene = Scene::new().await;
         let store = Redis::connect(&scene.proxy.url()).await.unwrap();
-        let request = Acquire {
-            ballot_us: None,
-            id: HolderId { client: ClientId(1), attempt: 1 },
-            mode: Mode::Exclusive,
-            ttl: LONG,
-            wait: false,
-            nonce: 1,
-            not_after_us,
-            facts: Facts { host: "h".into(), pid: 1, label: None },
-        };
+        let id = HolderId { client: ClientId(1), attempt: 1 };
+        let request = Acquire { not_after_us, ..request(id) };
         let held = scene.proxy.strike(1, Script::Acquire, Fault::HoldRequest);
         let (name, action) = (LockName::new(NAME).unwrap(), Action::Acquire(request));
         let error = store.execute(Operation::On { name, action }).await.unwrap_err();

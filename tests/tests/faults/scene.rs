@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::redis::layout::script::Script;
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost, Status};
+use leasehold_testkit::harness::queued;
+pub(crate) use leasehold_testkit::harness::{PATIENCE, connect, loss, soon};
 use leasehold_testkit::{Proxy, RedisServer};
-use tokio::time::timeout;
-
-/// How long something that must happen may take before the test gives it up: generous.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A lease that ends within the test.
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
@@ -62,10 +60,7 @@ impl Scene {
 
     /// Waits until so many wait.
     pub(crate) async fn queued(&self, many: u32) {
-        let since = Instant::now();
-        while self.status(NAME).await.waiting != many {
-            assert!(since.elapsed() < PATIENCE, "it never comes to {many} waiters");
-        }
+        queued(&self.near, NAME, many).await;
     }
 
     /// Somebody else's lock on the name, taken at once.
@@ -85,17 +80,6 @@ impl Scene {
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         self.queued(1).await;
         async move { soon(waiting).await.unwrap() }
-    }
-}
-
-/// A client. On a busy machine a healthy server may be too slow for the timeouts of a test.
-pub(crate) async fn connect(url: &str) -> Client {
-    let since = Instant::now();
-    loop {
-        match Client::connect(url).await {
-            Ok(client) => return client,
-            Err(error) => assert!(error.is_transient() && since.elapsed() < PATIENCE, "{error}"),
-        }
     }
 }
 
@@ -121,21 +105,6 @@ pub(crate) async fn breaks_exclusion_and_not_the_order(
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     next.renew().await.expect("the late release touches nobody");
     assert_eq!(scene.tokens(NAME).await, [next.token()]);
-}
-
-/// Waits for something that must happen.
-#[track_caller]
-pub(crate) fn soon<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
-    let place = std::panic::Location::caller();
-    async move {
-        let Ok(output) = timeout(PATIENCE, what).await else { panic!("it never happens: {place}") };
-        output
-    }
-}
-
-/// Why a guard was lost, once it is told so.
-pub(crate) async fn loss(guard: &Guard) -> LossReason {
-    soon(guard.lost()).await
 }
 
 /// Whether its holder has been told by now.

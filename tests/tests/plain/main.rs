@@ -93,16 +93,8 @@ pub(crate) fn id(client: u128) -> HolderId {
 }
 
 pub(crate) fn request(id: HolderId) -> Acquire {
-    Acquire {
-        id,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        wait: false,
-        nonce: 7,
-        not_after_us: (1 << 53) - 1,
-        ballot_us: None,
-        facts: Facts { host: "db-7".to_owned(), pid: 42, label: Some("nightly".to_owned()) },
-    }
+    let facts = Facts { host: "db-7".to_owned(), pid: 42, label: Some("nightly".to_owned()) };
+    Acquire { ttl: TTL, facts, ..leasehold_testkit::harness::request(id) }
 }
 
 pub(crate) fn renew(id: HolderId, ttl: Duration) -> Action {

@@ -6,10 +6,11 @@ use futures_util::future::join;
 use leasehold::store::redis::layout::script::Script;
 use leasehold::store::{Quorum, Store};
 use leasehold::{Client, Error, FakeClock};
+use leasehold_testkit::harness::soon;
 use leasehold_testkit::proxy::Fault;
 use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};
 
-use crate::fleet::{Fleet, memory_nodes, name, soon, subject};
+use crate::fleet::{Fleet, memory_nodes, name, subject};
 
 const TTL: Duration = Duration::from_secs(6);
 
@@ -115,12 +116,12 @@ async fn a_lease_that_all_nodes_have_forgotten_is_adopted_by_nobody() {
     let fleet = Fleet::start(3);
     let client = fleet.client().await;
     let name = name("forgotten");
-    let guard = must(soon("a lease", client.mutex(&name).ttl(TTL).acquire()).await);
+    let guard = must(soon(client.mutex(&name).ttl(TTL).acquire()).await);
     let lease = must(guard.into_lease());
     for server in &fleet.servers {
         must(server.command::<()>("FLUSHALL"));
     }
-    let refused = soon("an answer", client.adopt(lease)).await.unwrap_err();
+    let refused = soon(client.adopt(lease)).await.unwrap_err();
     assert!(matches!(refused, Error::NotAdopted { .. }), "{refused:?}");
     for index in 0..3 {
         fleet.until_free(index, &name).await;
@@ -136,11 +137,11 @@ async fn a_readers_lease_that_a_node_has_forgotten_is_not_adopted_by_two() {
         let lock = one.rwlock(&name);
         let read = if round % 2 == 0 { lock.read() } else { lock.upgradable_read() };
         let read = read.ttl(TTL);
-        let guard = must(soon("a lease", read.acquire()).await);
+        let guard = must(soon(read.acquire()).await);
         let lease = must(guard.into_lease());
         must(fleet.servers[2].command::<()>("FLUSHALL"));
         let both = join(one.adopt(lease.clone()), other.adopt(lease));
-        let (first, second) = soon("answers", both).await;
+        let (first, second) = soon(both).await;
         assert!(first.is_err() || second.is_err(), "round {round}: {first:?} {second:?}");
         for guard in [first, second].into_iter().flatten() {
             must(guard.release().await);
@@ -157,16 +158,16 @@ async fn a_lost_reply_of_adopt_at_a_majority_gives_the_same_grant() {
     drop(must(far.mutex("warm").try_acquire().await));
     let name = name("handed out");
     for fault in [Fault::BreakReply(0), Fault::LoseReply, Fault::RepeatRequest] {
-        let guard = must(soon("a lease", near.mutex(&name).ttl(TTL).acquire()).await);
+        let guard = must(soon(near.mutex(&name).ttl(TTL).acquire()).await);
         let lease = must(guard.into_lease());
         let struck = [0, 1].map(|index| network.proxies[index].strike(1, Script::Adopt, fault));
-        let guard = must(soon("the lease", far.adopt(lease.clone())).await);
+        let guard = must(soon(far.adopt(lease.clone())).await);
         for lost in struck {
-            soon("the fault", lost.happened()).await;
+            soon(lost.happened()).await;
         }
         assert!(guard.token() > lease.token, "{fault:?}");
         must(guard.renew().await.map(drop));
-        let refused = soon("an answer", near.adopt(lease)).await.unwrap_err();
+        let refused = soon(near.adopt(lease)).await.unwrap_err();
         assert!(matches!(refused, Error::NotAdopted { .. }), "{fault:?}: {refused:?}");
         must(guard.release().await);
         for index in 0..3 {

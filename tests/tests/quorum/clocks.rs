@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use leasehold::store::{Memory, Quorum, Store};
 use leasehold::{
-    Client, ClientId, Clock, Error, Facts, FakeClock, FencingToken, HolderId, Instant, Mode,
-    Renewal,
+    Client, ClientId, Clock, Error, FakeClock, FencingToken, HolderId, Instant, Renewal,
 };
 use leasehold_core::{Acquire, Action, BoxFuture, Operation, Refusal, Reply};
+use leasehold_testkit::harness::{request, soon};
 use leasehold_testkit::{RedisServer, Subject, must};
 
-use crate::fleet::{Fleet, memory_nodes, name, soon, subject};
+use crate::fleet::{Fleet, memory_nodes, name, subject};
 
 /// Nearly as long as the node's clock is set forward by: so long may a test take.
 const TTL: Duration = Duration::from_secs(17);
@@ -27,11 +27,11 @@ async fn h4_a_node_whose_clock_is_set_forward_breaks_exclusion_and_not_the_order
     left.swallow(&[3, 4], true);
     right.swallow(&[0, 1], true);
     let lock = |client: &Client| client.mutex("stepped").ttl(TTL).renewal(Renewal::Off);
-    let first = must(soon("a lease", lock(&one).acquire()).await);
-    let refused = soon("an answer", lock(&two).try_acquire()).await;
+    let first = must(soon(lock(&one).acquire()).await);
+    let refused = soon(lock(&two).try_acquire()).await;
     assert!(matches!(refused, Ok(None) | Err(Error::NoQuorum { .. })), "{refused:?}");
     must(fleet.servers[2].set_clock(18.5, 1.0));
-    let second = must(soon("a lease", lock(&two).acquire()).await);
+    let second = must(soon(lock(&two).acquire()).await);
     assert!(first.is_held() && second.is_held(), "both at once");
     assert!(second.token() > first.token());
 }
@@ -43,10 +43,10 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
     let fleet = Fleet::start_with(3, &RedisServer::options().own_clock());
     let client = fleet.client().await;
     must(fleet.servers[2].set_clock(60.0, 1.0));
-    let guard = must(soon("a lease", client.mutex("ahead").acquire()).await);
+    let guard = must(soon(client.mutex("ahead").acquire()).await);
     let token = guard.token();
     must(guard.release().await);
-    let right = must(soon("a lease", client.mutex("another").acquire()).await).token();
+    let right = must(soon(client.mutex("another").acquire()).await).token();
     assert!(right.us() < token.us() + 50_000_000, "nobody was carried along");
 }
 
@@ -124,16 +124,8 @@ async fn h12_a_poisoned_ballot_is_refused_and_not_remembered() {
     let clock = FakeClock::new();
     let (subject, nodes) = (subject(&clock), memory_nodes(3, &clock));
     let name = name("turns");
-    let poison = Acquire {
-        id: HolderId { client: ClientId(666), attempt: 1 },
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        wait: false,
-        nonce: 1,
-        not_after_us: (1 << 53) - 1,
-        ballot_us: Some(1 << 52),
-        facts: Facts::default(),
-    };
+    let id = HolderId { client: ClientId(666), attempt: 1 };
+    let poison = Acquire { ttl: TTL, ballot_us: Some(1 << 52), ..request(id) };
     for node in &nodes {
         let action = Action::Acquire(poison.clone());
         let operation = Operation::On { name: name.clone(), action };

@@ -1,18 +1,14 @@
 //! Servers that are the nodes of a quorum, and clients that reach them, each by a network of its
 //! own.
 
-use std::time::Duration;
-
 use leasehold::store::{Redis, Store, connect};
 use leasehold::{Client, LockName, Status};
 use leasehold_core::{Action, Operation, Reply};
+use leasehold_testkit::harness::until;
 use leasehold_testkit::{Proxy, RedisOptions, RedisServer, Subject, must};
 
 /// A busy machine may take longer to answer than a network.
 const TIMEOUT: &str = "500ms";
-
-/// How long a test waits for what must come: 60 s.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// The nodes.
 pub(crate) struct Fleet {
@@ -71,14 +67,7 @@ impl Fleet {
         name: &LockName,
         is_so: impl Fn(&Status) -> bool,
     ) {
-        let waiting = async {
-            while !is_so(&self.seen_by(index, name).await) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        if tokio::time::timeout(LONG, waiting).await.is_err() {
-            panic!("it never came to this: {:?}", self.seen_by(index, name).await);
-        }
+        until("a node says it", async || is_so(&self.seen_by(index, name).await)).await;
     }
 
     /// Waits until nobody holds a name on a node.
@@ -119,14 +108,6 @@ pub(crate) fn url(ports: impl Iterator<Item = u16>) -> String {
 
 pub(crate) fn name(text: &str) -> LockName {
     must(LockName::new(text))
-}
-
-/// Waits for what must come.
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(LONG, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("it never came to this: {what}"),
-    }
 }
 
 /// A quorum of stores in memory, for what a server would add nothing to.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use leasehold::store::{Store, connect};
 use leasehold::{Client, Guard, Renewal};
+use leasehold_testkit::harness::soon;
 use leasehold_testkit::{Data, RedisServer, must};
 
-use crate::fleet::{Fleet, Network, name, soon, url};
+use crate::fleet::{Fleet, Network, name, url};
 
 /// A client of which the nodes keep a quarantine or not, and are not in one now.
 async fn client(network: &Network, quarantine: &str) -> Client {
@@ -27,7 +28,7 @@ async fn h18_an_address_that_comes_to_lead_to_another_node_does_not_count() {
         let lock = |client: &Client| {
             client.mutex("twice").ttl(Duration::from_secs(60)).renewal(Renewal::Off)
         };
-        must(must(soon("a lease", lock(&one).acquire()).await).release().await);
+        must(must(soon(lock(&one).acquire()).await).release().await);
         for index in 0..3 {
             fleet.until_free(index, &name("twice")).await;
         }
@@ -35,15 +36,15 @@ async fn h18_an_address_that_comes_to_lead_to_another_node_does_not_count() {
         left.swallow(&[2], true);
         right.swallow(&[0], true);
         for _ in 0..10 {
-            let refused = soon("an answer", lock(&one).try_acquire()).await;
+            let refused = soon(lock(&one).try_acquire()).await;
             assert!(!matches!(refused, Ok(Some(_))), "{quarantine}: one node is no majority");
         }
-        let held = must(soon("a lease", lock(&two).acquire()).await);
-        let refused = soon("an answer", lock(&one).try_acquire()).await;
+        let held = must(soon(lock(&two).acquire()).await);
+        let refused = soon(lock(&one).try_acquire()).await;
         assert!(!matches!(refused, Ok(Some(_))), "{quarantine}: two hold");
         must(held.release().await);
         left.proxies[1].lead_to(fleet.servers[1].port());
-        drop(must(soon("a lease", lock(&one).acquire()).await));
+        drop(must(soon(lock(&one).acquire()).await));
     }
 }
 
@@ -58,7 +59,7 @@ async fn told_of(fleet: &Fleet, ports: &[u16], lists: usize) -> Vec<String> {
             must(must(server.ok_or("a node is down")).command("HVALS lh:%nodes"));
         record.iter().any(|list| list.ends_with(&format!("\n{}", hosts.join(","))))
     };
-    soon("a list", async {
+    soon(async {
         loop {
             let mut words = must(connect(&patient).await).warnings();
             words.retain(|words| words.contains("other clients"));
@@ -93,7 +94,7 @@ async fn h14_clients_with_different_lists_of_nodes_may_both_hold_and_are_warned(
             let client = must(Client::connect(url).await);
             must(client.admin().end_quarantine().await);
             let lock = client.mutex(quarantine).ttl(Duration::from_secs(60)).renewal(Renewal::Off);
-            held.push(must(soon("a lease", lock.acquire()).await));
+            held.push(must(soon(lock.acquire()).await));
         }
         assert!(held.iter().all(Guard::is_held), "{quarantine}: both at once");
     }

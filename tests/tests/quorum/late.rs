@@ -4,20 +4,17 @@ use std::time::Duration;
 
 use leasehold::LockName;
 use leasehold::store::redis::layout::script::Script;
+use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::must;
 use leasehold_testkit::proxy::Fault;
 
-use crate::fleet::{Fleet, name, soon};
+use crate::fleet::{Fleet, name};
 
 /// How many keys of the name a node has: a tombstone is one.
 async fn until_remembered(fleet: &Fleet, index: usize, name: &LockName) {
     fleet.until(index, name, |status| status.holders.is_empty()).await;
-    soon("a tombstone", async {
-        while must(fleet.servers[index].command::<u64>("DBSIZE")) == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    until("it is remembered", async || must(fleet.servers[index].command::<u64>("DBSIZE")) > 0)
+        .await;
 }
 
 /// One node is down, and the acquire of another is held back by the network: the round fails, and
@@ -34,7 +31,7 @@ async fn h10_an_acquire_that_arrives_after_its_round_has_failed_grants_nothing()
     must(fleet.servers[2].command::<()>("FLUSHALL"));
     network.proxies[2].strike(1, Script::Acquire, Fault::HoldRequest);
     // The first round fails; a later one may find another connection.
-    drop(soon("an answer", client.mutex(&name).try_acquire()).await);
+    drop(soon(client.mutex(&name).try_acquire()).await);
     for index in [1, 2] {
         until_remembered(&fleet, index, &name).await;
     }
@@ -55,10 +52,10 @@ async fn h10_an_acquire_that_arrives_after_a_renewal_and_the_release_grants_noth
     let name = name("held back");
     network.proxies[2].strike(1, Script::Acquire, Fault::HoldRequest);
     let lock = client.mutex(&name).ttl(Duration::from_secs(3));
-    let guard = must(soon("a lease", lock.acquire()).await);
+    let guard = must(soon(lock.acquire()).await);
     // The keeper's renewals go by a connection of their own.
     fleet.until(2, &name, |status| !status.holders.is_empty()).await;
-    must(soon("the release", guard.release()).await);
+    must(soon(guard.release()).await);
     fleet.until(2, &name, |status| status.holders.is_empty()).await;
     must(network.proxies[2].deliver());
     assert!(fleet.seen_by(2, &name).await.holders.is_empty());
@@ -82,8 +79,8 @@ async fn h16_a_release_that_two_of_five_nodes_do_not_hear_frees_the_lock() {
     }
     assert!(granted.len() >= 3, "{granted:?}");
     network.swallow(&[1, 3], true);
-    must(soon("the release", guard.release()).await);
-    let guard = must(soon("a lease", two.mutex(&name).acquire()).await);
+    must(soon(guard.release()).await);
+    let guard = must(soon(two.mutex(&name).acquire()).await);
     assert!(guard.token() > token);
     let after = guard.token();
     must(guard.release().await);
@@ -105,11 +102,11 @@ async fn h17_a_grant_whose_reply_comes_too_late_is_released() {
     let name = name("too late");
     must(fleet.servers[0].kill9());
     network.proxies[2].mute(true);
-    let refused = soon("an answer", client.mutex(&name).try_acquire()).await;
+    let refused = soon(client.mutex(&name).try_acquire()).await;
     assert!(refused.is_err(), "one of three granted it in time: {refused:?}");
     network.proxies[2].mute(false);
     for index in [1, 2] {
         fleet.until_free(index, &name).await;
     }
-    must(must(soon("a lease", client.mutex(&name).acquire()).await).release().await);
+    must(must(soon(client.mutex(&name).acquire()).await).release().await);
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use leasehold::{Client, Error, Renewal};
+use leasehold_testkit::harness::soon;
 use leasehold_testkit::{Data, RedisServer, Tail, must};
 
-use crate::fleet::{Fleet, Network, name, soon};
+use crate::fleet::{Fleet, Network, name};
 
 /// One node in the middle forgets, and a second majority is had: what a quorum without a guard
 /// does not survive. Kept as a test, so that nobody believes otherwise.
@@ -19,11 +20,11 @@ async fn h5_a_node_that_is_restarted_without_its_data_breaks_exclusion() {
     let lock = |client: &Client| {
         client.mutex("forgotten").ttl(Duration::from_secs(60)).renewal(Renewal::Off)
     };
-    let first = must(soon("a lease", lock(&one).acquire()).await);
-    let refused = soon("an answer", lock(&two).try_acquire()).await;
+    let first = must(soon(lock(&one).acquire()).await);
+    let refused = soon(lock(&two).try_acquire()).await;
     assert!(matches!(refused, Ok(None) | Err(Error::NoQuorum { .. })), "{refused:?}");
     must(fleet.servers[2].restart(Data::Dropped));
-    let second = must(soon("a lease", lock(&two).acquire()).await);
+    let second = must(soon(lock(&two).acquire()).await);
     assert!(first.is_held() && second.is_held(), "both at once");
 }
 
@@ -42,11 +43,11 @@ async fn h5_with_the_guard_a_node_that_is_restarted_without_its_data_makes_no_se
     let lock = |client: &Client| {
         client.mutex("forgotten").ttl(Duration::from_secs(600)).renewal(Renewal::Off)
     };
-    let first = must(soon("a lease", lock(&one).acquire()).await);
+    let first = must(soon(lock(&one).acquire()).await);
     must(fleet.servers[2].restart(Data::Dropped));
-    let refused = soon("an answer", lock(&two).try_acquire()).await;
+    let refused = soon(lock(&two).try_acquire()).await;
     assert!(refused.is_err(), "{refused:?}");
-    soon("a renewal", async {
+    soon(async {
         while first.renew().await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -54,7 +55,7 @@ async fn h5_with_the_guard_a_node_that_is_restarted_without_its_data_makes_no_se
     .await;
     let held = fleet.seen_by(2, first.name()).await.holders;
     assert_eq!(held.first().map(|holder| holder.token), Some(first.token()));
-    assert!(soon("an answer", lock(&two).try_acquire()).await.is_err(), "it still is not granted");
+    assert!(soon(lock(&two).try_acquire()).await.is_err(), "it still is not granted");
     must(first.ensure_held());
 }
 
@@ -70,16 +71,16 @@ async fn h7_a_holder_takes_its_lease_back_from_nodes_that_have_all_forgotten_it(
         must(server.restart(Data::Dropped));
     }
     // By the keeper at the latest; now, so that nobody else is first.
-    soon("a renewal", async {
+    soon(async {
         while guard.renew().await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
     .await;
-    assert!(must(soon("an answer", two.mutex(&name).try_acquire()).await).is_none());
+    assert!(must(soon(two.mutex(&name).try_acquire()).await).is_none());
     assert_eq!(guard.token(), token);
     must(guard.release().await);
-    assert!(must(soon("a lease", two.mutex(&name).acquire()).await).token() > token);
+    assert!(must(soon(two.mutex(&name).acquire()).await).token() > token);
 }
 
 /// The record of the guard itself survives the power loss, and the grant does not.
@@ -95,9 +96,9 @@ async fn h6_with_the_guard_a_node_that_lost_its_last_writes_to_a_power_loss_gran
     let lock = |client: &Client| {
         client.mutex("cut off").ttl(Duration::from_secs(50)).renewal(Renewal::Off)
     };
-    let first = must(soon("a lease", lock(&one).acquire()).await);
+    let first = must(soon(lock(&one).acquire()).await);
     must(fleet.servers[2].lose_power(Tail::Transactions(1)));
-    let refused = soon("an answer", lock(&two).try_acquire()).await;
+    let refused = soon(lock(&two).try_acquire()).await;
     assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
     must(first.ensure_held());
 }
@@ -113,9 +114,9 @@ async fn h7_with_the_guard_nobody_else_is_first_when_all_nodes_have_forgotten() 
     for server in &mut fleet.servers {
         must(server.restart(Data::Dropped));
     }
-    let refused = soon("an answer", two.mutex(&name).try_acquire()).await;
+    let refused = soon(two.mutex(&name).try_acquire()).await;
     assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
-    soon("a renewal", async {
+    soon(async {
         while guard.renew().await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use leasehold::{Client, Error, LossReason, StoreErrorKind};
+use leasehold_testkit::harness::soon;
 use leasehold_testkit::must;
 
-use crate::fleet::{Fleet, name, soon};
+use crate::fleet::{Fleet, name};
 
 /// A lease is had, excludes others, and is let go. Whoever reaches other nodes than the holder may
 /// not be able to tell whether it is busy, only not have it; the witness reaches those of both.
 async fn works(client: &Client, other: &Client, witness: &Client, name: &str) {
-    let first = must(soon("a lease", client.mutex(name).acquire()).await);
-    let refused = soon("an answer", other.mutex(name).try_acquire()).await;
+    let first = must(soon(client.mutex(name).acquire()).await);
+    let refused = soon(other.mutex(name).try_acquire()).await;
     assert!(matches!(refused, Ok(None) | Err(Error::NoQuorum { .. })), "{refused:?}");
-    soon("the word that it is busy", async {
+    soon(async {
         loop {
             match witness.mutex(name).try_acquire().await {
                 Ok(None) => return,
@@ -27,7 +28,7 @@ async fn works(client: &Client, other: &Client, witness: &Client, name: &str) {
     must(first.ensure_held());
     let token = first.token();
     must(first.release().await);
-    let second = must(soon("a lease", other.mutex(name).acquire()).await);
+    let second = must(soon(other.mutex(name).acquire()).await);
     assert!(second.token() > token);
     must(second.release().await);
 }
@@ -67,7 +68,7 @@ async fn h1_a_slow_node_is_released_too() {
     let client = network.client().await;
     network.proxies[2].delay(Duration::from_millis(300));
     let name = name("slow");
-    let guard = must(soon("a lease", client.mutex(&name).acquire()).await);
+    let guard = must(soon(client.mutex(&name).acquire()).await);
     must(guard.release().await);
     for index in 0..3 {
         fleet.until_free(index, &name).await;
@@ -82,7 +83,7 @@ async fn h1_a_node_that_was_down_at_the_start_joins_when_it_comes_up() {
     let client = fleet.client().await;
     let name = name("late node");
     let lock = client.mutex(&name).ttl(Duration::from_secs(3));
-    let guard = must(soon("a lease", lock.acquire()).await);
+    let guard = must(soon(lock.acquire()).await);
     must(fleet.servers[0].restart(Data::Dropped));
     let token = guard.token();
     let is_there = |status: &leasehold::Status| status.holders.iter().any(|h| h.token == token);
@@ -101,7 +102,7 @@ async fn h2_without_a_majority_nothing_is_granted_and_what_was_is_released() {
     for index in [0, 2, 4] {
         must(fleet.servers[index].kill9());
     }
-    let refused = soon("an answer", client.mutex(&name).try_acquire()).await;
+    let refused = soon(client.mutex(&name).try_acquire()).await;
     let Err(Error::NoQuorum { granted, needed, nodes, .. }) = refused else {
         panic!("{refused:?}")
     };
@@ -119,7 +120,7 @@ async fn h2_a_holder_that_loses_the_majority_learns_it_by_its_own_clock() {
     let guard = must(client.mutex("held").ttl(Duration::from_secs(3)).acquire().await);
     must(fleet.servers[0].kill9());
     must(fleet.servers[1].kill9());
-    assert_eq!(soon("the loss", guard.lost()).await, LossReason::Expired);
+    assert_eq!(soon(guard.lost()).await, LossReason::Expired);
 }
 
 #[tokio::test]
@@ -127,7 +128,7 @@ async fn h2_a_majority_that_is_down_at_the_start_is_said_in_words() {
     let mut fleet = Fleet::start(3);
     must(fleet.servers[0].kill9());
     must(fleet.servers[1].kill9());
-    match soon("an answer", Client::connect(fleet.url())).await {
+    match soon(Client::connect(fleet.url())).await {
         Err(Error::Store(error)) => {
             assert_eq!(error.kind(), StoreErrorKind::Unreachable);
             let words = error.to_string();
@@ -152,6 +153,6 @@ async fn h2_a_waiter_is_served_once_a_majority_is_back() {
     let lock = client.mutex("patient");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     must(fleet.servers[1].restart(Data::Dropped));
-    let guard = must(must(soon("a lease", waiting).await));
+    let guard = must(must(soon(waiting).await));
     must(guard.release().await);
 }

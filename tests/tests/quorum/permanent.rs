@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use leasehold::store::Redis;
 use leasehold::{Client, Error, Lock, StoreError, StoreErrorKind};
+use leasehold_testkit::harness::{PATIENCE, soon};
 use leasehold_testkit::{RedisServer, must};
 
-use crate::fleet::{Fleet, LONG, soon, url};
+use crate::fleet::{Fleet, url};
 
 /// What each verb says.
 async fn refusals(lock: &Lock) -> Vec<StoreError> {
     let outcomes = [
-        soon("an answer to acquire", lock.acquire()).await.map(Some),
-        soon("an answer to acquire_within", lock.acquire_within(LONG)).await.map(Some),
-        soon("an answer to try_acquire", lock.try_acquire()).await,
+        soon(lock.acquire()).await.map(Some),
+        soon(lock.acquire_within(PATIENCE)).await.map(Some),
+        soon(lock.try_acquire()).await,
     ];
     let refusal = |outcome| match outcome {
         Err(Error::Store(error)) => error,
@@ -42,15 +43,15 @@ async fn a_ttl_above_the_quarantine_is_refused_at_once() {
 async fn nodes_that_are_full_are_said_to_be() {
     let fleet = Fleet::start(3);
     let client = fleet.client().await;
-    let guard = must(soon("a lease", client.mutex("before").acquire()).await);
+    let guard = must(soon(client.mutex("before").acquire()).await);
     for server in &fleet.servers[..2] {
         must(server.command::<()>("CONFIG SET maxmemory 1"));
     }
     all_say(&client.mutex("full"), StoreErrorKind::Full, "raise maxmemory").await;
-    must(soon("the release", guard.release()).await);
+    must(soon(guard.release()).await);
     // One that is full is no majority.
     must(fleet.servers[0].command::<()>("CONFIG SET maxmemory 0"));
-    must(must(soon("a lease", client.mutex("full").acquire()).await).release().await);
+    must(must(soon(client.mutex("full").acquire()).await).release().await);
 }
 
 #[tokio::test]
@@ -92,11 +93,11 @@ async fn one_that_refuses_beside_one_that_is_away_is_waited_out() {
     must(fleet.servers[1].kill9());
     let lock = client.mutex("patient");
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    let tried = soon("an answer", client.mutex("another").try_acquire()).await;
+    let tried = soon(client.mutex("another").try_acquire()).await;
     assert!(matches!(tried, Err(Error::NoQuorum { .. })), "{tried:?}");
     assert!(!waiting.is_finished());
     must(fleet.servers[1].restart(Data::Dropped));
-    must(must(must(soon("a lease", waiting).await)).release().await);
+    must(must(must(soon(waiting).await)).release().await);
 }
 
 /// The time that is given for a request counts, also if it is the one that a single server has.
@@ -107,6 +108,6 @@ async fn a_timeout_in_the_url_is_the_nodes_own() {
     network.proxies.iter().for_each(|proxy| proxy.delay(Duration::from_millis(60)));
     let ports = network.proxies.iter().map(leasehold_testkit::Proxy::port);
     let client = must(Client::connect(url(ports)).await);
-    let guard = must(soon("a lease", client.mutex("far").acquire()).await);
+    let guard = must(soon(client.mutex("far").acquire()).await);
     must(guard.release().await);
 }

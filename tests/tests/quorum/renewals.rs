@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Event, LossReason, Status};
+use leasehold_testkit::harness::soon;
 use leasehold_testkit::{Data, must};
 use tokio::sync::Notify;
 
-use crate::fleet::{Fleet, Network, name, soon};
+use crate::fleet::{Fleet, Network, name};
 
 const TTL: Duration = Duration::from_secs(6);
 
@@ -37,14 +38,14 @@ async fn h8_renewals_that_reach_a_minority_end_nothing_before_the_time_is_over()
         fleet.until(index, &name, |status| status.holders.len() == 1).await;
     }
     network.swallow(&[0, 1, 2], true);
-    soon("an overdue renewal", overdue.notified()).await;
+    soon(overdue.notified()).await;
     must(guard.ensure_held());
     // It was not released for it either.
     for index in [3, 4] {
         let holders = fleet.seen_by(index, &name).await.holders;
         assert_eq!(holders.iter().map(|h| h.token).collect::<Vec<_>>(), [guard.token()]);
     }
-    assert_eq!(soon("the loss", guard.lost()).await, LossReason::Expired);
+    assert_eq!(soon(guard.lost()).await, LossReason::Expired);
 }
 
 #[tokio::test]
@@ -56,7 +57,7 @@ async fn h8_a_lease_that_was_overdue_lives_on_once_a_majority_is_reached_again()
     let ttl = Duration::from_secs(10);
     let guard = must(client.mutex(&name).ttl(ttl).acquire().await);
     network.swallow(&[0, 1, 2], true);
-    soon("an overdue renewal", overdue.notified()).await;
+    soon(overdue.notified()).await;
     network.swallow(&[0, 1], false);
     tokio::time::sleep(ttl).await;
     must(guard.ensure_held());
@@ -93,7 +94,7 @@ async fn h9_a_node_that_has_granted_a_newer_token_is_not_taken_back() {
     must(fleet.servers[0].restart(Data::Dropped));
     let alone = must(Redis::connect(&fleet.servers[0].url()).await);
     let intruder = must(Client::builder().store(alone).build().await);
-    let taken = must(soon("the node", intruder.mutex(&name).acquire()).await);
+    let taken = must(soon(intruder.mutex(&name).acquire()).await);
     must(fleet.servers[1].cont());
     must(fleet.servers[2].cont());
     assert!(taken.token() > guard.token());

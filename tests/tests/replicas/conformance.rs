@@ -1,7 +1,7 @@
 //! Every store does what every store must do, also where more must be so before a grant counts.
 
 use leasehold::store::{Redis, Store};
-use leasehold_testkit::{RedisServer, Replicated, Subject, conformance, must};
+use leasehold_testkit::{LeastPrivilege, RedisServer, Replicated, Subject, conformance, must};
 
 /// So long that a busy machine keeps no healthy replica from answering in time.
 const PATIENT: &str = "timeout=20s";
@@ -15,17 +15,6 @@ mod replicated {
         let servers = must(Replicated::start_with(options, &[100]));
         let url = format!("{}?replicas=1&{PATIENT}", servers[0].url_as("both", "secret"));
         Subject::real(must(Redis::connect(&url).await), LeastPrivilege(servers))
-    }
-
-    /// When a test has ended, nothing must have been tried that the rights do not cover.
-    struct LeastPrivilege(Replicated);
-
-    impl Drop for LeastPrivilege {
-        fn drop(&mut self) {
-            if !std::thread::panicking() {
-                assert_eq!(must(self.0[0].acl_log()), [], "something was denied");
-            }
-        }
     }
 
     conformance!(together make());

@@ -7,7 +7,7 @@
 use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
 use leasehold_testkit::{Data, RedisServer, Replicated, must};
 
-use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind, try_acquire};
+use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, kind, try_acquire, until};
 
 /// Takes what is free, without renewing: a test says when.
 async fn take(client: &Client) -> Guard {
@@ -86,7 +86,7 @@ async fn ask_a_zombie(options: &str) -> (Guard, Result<Option<Guard>, Error>) {
     must(servers.promote(1));
     let held = take(&of(&servers, 1, "").await).await;
     must(servers[0].cont());
-    eventually("the old primary answers", || servers[0].role().is_some()).await;
+    until("the old primary answers", async || servers[0].role().is_some()).await;
     assert_eq!(servers[0].role().as_deref(), Some("master"), "nobody has told it");
     let outcome = try_acquire(&late, "a").await;
     (held, outcome)
@@ -125,7 +125,7 @@ async fn ask_across_a_partition(min_replicas: u32) -> Result<Option<Guard>, Erro
     must(servers[0].command::<()>(&setting));
     let cut_off = of(&servers, 0, "").await;
     must(servers[1].command::<()>("REPLICAOF NO ONE"));
-    eventually("the primary has noticed", || {
+    until("the primary has noticed", async || {
         servers[0].info("replication").is_ok_and(|info| info.contains("connected_slaves:0"))
     })
     .await;

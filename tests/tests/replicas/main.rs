@@ -11,17 +11,10 @@ mod policy;
 mod quarantine;
 mod questions;
 
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, Error, Guard, StoreErrorKind};
-use leasehold_testkit::must;
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often a test looks whether it has.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+use leasehold_testkit::harness::{LOOK_EVERY, PATIENCE, connect, request, soon, until};
 
 /// Long enough that no lease ends by itself during a test.
 const TTL: Duration = Duration::from_secs(30);
@@ -29,10 +22,6 @@ const TTL: Duration = Duration::from_secs(30);
 /// A time limit that a busy machine leaves time for the answer of, when a WAIT has run into its
 /// own, which is half of it; and a try asks for longer than that.
 const SURE: &str = "timeout=2s";
-
-async fn connect(url: &str) -> Client {
-    must(Client::connect(url).await)
-}
 
 /// What a try ends with. One whose answer a busy machine kept back is made again, until the store
 /// has forgotten the one before.
@@ -62,18 +51,4 @@ fn kind(error: &Error) -> Option<StoreErrorKind> {
 
 fn is_not_replicated(error: &Error) -> bool {
     kind(error) == Some(StoreErrorKind::NotReplicated)
-}
-
-/// Looks again and again until something is so.
-async fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    until(what, || async { is_so() }).await;
-}
-
-/// The same for what takes a while to find out.
-async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
-    let since = Instant::now();
-    while !is_so().await {
-        assert!(since.elapsed() < PATIENCE, "it never came to this: {what}");
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
 }

@@ -7,7 +7,7 @@ use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason, Mode, Renewal, StoreErrorKind};
 use leasehold_testkit::{RedisServer, Replicated, must};
 
-use super::{PATIENCE, SURE, TTL, connect, eventually, is_not_replicated, kind, try_acquire};
+use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, kind, soon, try_acquire, until};
 
 /// Acquires what is free. A busy machine may keep a healthy replica from answering in time, so it
 /// is tried again.
@@ -49,7 +49,7 @@ async fn a_replica_that_has_gone_does_not_lower_what_all_means() {
     let mut servers = must(Replicated::start(2));
     let client = connect(&format!("{}?{SURE}&replicas=all", servers[0].url())).await;
     must(servers[2].kill9());
-    eventually("the primary has noticed", || online(&servers[0]) == 1).await;
+    until("the primary has noticed", async || online(&servers[0]) == 1).await;
     let error = try_acquire(&client, "a").await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");
 }
@@ -61,7 +61,7 @@ async fn a_replica_that_is_added_belongs_to_all_from_its_first_exchange() {
     must(acquire(&client, "a").await.release().await);
     let third = RedisServer::options().line(format!("replicaof 127.0.0.1 {}", servers[0].port()));
     let third = must(third.start());
-    eventually("it follows", || online(&servers[0]) == 2).await;
+    until("it follows", async || online(&servers[0]) == 2).await;
     must(acquire(&client, "a").await.release().await);
     must(third.stop());
     let error = try_acquire(&client, "a").await.unwrap_err();
@@ -96,7 +96,7 @@ async fn an_upgrade_that_is_not_acknowledged_is_taken_back_and_a_writer_stays_on
     let gave_up = tokio::time::timeout(Duration::from_secs(4), guard.upgrade()).await;
     assert!(gave_up.is_err(), "{gave_up:?}");
     assert_eq!(guard.mode(), Mode::Shared);
-    super::until("readers are let in", admits).await;
+    until("readers are let in", admits).await;
     must(servers[1].cont());
     must(guard.upgrade().await);
     assert!(!admits().await, "{guard:?}");
@@ -145,19 +145,18 @@ async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
         async move { careful.mutex("a").ttl(TTL).acquire().await }
     });
     let name = held.name().clone();
-    super::until("it waits", || async { must(careless.admin().inspect(&name).await).waiting == 1 })
-        .await;
+    until("it waits", async || must(careless.admin().inspect(&name).await).waiting == 1).await;
     must(servers[1].stop());
     let (waits_before, _) = must(servers[0].command_stats("wait"));
     must(held.release().await);
     // It was told of its grant, has claimed it, and the claim was not acknowledged.
-    eventually("a WAIT has ended in vain", || {
+    until("a WAIT has ended in vain", async || {
         must(servers[0].command_stats("wait")).0 > waits_before
     })
     .await;
     assert!(!waiting.is_finished());
     must(servers[1].cont());
-    let guard = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    let guard = soon(waiting).await.unwrap();
     assert!(guard.is_ok(), "{guard:?}");
 }
 
@@ -172,17 +171,15 @@ async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_
     for number in 1..=2 {
         let lock = connect(&url).await.mutex("a").ttl(TTL);
         waiting.push(tokio::spawn(async move { lock.acquire().await }));
-        super::until("it waits", || async {
-            must(careless.admin().inspect(&name).await).waiting == number
-        })
-        .await;
+        until("it waits", async || must(careless.admin().inspect(&name).await).waiting == number)
+            .await;
     }
     let [first, second] = waiting.try_into().unwrap();
     must(servers[1].stop());
     let (waits_before, _) = must(servers[0].command_stats("wait"));
     must(held.release().await);
     // Those in vain are the first's claims; the second asks now and then, too.
-    eventually("many a WAIT has ended in vain", || {
+    until("many a WAIT has ended in vain", async || {
         must(servers[0].command_stats("wait")).0 >= waits_before + 6
     })
     .await;
@@ -191,10 +188,10 @@ async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_
     let handed = status.holders[0].id;
     assert!(!first.is_finished() && !second.is_finished());
     must(servers[1].cont());
-    let guard = tokio::time::timeout(PATIENCE, first).await.unwrap().unwrap().unwrap();
+    let guard = soon(first).await.unwrap().unwrap();
     assert_eq!(guard.holder(), handed, "it was left to whoever had it");
     must(guard.release().await);
-    must(must(tokio::time::timeout(PATIENCE, second).await.unwrap().unwrap()).release().await);
+    must(must(soon(second).await.unwrap()).release().await);
 }
 
 #[tokio::test]
@@ -209,11 +206,11 @@ async fn an_upgrade_that_is_not_acknowledged_is_asked_for_until_the_replica_has_
         let outcome = guard.upgrade().await;
         (guard, outcome)
     });
-    eventually("a WAIT has ended in vain", || must(servers[0].command_stats("wait")).0 > waits)
+    until("a WAIT has ended in vain", async || must(servers[0].command_stats("wait")).0 > waits)
         .await;
     assert!(!upgrading.is_finished());
     must(servers[1].cont());
-    let (guard, outcome) = must(tokio::time::timeout(PATIENCE, upgrading).await.unwrap());
+    let (guard, outcome) = must(soon(upgrading).await);
     must(outcome);
     assert!(guard.is_held());
 }
@@ -233,18 +230,15 @@ async fn an_upgrade_that_is_handed_over_is_not_believed_before_the_replica_has_i
         let outcome = guard.upgrade().await;
         (guard, outcome)
     });
-    super::until("nobody is admitted", || async {
-        must(read(&careless).try_acquire().await).is_none()
-    })
-    .await;
+    until("nobody is admitted", async || must(read(&careless).try_acquire().await).is_none()).await;
     must(servers[1].stop());
     must(other.release().await);
     let (waits, _) = must(servers[0].command_stats("wait"));
-    eventually("it was asked for again", || must(servers[0].command_stats("wait")).0 > waits + 2)
+    until("it was asked for again", async || must(servers[0].command_stats("wait")).0 > waits + 2)
         .await;
     assert!(!upgrading.is_finished());
     must(servers[1].cont());
-    let (guard, outcome) = must(tokio::time::timeout(PATIENCE, upgrading).await.unwrap());
+    let (guard, outcome) = must(soon(upgrading).await);
     must(outcome);
     assert!(guard.is_held());
 }
@@ -261,12 +255,12 @@ async fn an_adoption_that_is_not_acknowledged_is_nobodys_until_its_adopter_gives
     must(servers[1].stop());
     let (waits, _) = must(servers[0].command_stats("wait"));
     let adopting = tokio::spawn(async move { careful.adopt(lease).await });
-    eventually("a WAIT has ended in vain", || must(servers[0].command_stats("wait")).0 > waits)
+    until("a WAIT has ended in vain", async || must(servers[0].command_stats("wait")).0 > waits)
         .await;
     let taken = must(try_acquire(&careless, "a").await);
     assert!(adopting.is_finished() || taken.is_none(), "{taken:?}");
     drop(taken);
-    let error = must(tokio::time::timeout(PATIENCE, adopting).await.unwrap()).unwrap_err();
+    let error = must(soon(adopting).await).unwrap_err();
     assert!(matches!(error, Error::Indeterminate { .. }), "{error}");
     must(acquire(&careless, "a").await.release().await);
     must(servers[1].cont());

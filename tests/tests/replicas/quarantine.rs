@@ -8,7 +8,7 @@ use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
 use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must};
 use tokio::time::timeout;
 
-use super::{LOOK_EVERY, PATIENCE, TTL, connect, eventually, kind, try_acquire};
+use super::{LOOK_EVERY, PATIENCE, TTL, connect, kind, soon, try_acquire, until};
 
 /// What ends a quarantine in these tests is an operator, unless they are about its end.
 const ON: &str = "?quarantine=1m";
@@ -210,7 +210,7 @@ async fn c11_the_keeper_takes_back_what_a_flush_has_forgotten() {
     let lock = holder.mutex("a").ttl(Duration::from_secs(6)).label("nightly");
     let held = must(lock.acquire_within(PATIENCE).await);
     must(server.command::<()>("FLUSHALL"));
-    eventually("it holds again", || must(server.command::<u64>("EXISTS lh:a")) == 1).await;
+    until("it holds again", async || must(server.command::<u64>("EXISTS lh:a")) == 1).await;
     let status = must(other.admin().inspect(held.name()).await);
     let label = status.holders.first().and_then(|holder| holder.facts.label.as_deref());
     assert_eq!(label, Some("nightly"));
@@ -226,19 +226,19 @@ async fn c11_a_waiter_is_not_let_in_by_a_flush_and_waits_on() {
         let other = other.clone();
         async move { other.mutex("a").ttl(TTL).acquire().await }
     });
-    let joined = || must(server.command::<u64>("HLEN lh:a")) > 1;
-    eventually("it waits", joined).await;
+    let joined = async || must(server.command::<u64>("HLEN lh:a")) > 1;
+    until("it waits", &joined).await;
     must(server.command::<()>("FLUSHALL"));
     // The waiter asks at least once a second, and finds the quarantine.
-    eventually("somebody has noticed", || must(server.command::<u64>("EXISTS lh:%boot")) == 1)
+    until("somebody has noticed", async || must(server.command::<u64>("EXISTS lh:%boot")) == 1)
         .await;
     must(renew(&held).await);
     assert!(!waiting.is_finished());
     must(holder.admin().end_quarantine().await);
-    eventually("it waits again", joined).await;
+    until("it waits again", &joined).await;
     let token = held.token();
     must(held.release().await);
-    let second = must(must(timeout(PATIENCE, waiting).await).unwrap());
+    let second = must(soon(waiting).await.unwrap());
     assert!(second.token() > token);
 }
 
@@ -282,7 +282,7 @@ async fn a_reader_does_not_become_the_writer_while_another_has_not_come_back() {
     assert!(first.is_held() && second.is_held());
     must(one.admin().end_quarantine().await);
     must(second.release().await);
-    must(must(timeout(PATIENCE, first.upgrade()).await));
+    must(soon(first.upgrade()).await);
 }
 
 #[tokio::test]

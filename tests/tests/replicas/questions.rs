@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, ClientId, Facts, HolderId, LockName, Mode, StoreErrorKind};
+use leasehold::{Client, ClientId, HolderId, LockName, StoreErrorKind};
 use leasehold_core::{Acquire, Action, Operation, Reply};
 use leasehold_testkit::{Replicated, must};
 
-use super::{PATIENCE, TTL, connect, eventually};
+use super::{TTL, connect, request, soon, until};
 
 const ID: HolderId = HolderId { client: ClientId(7), attempt: 1 };
 
@@ -55,7 +55,7 @@ impl Pair {
         let (first, second) = (self.on(first), self.on(second));
         let patient = self.patient;
         let answer = tokio::spawn(async move { must(patient.execute(second).await) });
-        eventually("it waits for the replica", || {
+        until("it waits for the replica", async || {
             let clients = self.servers[0].info("clients");
             clients.is_ok_and(|clients| clients.contains("blocked_clients:1"))
         })
@@ -67,7 +67,7 @@ impl Pair {
         }
         assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
         must(self.servers[1].cont());
-        let answer = must(tokio::time::timeout(PATIENCE, answer).await.unwrap());
+        let answer = must(soon(answer).await);
         assert!(matches!(answer.reply, Reply::Granted(_)), "{:?}", answer.reply);
         let status = must(self.careless.admin().inspect(&self.name).await);
         let holders: Vec<_> = status.holders.iter().map(|holder| holder.id).collect();
@@ -77,16 +77,7 @@ impl Pair {
 }
 
 fn acquire() -> Action {
-    Action::Acquire(Acquire {
-        id: ID,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        wait: true,
-        nonce: 0,
-        not_after_us: (1 << 53) - 1,
-        ballot_us: None,
-        facts: Facts::default(),
-    })
+    Action::Acquire(Acquire { ttl: TTL, wait: true, ..request(ID) })
 }
 
 fn poll() -> Action {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
 use leasehold_testkit::{RedisServer, SentinelFleet};
 
-use crate::{PATIENCE, connect, eventually};
+use crate::{PATIENCE, connect, retry};
 
 /// A lease that a test waits for, and that is long beside what a busy machine takes.
 const TTL: Duration = Duration::from_secs(8);
@@ -34,7 +34,7 @@ async fn take(client: &Client) -> Guard {
 async fn taken_after_a_hand_over(fleet: &SentinelFleet, options: &str) -> (Guard, Guard) {
     let (one, two) = (client(fleet, options).await, client(fleet, options).await);
     let first = take(&one).await;
-    eventually(async || fleet.servers().wait_in_sync()).await;
+    retry(async || fleet.servers().wait_in_sync()).await;
     fleet.servers().hand_over(1).unwrap();
     let lock = two.mutex("a").ttl(TTL).renewal(Renewal::Off);
     let since = Instant::now();
@@ -112,7 +112,7 @@ async fn a_ttl_that_leaves_nothing_is_refused_in_words() {
     assert!(words.contains("ttl") && words.contains("offset="), "{words}");
     let shared = connect(format!("{}?offset=0s", fleet.url())).await;
     let lock = shared.mutex("a").ttl(Duration::from_millis(600));
-    let taken = eventually(async || lock.acquire().await).await;
+    let taken = retry(async || lock.acquire().await).await;
     match taken.release().await {
         Ok(()) | Err(Error::Lost { .. }) => {}
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Timeout => {}

@@ -2,20 +2,7 @@
 //! documentation's holder and operator, no more.
 
 use leasehold::store::Redis;
-use leasehold_testkit::{RedisServer, SentinelFleet, Subject, conformance, must};
-
-/// When a test has ended, nothing must have been tried that the rights do not cover.
-struct LeastPrivilege(SentinelFleet);
-
-impl Drop for LeastPrivilege {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            for server in self.0.servers().servers() {
-                assert_eq!(must(server.acl_log()), [], "something was denied");
-            }
-        }
-    }
-}
+use leasehold_testkit::{LeastPrivilege, RedisServer, SentinelFleet, Subject, conformance, must};
 
 async fn make() -> Subject {
     let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);

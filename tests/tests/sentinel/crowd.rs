@@ -14,7 +14,7 @@ use leasehold_testkit::must;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::{PATIENCE, SHORT, connect, within};
+use crate::{PATIENCE, SHORT, connect, soon};
 
 /// How long nobody may hold while somebody waits: a failover and the lease of a lost holder, on a
 /// busy machine.
@@ -72,7 +72,7 @@ impl Crowd {
     /// Ends it; what happened that must not?
     pub(crate) async fn stop(mut self) -> BTreeSet<Violation> {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        while let Some(ended) = within(self.tasks.join_next()).await {
+        while let Some(ended) = soon(self.tasks.join_next()).await {
             must(ended);
         }
         let calls = std::mem::take(&mut *self.shared.calls.lock().unwrap());

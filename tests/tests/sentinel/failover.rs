@@ -8,7 +8,7 @@ use leasehold_testkit::{Data, SentinelFleet};
 use tokio::task::JoinSet;
 
 use crate::crowd::Crowd;
-use crate::{LONG, SHORT, connect, eventually, queued, within};
+use crate::{LONG, SHORT, connect, queued, retry, soon};
 
 /// Two servers that both were the primary for a while may have granted one lock at once.
 fn only_overlaps(violations: &BTreeSet<Violation>) -> bool {
@@ -23,11 +23,11 @@ async fn d7_a_planned_hand_over_costs_no_lease_and_no_waiter() {
     let waiting = tokio::spawn(async move { other.mutex("a").acquire().await });
     queued(&client, "a", 1).await;
     fleet.servers().hand_over(1).unwrap();
-    eventually(async || guard.renew().await).await;
+    retry(async || guard.renew().await).await;
     assert!(guard.is_held() && !waiting.is_finished());
     let token = guard.token();
     guard.release().await.unwrap();
-    let next = within(waiting).await.unwrap().unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     assert_eq!(fleet.wait_for_another_primary(0).unwrap(), 1);
 }
@@ -86,7 +86,7 @@ async fn a_lease_that_the_replica_knows_outlives_its_primary() {
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
     fleet.servers().wait_in_sync().unwrap();
     fleet.servers_mut()[0].kill9().unwrap();
-    eventually(async || guard.renew().await).await;
+    retry(async || guard.renew().await).await;
     assert!(guard.is_held());
     let other = connect(fleet.url()).await;
     assert!(other.mutex("a").try_acquire().await.unwrap().is_none());
@@ -167,7 +167,7 @@ async fn d13_two_hundred_waiters_are_each_served_once_after_a_failover() {
     fleet.wait_for_another_primary(0).unwrap();
     drop(guard.release().await);
     let mut tokens = BTreeSet::<FencingToken>::new();
-    while let Some(token) = within(waiting.join_next()).await {
+    while let Some(token) = soon(waiting.join_next()).await {
         assert!(tokens.insert(token.unwrap()), "one token was granted twice");
     }
     assert_eq!(tokens.len(), (CLIENTS * WAITERS_EACH) as usize);
@@ -188,7 +188,7 @@ async fn d15_a_switch_message_that_is_missed_is_no_matter() {
             sentinel.command::<u32>("CLIENT KILL TYPE pubsub").unwrap();
         }
     }
-    eventually(async || guard.renew().await).await;
+    retry(async || guard.renew().await).await;
     guard.release().await.unwrap();
 }
 
@@ -202,7 +202,7 @@ async fn a_primary_that_was_replaced_is_left_before_it_knows_that() {
         sentinel.command::<()>("SENTINEL DEBUG publish-period 60000").unwrap();
     }
     assert_eq!(fleet.fail_over().unwrap(), 1);
-    eventually(async || {
+    retry(async || {
         let guard = client.mutex("b").acquire().await.unwrap();
         let at_new: bool = fleet.servers()[1].command("EXISTS lh:b").unwrap();
         drop(guard.release().await);

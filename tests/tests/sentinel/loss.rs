@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold::{Error, FencingToken, LossReason};
-use leasehold_core::{
-    Acquire, Action, ClientId, Facts, HolderId, LockName, Mode, Operation, Reply,
-};
+use leasehold_core::{Acquire, Action, ClientId, HolderId, LockName, Mode, Operation, Reply};
 use leasehold_testkit::SentinelFleet;
 use tokio::task::JoinSet;
 
-use crate::{LONG, SHORT, connect, eventually, queued, within};
+use crate::{LONG, SHORT, connect, loss, queued, request, retry, soon};
 
 /// Kills the primary, whose last writes the replica has not got, and lets that take over.
 fn fail_over_to_the_past(fleet: &mut SentinelFleet) {
@@ -30,9 +28,9 @@ async fn d1_the_holder_of_a_grant_that_no_replica_had_is_told_and_tokens_go_on_g
     let waiting = tokio::spawn(async move { other.mutex("a").ttl(LONG).acquire().await });
     queued(&client, "a", 1).await;
     fail_over_to_the_past(&mut fleet);
-    let next = within(waiting).await.unwrap().unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > guard.token());
-    let reason = within(guard.lost()).await;
+    let reason = loss(&guard).await;
     let is_told = matches!(reason, LossReason::Superseded { .. } | LossReason::Vanished);
     assert!(is_told, "{reason:?}");
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
@@ -56,11 +54,11 @@ async fn places_of_waiters_that_were_served_meanwhile_are_given_up_at_once() {
     fleet.servers().wait_in_sync().unwrap();
     fleet.servers().cut_off(1).unwrap();
     guard.release().await.unwrap();
-    while let Some(served) = within(waiting.join_next()).await {
+    while let Some(served) = soon(waiting.join_next()).await {
         served.unwrap();
     }
     fail_over_to_the_past(&mut fleet);
-    within(client.mutex("a").acquire()).await.unwrap().release().await.unwrap();
+    soon(client.mutex("a").acquire()).await.unwrap().release().await.unwrap();
 }
 
 fn id(client: u128) -> HolderId {
@@ -70,20 +68,11 @@ fn id(client: u128) -> HolderId {
 async fn ask(store: &Redis, action: Action) -> Reply {
     let name = LockName::new("a").unwrap();
     let operation = Operation::On { name, action };
-    eventually(async || store.execute(operation.clone()).await).await.reply
+    retry(async || store.execute(operation.clone()).await).await.reply
 }
 
 async fn acquire(store: &Redis, id: HolderId) -> Option<FencingToken> {
-    let request = Acquire {
-        id,
-        mode: Mode::Exclusive,
-        ttl: LONG,
-        wait: false,
-        ballot_us: None,
-        nonce: 7,
-        not_after_us: 9_000_000_000_000_000,
-        facts: Facts { host: "h".into(), pid: 1, label: None },
-    };
+    let request = Acquire { ttl: LONG, ..request(id) };
     match ask(store, Action::Acquire(request)).await {
         Reply::Granted(grant) => Some(grant.token),
         Reply::Busy { .. } => None,
@@ -127,6 +116,6 @@ async fn d17_what_a_forgotten_release_has_left_ends_at_its_deadline() {
     fleet.servers().cut_off(1).unwrap();
     guard.release().await.unwrap();
     fail_over_to_the_past(&mut fleet);
-    let next = within(other.mutex("a").acquire()).await.unwrap();
+    let next = soon(other.mutex("a").acquire()).await.unwrap();
     assert!(next.token() > token);
 }

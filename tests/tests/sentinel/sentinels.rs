@@ -6,10 +6,10 @@ use leasehold::{Client, Error, StoreErrorKind};
 use leasehold_testkit::{Data, RedisServer, SentinelFleet};
 use tokio::time::timeout;
 
-use crate::{LONG, PATIENCE, connect, eventually, queued, within};
+use crate::{LONG, PATIENCE, connect, queued, retry, soon};
 
 async fn refusal(url: &str) -> (StoreErrorKind, String) {
-    match within(Client::connect(url)).await {
+    match soon(Client::connect(url)).await {
         Err(Error::Store(error)) => {
             assert!(!error.may_have_executed(), "{error}");
             let line = error.to_string();
@@ -79,7 +79,7 @@ async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
     guard.renew().await.unwrap();
     let token = guard.token();
     guard.release().await.unwrap();
-    let next = within(waiting).await.unwrap().unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     next.release().await.unwrap();
     let (kind, _) = refusal(&fleet.url()).await;
@@ -122,7 +122,7 @@ async fn d14_a_failover_needs_neither_a_tilted_sentinel_nor_its_answers() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     fleet.servers_mut()[0].kill9().unwrap();
-    eventually(async || guard.renew().await).await;
+    retry(async || guard.renew().await).await;
     assert!(is_in_tilt(&fleet.sentinels()[0]), "it was of no use all the time");
     assert_eq!(fleet.servers().primary(), Some(1));
 }

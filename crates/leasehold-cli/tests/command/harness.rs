@@ -7,14 +7,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_testkit::RedisServer;
+pub(crate) use leasehold_testkit::harness::{PATIENCE, until_so as until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use tempfile::TempDir;
-
-/// How long a test waits for what must happen: generous, for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -222,16 +220,6 @@ fn line(stream: &mut impl Read) -> String {
         line.extend(byte);
     }
     String::from_utf8(line).unwrap()
-}
-
-/// Waits until something is so.
-#[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 pub(crate) fn group_is_gone(group: Pid) -> bool {

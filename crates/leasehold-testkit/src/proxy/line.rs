@@ -14,7 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Fault, Link, Shared, Side, Strike, locked};
+use super::trouble::{Fault, Link, Shared, Side, Strike, locked};
 use crate::resp::{self, Frames};
 
 /// What comes instead of a reply that is garbled: no frame, in any version of the protocol.

@@ -2,11 +2,12 @@
 //! goes silent in one direction, and it loses, garbles or repeats a request or a reply.
 
 mod line;
+mod trouble;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::store::redis::layout::script::Script;
@@ -16,28 +17,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 
 use self::line::Line;
+pub use self::trouble::Fault;
+use self::trouble::{Shared, Strike, locked};
 use crate::resp;
 
 /// Bytes that are read at once from the server by [`Proxy::deliver`].
 const BUFFER: usize = 4 * 1024;
-
-/// What befalls one call of a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The call is executed. So many bytes of its reply arrive; then the connection is reset.
-    BreakReply(usize),
-    /// The call is executed. Instead of its reply, bytes arrive that are none.
-    GarbleReply,
-    /// The call is kept until [`Proxy::deliver`]. Its connection stays open, and nothing that is
-    /// sent on it afterwards arrives.
-    HoldRequest,
-    /// The call is executed. Its connection stays open, and nothing more arrives on it.
-    LoseReply,
-    /// The reply arrives twice.
-    RepeatReply,
-    /// The call arrives twice; the reply to its copy is lost.
-    RepeatRequest,
-}
 
 /// A port that leads to a server without TLS. It runs on a thread of its own and ends with this
 /// value.
@@ -51,44 +36,6 @@ pub struct Proxy {
 /// Tells when a [`Fault`] has happened.
 #[derive(Debug)]
 pub struct Struck(oneshot::Receiver<()>);
-
-#[derive(Debug)]
-struct Shared {
-    server_port: AtomicU16,
-    link: watch::Sender<Link>,
-    cuts: watch::Sender<u64>,
-    strikes: Mutex<Vec<Strike>>,
-    /// Requests that are kept.
-    held: Mutex<Vec<Vec<u8>>>,
-}
-
-/// What befalls every connection.
-#[derive(Clone, Copy, Debug, Default)]
-struct Link {
-    is_deaf: bool,
-    is_mute: bool,
-    holds_messages: bool,
-    loses_messages: bool,
-    delay: Duration,
-    drip: Duration,
-}
-
-/// One of the two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Client,
-    Server,
-}
-
-/// A fault that waits for its call.
-#[derive(Debug)]
-struct Strike {
-    script: Script,
-    /// How many more calls until it is its turn.
-    calls_left: u32,
-    fault: Fault,
-    told: oneshot::Sender<()>,
-}
 
 impl Proxy {
     /// Starts a proxy for a port of 127.0.0.1.
@@ -212,49 +159,6 @@ impl Struck {
     pub async fn happened(self) {
         assert!(self.0.await.is_ok(), "the connection of the struck call ended before its reply");
     }
-}
-
-impl Shared {
-    fn server_port(&self) -> u16 {
-        self.server_port.load(Ordering::Relaxed)
-    }
-
-    fn link(&self) -> Link {
-        *self.link.borrow()
-    }
-
-    /// The fault of this request, if it has one.
-    fn strike_for(&self, request: &[u8]) -> Option<Strike> {
-        let called = resp::script(request)?;
-        let mut strikes = locked(&self.strikes);
-        for strike in strikes.iter_mut().filter(|strike| strike.script == called) {
-            strike.calls_left = strike.calls_left.saturating_sub(1);
-        }
-        let is_due = |strike: &Strike| strike.script == called && strike.calls_left == 0;
-        let due = strikes.iter().position(is_due)?;
-        Some(strikes.remove(due))
-    }
-}
-
-impl Link {
-    /// Whether nothing is carried to this side.
-    fn is_held_back(&self, side: Side) -> bool {
-        match side {
-            Side::Client => self.is_mute,
-            Side::Server => self.is_deaf,
-        }
-    }
-}
-
-impl Strike {
-    fn tell(self) {
-        // Not every test wants to know.
-        let _ = self.told.send(());
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) -> io::Result<()> {
