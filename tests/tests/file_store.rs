@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use leasehold::store::{File, Store};
 use leasehold::{ClientId, HolderId, LockName};
 use leasehold_core::backoff::Jitter;
-use leasehold_core::{Acquire, Action, Operation, Reply};
+use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::harness::{PATIENCE, request, until_so};
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{fresh_number, must};
@@ -44,7 +44,7 @@ impl Contender {
         let id = self.id();
         let mut inbox = must(self.store.inbox(self.client).await);
         let nonce = self.attempts;
-        let mut action = Action::Acquire(Acquire { wait: true, nonce, ..request(id) });
+        let mut action = Action::Acquire(request(id).with_wait(true).with_nonce(nonce));
         loop {
             match self.ask(action).await {
                 Reply::Granted(grant) => return grant.token.get(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use leasehold::store::{File, Store};
 use leasehold::{ClientId, Facts, HolderId, LockName, Mode};
-use leasehold_core::{Acquire, Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
+use leasehold_core::{Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
 use leasehold_testkit::harness::request;
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{fresh_number, must};
@@ -46,8 +46,9 @@ impl Client {
 
     /// Acquires the name of this number, with an attempt of the same number.
     async fn acquire(&self, number: u64, wait: bool) -> Result<Reply, StoreError> {
-        let facts = Facts { host: "h".repeat(200), pid: 1, label: None };
-        let request = Acquire { wait, nonce: number, facts, ..request(self.holder(number)) };
+        let facts = Facts::new("h".repeat(200), 1);
+        let request =
+            request(self.holder(number)).with_wait(wait).with_nonce(number).with_facts(facts);
         let action = Action::Acquire(request);
         self.ask(number, action).await
     }
@@ -62,7 +63,7 @@ impl Client {
     async fn assert_renewed(&self, numbers: std::ops::Range<u64>) {
         let lease = |number| {
             let name = must(LockName::new(format!("name/{number}")));
-            RenewLease { name, id: self.holder(number), ttl: TTL, mode: Mode::Exclusive, change: 0 }
+            RenewLease::new(name, self.holder(number), TTL, Mode::Exclusive)
         };
         let renewal = Operation::Renew(numbers.map(lease).collect());
         let Reply::Many(replies) = must(self.store.execute(renewal).await).reply else {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
-    Acquire, Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Mode, Operation,
+    Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Mode, Operation,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, soon};
@@ -26,7 +26,7 @@ fn on(name: &str, action: Action) -> Operation {
 }
 
 fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
-    let request = Acquire { ttl: TTL, wait, ..request(id) };
+    let request = request(id).with_ttl(TTL).with_wait(wait);
     on(name, Action::Acquire(request))
 }
 
@@ -86,8 +86,7 @@ async fn a_lock_is_taken_renewed_and_released() {
     let busy = store.execute(acquire("a", second, false)).await.unwrap().reply;
     assert!(matches!(busy, Reply::Busy { .. }), "{busy:?}");
     let name = LockName::new("a").unwrap();
-    let lease =
-        |id| RenewLease { name: name.clone(), id, ttl: TTL, mode: Mode::Exclusive, change: 0 };
+    let lease = |id| RenewLease::new(name.clone(), id, TTL, Mode::Exclusive);
     let renewals = Operation::Renew(vec![lease(first), lease(second)]);
     let Reply::Many(replies) = store.execute(renewals).await.unwrap().reply else { panic!() };
     assert!(matches!(replies[0], Reply::Granted(_)), "{replies:?}");

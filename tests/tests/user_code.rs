@@ -22,7 +22,7 @@ async fn an_observer_that_panics_costs_no_lease_and_is_told_once_that_it_did() {
     let (calls, warnings) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
     let (called, warned) = (Arc::clone(&calls), Arc::clone(&warnings));
     let observer = move |event: &Event<'_>| match event {
-        Event::Warning { text } => warned.lock().unwrap().push((*text).to_owned()),
+        Event::Warning { text, .. } => warned.lock().unwrap().push((*text).to_owned()),
         _ => {
             called.fetch_add(1, Ordering::Relaxed);
             panic!("on purpose: {event:?}");
@@ -48,7 +48,7 @@ fn a_callback_that_panics_harms_no_other_and_is_told_of() {
     let (warn, warnings) = mpsc::channel();
     let warn = Mutex::new(warn);
     let observer = move |event: &Event<'_>| {
-        if let Event::Warning { text } = event {
+        if let Event::Warning { text, .. } = event {
             warn.lock().unwrap().send((*text).to_owned()).unwrap();
         }
     };

@@ -103,8 +103,8 @@ fn grouped(findings: &[Finding]) -> Vec<Group<'_>> {
 fn rank(level: Level) -> u8 {
     match level {
         Level::Danger => 0,
-        Level::Warning => 1,
         Level::Ok => 2,
+        _ => 1,
     }
 }
 
@@ -112,7 +112,7 @@ fn word(level: Level) -> &'static str {
     match level {
         Level::Danger => "danger",
         Level::Ok => "ok",
-        Level::Warning => "warning",
+        _ => "warning",
     }
 }
 

@@ -55,7 +55,7 @@ impl Heard {
                 self.state().overdue.remove(name);
                 self.0.renewed.notify_one();
             }
-            Event::Waiting { name, ahead } => {
+            Event::Waiting { name, ahead, .. } => {
                 let wait = Wait::Taken { is_queued: ahead.is_some() };
                 self.state().waits.insert(name.clone(), wait);
             }

@@ -12,10 +12,10 @@ pub(crate) fn in_the_way(mode: Mode, status: &Status) -> Option<String> {
         return held;
     };
     let for_what = match first.mode {
-        Mode::Exclusive => "to be alone with it".to_owned(),
         Mode::Permits { count, capacity } => format!("for {count} of {capacity} permits"),
         Mode::Shared => "to share it".to_owned(),
         Mode::Upgradable => "to read, and perhaps to write".to_owned(),
+        _ => "to be alone with it".to_owned(),
     };
     let (host, pid, waited) = (&first.facts.host, first.facts.pid, show_duration(first.waited));
     let held = held.map(|held| format!(", {held}")).unwrap_or_default();
@@ -44,9 +44,7 @@ pub(crate) fn holder(first: &Holder, others: usize) -> String {
             let left = show_duration(first.ttl_left);
             format!("kept for another {left} by --at-least of {who}, which has ended{others}")
         }
-        HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed => {
-            format!("held by {who} for {}{others}", show_duration(first.held_for))
-        }
+        _ => format!("held by {who} for {}{others}", show_duration(first.held_for)),
     }
 }
 
@@ -63,23 +61,27 @@ mod tests {
     }
 
     fn facts(pid: u32) -> Facts {
-        Facts { host: "vm".to_owned(), pid, label: None }
+        Facts::new("vm", pid)
     }
 
     fn held(mode: Mode, pid: u32) -> Holder {
         let token = FencingToken::from_number(1).unwrap();
         let span = Duration::from_secs(9);
         let (id, facts, state) = (id(1), facts(pid), HoldState::Claimed);
-        Holder { id, mode, state, token, facts, held_for: span, ttl_left: span }
+        Holder::new(id, mode, token)
+            .with_state(state)
+            .with_facts(facts)
+            .with_held_for(span)
+            .with_ttl_left(span)
     }
 
     fn waits(mode: Mode, pid: u32) -> Waiter {
-        Waiter { id: id(2), mode, facts: facts(pid), waited: Duration::from_secs(3), position: 1 }
+        Waiter::new(id(2), mode, facts(pid), Duration::from_secs(3), 1)
     }
 
     fn status(holders: Vec<Holder>, waiters: Vec<Waiter>) -> Status {
         let waiting = waiters.len() as u32;
-        Status { holders, waiters, waiting, ..Status::default() }
+        Status::default().with_holders(holders).with_waiters(waiters).with_waiting(waiting)
     }
 
     #[test]

@@ -94,9 +94,9 @@ fn use_of(status: &Status) -> String {
     let upgradable = status.holders.iter().any(|holder| holder.mode == Mode::Upgradable);
     let u = if upgradable { "u" } else { "" };
     match (status.holders.first().map(|first| first.mode), status.holders.len()) {
-        (None | Some(Mode::Exclusive), _) => "w".to_owned(),
         (Some(Mode::Shared | Mode::Upgradable), 1) => format!("r{u}"),
         (Some(Mode::Shared | Mode::Upgradable), readers) => format!("r{u}×{readers}"),
         (Some(Mode::Permits { capacity, .. }), _) => format!("{taken}/{capacity}"),
+        _ => "w".to_owned(),
     }
 }

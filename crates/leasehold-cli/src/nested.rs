@@ -32,7 +32,6 @@ pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> 
     let own = status.holders.iter().filter(|holder| outer.contains(&holder.id.client));
     let own: Vec<Mode> = own.map(|holder| holder.mode).collect();
     let is_blocked = match mode {
-        Mode::Exclusive => !own.is_empty(),
         Mode::Upgradable => own.iter().any(|mode| *mode != Mode::Shared),
         // Readers hold together, yet not across a writer that waits between them.
         Mode::Shared => {
@@ -42,10 +41,11 @@ pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> 
         Mode::Permits { count, capacity } => {
             let held = own.iter().map(|mode| match mode {
                 Mode::Permits { count, .. } => u64::from(*count),
-                Mode::Exclusive | Mode::Shared | Mode::Upgradable => u64::from(capacity),
+                _ => u64::from(capacity),
             });
             !own.is_empty() && held.sum::<u64>() + u64::from(count) > u64::from(capacity)
         }
+        _ => !own.is_empty(),
     };
     is_blocked.then(|| {
         format!("{name} is held by the leasehold run around this command: it would wait for itself")

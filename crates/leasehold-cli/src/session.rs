@@ -210,12 +210,12 @@ async fn build(choice: &Choice, voice: Voice, heard: Heard) -> leasehold::Result
                     "{name}: the renewal is overdue, valid for {left}: {cause}"
                 ));
             }
-            Event::Stalled { late } => {
+            Event::Stalled { late, .. } => {
                 voice.detail(format_args!("was woken {} late", show_duration(late)));
             }
             Event::WaitingForCapacity { text, .. } => voice.remark(text),
             // For whoever looks, not for every run of a nightly job.
-            Event::Warning { text } => voice.detail(format_args!("warning: {text}")),
+            Event::Warning { text, .. } => voice.detail(format_args!("warning: {text}")),
             // The rest is told where it happens.
             _ => {}
         }
@@ -239,10 +239,8 @@ fn requested(client: &Client, names: &[LockName], args: &LockArgs) -> Result<Loc
     };
     Ok(match args.permits {
         Some(Mode::Permits { count, capacity }) => client.semaphore(name, capacity).permits(count),
-        Some(Mode::Exclusive | Mode::Shared | Mode::Upgradable) | None => match args.shared {
-            true => client.rwlock(name).read(),
-            false => client.mutex(name),
-        },
+        _ if args.shared => client.rwlock(name).read(),
+        _ => client.mutex(name),
     })
 }
 

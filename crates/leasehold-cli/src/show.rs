@@ -116,19 +116,19 @@ fn waiter_row(waiter: &Waiter) -> [String; 5] {
 
 fn mode(mode: Mode) -> String {
     match mode {
-        Mode::Exclusive => "exclusive".to_owned(),
         Mode::Permits { count, capacity } => format!("{count}/{capacity}"),
         Mode::Shared => "shared".to_owned(),
         Mode::Upgradable => "upgradable".to_owned(),
+        _ => "exclusive".to_owned(),
     }
 }
 
 fn state(state: HoldState) -> &'static str {
     match state {
-        HoldState::Claimed => "held",
         HoldState::Kept => "kept",
         HoldState::Revoked => "revoked",
         HoldState::Unclaimed => "granted",
+        _ => "held",
     }
 }
 

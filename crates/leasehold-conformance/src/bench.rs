@@ -51,16 +51,11 @@ impl<'a> Bench<'a> {
 
     pub(super) async fn request(&self, id: HolderId, mode: Mode) -> Acquire {
         let now = self.answer(Action::Inspect { limit: 0 }).await.now;
-        Acquire {
-            id,
-            mode,
-            ttl: LONG,
-            wait: true,
-            nonce: 7,
-            not_after_us: now.lease_us + NOT_AFTER.as_micros() as u64,
-            ballot_us: None,
-            facts: Facts { host: "host".into(), pid: 42, label: Some("a label".into()) },
-        }
+        Acquire::new(id, mode, LONG)
+            .with_wait(true)
+            .with_nonce(7)
+            .with_not_after(now.lease_us + NOT_AFTER.as_micros() as u64)
+            .with_facts(Facts::new("host", 42).with_label(Some("a label".into())))
     }
 
     pub(super) async fn acquire(&self, id: HolderId, mode: Mode) -> Reply {
@@ -69,7 +64,7 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) async fn try_acquire(&self, id: HolderId, mode: Mode) -> Reply {
-        let request = Acquire { wait: false, ..self.request(id, mode).await };
+        let request = self.request(id, mode).await.with_wait(false);
         self.act(Action::Acquire(request)).await
     }
 
@@ -80,9 +75,7 @@ impl<'a> Bench<'a> {
         from: (HolderId, FencingToken),
         mode: Mode,
     ) -> Adopt {
-        let Acquire { ttl, nonce, not_after_us, facts, .. } = self.request(id, mode).await;
-        let (from, token) = (from.0, Some(from.1));
-        Adopt { id, from, mode, token, ttl, nonce, not_after_us, ballot_us: None, facts }
+        Adopt::new(from.0, Some(from.1), self.request(id, mode).await)
     }
 
     /// Acquires what is there to be had.
@@ -92,7 +85,7 @@ impl<'a> Bench<'a> {
 
     /// Acquires for so long that a test can wait for the end.
     pub(super) async fn take_briefly(&self, id: HolderId, mode: Mode) -> Grant {
-        let request = Acquire { ttl: SHORT, ..self.request(id, mode).await };
+        let request = self.request(id, mode).await.with_ttl(SHORT);
         granted(self.act(Action::Acquire(request)).await)
     }
 

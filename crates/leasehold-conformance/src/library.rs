@@ -234,7 +234,14 @@ pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
         let guard = must(subject.drive(pair.by_one().label("the first").acquire()).await);
         let limit = Duration::from_millis(200);
         match subject.drive(pair.by_two().acquire_within(limit)).await {
-            Err(Error::Timeout { name, waited, holder: Some(holder), others: 0, own: false }) => {
+            Err(Error::Timeout {
+                name,
+                waited,
+                holder: Some(holder),
+                others: 0,
+                own: false,
+                ..
+            }) => {
                 assert_eq!((&name, holder.id), (&pair.name, guard.holder()));
                 assert_eq!(holder.facts.label.as_deref(), Some("the first"));
                 assert!(waited >= limit);
@@ -332,13 +339,13 @@ pub async fn a_lease_is_adopted_once(subject: &Subject) {
 pub async fn a_lease_that_has_ended_is_adopted_by_nobody(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
-        let lease = Lease {
-            name: pair.name.clone(),
-            holder: guard.holder(),
-            mode: guard.mode(),
-            token: guard.token(),
-            ttl: Duration::from_secs(30),
-        };
+        let lease = Lease::new(
+            pair.name.clone(),
+            guard.holder(),
+            guard.mode(),
+            guard.token(),
+            Duration::from_secs(30),
+        );
         must(subject.drive(guard.release()).await);
         match subject.drive(pair.two.adopt(lease.clone())).await {
             Ok(guard) => panic!("{:?}: it has ended: {guard:?}", pair.kind),

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::store::{
-    Acquire, Action, Cancelled, Message, Operation, Place, RenewLease, Reply, Store,
-};
+use leasehold::store::{Action, Cancelled, Message, Operation, Place, RenewLease, Reply, Store};
 use leasehold::{Facts, FencingToken, HolderId, LockName, Mode};
 
 use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};
@@ -62,7 +60,7 @@ pub async fn of_many_who_ask_at_once_one_is_granted(subject: &Subject) {
     let bench = Bench::new(subject);
     let mut asking = tokio::task::JoinSet::new();
     for _ in 0..30 {
-        let request = Acquire { wait: false, ..bench.request(somebody(), ALONE).await };
+        let request = bench.request(somebody(), ALONE).await.with_wait(false);
         let (store, name) = (subject.store(), bench.name.clone());
         let action = Action::Acquire(request);
         asking.spawn(async move { store.execute(Operation::On { name, action }).await });
@@ -140,7 +138,7 @@ async fn next_but_gaps(inbox: &mut dyn leasehold::store::Inbox) -> Message {
     loop {
         match inbox.next().await {
             Message::Gap => {}
-            message @ (Message::Granted { .. } | Message::Revoked { .. }) => return message,
+            message => return message,
         }
     }
 }
@@ -152,7 +150,7 @@ pub async fn a_hand_over_that_nobody_confirms_goes_to_the_next(subject: &Subject
     }
     let (bench, holder, silent, next) = (Bench::new(subject), somebody(), somebody(), somebody());
     bench.take(holder, ALONE).await;
-    let request = Acquire { ttl: SHORT, ..bench.request(silent, ALONE).await };
+    let request = bench.request(silent, ALONE).await.with_ttl(SHORT);
     bench.act(Action::Acquire(request)).await;
     bench.wait(next, ALONE).await;
     bench.release(holder).await;
@@ -229,7 +227,7 @@ pub async fn an_acquire_after_its_time_is_late(subject: &Subject) {
     let bench = Bench::new(subject);
     let request = bench.request(somebody(), ALONE).await;
     let not_after_us = request.not_after_us - 10_000_001;
-    let late = Acquire { not_after_us, ..request };
+    let late = request.with_not_after(not_after_us);
     assert_eq!(bench.act(Action::Acquire(late)).await, Reply::Late);
     assert!(!bench.is_busy(ALONE).await);
 }
@@ -258,7 +256,7 @@ pub async fn many_leases_are_renewed_in_one_call_and_answered_in_order(subject: 
         if index % 3 > 0 {
             bench.take(id, ALONE).await;
         }
-        leases.push(RenewLease { name: bench.name, id, ttl: LONG, mode: ALONE, change: 0 });
+        leases.push(RenewLease::new(bench.name, id, LONG, ALONE));
     }
     let Reply::Many(replies) = Bench::new(subject).execute(Operation::Renew(leases)).await.reply
     else {
@@ -334,7 +332,7 @@ pub async fn a_holder_changes_what_it_says_of_itself_and_nobody_else_does(subjec
     let (bench, id, waiter) = (Bench::new(subject), somebody(), somebody());
     let grant = bench.take(id, ALONE).await;
     bench.wait_if_queued(waiter, ALONE).await;
-    let facts = |label: &str| Facts { host: "h".into(), pid: 7, label: Some(label.to_owned()) };
+    let facts = |label: &str| Facts::new("h", 7).with_label(Some(label.to_owned()));
     let said = granted(bench.act(Action::Describe { id, facts: facts("ünï") }).await);
     assert_eq!((said.token, said.deadline_us), (grant.token, grant.deadline_us));
     let reply = bench.act(Action::Describe { id: waiter, facts: facts("no") }).await;

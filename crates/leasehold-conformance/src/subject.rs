@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use leasehold::store::{
-    Answer, BoxFuture, Capabilities, Inbox, Memory, Subscription, Operation, Reading, Store,
+    Answer, BoxFuture, Capabilities, Inbox, Memory, Operation, Reading, Store, Subscription,
 };
 use leasehold::{
     Client, ClientBuilder, ClientId, Clock, FakeClock, LockName, Observer, StoreError,

@@ -23,6 +23,7 @@ pub enum Error {
     Closed,
     /// A guarded write came with a token that was overtaken: stop, somebody else is at work.
     #[error("{name}: the write came with token {token}, but {newest} has been seen: stop")]
+    #[non_exhaustive]
     Fenced {
         /// The name of the lock.
         name: LockName,
@@ -36,6 +37,7 @@ pub enum Error {
         "{name}: no answer ({source}); a lease may exist for up to {}",
         show_duration(*.settles_within)
     )]
+    #[non_exhaustive]
     Indeterminate {
         /// The name of the lock.
         name: LockName,
@@ -49,6 +51,7 @@ pub enum Error {
     Invalid(#[from] Invalid),
     /// The lease was ours and no longer is: stop the work it covered.
     #[error("{name}: the lease with token {token} was lost: {reason}")]
+    #[non_exhaustive]
     Lost {
         /// The name of the lock.
         name: LockName,
@@ -60,6 +63,7 @@ pub enum Error {
     /// The lease that was to be adopted is not there: it has ended, or somebody has adopted it
     /// before. Nothing is held.
     #[error("{name}: the lease with token {token} cannot be adopted: {}", not_adopted(*.reason))]
+    #[non_exhaustive]
     NotAdopted {
         /// The name of the lock.
         name: LockName,
@@ -75,6 +79,7 @@ pub enum Error {
         "{name}: {granted} of {nodes} nodes granted it and {needed} are needed: see which of them \
          can be reached"
     )]
+    #[non_exhaustive]
     NoQuorum {
         /// The name of the lock.
         name: LockName,
@@ -95,6 +100,7 @@ pub enum Error {
         show_duration(*.waited),
         held_by(.holder.as_deref(), *.others, *.own)
     )]
+    #[non_exhaustive]
     Timeout {
         /// The name of the lock.
         name: LockName,
@@ -117,6 +123,7 @@ pub enum Error {
         "{name}: another reader waits to become the writer, or is upgradable: release the read \
          lease and acquire the write lock anew"
     )]
+    #[non_exhaustive]
     WouldDeadlock {
         /// The name of the lock.
         name: LockName,
@@ -159,6 +166,50 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool) -> String {
             ", held by this very client, {who}, for {held_for}{others}: a task that waits for what \
              it holds itself waits for ever, unless it takes Guard::reenter instead"
         ),
+    }
+}
+
+/// One constructor for each variant with fields, which other crates may match and not build.
+impl Error {
+    /// [`Error::Fenced`].
+    pub fn fenced(name: LockName, token: FencingToken, newest: FencingToken) -> Self {
+        Self::Fenced { name, token, newest }
+    }
+
+    /// [`Error::Indeterminate`].
+    pub fn indeterminate(name: LockName, settles_within: Duration, source: StoreError) -> Self {
+        Self::Indeterminate { name, settles_within, source }
+    }
+
+    /// [`Error::Lost`].
+    pub fn lost(name: LockName, token: FencingToken, reason: LossReason) -> Self {
+        Self::Lost { name, token, reason }
+    }
+
+    /// [`Error::NotAdopted`].
+    pub fn not_adopted(name: LockName, token: FencingToken, reason: LossReason) -> Self {
+        Self::NotAdopted { name, token, reason }
+    }
+
+    /// [`Error::NoQuorum`].
+    pub fn no_quorum(name: LockName, granted: u32, needed: u32, nodes: u32) -> Self {
+        Self::NoQuorum { name, granted, needed, nodes }
+    }
+
+    /// [`Error::Timeout`].
+    pub fn timeout(
+        name: LockName,
+        waited: Duration,
+        holder: Option<Box<Holder>>,
+        others: u32,
+        own: bool,
+    ) -> Self {
+        Self::Timeout { name, waited, holder, others, own }
+    }
+
+    /// [`Error::WouldDeadlock`].
+    pub fn would_deadlock(name: LockName) -> Self {
+        Self::WouldDeadlock { name }
     }
 }
 
@@ -269,6 +320,12 @@ impl StoreError {
     /// An error after which it is certain that nothing was done.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), maybe_executed: false, source: None }
+    }
+
+    /// What a store says to an operation or an action that it does not know.
+    pub fn unknown_request() -> Self {
+        let message = "the store does not know this request: it is of a later release of leasehold";
+        Self::new(StoreErrorKind::Unsupported, message)
     }
 
     /// The same error, for a request that was sent and may have been executed.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::name::Invalid;
+use crate::setters::setters;
 use crate::token::FencingToken;
 
 /// Most bytes of host and label together: they are stored with every hold and every waiter.
@@ -100,6 +101,7 @@ impl From<HolderId> for String {
 
 /// What is asked for: all of a lock, a share of it, or some of a semaphore's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Mode {
     /// Alone: a mutex, or the writer of a read/write lock.
     Exclusive,
@@ -179,6 +181,7 @@ impl Mode {
 
 /// Host, process and label of a holder or waiter, for the operator who looks. At most 1 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Facts {
     /// The name of the machine.
     pub host: String,
@@ -189,6 +192,15 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// A process without a label.
+    pub fn new(host: impl Into<String>, pid: u32) -> Self {
+        Self { host: host.into(), pid, label: None }
+    }
+
+    setters! {
+        with_label: label: Option<String>,
+    }
+
     /// Checks the size, and that the texts have no control characters.
     ///
     /// # Errors
@@ -210,6 +222,7 @@ impl Facts {
 
 /// How far a hold is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum HoldState {
     /// Its holder has confirmed it.
     Claimed,
@@ -223,6 +236,7 @@ pub enum HoldState {
 
 /// Who holds a lease, as an operator sees it. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// The acquire call that was granted.
     pub id: HolderId,
@@ -240,8 +254,31 @@ pub struct Holder {
     pub ttl_left: Duration,
 }
 
+impl Holder {
+    /// A confirmed hold that was granted just now and of whose holder nothing else is known.
+    pub fn new(id: HolderId, mode: Mode, token: FencingToken) -> Self {
+        Self {
+            id,
+            mode,
+            state: HoldState::Claimed,
+            token,
+            facts: Facts::default(),
+            held_for: Duration::ZERO,
+            ttl_left: Duration::ZERO,
+        }
+    }
+
+    setters! {
+        with_state: state: HoldState,
+        with_facts: facts: Facts,
+        with_held_for: held_for: Duration,
+        with_ttl_left: ttl_left: Duration,
+    }
+}
+
 /// Who waits for a lease, as an operator sees it. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Waiter {
     /// The acquire call that waits.
     pub id: HolderId,
@@ -255,8 +292,16 @@ pub struct Waiter {
     pub position: u32,
 }
 
+impl Waiter {
+    /// The waiter at this place of the queue.
+    pub fn new(id: HolderId, mode: Mode, facts: Facts, waited: Duration, position: u32) -> Self {
+        Self { id, mode, facts, waited, position }
+    }
+}
+
 /// A holder that is no client of leasehold: a program in another language that shares the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Foreign {
     /// How what it has written begins.
     pub value: String,
@@ -265,8 +310,16 @@ pub struct Foreign {
     pub ttl_left: Option<Duration>,
 }
 
+impl Foreign {
+    /// A holder of which only this is known.
+    pub fn new(value: impl Into<String>, ttl_left: Option<Duration>) -> Self {
+        Self { value: value.into(), ttl_left }
+    }
+}
+
 /// Who holds and who waits for one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
     /// Who holds it that is no client of leasehold; then there are no other holders.
     pub foreign: Option<Foreign>,
@@ -281,6 +334,14 @@ pub struct Status {
 }
 
 impl Status {
+    setters! {
+        with_foreign: foreign: Option<Foreign>,
+        with_holders: holders: Vec<Holder>,
+        with_waiters: waiters: Vec<Waiter>,
+        with_waiting: waiting: u32,
+        with_last_token: last_token: Option<FencingToken>,
+    }
+
     /// Whether nobody holds the name.
     pub fn is_free(&self) -> bool {
         self.holders.is_empty() && self.foreign.is_none()

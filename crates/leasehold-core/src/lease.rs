@@ -113,6 +113,7 @@ impl Sample {
 /// It says what is held, not for how long, and it is a value like any other: it may be copied and
 /// come twice, so the store lets it be adopted once, by whoever is first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Lease {
     /// The name that is held.
     pub name: LockName,
@@ -124,6 +125,19 @@ pub struct Lease {
     pub token: FencingToken,
     /// For how long it is renewed.
     pub ttl: Duration,
+}
+
+impl Lease {
+    /// The lease that `holder` has on `name`.
+    pub fn new(
+        name: LockName,
+        holder: HolderId,
+        mode: Mode,
+        token: FencingToken,
+        ttl: Duration,
+    ) -> Self {
+        Self { name, holder, mode, token, ttl }
+    }
 }
 
 /// First word of a lease's text, so that a wrong paste is recognised.

@@ -16,6 +16,7 @@ pub mod options;
 pub mod quorum;
 pub mod renewal;
 pub mod request;
+mod setters;
 pub mod text;
 pub mod time;
 pub mod token;

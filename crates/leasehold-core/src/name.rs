@@ -128,6 +128,7 @@ impl From<LockName> for String {
 /// A name, an option or a URL was refused before anything was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
+#[non_exhaustive]
 pub struct Invalid {
     /// Which value was refused: `name`, `ttl`, `url`, …
     pub what: &'static str,

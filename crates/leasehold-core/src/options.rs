@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::holder::Facts;
 use crate::name::Invalid;
+use crate::setters::setters;
 use crate::text::show_duration;
 
 /// How long the store is asked to keep a lease: 30 s. With a renewal every ttl / 3, two lost
@@ -22,6 +23,7 @@ pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// Who keeps a lease alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Renewal {
     /// The keeper renews it every third of its ttl, until it is released.
     #[default]
@@ -66,6 +68,15 @@ impl Default for LeaseOptions {
 }
 
 impl LeaseOptions {
+    setters! {
+        with_ttl: ttl: Duration,
+        with_renewal: renewal: Renewal,
+        with_min_validity: min_validity: Option<Duration>,
+        with_max_hold: max_hold: Option<Duration>,
+        with_min_hold: min_hold: Option<Duration>,
+        with_label: label: Option<String>,
+    }
+
     /// Checks every value and the relations between them.
     ///
     /// # Errors

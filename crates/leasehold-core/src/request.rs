@@ -1,14 +1,25 @@
 //! The one vocabulary of model, stores and scripts: what is asked of a store and what it says.
+//!
+//! Later releases may add operations, actions, replies and messages. A store refuses a request that
+//! it does not know with [`StoreError::unknown_request`](crate::StoreError::unknown_request). The
+//! fields of a variant stay as they are: a store that overlooked a new one would do something else
+//! than it was asked for, so a request with other fields is another action.
 
 use std::time::Duration;
 
 use crate::holder::{ClientId, Facts, HolderId, Mode, Status};
 use crate::name::LockName;
+use crate::setters::setters;
 use crate::time::Now;
 use crate::token::FencingToken;
 
+/// A store time that never comes, in the year 2255: the last that all stores can tell apart from
+/// the one before, for Lua counts in doubles.
+const FOREVER_US: u64 = (1 << 53) - 1;
+
 /// What a store is asked to do, in one atomic step per name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// Names that are held or awaited, or every name the store remembers.
     List {
@@ -39,6 +50,7 @@ impl Operation {
 
 /// One lease to renew.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RenewLease {
     /// The name that is held.
     pub name: LockName,
@@ -53,6 +65,16 @@ pub struct RenewLease {
 }
 
 impl RenewLease {
+    /// A lease that is held as it was granted.
+    pub fn new(name: LockName, id: HolderId, ttl: Duration, mode: Mode) -> Self {
+        Self { name, id, ttl, mode, change: 0 }
+    }
+
+    setters! {
+        with_ttl: ttl: Duration,
+        with_change: change: u64,
+    }
+
     /// The renewal as an action on its name.
     pub const fn action(&self) -> Action {
         Action::Renew { id: self.id, ttl: self.ttl, mode: self.mode, change: self.change }
@@ -61,6 +83,7 @@ impl RenewLease {
 
 /// What is done to one record. Every action is idempotent by attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// Takes the lock, or joins its queue, or says that it is busy.
     Acquire(Acquire),
@@ -196,6 +219,7 @@ impl Action {
 
 /// What an acquire asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Acquire {
     /// The acquire call, the same for each of its copies.
     pub id: HolderId,
@@ -225,6 +249,31 @@ pub struct Acquire {
     pub facts: Facts,
 }
 
+impl Acquire {
+    /// A request that does not wait, may be executed at any time and leaves the token to the store.
+    pub fn new(id: HolderId, mode: Mode, ttl: Duration) -> Self {
+        Self {
+            id,
+            mode,
+            ttl,
+            wait: false,
+            nonce: 0,
+            not_after_us: FOREVER_US,
+            ballot_us: None,
+            facts: Facts::default(),
+        }
+    }
+
+    setters! {
+        with_ttl: ttl: Duration,
+        with_wait: wait: bool,
+        with_nonce: nonce: u64,
+        with_not_after: not_after_us: u64,
+        with_ballot: ballot_us: Option<u64>,
+        with_facts: facts: Facts,
+    }
+}
+
 /// How a lease that was handed out as a value comes to its new holder, and to one only.
 ///
 /// [`Reply::Granted`]: the hold is that of [`id`](Self::id) from now on, with a new token and, as
@@ -237,6 +286,7 @@ pub struct Acquire {
 /// somebody has adopted it before. A revoked hold answers [`Reply::Revoked`], a copy that is late
 /// [`Reply::Late`], and [`Reply::Stale`] says that a new attempt is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Adopt {
     /// Whose it will be: a new attempt of whoever adopts.
     pub id: HolderId,
@@ -259,6 +309,14 @@ pub struct Adopt {
     pub facts: Facts,
 }
 
+impl Adopt {
+    /// What takes over the hold of `from` for the attempt that `request` would acquire with.
+    pub fn new(from: HolderId, token: Option<FencingToken>, request: Acquire) -> Self {
+        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us, facts } = request;
+        Self { id, from, mode, token, ttl, nonce, not_after_us, ballot_us, facts }
+    }
+}
+
 /// How a holder takes back what its store has forgotten: after a restart, a flush, a failover.
 ///
 /// The answer is [`Reply::Granted`] in two cases. *The hold is still in the record*, even past its
@@ -277,6 +335,7 @@ pub struct Adopt {
 /// A revoked hold answers [`Reply::Revoked`], a copy that is late [`Reply::Late`], a token far
 /// ahead of the clock [`Refusal::Ballot`], and another capacity or weight as for an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reclaim {
     /// Which hold.
     pub id: HolderId,
@@ -297,8 +356,17 @@ pub struct Reclaim {
     pub facts: Facts,
 }
 
+impl Reclaim {
+    /// What takes back the hold with this token that `request` would acquire.
+    pub fn new(token: FencingToken, change: u64, request: Acquire) -> Self {
+        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us: _, facts } = request;
+        Self { id, mode, change, token, ttl, nonce, not_after_us, facts }
+    }
+}
+
 /// What a store says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Answer {
     /// Store time of the step.
     pub now: Now,
@@ -308,8 +376,20 @@ pub struct Answer {
     pub reply: Reply,
 }
 
+impl Answer {
+    /// A complete answer.
+    pub fn new(now: Now, reply: Reply) -> Self {
+        Self { now, more: false, reply }
+    }
+
+    setters! {
+        with_more: more: bool,
+    }
+}
+
 /// The answer to one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reply {
     /// Not now. Nothing was changed, except that a reader who asked to become the writer is
     /// remembered.
@@ -359,6 +439,7 @@ pub enum Reply {
 
 /// A hold, as its holder is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Grant {
     /// The token of the grant.
     pub token: FencingToken,
@@ -368,8 +449,20 @@ pub struct Grant {
     pub contended: bool,
 }
 
+impl Grant {
+    /// The hold of a name that nobody waits for.
+    pub const fn new(token: FencingToken, deadline_us: u64) -> Self {
+        Self { token, deadline_us, contended: false }
+    }
+
+    setters! {
+        with_contended: contended: bool,
+    }
+}
+
 /// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// The number drawn on joining: a client's waiters are served in this order.
     pub sequence: u64,
@@ -381,8 +474,20 @@ pub struct Place {
     pub other_capacity: Option<u32>,
 }
 
+impl Place {
+    /// A place behind at most `ahead` others.
+    pub const fn new(sequence: u64, ahead: u32, retry_after: Duration) -> Self {
+        Self { sequence, ahead, retry_after, other_capacity: None }
+    }
+
+    setters! {
+        with_other_capacity: other_capacity: Option<u32>,
+    }
+}
+
 /// What became of a cancelled attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cancelled {
     /// It had been granted; the hold was released and handed on.
     Released,
@@ -394,6 +499,7 @@ pub enum Cancelled {
 
 /// Why a store would not even consider a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The token that was proposed, committed or claimed is more than
     /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of the last token:
@@ -420,6 +526,7 @@ pub enum Refusal {
 
 /// What arrives in a client's inbox. Always a hint: nothing depends on its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Message {
     /// Messages may have been lost: ask about everything again.
     Gap,

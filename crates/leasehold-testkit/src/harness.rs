@@ -155,14 +155,8 @@ pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
 /// A wish for a lease that is held alone, does not end during a test and waits for nobody. It is
 /// never too late. Tests change what they are about.
 pub fn request(id: HolderId) -> Acquire {
-    Acquire {
-        id,
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(600),
-        wait: false,
-        nonce: 7,
-        not_after_us: (1 << 53) - 1, // the last time that a script's numbers hold exactly
-        ballot_us: None,
-        facts: Facts { host: "host".into(), pid: 42, label: None },
-    }
+    Acquire::new(id, Mode::Exclusive, Duration::from_secs(600))
+        .with_nonce(7)
+        .with_not_after((1 << 53) - 1) // the last time that a script's numbers hold exactly
+        .with_facts(Facts::new("host", 42))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold_core::backoff::Backoff;
 use leasehold_core::{
-    Action, Adopt, Error, FencingToken, Grant, HolderId, Instant, Lease, LeaseOptions, Operation,
-    Reply, Result, StoreError, StoreErrorKind,
+    Acquire, Action, Adopt, Error, FencingToken, Grant, HolderId, Instant, Lease, LeaseOptions,
+    Operation, Reply, Result, StoreError, StoreErrorKind,
 };
 
 use crate::engine::Engine;
@@ -96,17 +96,11 @@ impl<'a> Attempt<'a> {
             // What time it is, which the request must carry.
             store.execute_until(on(Action::Inspect { limit: 0 }), until).await?;
         }
-        let request = Adopt {
-            id: self.id,
-            from: lease.holder,
-            mode: lease.mode,
-            token: Some(lease.token),
-            ttl: lease.ttl,
-            nonce: self.nonce,
-            not_after_us: store.not_after_us(&lease.name),
-            ballot_us: None,
-            facts: engine.facts(options.label.clone()),
-        };
+        let request = Acquire::new(self.id, lease.mode, lease.ttl)
+            .with_nonce(self.nonce)
+            .with_not_after(store.not_after_us(&lease.name))
+            .with_facts(engine.facts(options.label.clone()));
+        let request = Adopt::new(lease.holder, Some(lease.token), request);
         self.in_flight = true;
         let result = store.execute_until(on(Action::Adopt(request)), until).await;
         self.in_flight = false;
@@ -121,7 +115,7 @@ impl<'a> Attempt<'a> {
             (_, Some(Ok(grant))) => Ok(grant),
             (_, Some(Err(reason))) => {
                 self.unanswered = false;
-                Err(Error::NotAdopted { name: name.clone(), token: *token, reason })
+                Err(Error::not_adopted(name.clone(), *token, reason))
             }
             (Reply::Refused(refusal), None) => Err(refused(name, *mode, *refusal).into()),
             (other, None) => Err(unexpected(other).into()),
@@ -153,11 +147,9 @@ impl<'a> Attempt<'a> {
     fn failure(&self, error: StoreError) -> Error {
         let name = self.lease.name.clone();
         match error.kind() {
-            _ if self.unanswered => {
-                Error::Indeterminate { name, settles_within: self.lease.ttl, source: error }
-            }
+            _ if self.unanswered => Error::indeterminate(name, self.lease.ttl, error),
             StoreErrorKind::NoQuorum { granted, needed, nodes } => {
-                Error::NoQuorum { name, granted, needed, nodes }
+                Error::no_quorum(name, granted, needed, nodes)
             }
             _ => error.into(),
         }

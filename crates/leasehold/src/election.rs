@@ -41,6 +41,7 @@ pub struct Election {
 
 /// Who leads an election, and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Leader {
     /// The fencing token of the leadership: a later leader has a higher one.
     pub token: FencingToken,
@@ -372,11 +373,11 @@ async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
 fn leader_of(status: &Status) -> Option<(Leader, Duration)> {
     let holder = status.holders.first()?;
     match holder.state {
-        HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed => {
+        HoldState::Kept => None,
+        _ => {
             let value = holder.facts.label.clone().unwrap_or_default();
             Some((Leader { token: holder.token, value }, holder.ttl_left))
         }
-        HoldState::Kept => None,
     }
 }
 

@@ -16,6 +16,7 @@ pub enum Event<'a> {
     /// away, in quarantine, without enough replicas or nodes. Told of each request that fails,
     /// about once a second; [`Waiting`](Event::Waiting) follows once the store answers again and
     /// somebody else is in the way.
+    #[non_exhaustive]
     Delayed {
         /// The name of the lock.
         name: &'a LockName,
@@ -25,6 +26,7 @@ pub enum Event<'a> {
         lasting: Duration,
     },
     /// A lease was granted and has come into the hands of whoever asked for it.
+    #[non_exhaustive]
     Granted {
         /// The name of the lock.
         name: &'a LockName,
@@ -34,6 +36,7 @@ pub enum Event<'a> {
         waited: Duration,
     },
     /// A lease ended, and not because its holder let go.
+    #[non_exhaustive]
     Lost {
         /// The name of the lock.
         name: &'a LockName,
@@ -46,6 +49,7 @@ pub enum Event<'a> {
     },
     /// A renewal is late; the lease is still valid, for so long. Told as renewals begin to fail,
     /// and when they come to fail for another kind of reason.
+    #[non_exhaustive]
     Overdue {
         /// The name of the lock.
         name: &'a LockName,
@@ -60,6 +64,7 @@ pub enum Event<'a> {
     /// is contention as any other. A task that waits for what it holds itself waits for ever: a
     /// second acquire of a mutex, a writer beside its own reader, a reader that comes again while a
     /// writer waits; [`Guard::reenter`](crate::Guard::reenter) is what it wants.
+    #[non_exhaustive]
     OwnLease {
         /// The name of the lock.
         name: &'a LockName,
@@ -67,6 +72,7 @@ pub enum Event<'a> {
         token: FencingToken,
     },
     /// A lease was released by its holder.
+    #[non_exhaustive]
     Released {
         /// The name of the lock.
         name: &'a LockName,
@@ -76,6 +82,7 @@ pub enum Event<'a> {
         held: Duration,
     },
     /// A lease was renewed.
+    #[non_exhaustive]
     Renewed {
         /// The name of the lock.
         name: &'a LockName,
@@ -85,12 +92,14 @@ pub enum Event<'a> {
         validity: Duration,
     },
     /// The keeper was woken late: the machine was paused, suspended or overloaded.
+    #[non_exhaustive]
     Stalled {
         /// By how much.
         late: Duration,
     },
     /// A grant ended, or was given back, that has reached nobody: whoever waited for it had given
     /// up in the same moment, was not polled in time, or did not get all the names it asked for.
+    #[non_exhaustive]
     Undelivered {
         /// The name of the lock.
         name: &'a LockName,
@@ -102,6 +111,7 @@ pub enum Event<'a> {
     /// An acquire joined the queue, or waits to ask again where there is none; or it goes on doing
     /// so after it was [delayed](Event::Delayed). Who holds the lock says
     /// [`Admin::inspect`](crate::Admin::inspect).
+    #[non_exhaustive]
     Waiting {
         /// The name of the lock.
         name: &'a LockName,
@@ -109,6 +119,7 @@ pub enum Event<'a> {
         ahead: Option<u32>,
     },
     /// An acquire waits although there may be room: the semaphore is in use with another capacity.
+    #[non_exhaustive]
     WaitingForCapacity {
         /// The name of the lock.
         name: &'a LockName,
@@ -118,6 +129,7 @@ pub enum Event<'a> {
         text: &'a str,
     },
     /// Something weakens a promise, in words, with the remedy.
+    #[non_exhaustive]
     Warning {
         /// The words.
         text: &'a str,

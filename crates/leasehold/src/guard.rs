@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
     Action, Error, Facts, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode,
-    Operation, RenewLease, Reply, Result,
+    Operation, Reply, Result,
 };
 
 use crate::background;
@@ -185,7 +185,8 @@ impl Guard {
         self.ensure_held()?;
         let renewals = self.held.iter().map(|held| {
             let renewal = held.state.renewal();
-            RenewLease { ttl: another.unwrap_or(renewal.ttl), ..renewal }
+            let ttl = another.unwrap_or(renewal.ttl);
+            renewal.with_ttl(ttl)
         });
         let renewals = Operation::Renew(renewals.collect());
         let timed = self.keeper().store.execute(renewals).await?;
@@ -269,7 +270,7 @@ impl Guard {
         }
         let holder = change::another_holder(self.first()).await;
         let waited = self.keeper().store.now().saturating_since(started);
-        Err(Error::Timeout { name: self.name().clone(), waited, holder, others: 0, own: false })
+        Err(Error::timeout(self.name().clone(), waited, holder, 0, false))
     }
 
     /// Makes a reader the writer if nobody else holds the lock, and says whether it is the writer
@@ -338,13 +339,11 @@ impl Guard {
         self.ensure_held()?;
         self.check_single(verb)?;
         self.check_only_guard(verb)?;
-        match self.mode() {
-            Mode::Exclusive | Mode::Shared | Mode::Upgradable => Ok(()),
-            Mode::Permits { .. } => {
-                let why = format!("a permit cannot be {verb}: use a read/write lock");
-                Err(Invalid::new("mode", why).into())
-            }
+        if let Mode::Permits { .. } = self.mode() {
+            let why = format!("a permit cannot be {verb}: use a read/write lock");
+            return Err(Invalid::new("mode", why).into());
         }
+        Ok(())
     }
 
     fn check_single(&self, verb: &str) -> Result<()> {
@@ -433,12 +432,7 @@ impl Guard {
         self.state().finish();
         self.keeper().forget(self.state());
         let state = self.state();
-        Ok(Lease {
-            name: state.name.clone(),
-            holder: state.id,
-            mode: state.mode(),
-            token: state.token(),
-            ttl: state.ttl(),
-        })
+        let (name, token) = (state.name.clone(), state.token());
+        Ok(Lease::new(name, state.id, state.mode(), token, state.ttl()))
     }
 }

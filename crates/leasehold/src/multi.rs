@@ -223,7 +223,7 @@ impl Gathering<'_> {
         };
         match wait::acquire(self.engine, &self.asked[busy], limit).await {
             Err(Error::Timeout { name, holder, others, own, .. }) => {
-                Err(Error::Timeout { name, holder, others, own, waited: since_start() })
+                Err(Error::timeout(name, since_start(), holder, others, own))
             }
             other => other,
         }

@@ -23,9 +23,7 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
                      everywhere",
                     asked_for(mode)
                 ),
-                Mode::Exclusive | Mode::Shared | Mode::Upgradable => {
-                    format!("it is in use as a semaphore of {capacity}: use another name")
-                }
+                _ => format!("it is in use as a semaphore of {capacity}: use another name"),
             },
         ),
         Refusal::QueueFull => {
@@ -38,6 +36,10 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
         Refusal::Weight => {
             (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
         }
+        _ => (
+            StoreErrorKind::Unsupported,
+            "the store refuses it for a reason of a later release of leasehold".to_owned(),
+        ),
     };
     StoreError::new(kind, format!("{name}: {why}"))
 }
@@ -54,9 +56,9 @@ pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> 
 
 fn asked_for(mode: Mode) -> String {
     match mode {
-        Mode::Exclusive => "an exclusive lease".to_owned(),
         Mode::Permits { count, capacity } => format!("{count} of {capacity} permits"),
         Mode::Shared => "a shared lease".to_owned(),
         Mode::Upgradable => "an upgradable read lease".to_owned(),
+        _ => "an exclusive lease".to_owned(),
     }
 }

@@ -241,13 +241,13 @@ impl Call<'_> {
             return Ok(());
         }
         if let StoreErrorKind::NoQuorum { granted, needed, nodes } = error.kind() {
-            return Err(Error::NoQuorum { name: self.asked.name.clone(), granted, needed, nodes });
+            return Err(Error::no_quorum(self.asked.name.clone(), granted, needed, nodes));
         }
         let may_be_settled = is_granted_in_vain(&error) || !attempt.unanswered;
         let source = told.cause_of(error);
         if !may_be_settled || !self.settle(attempt).await {
             let (name, settles_within) = (self.asked.name.clone(), self.asked.options.ttl);
-            return Err(Error::Indeterminate { name, settles_within, source });
+            return Err(Error::indeterminate(name, settles_within, source));
         }
         Err(source.into())
     }
@@ -485,16 +485,11 @@ impl Attempt {
     }
 
     async fn send(&mut self, call: &Call<'_>) -> Result<TimedAnswer, StoreError> {
-        let request = Acquire {
-            id: self.id,
-            mode: call.asked.mode,
-            ttl: call.asked.options.ttl,
-            wait: call.limit != Limit::Try,
-            nonce: self.nonce,
-            not_after_us: self.keeper.store.not_after_us(&self.name),
-            ballot_us: None,
-            facts: call.engine.facts(call.asked.options.label.clone()),
-        };
+        let request = Acquire::new(self.id, call.asked.mode, call.asked.options.ttl)
+            .with_wait(call.limit != Limit::Try)
+            .with_nonce(self.nonce)
+            .with_not_after(self.keeper.store.not_after_us(&self.name))
+            .with_facts(call.engine.facts(call.asked.options.label.clone()));
         let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;
         let operation = Operation::On { name: self.name.clone(), action: Action::Acquire(request) };

@@ -107,6 +107,6 @@ impl Watch<'_> {
     fn timeout(&self, name: &LockName, status: Status) -> Error {
         let waited = self.engine.keeper.store.now().saturating_since(self.started);
         let holder = status.holders.into_iter().next().map(Box::new);
-        Error::Timeout { name: name.clone(), waited, holder, others: 0, own: false }
+        Error::timeout(name.clone(), waited, holder, 0, false)
     }
 }

@@ -67,7 +67,7 @@ async fn observed_by(
     let (sender, told) = unbounded_channel();
     let observe = move |event: &Event<'_>| {
         let words = match event {
-            Event::Delayed { name, cause, lasting } if lasting.is_zero() => {
+            Event::Delayed { name, cause, lasting, .. } if lasting.is_zero() => {
                 format!("{name} delayed: {cause}")
             }
             Event::Lost { name, reason, cause, .. } => {
@@ -75,7 +75,7 @@ async fn observed_by(
                 format!("{name} lost: {reason:?}, {}", cause.as_deref().unwrap_or("no trouble"))
             }
             Event::Overdue { name, cause, .. } => format!("{name} overdue: {cause}"),
-            Event::Waiting { name, ahead } => format!("{name} waits: {ahead:?}"),
+            Event::Waiting { name, ahead, .. } => format!("{name} waits: {ahead:?}"),
             _ => return,
         };
         let _nobody_listens = sender.send(words);

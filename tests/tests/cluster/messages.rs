@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::LockName;
 use leasehold::store::{Inbox, Redis, Store};
-use leasehold_core::{Acquire, Action, ClientId, HolderId, Message, Operation, Reply};
+use leasehold_core::{Action, ClientId, HolderId, Message, Operation, Reply};
 use leasehold_testkit::{Cluster, fresh_number, must};
 
 use super::{LONG, request, soon, three_alone, url, with_least_rights};
@@ -31,7 +31,7 @@ impl Listener {
     }
 
     async fn acquire(&self, name: &LockName, id: HolderId) -> Reply {
-        let request = Acquire { ttl: LONG, wait: true, ..request(id) };
+        let request = request(id).with_ttl(LONG).with_wait(true);
         self.on(name, Action::Acquire(request)).await
     }
 

@@ -243,16 +243,14 @@ impl World {
 
     fn action(&self, name: usize, id: HolderId, verb: Verb) -> Action {
         match verb {
-            Verb::Acquire { mode, ttl, wait, late, ballot } => Action::Acquire(Acquire {
-                id,
-                mode,
-                ttl,
-                wait,
-                nonce: u64::MAX - id.attempt,
-                not_after_us: self.not_after_us(late),
-                ballot_us: ballot.map(|named| self.named_us(name, id, named)),
-                facts: facts(id),
-            }),
+            Verb::Acquire { mode, ttl, wait, late, ballot } => Action::Acquire(
+                Acquire::new(id, mode, ttl)
+                    .with_wait(wait)
+                    .with_nonce(u64::MAX - id.attempt)
+                    .with_not_after(self.not_after_us(late))
+                    .with_ballot(ballot.map(|named| self.named_us(name, id, named)))
+                    .with_facts(facts(id)),
+            ),
             Verb::Adopt { from, other, ttl, late, ballot } => {
                 let record = &self.records[name];
                 let hold = from.checked_rem(record.holds.len()).map(|nth| &record.holds[nth]);
@@ -260,23 +258,20 @@ impl World {
                 let weight = hold.map_or(1, |hold| hold.weight);
                 let token = hold.map(|hold| FencingToken::at_us(hold.token_us));
                 let named = |named| FencingToken::at_us(self.named_us(name, from, named));
-                Action::Adopt(Adopt {
-                    id,
-                    from,
-                    mode: match other {
-                        Other::Mode(mode) => mode,
-                        Other::None | Other::Token(_) => Mode::of(weight, record.capacity),
-                    },
-                    token: match other {
-                        Other::Token(token) => token.map(named),
-                        Other::Mode(_) | Other::None => token,
-                    },
-                    ttl,
-                    nonce: u64::MAX - id.attempt,
-                    not_after_us: self.not_after_us(late),
-                    ballot_us: ballot.map(|named| self.named_us(name, id, named)),
-                    facts: facts(id),
-                })
+                let mode = match other {
+                    Other::Mode(mode) => mode,
+                    Other::None | Other::Token(_) => Mode::of(weight, record.capacity),
+                };
+                let token = match other {
+                    Other::Token(token) => token.map(named),
+                    Other::Mode(_) | Other::None => token,
+                };
+                let request = Acquire::new(id, mode, ttl)
+                    .with_nonce(u64::MAX - id.attempt)
+                    .with_not_after(self.not_after_us(late))
+                    .with_ballot(ballot.map(|named| self.named_us(name, id, named)))
+                    .with_facts(facts(id));
+                Action::Adopt(Adopt::new(from, token, request))
             }
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
             Verb::ChangeMode(mode, away) => {
@@ -286,19 +281,21 @@ impl World {
                 let token = FencingToken::at_us(self.named_us(name, id, token));
                 Action::Commit { id, token, ttl }
             }
-            Verb::Describe { pid } => Action::Describe { id, facts: Facts { pid, ..facts(id) } },
+            Verb::Describe { pid } => {
+                let mut facts = facts(id);
+                facts.pid = pid;
+                Action::Describe { id, facts }
+            }
             Verb::Inspect { limit } => Action::Inspect { limit },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
-            Verb::Reclaim { mode, change, token, ttl, late } => Action::Reclaim(Reclaim {
-                id,
-                mode,
-                change: self.change(name, id, change),
-                token: FencingToken::at_us(self.named_us(name, id, token)),
-                ttl,
-                nonce: u64::MAX - id.attempt,
-                not_after_us: self.not_after_us(late),
-                facts: facts(id),
-            }),
+            Verb::Reclaim { mode, change, token, ttl, late } => {
+                let token = FencingToken::at_us(self.named_us(name, id, token));
+                let request = Acquire::new(id, mode, ttl)
+                    .with_nonce(u64::MAX - id.attempt)
+                    .with_not_after(self.not_after_us(late))
+                    .with_facts(facts(id));
+                Action::Reclaim(Reclaim::new(token, self.change(name, id, change), request))
+            }
             Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
             Verb::Renew { ttl, believed } => self.renewal(name, id, ttl, believed).action(),
             Verb::Revoke { force, wrong_token } => {
@@ -323,7 +320,7 @@ impl World {
         let own = self.hold(name, id).map(|hold| Mode::of(hold.weight, capacity));
         let mode = mode.or(own).unwrap_or(Mode::Exclusive);
         let change = self.change(name, id, away);
-        RenewLease { name: self::name(name), id, ttl, mode, change }
+        RenewLease::new(self::name(name), id, ttl, mode).with_change(change)
     }
 
     fn not_after_us(&self, late: bool) -> u64 {
@@ -347,7 +344,7 @@ impl World {
         let now = self.now();
         let outcome = model::step(&mut self.records[name], now, model::DEFAULT_RETENTION, &action);
         let more = outcome.more;
-        let answer = Answer { now, more, reply: outcome.reply };
+        let answer = Answer::new(now, outcome.reply).with_more(more);
         self.last = Some((name, action.clone()));
         let operation = Operation::On { name: self::name(name), action };
         self.push(Asked::Operation(operation), Some(answer), outcome.messages, &[name]);
@@ -381,7 +378,7 @@ impl World {
             messages.extend(outcome.messages);
             replies.push(outcome.reply);
         }
-        let answer = Answer { now, more, reply: Reply::Many(replies) };
+        let answer = Answer::new(now, Reply::Many(replies)).with_more(more);
         let touched: Vec<_> = leases.iter().map(|(name, ..)| *name).collect();
         let asked = Asked::Operation(Operation::Renew(asked));
         self.push(asked, Some(answer), messages, &touched);
@@ -411,7 +408,7 @@ fn client_id(client: u8) -> ClientId {
 
 fn facts(id: HolderId) -> Facts {
     let label = (!id.attempt.is_multiple_of(3)).then(|| "x".repeat(id.attempt as usize % 90));
-    Facts { host: format!("host-{}", id.attempt), pid: id.attempt as u32, label }
+    Facts::new(format!("host-{}", id.attempt), id.attempt as u32).with_label(label)
 }
 
 pub(crate) fn micros(span: Duration) -> u64 {

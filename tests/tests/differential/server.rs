@@ -210,8 +210,8 @@ fn expire_at_ms(record: &Record) -> i64 {
 /// The call that executes an operation.
 fn call(layout: &Native, operation: &Operation) -> Call<Answer> {
     match operation {
-        Operation::List { .. } => panic!("no script lists names"),
-        Operation::On { name, action } => layout.on(name, action),
+        Operation::On { name, action } => layout.on(name, action).unwrap(),
         Operation::Renew(leases) => layout.renew_all(leases),
+        _ => panic!("no script lists names"),
     }
 }

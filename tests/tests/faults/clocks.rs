@@ -23,7 +23,7 @@ async fn alarmed(scene: &Scene) -> (Client, Arc<AtomicU32>) {
     let warnings = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&warnings);
     let observer = move |event: &Event<'_>| {
-        if let Event::Warning { text } = event
+        if let Event::Warning { text, .. } = event
             && text.contains("the store's clock was set")
         {
             count.fetch_add(1, Ordering::Relaxed);

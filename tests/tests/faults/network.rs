@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold::store::redis::layout::script::Script;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, StoreErrorKind};
-use leasehold_core::{Acquire, Action, Operation};
+use leasehold_core::{Action, Operation};
 use leasehold_testkit::harness::request;
 use leasehold_testkit::{Fault, Proxy, RedisServer};
 
@@ -195,7 +195,7 @@ async fn b5_an_acquire_that_nobody_cancelled_grants_until_it_is_too_late() {
         let scene = Scene::new().await;
         let store = Redis::connect(&scene.proxy.url()).await.unwrap();
         let id = HolderId { client: ClientId(1), attempt: 1 };
-        let request = Acquire { not_after_us, ..request(id) };
+        let request = request(id).with_not_after(not_after_us);
         let held = scene.proxy.strike(1, Script::Acquire, Fault::HoldRequest);
         let (name, action) = (LockName::new(NAME).unwrap(), Action::Acquire(request));
         let error = store.execute(Operation::On { name, action }).await.unwrap_err();

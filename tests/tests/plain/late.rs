@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Acquire, Action, Reply};
+use leasehold_core::{Action, Reply};
 use leasehold_testkit::must;
 
 use super::{Shared, id, request};
@@ -11,7 +11,7 @@ use super::{Shared, id, request};
 #[tokio::test]
 async fn b3_a_late_copy_of_an_ended_acquire_takes_the_name_for_one_ttl_and_no_longer() {
     let mut shared = Shared::start().await;
-    let brief = Acquire { ttl: Duration::from_millis(100), ..request(id(1)) };
+    let brief = request(id(1)).with_ttl(Duration::from_millis(100));
     must(shared.act("a", Action::Acquire(brief.clone())).await);
     shared.release("a", id(1)).await;
     let late = must(shared.act("a", Action::Acquire(brief)).await);
@@ -27,7 +27,7 @@ async fn b3_a_late_copy_of_an_ended_acquire_takes_the_name_for_one_ttl_and_no_lo
 #[tokio::test]
 async fn a_copy_that_comes_after_its_time_takes_nothing() {
     let shared = Shared::start().await;
-    let late = Acquire { not_after_us: 1, ..request(id(1)) };
+    let late = request(id(1)).with_not_after(1);
     assert_eq!(shared.act("a", Action::Acquire(late)).await.ok(), Some(Reply::Late));
     assert!(shared.status("a").await.is_free());
 }

@@ -93,8 +93,8 @@ pub(crate) fn id(client: u128) -> HolderId {
 }
 
 pub(crate) fn request(id: HolderId) -> Acquire {
-    let facts = Facts { host: "db-7".to_owned(), pid: 42, label: Some("nightly".to_owned()) };
-    Acquire { ttl: TTL, facts, ..leasehold_testkit::harness::request(id) }
+    let facts = Facts::new("db-7", 42).with_label(Some("nightly".to_owned()));
+    leasehold_testkit::harness::request(id).with_ttl(TTL).with_facts(facts)
 }
 
 pub(crate) fn renew(id: HolderId, ttl: Duration) -> Action {
@@ -188,7 +188,7 @@ async fn whoever_ended_by_time_lets_the_other_in_and_finds_out() {
     assert!(!shared.they_release("a", "theirs"), "what they let go late is not theirs");
     assert_eq!(shared.release("a", id(2)).await, Reply::NotHeld { newest: Some(token) });
     shared.release("a", id(1)).await;
-    let brief = Acquire { ttl: moment, ..request(id(2)) };
+    let brief = request(id(2)).with_ttl(moment);
     assert!(matches!(shared.act("a", Action::Acquire(brief)).await, Ok(Reply::Granted(_))));
     while !shared.they_take("a", "theirs", TTL) {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -214,12 +214,8 @@ async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
         let error = shared.act("a", action).await.unwrap_err();
         assert_eq!(error.kind(), leasehold::StoreErrorKind::Corrupt, "{error}");
     }
-    let lease = |name| leasehold_core::RenewLease {
-        name: must(LockName::new(name)),
-        id: id(1),
-        ttl: TTL * 2,
-        mode: Mode::Exclusive,
-        change: 0,
+    let lease = |name| {
+        leasehold_core::RenewLease::new(must(LockName::new(name)), id(1), TTL * 2, Mode::Exclusive)
     };
     let batch = Operation::Renew(vec![lease("a"), lease("b")]);
     let Reply::Many(replies) = must(shared.store.execute(batch).await).reply else { panic!() };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, FencingToken, HoldState};
-use leasehold_core::{Acquire, Action, Operation, Reclaim, Refusal, Reply};
+use leasehold_core::{Action, Operation, Reclaim, Refusal, Reply};
 use leasehold_testkit::{RedisServer, must};
 
 use super::{Shared, TTL, id, plain, release, renew, request};
@@ -63,8 +63,7 @@ async fn a_revoked_hold_is_renewed_no_more_and_keeps_others_out_until_it_is_let_
 async fn a_node_of_a_quorum_takes_a_believable_ballot_and_gives_a_hold_back_by_its_token() {
     let mut shared = Shared::start().await;
     let now_us = must(shared.store.execute(inspect("a")).await).now.token_us;
-    let ballot =
-        |seconds: u64| Acquire { ballot_us: Some(now_us + seconds * 1_000_000), ..request(id(1)) };
+    let ballot = |seconds: u64| request(id(1)).with_ballot(Some(now_us + seconds * 1_000_000));
     let refused = must(shared.act("a", Action::Acquire(ballot(60))).await);
     assert_eq!(refused, Reply::Refused(Refusal::Ballot));
     let Reply::Granted(grant) = must(shared.act("a", Action::Acquire(ballot(5))).await) else {
@@ -72,10 +71,7 @@ async fn a_node_of_a_quorum_takes_a_believable_ballot_and_gives_a_hold_back_by_i
     };
     assert_eq!(grant.token.us(), now_us + 5_000_000);
     must(redis::cmd("FLUSHALL").exec(&mut shared.theirs));
-    let claim = |token| {
-        let Acquire { id, mode, ttl, nonce, not_after_us, facts, .. } = request(id(1));
-        Action::Reclaim(Reclaim { id, mode, change: 0, token, ttl, nonce, not_after_us, facts })
-    };
+    let claim = |token| Action::Reclaim(Reclaim::new(token, 0, request(id(1))));
     let Reply::Granted(again) = must(shared.act("a", claim(grant.token)).await) else {
         panic!("nobody holds it")
     };
@@ -175,7 +171,7 @@ async fn a_release_is_one_command_where_the_server_has_it_and_a_script_elsewhere
 #[tokio::test]
 async fn what_was_changed_after_the_grant_is_let_go_all_the_same_and_what_is_not_ours_stays() {
     let mut shared = Shared::start().await;
-    let facts = leasehold_core::Facts { label: Some("later".to_owned()), ..request(id(1)).facts };
+    let facts = request(id(1)).facts.with_label(Some("later".to_owned()));
     shared.take("a", id(1)).await;
     must(shared.act("a", Action::Describe { id: id(1), facts }).await);
     assert_eq!(shared.release("a", id(1)).await, Reply::Released);

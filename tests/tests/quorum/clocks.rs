@@ -7,7 +7,7 @@ use leasehold::store::{Memory, Quorum, Store};
 use leasehold::{
     Client, ClientId, Clock, Error, FakeClock, FencingToken, HolderId, Instant, Renewal,
 };
-use leasehold_core::{Acquire, Action, BoxFuture, Operation, Refusal, Reply};
+use leasehold_core::{Action, BoxFuture, Operation, Refusal, Reply};
 use leasehold_testkit::harness::{request, soon};
 use leasehold_testkit::{RedisServer, Subject, must};
 
@@ -125,7 +125,7 @@ async fn h12_a_poisoned_ballot_is_refused_and_not_remembered() {
     let (subject, nodes) = (subject(&clock), memory_nodes(3, &clock));
     let name = name("turns");
     let id = HolderId { client: ClientId(666), attempt: 1 };
-    let poison = Acquire { ttl: TTL, ballot_us: Some(1 << 52), ..request(id) };
+    let poison = request(id).with_ttl(TTL).with_ballot(Some(1 << 52));
     for node in &nodes {
         let action = Action::Acquire(poison.clone());
         let operation = Operation::On { name: name.clone(), action };

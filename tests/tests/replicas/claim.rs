@@ -19,7 +19,7 @@ struct Claims {
 
 impl Store for Claims {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { claims_first: self.come_first, ..self.inner.capabilities() }
+        self.inner.capabilities().with_claims_first(self.come_first)
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

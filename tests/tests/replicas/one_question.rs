@@ -64,7 +64,7 @@ impl Slow {
 
 impl Store for Slow {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { claims_first: true, ..self.inner.capabilities() }
+        self.inner.capabilities().with_claims_first(true)
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, ClientId, HolderId, LockName, StoreErrorKind};
-use leasehold_core::{Acquire, Action, Operation, Reply};
+use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::{Replicated, must};
 
 use super::{TTL, connect, request, soon, until};
@@ -77,7 +77,7 @@ impl Pair {
 }
 
 fn acquire() -> Action {
-    Action::Acquire(Acquire { ttl: TTL, wait: true, ..request(ID) })
+    Action::Acquire(request(ID).with_ttl(TTL).with_wait(true))
 }
 
 fn poll() -> Action {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold::{Error, FencingToken, LossReason};
-use leasehold_core::{Acquire, Action, ClientId, HolderId, LockName, Mode, Operation, Reply};
+use leasehold_core::{Action, ClientId, HolderId, LockName, Mode, Operation, Reply};
 use leasehold_testkit::SentinelFleet;
 use tokio::task::JoinSet;
 
@@ -72,7 +72,7 @@ async fn ask(store: &Redis, action: Action) -> Reply {
 }
 
 async fn acquire(store: &Redis, id: HolderId) -> Option<FencingToken> {
-    let request = Acquire { ttl: LONG, ..request(id) };
+    let request = request(id).with_ttl(LONG);
     match ask(store, Action::Acquire(request)).await {
         Reply::Granted(grant) => Some(grant.token),
         Reply::Busy { .. } => None,

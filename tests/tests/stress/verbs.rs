@@ -161,7 +161,7 @@ impl Player {
             Mode::Exclusive if is_single && self.plan.all_modes && self.random.chance(25) => {
                 self.change_a_writer(&mut guard, &mut watch).await;
             }
-            Mode::Exclusive | Mode::Permits { .. } | Mode::Shared | Mode::Upgradable => {
+            _ => {
                 if self.random.chance(10) {
                     drop(guard.renew().await);
                     drop(guard.reenter());

@@ -19,7 +19,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold-core",
         within: &[],
         rows: &[
-            &["name"],
+            &["name", "setters"],
             &["text", "time", "token"],
             &["backoff", "holder"],
             &["lease", "options"],

@@ -16,8 +16,7 @@ pub trait Records {
     /// # Errors
     ///
     /// When the records cannot be read.
-    fn list(&mut self, prefix: &str, limit: u32, idle: bool)
-    -> Result<Vec<LockName>, Self::Error>;
+    fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, Self::Error>;
 
     /// Applies [`super::step`] to the record of a name.
     ///

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
-use leasehold_core::{Acquire, Action, ClientId, Facts, HolderId, Mode, Now, Reply};
+use leasehold_core::{Acquire, Action, ClientId, HolderId, Mode, Now, Reply};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const ONE_HOLDER: &str = "at most one client has entered";
@@ -113,16 +113,9 @@ fn id(client: usize) -> HolderId {
 }
 
 fn acquire(client: usize) -> Action {
-    Action::Acquire(Acquire {
-        id: id(client),
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(30),
-        wait: true,
-        nonce: 0,
-        not_after_us: u64::MAX,
-        ballot_us: None,
-        facts: Facts::default(),
-    })
+    Action::Acquire(
+        Acquire::new(id(client), Mode::Exclusive, Duration::from_secs(30)).with_wait(true),
+    )
 }
 
 impl State {

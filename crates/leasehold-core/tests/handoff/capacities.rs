@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
-use leasehold_core::{Acquire, Action, Facts, Mode, Now};
+use leasehold_core::{Acquire, Action, Mode, Now};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::state::{START_US, WALL_US, id};
@@ -58,16 +58,11 @@ enum Event {
 
 fn acquire(client: u8) -> Action {
     let (count, capacity) = ASKED[usize::from(client)];
-    Action::Acquire(Acquire {
-        id: id(client),
-        mode: Mode::Permits { count, capacity },
-        ttl: Duration::from_secs(30),
-        wait: true,
-        nonce: 0,
-        not_after_us: START_US,
-        ballot_us: None,
-        facts: Facts::default(),
-    })
+    Action::Acquire(
+        Acquire::new(id(client), Mode::Permits { count, capacity }, Duration::from_secs(30))
+            .with_wait(true)
+            .with_not_after(START_US),
+    )
 }
 
 fn used(record: &Record) -> u32 {

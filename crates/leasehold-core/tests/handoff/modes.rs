@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
-use leasehold_core::{Acquire, Action, Facts, HolderId, Mode, Now, Reply};
+use leasehold_core::{Acquire, Action, HolderId, Mode, Now, Reply};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::state::{START_US, WALL_US, id};
@@ -156,16 +156,7 @@ fn visitor(visit: u64) -> HolderId {
 }
 
 fn read(id: HolderId, mode: Mode) -> Action {
-    Action::Acquire(Acquire {
-        id,
-        mode,
-        ttl: TTL,
-        wait: false,
-        nonce: 0,
-        not_after_us: START_US,
-        ballot_us: None,
-        facts: Facts::default(),
-    })
+    Action::Acquire(Acquire::new(id, mode, TTL).with_not_after(START_US))
 }
 
 impl World {

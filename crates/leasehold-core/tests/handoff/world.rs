@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold_core::model::{DEFAULT_RETENTION, NOT_AFTER, Record, step};
-use leasehold_core::{Acquire, Action, Facts, HoldState, Message, Mode, Now, Reply};
+use leasehold_core::{Acquire, Action, HoldState, Message, Mode, Now, Reply};
 use stateright::{Model, Property};
 
 use super::state::{Client, Kind, Phase, Request, START_US, State, Told, id};
@@ -102,16 +102,11 @@ impl World {
     fn action(&self, request: Request) -> Action {
         let (id, ttl) = (id(request.from), Duration::from_secs(self.ttl));
         match request.kind {
-            Kind::Acquire => Action::Acquire(Acquire {
-                id,
-                mode: Mode::Exclusive,
-                ttl,
-                wait: true,
-                nonce: 0,
-                not_after_us: START_US + (request.sent + NOT_AFTER.as_secs()) * 1_000_000,
-                ballot_us: None,
-                facts: Facts::default(),
-            }),
+            Kind::Acquire => Action::Acquire(
+                Acquire::new(id, Mode::Exclusive, ttl)
+                    .with_wait(true)
+                    .with_not_after(START_US + (request.sent + NOT_AFTER.as_secs()) * 1_000_000),
+            ),
             Kind::Cancel { unanswered } => Action::Cancel { id, unanswered },
             Kind::Poll => Action::Poll { id, ttl },
             Kind::Release { unanswered } => {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
-use leasehold_core::{Acquire, Action, Facts, FencingToken, Mode, Reclaim, Reply};
+use leasehold_core::{Acquire, Action, FencingToken, Mode, Reclaim, Reply};
 use stateright::{Model, Property};
 
 use super::client::{Client, Phase};
@@ -153,28 +153,18 @@ impl World {
         let (id, ttl) = (id(request.from), Duration::from_secs(self.ttl));
         let until_us = |second: u64| START_US + second * 1_000_000;
         match request.kind {
-            Kind::Acquire { ballot_us } => Action::Acquire(Acquire {
-                id,
-                mode: Mode::Exclusive,
-                ttl,
-                wait: false,
-                nonce: 0,
-                not_after_us: until_us(request.sent + self.delay + 1),
-                ballot_us: Some(ballot_us),
-                facts: Facts::default(),
-            }),
+            Kind::Acquire { ballot_us } => Action::Acquire(
+                Acquire::new(id, Mode::Exclusive, ttl)
+                    .with_not_after(until_us(request.sent + self.delay + 1))
+                    .with_ballot(Some(ballot_us)),
+            ),
             Kind::Cancel => Action::Cancel { id, unanswered: true },
             Kind::Commit(token) => Action::Commit { id, token, ttl },
-            Kind::Reclaim { token, until } => Action::Reclaim(Reclaim {
-                id,
-                mode: Mode::Exclusive,
-                change: 0,
-                token,
-                ttl,
-                nonce: 0,
-                not_after_us: until_us(until),
-                facts: Facts::default(),
-            }),
+            Kind::Reclaim { token, until } => {
+                let request =
+                    Acquire::new(id, Mode::Exclusive, ttl).with_not_after(until_us(until));
+                Action::Reclaim(Reclaim::new(token, 0, request))
+            }
             Kind::Release { unanswered } => {
                 Action::Release { id, keep: Duration::ZERO, unanswered }
             }

@@ -42,7 +42,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
             }
             Ok(Reply::Busy { retry_after }) => until_rung(held, retry_after.min(left)).await?,
             Ok(Reply::WouldDeadlock) => {
-                return Err(Error::WouldDeadlock { name: held.state.name.clone() });
+                return Err(Error::would_deadlock(held.state.name.clone()));
             }
             Ok(reply) => return Err(not_changed(held, &reply)),
         }

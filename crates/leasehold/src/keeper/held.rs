@@ -151,7 +151,7 @@ impl LeaseState {
     /// What is asked of the store to renew it.
     pub(crate) fn renewal(&self) -> RenewLease {
         let (mode, change) = self.believed();
-        RenewLease { name: self.name.clone(), id: self.id, ttl: self.ttl(), mode, change }
+        RenewLease::new(self.name.clone(), self.id, self.ttl(), mode).with_change(change)
     }
 
     /// The number with which to ask for the writer; `None` for who is the writer already.
@@ -243,7 +243,7 @@ impl LeaseState {
     }
 
     pub(crate) fn lost(&self, reason: LossReason) -> Error {
-        Error::Lost { name: self.name.clone(), token: self.token(), reason }
+        Error::lost(self.name.clone(), self.token(), reason)
     }
 
     /// Takes on the duty to release; true for the first who does.

@@ -289,11 +289,9 @@ impl Keeper {
             return self.clean(name, release, CLAIM_WINDOW);
         }
         let Some(waiter) = table.waiter(id).filter(|waiter| waiter.nonce == nonce) else { return };
-        let is_entered = match waiter.options.renewal {
-            // Nothing would confirm it in the background.
-            Renewal::Off => false,
-            Renewal::Auto => !self.store.inner.capabilities().claims_first,
-        };
+        // Without a renewal nothing would confirm it in the background.
+        let is_entered = waiter.options.renewal == Renewal::Auto
+            && !self.store.inner.capabilities().claims_first;
         let until = self
             .store
             .newest(&waiter.name)

@@ -97,7 +97,7 @@ impl Keeper {
 
     /// What this client tells of itself.
     pub(crate) fn facts(&self, label: Option<String>) -> Facts {
-        Facts { host: self.host.clone(), pid: std::process::id(), label }
+        Facts::new(self.host.clone(), std::process::id()).with_label(label)
     }
 
     pub(crate) fn observe(&self, event: &Event<'_>) {

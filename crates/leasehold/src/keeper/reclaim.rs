@@ -1,6 +1,8 @@
 //! What a store has forgotten, its holder takes back before it counts as lost.
 
-use leasehold_core::{Action, LossReason, Operation, Reclaim, Reply, StoreError, StoreErrorKind};
+use leasehold_core::{
+    Acquire, Action, LossReason, Operation, Reclaim, Reply, StoreError, StoreErrorKind,
+};
 
 use super::{Keeper, LeaseState, renewal_outcome};
 use crate::store::clocked::TimedAnswer;
@@ -23,17 +25,11 @@ impl Keeper {
         let deadline = (self.store.now() + ttl / 6).min(state.signal.valid_until());
         let nonce = self.table().seed();
         let (mode, change) = state.believed();
-        let request = Reclaim {
-            id: state.id,
-            mode,
-            change,
-            token: state.token(),
-            ttl,
-            nonce,
-            not_after_us: self.store.not_after_us(&state.name),
-            facts: self.facts(state.label()),
-        };
-        let action = Action::Reclaim(request);
+        let request = Acquire::new(state.id, mode, ttl)
+            .with_nonce(nonce)
+            .with_not_after(self.store.not_after_us(&state.name))
+            .with_facts(self.facts(state.label()));
+        let action = Action::Reclaim(Reclaim::new(state.token(), change, request));
         let operation = Operation::On { name: state.name.clone(), action };
         self.store.execute_until(operation, deadline).await
     }

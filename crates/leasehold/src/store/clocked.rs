@@ -65,9 +65,9 @@ impl ClockedStore {
     /// error is the store's own.
     pub(crate) async fn send(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
         let name = match &operation {
-            Operation::List { .. } => None,
             Operation::On { name, .. } => Some(name.clone()),
             Operation::Renew(leases) => leases.first().map(|lease| lease.name.clone()),
+            _ => None,
         };
         let sent = self.now();
         let answer = self.inner.execute(operation).await?;
@@ -186,7 +186,7 @@ mod tests {
             let Operation::On { name, .. } = operation else { panic!("{operation:?}") };
             let now_us = self.shard(&name) * 60_000_000;
             let now = Now { lease_us: now_us, token_us: now_us };
-            Box::pin(ready(Ok(Answer { now, more: false, reply: Reply::Gone })))
+            Box::pin(ready(Ok(Answer::new(now, Reply::Gone))))
         }
 
         fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// What a finding means for the promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Level {
     /// A promise breaks in the course of an ordinary failure, or nothing can be locked at all.
     Danger,
@@ -32,7 +33,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn ok(place: &str, topic: &'static str, found: impl Into<String>) -> Self {
+    /// It is as it should be.
+    pub fn ok(place: &str, topic: &'static str, found: impl Into<String>) -> Self {
         Self {
             level: Level::Ok,
             place: place.to_owned(),
@@ -43,7 +45,8 @@ impl Finding {
         }
     }
 
-    pub(crate) fn warning(
+    /// It costs something, or breaks a promise together with something else.
+    pub fn warning(
         place: &str,
         topic: &'static str,
         found: impl Into<String>,
@@ -54,8 +57,8 @@ impl Finding {
         Self { level: Level::Warning, risk, remedy, ..Self::ok(place, topic, found) }
     }
 
-    #[cfg(any(feature = "file", feature = "redis"))]
-    pub(crate) fn danger(
+    /// It breaks a promise in the course of an ordinary failure.
+    pub fn danger(
         place: &str,
         topic: &'static str,
         found: impl Into<String>,

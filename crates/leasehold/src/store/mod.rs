@@ -29,15 +29,15 @@ pub use self::memory::Memory;
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
 pub use self::redis::{Redis, RedisItem, RedisOptions, RedisScript};
+pub(crate) use self::router::is_memory;
 #[cfg(feature = "redis")]
 pub use self::router::open;
+pub use self::router::{check_url, connect, examine, shown_url};
+pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 pub use leasehold_core::{
     Acquire, Action, Adopt, Answer, BoxFuture, Cancelled, Grant, LOCK_CAPACITY, Message, Now,
     Operation, Place, Reclaim, Refusal, RenewLease, Reply, model,
 };
-pub(crate) use self::router::is_memory;
-pub use self::router::{check_url, connect, examine, shown_url};
-pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
 #[doc = include_str!("../../docs/store-urls.md")]
 pub const MANUAL: &str = include_str!("../../docs/store-urls.md");

@@ -7,7 +7,15 @@ use std::time::Duration;
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
 
 /// What a store can do. What it cannot is refused with a typed error, never imitated.
+///
+/// ```
+/// use leasehold::store::Capabilities;
+///
+/// let queue = Capabilities::default().with_queued(true).with_wakes(true);
+/// assert!(queue.queued && !queue.durable);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// A hand-over counts only once its claim was answered: what a message says is not entered.
     /// So it is where the grant itself may not count: replicas that have not acknowledged it, a
@@ -31,13 +39,79 @@ pub struct Capabilities {
     pub wakes: bool,
 }
 
+impl Capabilities {
+    /// The same with [`claims_first`](Self::claims_first) or without.
+    #[must_use]
+    pub const fn with_claims_first(mut self, claims_first: bool) -> Self {
+        self.claims_first = claims_first;
+        self
+    }
+
+    /// The same with [`durable`](Self::durable) or without.
+    #[must_use]
+    pub const fn with_durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+
+    /// The same with [`permits`](Self::permits) or without.
+    #[must_use]
+    pub const fn with_permits(mut self, permits: bool) -> Self {
+        self.permits = permits;
+        self
+    }
+
+    /// The same with [`queued`](Self::queued) or without.
+    #[must_use]
+    pub const fn with_queued(mut self, queued: bool) -> Self {
+        self.queued = queued;
+        self
+    }
+
+    /// The same with [`reclaims`](Self::reclaims) or without.
+    #[must_use]
+    pub const fn with_reclaims(mut self, reclaims: bool) -> Self {
+        self.reclaims = reclaims;
+        self
+    }
+
+    /// The same with [`recorded_tokens`](Self::recorded_tokens) or without.
+    #[must_use]
+    pub const fn with_recorded_tokens(mut self, recorded_tokens: bool) -> Self {
+        self.recorded_tokens = recorded_tokens;
+        self
+    }
+
+    /// The same with [`shared`](Self::shared) or without.
+    #[must_use]
+    pub const fn with_shared(mut self, shared: bool) -> Self {
+        self.shared = shared;
+        self
+    }
+
+    /// The same with [`wakes`](Self::wakes) or without.
+    #[must_use]
+    pub const fn with_wakes(mut self, wakes: bool) -> Self {
+        self.wakes = wakes;
+        self
+    }
+}
+
 /// What time it was at a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reading {
     /// How long ago it was asked.
     pub age: Duration,
     /// What its clock showed then by which leases end, in microseconds.
     pub lease_us: u64,
+}
+
+impl Reading {
+    /// That it was `lease_us` when it was asked `age` ago.
+    pub const fn new(age: Duration, lease_us: u64) -> Self {
+        Self { age, lease_us }
+    }
 }
 
 /// One place where locks live. Cheap to call from many tasks at once.

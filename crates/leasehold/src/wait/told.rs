@@ -81,7 +81,7 @@ impl Call<'_> {
             false => Some(Box::new(holders.swap_remove(first.unwrap_or(0)))),
         };
         let waited = keeper.store.now().saturating_since(self.started);
-        Error::Timeout { name, waited, holder, others, own: first.is_some() }
+        Error::timeout(name, waited, holder, others, first.is_some())
     }
 
     async fn holders(&self, until: Instant) -> Vec<Holder> {

@@ -67,21 +67,7 @@ pub(super) fn concerning(record: &Record, action: &Action, reply: &Reply) -> Vec
     let before = match reply {
         Reply::Queued(place) => record.queue.range(..place.sequence).next_back(),
         Reply::Busy { .. } if is_upgrading => None,
-        Reply::Busy { .. }
-        | Reply::Cancelled(_)
-        | Reply::CapacitySet { .. }
-        | Reply::Gone
-        | Reply::Granted(_)
-        | Reply::Late
-        | Reply::Many(_)
-        | Reply::Names(_)
-        | Reply::NotHeld { .. }
-        | Reply::Refused(_)
-        | Reply::Released
-        | Reply::Revoked(_)
-        | Reply::Stale
-        | Reply::Status(_)
-        | Reply::WouldDeadlock => return Vec::new(),
+        _ => return Vec::new(),
     };
     let concerning: Vec<HolderId> = match before {
         Some((_, before)) => vec![before.id],
@@ -103,7 +89,7 @@ pub(super) fn attempt_of(action: &Action) -> Option<HolderId> {
         | Action::Poll { id, .. }
         | Action::Release { id, .. }
         | Action::Renew { id, .. } => Some(*id),
-        Action::Inspect { .. } | Action::Revoke { .. } | Action::SetCapacity { .. } => None,
+        _ => None,
     }
 }
 
@@ -114,14 +100,6 @@ pub(super) fn may_be_left(action: &Action, reply: &Reply) -> bool {
         Reply::Busy { .. } | Reply::Refused(_) | Reply::Stale => {
             !matches!(action, Action::Acquire(_) | Action::Adopt(_))
         }
-        Reply::CapacitySet { .. }
-        | Reply::Granted(_)
-        | Reply::Late
-        | Reply::Many(_)
-        | Reply::Names(_)
-        | Reply::Queued(_)
-        | Reply::Revoked(_)
-        | Reply::Status(_)
-        | Reply::WouldDeadlock => true,
+        _ => true,
     }
 }

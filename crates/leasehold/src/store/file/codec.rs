@@ -102,10 +102,10 @@ impl Writer {
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    fn facts(&mut self, Facts { host, pid, label }: &Facts) {
-        self.text(host);
-        self.u32(*pid);
-        self.list(label.iter(), |to, label| to.text(label));
+    fn facts(&mut self, facts: &Facts) {
+        self.text(&facts.host);
+        self.u32(facts.pid);
+        self.list(facts.label.iter(), |to, label| to.text(label));
     }
 
     fn list<T>(
@@ -133,10 +133,10 @@ impl Writer {
         self.id(id);
         self.u32(*weight);
         self.u32(match state {
-            HoldState::Claimed => 0,
             HoldState::Kept => 1,
             HoldState::Revoked => 2,
             HoldState::Unclaimed => 3,
+            _ => 0, // claimed
         });
         for number in [token_us, since_us, deadline_us, ttl_us, change, nonce] {
             self.u64(*number);
@@ -191,7 +191,7 @@ impl Reader<'_> {
 
     fn facts(&mut self) -> Option<Facts> {
         let (host, pid) = (self.text()?, self.u32()?);
-        Some(Facts { host, pid, label: self.option(Self::text)? })
+        Some(Facts::new(host, pid).with_label(self.option(Self::text)?))
     }
 
     fn list<T, L: FromIterator<T>>(&mut self, each: fn(&mut Self) -> Option<T>) -> Option<L> {
@@ -284,7 +284,7 @@ mod tests {
 
     fn crowded() -> Record {
         let id = HolderId { client: ClientId(u128::MAX - 5), attempt: 7 };
-        let facts = Facts { host: "ü".into(), pid: 9, label: Some(String::new()) };
+        let facts = Facts::new("ü", 9).with_label(Some(String::new()));
         let states =
             [HoldState::Claimed, HoldState::Kept, HoldState::Revoked, HoldState::Unclaimed];
         let hold = |state| Hold {

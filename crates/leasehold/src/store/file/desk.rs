@@ -333,17 +333,18 @@ impl Shared {
                     }
                     (Reply::Many(replies), more)
                 }
+                _ => return Err(StoreError::unknown_request()),
             };
-            Ok((Answer { now, more, reply }, messages))
+            Ok((Answer::new(now, reply).with_more(more), messages))
         });
         match operation {
             Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
                 // Who holds must hear at once that there is nothing to renew any more.
                 let replies = leases.iter().map(|_| Reply::NotHeld { newest: None }).collect();
                 let (now, reply) = (self.now(), Reply::Many(replies));
-                Ok((Answer { now, more: false, reply }, Vec::new()))
+                Ok((Answer::new(now, reply), Vec::new()))
             }
-            Operation::List { .. } | Operation::On { .. } | Operation::Renew(_) => done,
+            _ => done,
         }
     }
 
@@ -456,20 +457,11 @@ impl Shared {
 /// What begins something new leaves the room that is set aside for what ends or renews something.
 fn reserve_for(operation: &Operation) -> Reserve {
     match operation {
-        Operation::On { action, .. } => match action {
-            Action::Acquire(_) | Action::Describe { .. } | Action::Reclaim(_) => Reserve::Keep,
-            Action::Adopt(_)
-            | Action::Cancel { .. }
-            | Action::ChangeMode { .. }
-            | Action::Commit { .. }
-            | Action::Inspect { .. }
-            | Action::Poll { .. }
-            | Action::Release { .. }
-            | Action::Renew { .. }
-            | Action::Revoke { .. }
-            | Action::SetCapacity { .. } => Reserve::Use,
-        },
-        Operation::List { .. } | Operation::Renew(_) => Reserve::Use,
+        Operation::On {
+            action: Action::Acquire(_) | Action::Describe { .. } | Action::Reclaim(_),
+            ..
+        } => Reserve::Keep,
+        _ => Reserve::Use,
     }
 }
 

@@ -259,8 +259,6 @@ pub(super) fn open_pipe(
 
 fn encode(message: Message) -> Option<[u8; FRAME]> {
     let numbers = match message {
-        // A reader of a pipe knows by itself when it may have missed something.
-        Message::Gap => return None,
         Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
             [GRANTED, attempt, nonce, token.get(), now_us, deadline_us]
         }
@@ -268,6 +266,8 @@ fn encode(message: Message) -> Option<[u8; FRAME]> {
             let tag = if forced { REVOKED_BY_FORCE } else { REVOKED };
             [tag, attempt, nonce, token.get(), 0, 0]
         }
+        // A reader of a pipe knows by itself when it may have missed something.
+        _ => return None,
     };
     let mut frame = [0; FRAME];
     for (bytes, number) in frame.chunks_exact_mut(8).zip(numbers) {

@@ -64,16 +64,11 @@ fn name(text: &str) -> LockName {
 }
 
 fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
-    Action::Acquire(Acquire {
-        id: HolderId { client, attempt },
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        wait,
-        nonce: attempt + 100,
-        not_after_us: u64::MAX >> 12,
-        ballot_us: None,
-        facts: Facts { host: "here".into(), pid: 1, label: Some("\"quoted\" ü".into()) },
-    })
+    let request = Acquire::new(HolderId { client, attempt }, Mode::Exclusive, TTL)
+        .with_wait(wait)
+        .with_nonce(attempt + 100)
+        .with_facts(Facts::new("here", 1).with_label(Some("\"quoted\" ü".into())));
+    Action::Acquire(request)
 }
 
 /// The renewal of what Alice holds first.
@@ -84,17 +79,8 @@ fn renew(ttl: Duration) -> Action {
 
 fn adopt(by: (ClientId, u64), from: (ClientId, u64), token: u64) -> Action {
     let [id, from] = [by, from].map(|(client, attempt)| HolderId { client, attempt });
-    Action::Adopt(Adopt {
-        id,
-        from,
-        mode: Mode::Exclusive,
-        token: FencingToken::from_number(token),
-        ttl: TTL,
-        nonce: id.attempt + 100,
-        not_after_us: u64::MAX >> 12,
-        ballot_us: None,
-        facts: Facts::default(),
-    })
+    let request = Acquire::new(id, Mode::Exclusive, TTL).with_nonce(id.attempt + 100);
+    Action::Adopt(Adopt::new(from, FencingToken::from_number(token), request))
 }
 
 fn release(client: ClientId, attempt: u64) -> Action {
@@ -428,16 +414,11 @@ impl History {
                     _ => Mode::Permits { count: 1 + self.below(3) as u32, capacity: 3 },
                 };
                 let attempt = if self.below(6) == 0 { recent } else { self.attempt };
-                Action::Acquire(Acquire {
-                    id: HolderId { client, attempt },
-                    mode,
-                    ttl,
-                    wait: self.below(4) > 0,
-                    nonce: self.below(u64::MAX),
-                    not_after_us: (now_us + 1_000_000).saturating_sub(self.below(1_100_000)),
-                    ballot_us: None,
-                    facts: Facts::default(),
-                })
+                let request = Acquire::new(HolderId { client, attempt }, mode, ttl)
+                    .with_wait(self.below(4) > 0)
+                    .with_nonce(self.below(u64::MAX))
+                    .with_not_after((now_us + 1_000_000).saturating_sub(self.below(1_100_000)));
+                Action::Acquire(request)
             }
             8 => Action::Cancel { id, unanswered: self.below(2) == 0 },
             9 => Action::ChangeMode { id, mode: self.lock_mode(), change: self.below(4) },
@@ -482,11 +463,7 @@ async fn a_random_history_leaves_the_same_records_as_the_model() {
         let expected = model::step(record, now, RULES, &action);
         let operation = Operation::On { name: name.clone(), action: action.clone() };
         let answer = store.execute(operation).await.unwrap();
-        assert_eq!(
-            answer,
-            Answer { now, more: expected.more, reply: expected.reply },
-            "{action:?}"
-        );
+        assert_eq!(answer, Answer::new(now, expected.reply).with_more(expected.more), "{action:?}");
         let mut statement =
             reader.prepare_cached("SELECT record FROM lock WHERE name = ?1").unwrap();
         let bytes = statement.query_row([name.as_str()], |row| row.get::<_, Vec<u8>>(0));

@@ -108,13 +108,13 @@ impl<'a> Attempt<'a> {
     pub(super) async fn again(&self) -> Result<Answer, StoreError> {
         let (nodes, Acquire { id, ttl, mode, .. }) = (self.nodes, self.request);
         let name = self.name.clone();
-        let renewal = RenewLease { name, id: *id, ttl: *ttl, mode: *mode, change: 0 };
+        let renewal = RenewLease::new(name, *id, *ttl, *mode);
         let answer = renew::renew_one(nodes, renewal).await?;
         let reply = match answer.reply {
             Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Stale,
             other => other,
         };
-        Ok(Answer { reply, ..answer })
+        Ok(Answer::new(answer.now, reply).with_more(answer.more))
     }
 
     /// Asks all nodes at once; ends as soon as the outcome is certain.
@@ -230,7 +230,7 @@ impl<'a> Attempt<'a> {
         };
         nodes.leases().insert(request.id, known, nodes.clock.now());
         let deadline_us = micros((started + left).since_origin());
-        nodes.answer(started, Reply::Granted(Grant { token, deadline_us, contended: false }))
+        nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
 
     /// Releases what was granted, and cancels what may have been, also where there is no answer.
@@ -337,12 +337,11 @@ async fn ask_one(
         let now = clock.now();
         let counts_us = request.not_after_us.saturating_sub(micros(now.since_origin()));
         let not_after_us = node.not_after_us(name, now, Duration::from_micros(counts_us));
-        let acquire = Acquire {
-            wait: false,
-            not_after_us: not_after_us.unwrap_or(request.not_after_us),
-            ballot_us,
-            ..request.clone()
-        };
+        let acquire = request
+            .clone()
+            .with_wait(false)
+            .with_not_after(not_after_us.unwrap_or(request.not_after_us))
+            .with_ballot(ballot_us);
         let action = match lease {
             None => Action::Acquire(acquire),
             Some(lease) => Action::Adopt(lease.adoption(acquire)),

@@ -24,11 +24,9 @@ pub(super) struct HandedOut {
 impl HandedOut {
     /// What one node is asked for: whatever token it has granted the lease with.
     pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
-        let Acquire { id, mode, ttl, nonce, not_after_us, ballot_us, facts, wait: _ } = acquire;
         // Nodes that remember no token come to none together: each gives a higher one.
-        let ballot_us = ballot_us.or(Some(self.token.us() + 1));
-        let (from, token) = (self.holder, None);
-        Adopt { id, from, mode, token, ttl, nonce, not_after_us, ballot_us, facts }
+        let ballot_us = acquire.ballot_us.or(Some(self.token.us() + 1));
+        Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
     }
 
     /// Whether a node has never heard of the lease, nor of any that came after. It was not needed
@@ -52,16 +50,10 @@ pub(super) async fn run(
     let Some(token) = request.token else { return Err(unsupported(name)) };
     // So that the new token is a higher one in the first round.
     nodes.ballots().saw(token);
-    let asked = Acquire {
-        id: request.id,
-        mode: request.mode,
-        ttl: request.ttl,
-        wait: false,
-        nonce: request.nonce,
-        not_after_us: request.not_after_us,
-        ballot_us: None,
-        facts: request.facts.clone(),
-    };
+    let asked = Acquire::new(request.id, request.mode, request.ttl)
+        .with_nonce(request.nonce)
+        .with_not_after(request.not_after_us)
+        .with_facts(request.facts.clone());
     let mut attempt = Attempt::new(nodes, name, &asked);
     attempt.lease = Some(HandedOut { holder: request.from, token });
     attempt.adopt(request.from).await

@@ -230,7 +230,7 @@ impl Changing<'_> {
         let known = nodes.leases().get(id).map(|known| (known.token, known.until));
         let highest = || said.tokens().max().unwrap_or(FencingToken::at_us(0));
         let (token, until) = known.unwrap_or_else(|| (highest(), started));
-        Grant { token, deadline_us: micros(until.since_origin()), contended: false }
+        Grant::new(token, micros(until.since_origin()))
     }
 
     /// A reader becomes the writer, or a writer a reader. All nodes are given the same number.
@@ -245,7 +245,7 @@ impl Changing<'_> {
         if said.granted() >= nodes.needed {
             return match mode {
                 Mode::Exclusive => self.upgraded(id, change, started, &said).await,
-                Mode::Permits { .. } | Mode::Shared | Mode::Upgradable => {
+                _ => {
                     self.settle(id, (mode, change));
                     self.granted_or_lost(id, started, &said)
                 }

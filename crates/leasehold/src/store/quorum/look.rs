@@ -68,13 +68,10 @@ fn by_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&Holder>> {
 fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
     let least = least(nodes, seen.len());
     let held = by_holder(seen).into_values().filter(|said| said.len() >= least);
-    Status {
-        holders: held.map(|said| agreed(said, least)).collect(),
-        waiters: Vec::new(),
-        waiting: 0,
-        last_token: seen.iter().filter_map(|status| status.last_token).max(),
-        foreign: foreign(nodes, seen),
-    }
+    Status::default()
+        .with_holders(held.map(|said| agreed(said, least)).collect())
+        .with_last_token(seen.iter().filter_map(|status| status.last_token).max())
+        .with_foreign(foreign(nodes, seen))
 }
 
 /// Who holds it on a majority of the nodes in a way that only it understands.
@@ -105,12 +102,11 @@ fn agreed(mut said: Vec<&Holder>, least: usize) -> Holder {
         let token = holder.token;
         (often(&|other| other.token == token), token)
     });
-    Holder {
-        token: token.map_or(middle.token, |holder| holder.token),
-        held_for: said.iter().map(|holder| holder.held_for).max().unwrap_or_default(),
-        ttl_left: middle.ttl_left,
-        ..(*most.unwrap_or(&middle)).clone()
-    }
+    let mut holder = (*most.unwrap_or(&middle)).clone();
+    holder.token = token.map_or(middle.token, |holder| holder.token);
+    holder.held_for = said.iter().map(|holder| holder.held_for).max().unwrap_or_default();
+    holder.ttl_left = middle.ttl_left;
+    holder
 }
 
 /// Names that a majority holds, or may hold if those that do not answer are counted in.
@@ -151,25 +147,19 @@ pub(super) async fn list(
 mod tests {
     use std::time::Duration;
 
-    use leasehold_core::{ClientId, Facts, FencingToken, HoldState};
+    use leasehold_core::{ClientId, Facts, FencingToken};
 
     use super::*;
 
     fn seen(labels: &[&str]) -> Vec<Status> {
-        let status = |label: &&str| Status {
-            holders: vec![Holder {
-                id: HolderId { client: ClientId(1), attempt: 1 },
-                mode: Mode::Exclusive,
-                state: HoldState::Claimed,
-                token: FencingToken::at_us(1_800_000_000_000_000),
-                facts: Facts { host: "here".into(), pid: 1, label: Some((*label).to_owned()) },
-                held_for: Duration::ZERO,
-                ttl_left: Duration::from_secs(label.len() as u64),
-            }],
-            waiters: Vec::new(),
-            waiting: 0,
-            last_token: None,
-            foreign: None,
+        let status = |label: &&str| {
+            let id = HolderId { client: ClientId(1), attempt: 1 };
+            let facts = Facts::new("here", 1).with_label(Some((*label).to_owned()));
+            let token = FencingToken::at_us(1_800_000_000_000_000);
+            let holder = Holder::new(id, Mode::Exclusive, token)
+                .with_facts(facts)
+                .with_ttl_left(Duration::from_secs(label.len() as u64));
+            Status::default().with_holders(vec![holder])
         };
         labels.iter().map(status).collect()
     }

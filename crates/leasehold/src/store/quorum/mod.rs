@@ -162,6 +162,7 @@ impl Quorum {
             }
             Operation::Renew(renewals) => return renew::renew(nodes, renewals).await,
             Operation::On { name, action } => (name, action),
+            _ => return Err(StoreError::unknown_request()),
         };
         if !nodes.all_can(needed_for(&action)) {
             return Err(beyond_a_node(&name));
@@ -180,10 +181,12 @@ impl Quorum {
                 changing.release(id, keep, unanswered).await
             }
             Action::Renew { id, ttl, mode, change } => {
-                renew::renew_one(nodes, RenewLease { name, id, ttl, mode, change }).await
+                let renewal = RenewLease::new(name, id, ttl, mode).with_change(change);
+                renew::renew_one(nodes, renewal).await
             }
             Action::Revoke { id, token, force } => changing.revoke(id, token, force).await,
             Action::SetCapacity { .. } => Err(without_permits(&name)),
+            _ => Err(StoreError::unknown_request()),
         }
     }
 }
@@ -330,7 +333,7 @@ impl Nodes {
     /// node has one of its own.
     fn answer(&self, at: Instant, reply: Reply) -> Answer {
         let now = Now { lease_us: micros(at.since_origin()), token_us: self.clock.wall_us() };
-        Answer { now, more: false, reply }
+        Answer::new(now, reply)
     }
 
     /// Whether so many nodes can be reached, as far as is known, that a majority may be had.
@@ -381,21 +384,12 @@ fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
         Action::Acquire(request) => request.mode,
         Action::Adopt(request) => request.mode,
         Action::ChangeMode { .. } => Mode::Shared,
-        Action::Cancel { .. }
-        | Action::Commit { .. }
-        | Action::Describe { .. }
-        | Action::Inspect { .. }
-        | Action::Poll { .. }
-        | Action::Reclaim(_)
-        | Action::Release { .. }
-        | Action::Renew { .. }
-        | Action::Revoke { .. }
-        | Action::SetCapacity { .. } => Mode::Exclusive,
+        _ => Mode::Exclusive,
     };
     match mode {
-        Mode::Exclusive => |_| true,
         Mode::Permits { .. } => |can| can.permits,
         Mode::Shared | Mode::Upgradable => |can| can.shared,
+        _ => |_| true,
     }
 }
 

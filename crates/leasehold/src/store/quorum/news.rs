@@ -230,9 +230,7 @@ impl Inbox for Inboxes {
                             return Message::Revoked { attempt, nonce, token, forced };
                         }
                     }
-                    Said::Message(message @ (Message::Gap | Message::Granted { .. })) => {
-                        return message;
-                    }
+                    Said::Message(message) => return message,
                     Said::Opened(Ok(inbox)) => {
                         self.slots[at].line = Line::Open(inbox);
                         self.slots[at].backoff.reset();

@@ -218,9 +218,9 @@ fn is_out_of_reach(error: &StoreError) -> bool {
 /// A name that an operation is about.
 fn name_of(operation: &Operation) -> Option<&LockName> {
     match operation {
-        Operation::List { .. } => None,
         Operation::On { name, .. } => Some(name),
         Operation::Renew(leases) => leases.first().map(|lease| &lease.name),
+        _ => None,
     }
 }
 

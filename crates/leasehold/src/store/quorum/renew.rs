@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::quorum::{Said, Tally, Word, kept_for};
 use leasehold_core::{
-    Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reclaim,
+    Acquire, Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reclaim,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
@@ -76,7 +76,7 @@ pub(super) async fn renew_one(
         Reply::Many(mut replies) if replies.len() == 1 => replies.remove(0),
         other => other,
     };
-    Ok(Answer { reply, ..answer })
+    Ok(Answer::new(answer.now, reply).with_more(answer.more))
 }
 
 /// Says whether a lease is held, and renews it. Nobody waits here, so whoever did not acquire it
@@ -91,12 +91,12 @@ pub(super) async fn poll(
     let Some((mode, change)) = held else {
         return Ok(nodes.answer(nodes.clock.now(), Reply::Gone));
     };
-    let answer = renew_one(nodes, RenewLease { name, id, ttl, mode, change }).await?;
+    let answer = renew_one(nodes, RenewLease::new(name, id, ttl, mode).with_change(change)).await?;
     let reply = match answer.reply {
         Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Gone,
         other => other,
     };
-    Ok(Answer { reply, ..answer })
+    Ok(Answer::new(answer.now, reply).with_more(answer.more))
 }
 
 /// Too few nodes answered to say what became of a lease: neither its holder nor its end.
@@ -120,7 +120,7 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &Tally) -
     }
     known.until = known.until.max(until);
     let deadline_us = micros(until.since_origin());
-    Reply::Granted(Grant { token: known.token, deadline_us, contended: false })
+    Reply::Granted(Grant::new(known.token, deadline_us))
 }
 
 /// Renews at one node, and takes back there what it has forgotten.
@@ -199,16 +199,11 @@ fn claim(
     }
     let left = known.until.saturating_since(now);
     let claim = known.claim.clone();
-    let request = Reclaim {
-        id: renewal.id,
-        mode: renewal.mode,
-        change: renewal.change,
-        token: known.token,
-        ttl: renewal.ttl,
-        nonce: claim.nonce,
-        not_after_us: nodes.nodes[index].not_after_us(&renewal.name, now, left)?,
-        facts: claim.facts,
-    };
+    let request = Acquire::new(renewal.id, renewal.mode, renewal.ttl)
+        .with_nonce(claim.nonce)
+        .with_not_after(nodes.nodes[index].not_after_us(&renewal.name, now, left)?)
+        .with_facts(claim.facts);
+    let request = Reclaim::new(known.token, renewal.change, request);
     // From now on a release must not be overtaken by this.
     known.words[index] = Word::Open;
     known.unanswered[index] = true;

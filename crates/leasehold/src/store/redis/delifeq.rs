@@ -96,7 +96,7 @@ impl Values {
             Action::Cancel { .. } => Reply::Cancelled(Cancelled::Released),
             _ => Reply::Released,
         };
-        Ok(Some(Answer { now, more: false, reply }))
+        Ok(Some(Answer::new(now, reply)))
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<HolderId, Vec<u8>>> {

@@ -40,7 +40,7 @@ pub(crate) async fn list(
         now = time(server).await?;
     }
     let names = names.into_iter().take(listing.limit).collect();
-    Ok(Answer { now, more: false, reply: Reply::Names(names) })
+    Ok(Answer::new(now, Reply::Names(names)))
 }
 
 impl Listing<'_> {

@@ -223,6 +223,7 @@ impl Redis {
             }
             Operation::On { name, action } => self.act(&name, &action).await,
             Operation::Renew(leases) => self.renew(&leases).await,
+            _ => Err(StoreError::unknown_request()),
         }
     }
 

@@ -92,7 +92,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
 
     let lease = |attempt, of| {
         let id = HolderId { client: ALICE, attempt };
-        RenewLease { name: name(of), id, ttl: TTL, mode: Mode::Exclusive, change: 0 }
+        RenewLease::new(name(of), id, TTL, Mode::Exclusive)
     };
     let leases = vec![lease(1, "a"), lease(2, "b"), lease(3, "c")];
     let Reply::Many(renewed) = store.execute(Operation::Renew(leases)).await.unwrap().reply else {

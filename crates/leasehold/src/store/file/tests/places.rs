@@ -40,13 +40,8 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         let release = Operation::On { name: name("a"), action: release(ALICE, 1) };
         let error = store.execute(release).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{way:?}: {error}");
-        let lease = RenewLease {
-            name: name("a"),
-            id: HolderId { client: ALICE, attempt: 1 },
-            ttl: TTL,
-            mode: Mode::Exclusive,
-            change: 0,
-        };
+        let id = HolderId { client: ALICE, attempt: 1 };
+        let lease = RenewLease::new(name("a"), id, TTL, Mode::Exclusive);
         let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
         assert_eq!(renewed, Reply::Many(vec![Reply::NotHeld { newest: None }]), "{way:?}");
         drop(store);

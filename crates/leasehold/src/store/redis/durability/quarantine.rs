@@ -36,9 +36,9 @@ impl Quarantine {
     /// Refuses a lease that could outlive a quarantine.
     pub(crate) fn check(&self, operation: &Operation) -> Result<(), StoreError> {
         let longest = match operation {
-            Operation::List { .. } => None,
             Operation::On { action, .. } => action.ttl(),
             Operation::Renew(leases) => leases.iter().map(|lease| lease.ttl).max(),
+            _ => None,
         };
         let Some(longest) = longest.filter(|longest| *longest > self.span) else { return Ok(()) };
         let why = format!(

@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
             Some((b'=', label)) => Some(text(label)?),
             Some(_) => return None,
         };
-        Some(Facts { host: text(host.0)?, pid, label })
+        Some(Facts::new(text(host.0)?, pid).with_label(label))
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
         let hosts = [String::new(), "db-7".to_owned(), "ü".repeat(500)];
         for host in hosts {
             for label in [None, Some(String::new()), Some("nightly = import".to_owned())] {
-                let asked = Facts { host: host.clone(), pid: u32::MAX, label };
+                let asked = Facts::new(host.clone(), u32::MAX).with_label(label);
                 assert_eq!(Reader(&Writer::default().facts(&asked).0).facts(), Some(asked));
             }
         }

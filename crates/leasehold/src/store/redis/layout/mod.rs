@@ -52,12 +52,7 @@ fn effect(action: &Action) -> Option<Effect> {
         Action::Commit { .. } | Action::Renew { .. } => Some(Effect::Renewal),
         Action::Poll { .. } => Some(Effect::HandOver),
         Action::Reclaim(_) => Some(Effect::Reclaim),
-        Action::Cancel { .. }
-        | Action::Describe { .. }
-        | Action::Inspect { .. }
-        | Action::Release { .. }
-        | Action::Revoke { .. }
-        | Action::SetCapacity { .. } => None,
+        _ => None,
     }
 }
 

@@ -36,7 +36,11 @@ pub struct Native(pub Keyspace);
 
 impl Native {
     /// The call that does one action to the record of one name.
-    pub fn on(&self, name: &LockName, action: &Action) -> Call<Answer> {
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](leasehold_core::StoreErrorKind::Unsupported) for an action without a script.
+    pub fn on(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let Self(keyspace) = self;
         let script = match action {
             Action::Acquire(_) => Script::Acquire,
@@ -52,11 +56,13 @@ impl Native {
             Action::Renew { .. } => Script::Renew,
             Action::Revoke { .. } => Script::Revoke,
             Action::SetCapacity { .. } => Script::SetCapacity,
+            _ => return Err(StoreError::unknown_request()),
         };
         let packed = pack_action(Writer::default().span(keyspace.retention), action);
         let keys = vec![key::key(&keyspace.prefix, name)];
         let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
-        Call::new(script.text(), keys, args, reply::one).with_effect(effect(action), is_granted)
+        let call = Call::new(script.text(), keys, args, reply::one);
+        Ok(call.with_effect(effect(action), is_granted))
     }
 
     /// The call that renews many leases.
@@ -75,7 +81,7 @@ impl Native {
 
 impl Layout for Native {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        Ok(self.on(name, action))
+        self.on(name, action)
     }
 
     fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
@@ -112,10 +118,10 @@ fn pack_action(packed: Writer, action: &Action) -> Writer {
         Action::Cancel { id, unanswered } => packed.id(*id).flag(*unanswered),
         Action::ChangeMode { id, mode, change } => {
             packed.id(*id).number(*change).byte(match mode {
-                Mode::Exclusive => b'E',
                 Mode::Permits { .. } => b'P',
                 Mode::Shared => b'S',
                 Mode::Upgradable => b'U',
+                _ => b'E',
             })
         }
         Action::Commit { id, token, ttl } => packed.id(*id).number(token.us()).span(*ttl),
@@ -131,6 +137,7 @@ fn pack_action(packed: Writer, action: &Action) -> Writer {
             packed.id(*id).number(token.us()).bytes(&token.get().to_be_bytes()).flag(*force)
         }
         Action::SetCapacity { capacity } => packed.word(*capacity),
+        _ => packed, // has no script
     }
 }
 

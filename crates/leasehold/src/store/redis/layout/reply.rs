@@ -24,7 +24,7 @@ pub fn one(reply: Value) -> Result<Answer, StoreError> {
         let what = "the key of this lock is damaged: look at it, and delete it to mend it";
         StoreError::new(StoreErrorKind::Corrupt, what)
     })?;
-    Ok(Answer { now, more, reply })
+    Ok(Answer::new(now, reply).with_more(more))
 }
 
 /// The answer that the reply to a renewal of many stands for.
@@ -38,7 +38,7 @@ pub fn many(reply: Value) -> Result<Answer, StoreError> {
     // no longer say that it holds it.
     let not_held = || Reply::NotHeld { newest: None };
     let replies = replies.into_iter().map(|reply| reply.unwrap_or_else(not_held)).collect();
-    Ok(Answer { now, more, reply: Reply::Many(replies) })
+    Ok(Answer::new(now, Reply::Many(replies)).with_more(more))
 }
 
 /// What time it is, by the reply to TIME.
@@ -80,22 +80,18 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
         }),
         b'D' => Reply::WouldDeadlock,
         b'F' => Reply::Released,
-        b'G' => Reply::Granted(Grant {
-            token: packed.token()?,
-            deadline_us: packed.number()?,
-            contended: packed.flag()?,
-        }),
+        b'G' => Reply::Granted(
+            Grant::new(packed.token()?, packed.number()?).with_contended(packed.flag()?),
+        ),
         b'I' => Reply::Status(Box::new(status(packed, now_us)?)),
         b'L' => Reply::Late,
         b'N' => Reply::NotHeld { newest: newest(packed)? },
         b'O' => Reply::Gone,
         b'P' => Reply::Status(Box::new(value::status(packed, now_us)?)),
-        b'Q' => Reply::Queued(Place {
-            sequence: packed.number()?,
-            ahead: packed.word()?,
-            retry_after: packed.span()?,
-            other_capacity: capacity(packed)?,
-        }),
+        b'Q' => Reply::Queued(
+            Place::new(packed.number()?, packed.word()?, packed.span()?)
+                .with_other_capacity(capacity(packed)?),
+        ),
         b'R' => Reply::Refused(match packed.byte()? {
             b'B' => Refusal::Ballot,
             b'M' => Refusal::Mismatch { capacity: packed.word()? },
@@ -131,29 +127,30 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     let waiting = packed.word()?;
     let holders = (0..packed.word()?)
         .map(|_| {
-            Some(Holder {
-                id: packed.id()?,
-                mode: Mode::of(packed.word()?, capacity),
-                state: packed.hold_state()?,
-                token: packed.token()?,
-                held_for: Duration::from_micros(now_us.saturating_sub(packed.number()?)),
-                ttl_left: Duration::from_micros(packed.number()?.saturating_sub(now_us)),
-                facts: packed.counted()?.facts()?,
-            })
+            let (id, mode) = (packed.id()?, Mode::of(packed.word()?, capacity));
+            let (state, token) = (packed.hold_state()?, packed.token()?);
+            let held_for = Duration::from_micros(now_us.saturating_sub(packed.number()?));
+            let ttl_left = Duration::from_micros(packed.number()?.saturating_sub(now_us));
+            let holder = Holder::new(id, mode, token)
+                .with_state(state)
+                .with_held_for(held_for)
+                .with_ttl_left(ttl_left);
+            Some(holder.with_facts(packed.counted()?.facts()?))
         })
         .collect::<Option<_>>()?;
     let waiters = (1..=packed.word()?)
         .map(|position| {
-            Some(Waiter {
-                id: packed.id()?,
-                mode: Mode::of(packed.word()?, packed.word()?),
-                waited: Duration::from_micros(now_us.saturating_sub(packed.number()?)),
-                facts: packed.counted()?.facts()?,
-                position,
-            })
+            let (id, mode) = (packed.id()?, Mode::of(packed.word()?, packed.word()?));
+            let waited = Duration::from_micros(now_us.saturating_sub(packed.number()?));
+            Some(Waiter::new(id, mode, packed.counted()?.facts()?, waited, position))
         })
         .collect::<Option<_>>()?;
-    Some(Status { foreign: None, holders, waiters, waiting, last_token })
+    let status = Status::default()
+        .with_holders(holders)
+        .with_waiters(waiters)
+        .with_waiting(waiting)
+        .with_last_token(last_token);
+    Some(status)
 }
 
 /// The message that a payload of an inbox stands for, or `None` if it is none of our scripts'.
@@ -193,7 +190,8 @@ pub(crate) fn merge(answers: Vec<Answer>) -> Answer {
         }
         reply => vec![translate(reply, answer.now, now)],
     };
-    Answer { now, more, reply: Reply::Many(answers.into_iter().flat_map(told).collect()) }
+    let replies = Reply::Many(answers.into_iter().flat_map(told).collect());
+    Answer::new(now, replies).with_more(more)
 }
 
 /// What a server said when its time was `from`, in the words of one whose time was `to` then.
@@ -261,8 +259,8 @@ mod tests {
     fn a_lease_has_as_much_left_after_a_merge_as_its_own_server_said() {
         let now = |us| Now { lease_us: us, token_us: us };
         let token = FencingToken::from_number(1 << 12).unwrap();
-        let answer = |now_us, more, replies| Answer { now: now(now_us), more, reply: replies };
-        let granted = |deadline_us| Reply::Granted(Grant { token, deadline_us, contended: false });
+        let answer = |now_us, more, reply| Answer::new(now(now_us), reply).with_more(more);
+        let granted = |deadline_us| Reply::Granted(Grant::new(token, deadline_us));
         let not_held = Reply::NotHeld { newest: None };
         let merged = merge(vec![
             answer(1_000, false, Reply::Many(vec![granted(1_300)])),

@@ -125,6 +125,7 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
             (Script::PlainRevoke, args.into_iter().chain([message.0]).collect())
         }
         Action::SetCapacity { .. } => return Err(refused(name, "it has no permits")),
+        _ => return Err(StoreError::unknown_request()),
     };
     let decode = match action {
         Action::Cancel { .. } => cancelled,
@@ -162,7 +163,8 @@ fn reclaimed(value: Value) -> Result<Answer, StoreError> {
 
 fn map(value: Value, meaning: fn(Reply) -> Reply) -> Result<Answer, StoreError> {
     let answer = reply::one(value)?;
-    Ok(Answer { reply: meaning(answer.reply), ..answer })
+    let reply = meaning(answer.reply);
+    Ok(Answer::new(answer.now, reply).with_more(answer.more))
 }
 
 /// What to say where nobody has said what the keys begin with: a program that writes other keys
@@ -178,7 +180,7 @@ fn check(name: &LockName, mode: Mode) -> Result<(), StoreError> {
     match mode {
         Mode::Exclusive => Ok(()),
         Mode::Permits { .. } => Err(refused(name, "it has no permits")),
-        Mode::Shared | Mode::Upgradable => Err(refused(name, "it is not shared")),
+        _ => Err(refused(name, "it is not shared")),
     }
 }
 

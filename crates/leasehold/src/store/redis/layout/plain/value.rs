@@ -31,8 +31,8 @@ pub(crate) fn begin(id: HolderId) -> Vec<u8> {
 
 /// What follows the token in the value of an attempt that holds.
 pub(crate) fn end(facts: &Facts) -> Vec<u8> {
-    let Facts { host, pid, label } = facts;
-    let label = label.as_deref().map(|label| format!("\t{label}")).unwrap_or_default();
+    let (host, pid) = (&facts.host, facts.pid);
+    let label = facts.label.as_deref().map(|label| format!("\t{label}")).unwrap_or_default();
     format!(" held {pid} {host}{label}").into_bytes()
 }
 
@@ -46,13 +46,13 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     let ttl_left = Duration::from_micros(ends_us.saturating_sub(now_us));
     if let Some(holder) = parse(value, now_us, ttl_left) {
         let last_token = Some(holder.token);
-        return Some(Status { holders: vec![holder], last_token, ..Status::default() });
+        return Some(Status::default().with_holders(vec![holder]).with_last_token(last_token));
     }
     let shown = String::from_utf8_lossy(value);
     let shown = shown.chars().take(SHOWN_CHARACTERS);
-    let value = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let value: String = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
     let ttl_left = (ends_us > 0).then_some(ttl_left);
-    Some(Status { foreign: Some(Foreign { value, ttl_left }), ..Status::default() })
+    Some(Status::default().with_foreign(Some(Foreign::new(value, ttl_left))))
 }
 
 fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
@@ -68,10 +68,14 @@ fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
     let pid = parts.next()?.parse().ok()?;
     let rest = parts.next()?;
     let (host, label) = rest.split_once('\t').map_or((rest, None), |(a, b)| (a, Some(b)));
-    let facts = Facts { host: host.to_owned(), pid, label: label.map(str::to_owned) };
+    let facts = Facts::new(host, pid).with_label(label.map(str::to_owned));
     let held_for = Duration::from_micros(now_us.saturating_sub(token_us));
-    let (mode, token) = (Mode::Exclusive, FencingToken::at_us(token_us));
-    Some(Holder { id, mode, state, token, facts, held_for, ttl_left })
+    let holder = Holder::new(id, Mode::Exclusive, FencingToken::at_us(token_us))
+        .with_state(state)
+        .with_facts(facts)
+        .with_held_for(held_for)
+        .with_ttl_left(ttl_left);
+    Some(holder)
 }
 
 #[cfg(test)]
@@ -96,7 +100,7 @@ mod tests {
     fn a_holder_survives_the_text_of_its_value() {
         let id = HolderId { client: ClientId(u128::MAX), attempt: (1 << 53) - 1 };
         for label in [None, Some(String::new()), Some("nightly\timport ünï".to_owned())] {
-            let facts = Facts { host: "db 7".to_owned(), pid: u32::MAX, label };
+            let facts = Facts::new("db 7", u32::MAX).with_label(label);
             let status = inspected(&value(id, NOW_US - 5, &facts), NOW_US + 7_000);
             let [holder] = &status.holders[..] else { panic!("{status:?}") };
             assert_eq!((holder.id, &holder.facts), (id, &facts));
@@ -112,7 +116,7 @@ mod tests {
     fn the_longest_value_of_ours_is_looked_at_wholly() {
         let id = HolderId { client: ClientId(u128::MAX), attempt: u64::MAX };
         let (host, label) = ("h".repeat(MAX_FACTS_BYTES - 1), Some("l".to_owned()));
-        let facts = Facts { host, pid: u32::MAX, label };
+        let facts = Facts::new(host, u32::MAX).with_label(label);
         let longest = value(id, (1 << 53) - 1, &facts).len() + "revoked".len() - "held".len();
         assert_eq!(longest, MAX_VALUE_BYTES);
     }
