@@ -90,7 +90,7 @@ impl Renewing {
     pub fn set_ttl(&mut self, now: Instant, ttl: Duration) {
         self.ttl = ttl;
         let interval = self.interval(now);
-        self.hasten(now + interval);
+        self.renew_by(now + interval);
     }
 
     /// Until when the holder may rely on the lease.
@@ -126,8 +126,8 @@ impl Renewing {
         Tick::Send { timeout: (self.ttl / 6).min(left / 2) }
     }
 
-    /// Asks for a renewal as soon as possible: a hand-over was entered before it was confirmed.
-    pub fn hasten(&mut self, at: Instant) {
+    /// Renews at `at` at the latest: a hand-over was entered before it was confirmed, say.
+    pub fn renew_by(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }
 

@@ -5,7 +5,7 @@ use leasehold_core::{
 };
 
 use crate::engine::Handle;
-use crate::keeper::unexpected;
+use crate::keeper::unexpected_reply;
 use crate::refusal::refused;
 
 /// Most holders and waiters that are listed of one name.
@@ -47,7 +47,7 @@ impl Admin {
         let list = Operation::List { prefix: prefix.to_owned(), limit, idle };
         match self.engine.keeper.store.execute(list).await?.answer.reply {
             Reply::Names(names) => Ok(names),
-            other => Err(unexpected(&other).into()),
+            other => Err(unexpected_reply(&other).into()),
         }
     }
 
@@ -62,7 +62,7 @@ impl Admin {
         let look = Action::Inspect { limit: INSPECT_LIMIT };
         match self.apply(name, look).await? {
             Reply::Status(status) => Ok(*status),
-            other => Err(unexpected(&other).into()),
+            other => Err(unexpected_reply(&other).into()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Admin {
         match self.apply(name, Action::SetCapacity { capacity }).await? {
             Reply::CapacitySet { before } => Ok(before),
             Reply::Refused(refusal) => Err(refused(name, mode, refusal).into()),
-            other => Err(unexpected(&other).into()),
+            other => Err(unexpected_reply(&other).into()),
         }
     }
 
@@ -136,7 +136,7 @@ impl Admin {
         };
         match self.apply(name, Action::Revoke { id: holder.id, token, force }).await? {
             Reply::Revoked(was_held) => Ok(was_held),
-            other => Err(unexpected(&other).into()),
+            other => Err(unexpected_reply(&other).into()),
         }
     }
 

@@ -10,7 +10,7 @@ use leasehold_core::{
 };
 
 use crate::engine::Engine;
-use crate::keeper::{Delivery, Granted, Held, Keeper, renewal_outcome, unexpected};
+use crate::keeper::{Delivery, Granted, Held, Keeper, renewal_outcome, unexpected_reply};
 use crate::refusal::refused;
 use crate::store::clocked::TimedAnswer;
 
@@ -98,7 +98,7 @@ impl<'a> Attempt<'a> {
         }
         let request = Acquire::new(self.id, lease.mode, lease.ttl)
             .with_nonce(self.nonce)
-            .with_not_after(store.not_after_us(&lease.name))
+            .with_not_after(store.not_after_us(&lease.name, store.now()))
             .with_facts(engine.facts(options.label.clone()));
         let request = Adopt::new(lease.holder, Some(lease.token), request);
         self.in_flight = true;
@@ -118,7 +118,7 @@ impl<'a> Attempt<'a> {
                 Err(Error::not_adopted(name.clone(), *token, reason))
             }
             (Reply::Refused(refusal), None) => Err(refused(name, *mode, *refusal).into()),
-            (other, None) => Err(unexpected(other).into()),
+            (other, None) => Err(unexpected_reply(other).into()),
         }
     }
 

@@ -17,7 +17,7 @@ use leasehold_core::{
 
 use crate::engine::{Engine, Handle};
 use crate::guard::Guard;
-use crate::keeper::{said_on_leaving, unexpected};
+use crate::keeper::{end_notice, unexpected_reply};
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::store::Subscription;
@@ -279,7 +279,7 @@ impl Observation {
                 return if error.kind().is_outage() { Ok(false) } else { Err(error.into()) };
             }
         };
-        let Reply::Status(status) = reply else { return Err(unexpected(&reply).into()) };
+        let Reply::Status(status) = reply else { return Err(unexpected_reply(&reply).into()) };
         // News that came meanwhile tell one by one what the record sums up.
         let mut news_came = false;
         while let Some(news) = self.news.as_mut().and_then(|news| news.next().now_or_never()) {
@@ -331,7 +331,7 @@ impl Said {
     fn text(&self) -> String {
         match self {
             Self::Leads(Leader { token, value }) => format!("leads {token} {value}"),
-            Self::Left(token) => said_on_leaving(*token),
+            Self::Left(token) => end_notice(*token),
         }
     }
 
@@ -365,7 +365,7 @@ async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
     let timed = engine.keeper.store.apply(name, Action::Inspect { limit: 1 }).await?;
     match timed.answer.reply {
         Reply::Status(status) => Ok(*status),
-        other => Err(unexpected(&other).into()),
+        other => Err(unexpected_reply(&other).into()),
     }
 }
 

@@ -13,7 +13,7 @@ use leasehold_core::{
 
 use crate::background;
 use crate::event::{self, Event};
-use crate::keeper::{Held, Keeper, LeaseState, unexpected};
+use crate::keeper::{Held, Keeper, LeaseState, unexpected_reply};
 use crate::lost::Lost;
 
 /// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
@@ -191,10 +191,10 @@ impl Guard {
         let renewals = Operation::Renew(renewals.collect());
         let timed = self.keeper().store.execute(renewals).await?;
         let Reply::Many(replies) = &timed.answer.reply else {
-            return Err(unexpected(&timed.answer.reply).into());
+            return Err(unexpected_reply(&timed.answer.reply).into());
         };
         if replies.len() != self.held.len() {
-            return Err(unexpected(&timed.answer.reply).into());
+            return Err(unexpected_reply(&timed.answer.reply).into());
         }
         let renewed = self.held.iter().zip(replies);
         // Each is told, also those after one that is lost.

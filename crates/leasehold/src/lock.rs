@@ -8,7 +8,7 @@ use leasehold_core::{Error, Invalid, LeaseOptions, LockName, Mode, Renewal, Resu
 use crate::engine::Handle;
 use crate::guard::Guard;
 use crate::multi::{self, Meanwhile};
-use crate::wait::{self, Asked, Limit};
+use crate::wait::{self, Limit, Request};
 use crate::wait_free;
 
 /// A request for one lease: what to take and how. No I/O until a verb is called.
@@ -251,7 +251,7 @@ impl Lock {
         let (mode, options) = (self.mode, &self.options);
         let bounds = self.engine.keeper.store.bounds;
         bounds.check(options.ttl, options.least_validity())?;
-        let asked = |name: &LockName| Asked {
+        let request = |name: &LockName| Request {
             name: name.clone(),
             mode,
             options: options.clone(),
@@ -259,11 +259,11 @@ impl Lock {
         };
         match names {
             Names::One(name) => {
-                let held = wait::acquire(&self.engine, &asked(name), limit).await?;
+                let held = wait::acquire(&self.engine, &request(name), limit).await?;
                 Ok(held.map(Guard::new))
             }
             Names::Several(names, meanwhile) => {
-                let like = asked(&names[0]); // `parse` gives at least one
+                let like = request(&names[0]); // `parse` gives at least one
                 // Boxed, so that the future of a single name stays small.
                 let held = multi::acquire(&self.engine, names, &like, limit, *meanwhile);
                 Ok(Box::pin(held).await?.and_then(Guard::of_all))

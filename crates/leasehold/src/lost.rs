@@ -50,9 +50,9 @@ impl Signal {
 
     /// Moves the end on, unless it has come already: what is lost stays lost. It wakes nobody, so
     /// it may be called with locks held; ending is for [`check`](Self::check).
-    pub(crate) fn extend(&self, until: Instant) {
+    pub(crate) fn extend(&self, now: Instant, until: Instant) {
         let state = self.state();
-        if state.ended.is_none() && self.clock.now() < self.valid_until() {
+        if state.ended.is_none() && now < self.valid_until() {
             let until = self.limit.get().map_or(until, |limit| until.min(*limit));
             self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
         }
@@ -61,7 +61,11 @@ impl Signal {
     /// Why the lease has ended, or `None` while it may be relied on. Compares the clock first, so
     /// that a process that was stopped for longer than its lease learns it at its first question.
     pub(crate) fn check(&self) -> Option<LossReason> {
-        let now = self.clock.now();
+        self.check_at(self.clock.now())
+    }
+
+    /// The same for several leases at one time.
+    pub(crate) fn check_at(&self, now: Instant) -> Option<LossReason> {
         if now >= self.valid_until() {
             let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
             let reason = if too_long { LossReason::HeldTooLong } else { LossReason::Expired };
@@ -248,7 +252,7 @@ mod tests {
         let clock = FakeClock::new();
         let signal = held(&clock);
         clock.advance(LEASE);
-        signal.extend(clock.now() + LEASE);
+        signal.extend(clock.now(), clock.now() + LEASE);
         assert_eq!(signal.check(), Some(LossReason::Expired));
     }
 
@@ -269,7 +273,7 @@ mod tests {
         assert!(polled.is_pending());
         lost.timer = Timer::default();
         clock.advance(LEASE);
-        signal.extend(clock.now() + LEASE);
+        signal.extend(clock.now(), clock.now() + LEASE);
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
         assert_eq!(signal.check(), Some(LossReason::Expired));
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
@@ -291,7 +295,7 @@ mod tests {
         let lost = tokio::spawn(Lost::new([&signal]));
         tokio::task::yield_now().await;
         clock.advance(LEASE / 2);
-        signal.extend(clock.now() + LEASE);
+        signal.extend(clock.now(), clock.now() + LEASE);
         clock.advance(LEASE / 2);
         tokio::task::yield_now().await;
         assert!(!lost.is_finished(), "it was prolonged");

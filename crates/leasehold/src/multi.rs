@@ -18,7 +18,7 @@ use leasehold_core::{Action, Error, Instant, Invalid, LockName, Reply, Result};
 
 use crate::engine::Engine;
 use crate::keeper::{Held, Pulse};
-use crate::wait::{self, Asked, Limit};
+use crate::wait::{self, Limit, Request};
 
 /// Most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that one
 /// name for the whole would do.
@@ -71,7 +71,7 @@ pub(crate) fn parse<N: AsRef<str>>(
 pub(crate) async fn acquire(
     engine: &Engine,
     names: &[LockName],
-    like: &Asked,
+    like: &Request,
     limit: Limit,
     meanwhile: Meanwhile,
 ) -> Result<Option<Vec<Held>>> {
@@ -79,10 +79,10 @@ pub(crate) async fn acquire(
     sorted.sort();
     let store = &engine.keeper.store;
     let pulse = Pulse::new(like.options.ttl);
-    let like = Asked { pulse: Some(Arc::clone(&pulse)), ..like.clone() };
+    let like = Request { pulse: Some(Arc::clone(&pulse)), ..like.clone() };
     let mut gathering = Gathering {
         engine,
-        asked: sorted.into_iter().map(|name| Asked { name, ..like.clone() }).collect(),
+        requests: sorted.into_iter().map(|name| Request { name, ..like.clone() }).collect(),
         held: names.iter().map(|_| None).collect(),
         limit,
         started: store.now(),
@@ -98,7 +98,7 @@ pub(crate) async fn acquire(
 struct Gathering<'a> {
     engine: &'a Engine,
     /// In sorted order.
-    asked: Vec<Asked>,
+    requests: Vec<Request>,
     /// The lease of each, as far as there is one.
     held: Vec<Option<Held>>,
     limit: Limit,
@@ -117,7 +117,7 @@ impl Gathering<'_> {
             self.drop_lost();
             let Some(busy) = self.held.iter().position(Option::is_none) else {
                 let held: Vec<Held> = self.held.iter_mut().filter_map(Option::take).collect();
-                if Held::deliver(&held) {
+                if Held::mark_delivered(&held) {
                     return Ok(Some(held));
                 }
                 // One of them has ended in this moment.
@@ -144,9 +144,9 @@ impl Gathering<'_> {
     /// Asks for all that is not held, at the same time and without joining a queue.
     async fn ask_for_missing(&mut self) -> Result<()> {
         let (engine, rides_out) = (self.engine, self.limit != Limit::Try);
-        let missing = self.held.iter_mut().zip(&self.asked).filter(|(held, _)| held.is_none());
-        let requests = missing.map(|(held, asked)| async move {
-            match wait::acquire(engine, asked, Limit::Try).await {
+        let missing = self.held.iter_mut().zip(&self.requests).filter(|(held, _)| held.is_none());
+        let requests = missing.map(|(held, request)| async move {
+            match wait::acquire(engine, request, Limit::Try).await {
                 Ok(granted) => *held = granted,
                 // The wait that follows rides out outages, as far as its limit allows.
                 Err(error) if rides_out && is_outage(&error) => {}
@@ -181,14 +181,14 @@ impl Gathering<'_> {
         let (first, longest) = TRY_BACKOFF;
         let mut backoff = Backoff::new(first, longest);
         let mut jitter = self.engine.jitter();
-        for (held, asked) in self.held.iter_mut().zip(&self.asked).skip(busy) {
+        for (held, request) in self.held.iter_mut().zip(&self.requests).skip(busy) {
             while held.is_none() {
-                *held = wait::acquire(self.engine, asked, Limit::Try).await?;
+                *held = wait::acquire(self.engine, request, Limit::Try).await?;
                 if held.is_some() {
                     break;
                 }
                 let again = store.now() + backoff.next_delay(&mut jitter);
-                if again >= end || is_in_use(self.engine, &asked.name).await {
+                if again >= end || is_in_use(self.engine, &request.name).await {
                     return Ok(false);
                 }
                 store.clock.sleep_until(again).await;
@@ -199,8 +199,8 @@ impl Gathering<'_> {
 
     /// What was taken early may be lost by now: its renewals failed, or nothing renews it.
     fn drop_lost(&mut self) {
-        for (held, asked) in self.held.iter_mut().zip(&self.asked) {
-            held.take_if(|held| !wait::is_enough(held, &asked.options));
+        for (held, request) in self.held.iter_mut().zip(&self.requests) {
+            held.take_if(|held| !wait::is_enough(held, &request.options));
         }
     }
 
@@ -211,7 +211,7 @@ impl Gathering<'_> {
             (Limit::Forever | Limit::Within(_), Meanwhile::KeepNone) => 0,
         };
         let given_back: Vec<Held> = self.held.drain(from..).flatten().collect();
-        self.held.resize_with(self.asked.len(), || None);
+        self.held.resize_with(self.requests.len(), || None);
         give_back(given_back).await;
     }
 
@@ -221,7 +221,7 @@ impl Gathering<'_> {
             Limit::Within(span) => Limit::Within(span.saturating_sub(since_start())),
             Limit::Forever | Limit::Try => self.limit,
         };
-        match wait::acquire(self.engine, &self.asked[busy], limit).await {
+        match wait::acquire(self.engine, &self.requests[busy], limit).await {
             Err(Error::Timeout { name, holder, others, own, .. }) => {
                 Err(Error::timeout(name, since_start(), holder, others, own))
             }

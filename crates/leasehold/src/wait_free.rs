@@ -8,7 +8,7 @@ use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{Action, Error, Instant, LockName, Reply, Result, Status, StoreError};
 
 use crate::engine::Engine;
-use crate::keeper::unexpected;
+use crate::keeper::unexpected_reply;
 use crate::store::Subscription;
 
 /// The shortest pause between two looks, where nothing was told: 50 ms. A lease that is about to
@@ -81,7 +81,7 @@ impl Watch<'_> {
         let look = Action::Inspect { limit: 1 };
         match self.engine.keeper.store.apply(name, look).await?.answer.reply {
             Reply::Status(status) => Ok(status),
-            other => Err(unexpected(&other)),
+            other => Err(unexpected_reply(&other)),
         }
     }
 

@@ -46,6 +46,29 @@ pub(super) const LAYERS: &[Layers] = &[
     },
     Layers {
         package: "crates/leasehold",
+        within: &["keeper"],
+        rows: &[
+            &["answers", "delivery", "mode_changes", "recently_ended"],
+            &["lease"],
+            &["jobs", "table"],
+            &["life"],
+            &["leases"],
+            &["cleanups", "held", "polls", "reclaim", "renewals"],
+            &["run"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &["keeper", "table"],
+        rows: &[&["due_queue"], &["leases", "waiters"]],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &["wait"],
+        rows: &[&["retry"], &["progress"], &["attempt", "report"], &["call"]],
+    },
+    Layers {
+        package: "crates/leasehold",
         within: &["store"],
         rows: &[
             &["finding", "traits"],

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::{Action, Error, Holder, Instant, Mode, Operation, Reply, Result, StoreError};
 
-use crate::keeper::{Held, renewal_outcome, unexpected};
+use crate::keeper::{Held, renewal_outcome, unexpected_reply};
 use crate::lost::Lost;
 use crate::store::clocked::TimedAnswer;
 
@@ -84,7 +84,7 @@ pub(super) fn not_changed(held: &Held, reply: &Reply) -> Error {
             held.keeper.lose(&held.state, reason);
             held.state.lost(reason)
         }
-        Some(Ok(_)) | None => unexpected(reply).into(),
+        Some(Ok(_)) | None => unexpected_reply(reply).into(),
     }
 }
 
@@ -135,7 +135,7 @@ impl<'a> Change<'a> {
 
     /// Gives an upgrade up, unless a later change has taken its place.
     async fn take_back(self, until: Instant) -> Result<()> {
-        match self.held.state.gives_up(self.number) {
+        match self.held.state.give_up_change(self.number) {
             Some(mode) => self.become_reader(mode, Some(until)).await,
             None => Ok(()),
         }
@@ -162,7 +162,7 @@ impl Drop for Change<'_> {
     fn drop(&mut self) {
         let state = &self.held.state;
         if !self.is_settled
-            && let Some(mode) = state.gives_up(self.number)
+            && let Some(mode) = state.give_up_change(self.number)
         {
             let action = self.action(mode);
             self.held.keeper.clean(state.name.clone(), action, state.longest_ttl());

@@ -1,10 +1,14 @@
 //! What a store has forgotten, its holder takes back before it counts as lost.
 
+use std::sync::Arc;
+
 use leasehold_core::{
     Acquire, Action, LossReason, Operation, Reclaim, Reply, StoreError, StoreErrorKind,
 };
 
-use super::{Keeper, LeaseState, renewal_outcome};
+use super::answers::renewal_outcome;
+use super::lease::LeaseState;
+use super::life::Keeper;
 use crate::store::clocked::TimedAnswer;
 
 impl Keeper {
@@ -22,12 +26,13 @@ impl Keeper {
         // If the guard is dropped meanwhile, its release must win also where it comes first.
         state.expect_late_copies();
         let ttl = state.ttl();
-        let deadline = (self.store.now() + ttl / 6).min(state.signal.valid_until());
+        let now = self.store.now();
+        let deadline = (now + ttl / 6).min(state.signal.valid_until());
         let nonce = self.table().seed();
-        let (mode, change) = state.believed();
+        let (mode, change) = state.mode_and_change();
         let request = Acquire::new(state.id, mode, ttl)
             .with_nonce(nonce)
-            .with_not_after(self.store.not_after_us(&state.name))
+            .with_not_after(self.store.not_after_us(&state.name, now))
             .with_facts(self.facts(state.label()));
         let action = Action::Reclaim(Reclaim::new(state.token(), change, request));
         let operation = Operation::On { name: state.name.clone(), action };
@@ -37,7 +42,7 @@ impl Keeper {
     /// What came of it. Without an answer the next renewal finds out.
     pub(super) fn reclaimed(
         &self,
-        state: &LeaseState,
+        state: &Arc<LeaseState>,
         reason: LossReason,
         result: Result<TimedAnswer, StoreError>,
     ) {
@@ -47,12 +52,12 @@ impl Keeper {
             Ok(_) => {
                 let why = "it came too late to take back what the store has forgotten";
                 let cause = StoreError::new(StoreErrorKind::Timeout, why);
-                return self.renewal_failed(state, &cause);
+                return self.renewals_failed([state], &cause);
             }
-            Err(cause) => return self.renewal_failed(state, &cause),
+            Err(cause) => return self.renewals_failed([state], &cause),
         };
         match renewal_outcome(&timed.answer.reply, state.token()) {
-            Some(Ok(grant)) => self.extend(state, &timed, grant),
+            Some(Ok(grant)) => self.extend([(&**state, grant)], &timed),
             Some(Err(found)) => self.lose(state, found),
             None => self.lose(state, reason),
         }

@@ -10,8 +10,9 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 
 use super::jobs::Done;
+use super::life::Keeper;
+use super::polls::Announcement;
 use super::table::Due;
-use super::{InboxState, Keeper};
 use crate::event::Event;
 use crate::store::Inbox;
 
@@ -36,6 +37,8 @@ struct Running {
     inbox: Option<Box<dyn Inbox>>,
     opening: bool,
     inbox_backoff: Backoff,
+    /// It was reported that the inbox cannot be opened.
+    is_warned: bool,
     jitter: Jitter,
 }
 
@@ -48,6 +51,16 @@ enum Woken {
 }
 
 impl Keeper {
+    /// Opens the inbox after a delay.
+    fn open(self: &Arc<Self>, delay: Duration) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let clock = &keeper.store.clock;
+            clock.sleep_until(clock.now() + delay).await;
+            Done::Opened(keeper.store.inner.inbox(keeper.client).await)
+        })
+    }
+
     /// Runs until there is nothing left to look after and nobody left who could ask for more.
     pub(super) async fn run(self: Arc<Self>) {
         let seed = self.table().seed();
@@ -58,6 +71,7 @@ impl Keeper {
             inbox: None,
             opening: false,
             inbox_backoff: Backoff::new(first, longest),
+            is_warned: false,
             jitter: Jitter::new(seed),
         };
         running.run().await;
@@ -104,23 +118,23 @@ impl Running {
     }
 
     fn start(&mut self, due: Due) {
-        for (state, reason) in due.lost {
-            // The table has forgotten it already, so the telling is up to us.
+        for (state, reason) in due.leases.lost {
+            // The table has forgotten it already, so nobody else reports it.
             state.signal.end(reason);
             let reason = state.signal.check().unwrap_or(reason);
-            self.keeper.tell_end(&state, reason);
+            self.keeper.report_end(&state, reason);
         }
-        for state in due.unfetched {
+        for state in due.leases.unfetched {
             self.keeper.give_back(&state);
         }
         for cleanup in due.cleanups {
             self.jobs.push(self.keeper.cleanup(cleanup));
         }
-        for (name, id, ttl) in due.polls {
-            self.jobs.push(self.keeper.poll(name, id, ttl));
+        for poll in due.polls {
+            self.jobs.push(self.keeper.poll(poll));
         }
         let mut shards: BTreeMap<u64, Vec<_>> = BTreeMap::new();
-        for renewal in due.renewals {
+        for renewal in due.leases.renewals {
             let shard = self.keeper.store.inner.shard(&renewal.0.name);
             shards.entry(shard).or_default().push(renewal);
         }
@@ -156,7 +170,7 @@ impl Running {
                 self.inbox = Some(inbox);
                 self.opening = false;
                 self.inbox_backoff.reset();
-                self.keeper.inbox.send_replace(InboxState::Open);
+                self.is_warned = false;
                 // Whoever joined while nothing could arrive may have been granted.
                 self.message(Message::Gap);
             }
@@ -172,11 +186,10 @@ impl Running {
     }
 
     fn inbox_failed(&mut self, error: &StoreError) {
-        if *self.keeper.inbox.borrow() == InboxState::Closed {
+        if !std::mem::replace(&mut self.is_warned, true) {
             let text = format!("no messages from the store, waiters only ask: {error}");
             self.keeper.observe(&Event::Warning { text: &text });
         }
-        self.keeper.inbox.send_replace(InboxState::Failed);
         let delay = self.inbox_backoff.next_delay(&mut self.jitter);
         self.jobs.push(self.keeper.open(delay));
     }
@@ -184,12 +197,13 @@ impl Running {
     fn message(&mut self, message: Message) {
         let keeper = &self.keeper;
         match message {
-            Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
-                keeper.granted_by_message(attempt, nonce, token, (now_us, deadline_us));
+            Message::Granted { attempt, nonce, token, now_us: granted_us, deadline_us } => {
+                let id = keeper.id(attempt);
+                keeper.announced(Announcement { id, nonce, token, granted_us, deadline_us });
             }
             Message::Revoked { attempt, token, .. } => {
                 let id = keeper.id(attempt);
-                let state = keeper.table().lease(id).cloned();
+                let state = keeper.table().leases.get(id).cloned();
                 // A higher one is its own too, of an upgrade that it does not believe in (yet).
                 if let Some(state) = state
                     && token >= state.token()
@@ -201,8 +215,8 @@ impl Running {
             _ => {
                 let now = keeper.store.now();
                 let mut table = keeper.table();
-                table.poll_all(now);
-                table.renew_all(now);
+                table.waiters.poll_all(now);
+                table.leases.renew_all(now);
             }
         }
     }
@@ -213,8 +227,5 @@ impl Drop for Running {
     /// then starts it again.
     fn drop(&mut self) {
         self.keeper.table().running = false;
-        if self.inbox.is_some() {
-            self.keeper.inbox.send_replace(InboxState::Closed);
-        }
     }
 }

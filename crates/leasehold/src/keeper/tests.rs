@@ -1,10 +1,10 @@
 //! A keeper between a store that does not answer and what users do when a lease ends.
 
 use std::sync::mpsc;
+use std::time::Duration;
 
-use leasehold_core::{Answer, BoxFuture, FakeClock, LossReason, Operation, StoreError};
+use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, LossReason, Operation, StoreError};
 
-use super::*;
 use crate::client::Client;
 use crate::store::{Capabilities, Inbox, Memory, Store};
 

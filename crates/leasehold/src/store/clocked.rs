@@ -34,6 +34,7 @@ pub(crate) struct ClockedStore {
 pub(crate) struct TimedAnswer {
     pub(crate) answer: Answer,
     pub(crate) sent: Instant,
+    pub(crate) received: Instant,
 }
 
 impl ClockedStore {
@@ -61,27 +62,49 @@ impl ClockedStore {
 
     // ---- requests
 
-    /// Sends an operation and keeps the sample of the store's clock that comes with its answer. The
-    /// error is the store's own.
-    pub(crate) async fn send(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
+    /// Sends an operation at `sent`, and keeps the sample of the store's clock that comes with its
+    /// answer. The error is the store's own.
+    pub(crate) async fn send(
+        &self,
+        operation: Operation,
+        sent: Instant,
+    ) -> Result<TimedAnswer, StoreError> {
         let name = match &operation {
             Operation::On { name, .. } => Some(name.clone()),
             Operation::Renew(leases) => leases.first().map(|lease| lease.name.clone()),
             _ => None,
         };
-        let sent = self.now();
         let answer = self.inner.execute(operation).await?;
+        let received = self.now();
         if let Some(name) = name {
-            self.keep_sample(&name, ClockSample::of_answer(&answer, sent, self.now()));
+            self.keep_sample(&name, ClockSample::of_answer(&answer, sent, received));
         }
-        Ok(TimedAnswer { answer, sent })
+        Ok(TimedAnswer { answer, sent, received })
     }
 
-    /// The same, where a read that fails has done nothing, whatever the store says of it.
-    pub(crate) async fn execute(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
+    /// The same, but without an answer by `deadline` its outcome is unknown; and a read that fails
+    /// has done nothing, whatever the store says of it.
+    pub(crate) async fn execute_at(
+        &self,
+        operation: Operation,
+        sent: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<TimedAnswer, StoreError> {
         let is_read = operation.is_look();
-        let result = self.send(operation).await;
+        let answer = std::pin::pin!(self.send(operation, sent));
+        let result = match deadline {
+            Some(deadline) => match select(answer, self.clock.sleep_until(deadline)).await {
+                Either::Left((answer, _)) => answer,
+                Either::Right(_) => Err(no_answer()),
+            },
+            None => answer.await,
+        };
         result.map_err(|error| if is_read { error.not_executed() } else { error })
+    }
+
+    /// Sends an operation now.
+    pub(crate) async fn execute(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
+        self.execute_at(operation, self.now(), None).await
     }
 
     /// The same for an action on one name.
@@ -93,19 +116,13 @@ impl ClockedStore {
         self.execute(Operation::On { name: name.clone(), action }).await
     }
 
-    /// The same, but without an answer by `deadline` its outcome is unknown, unless it is a read.
+    /// Sends an operation now, and waits for its answer until `deadline`.
     pub(crate) async fn execute_until(
         &self,
         operation: Operation,
         deadline: Instant,
     ) -> Result<TimedAnswer, StoreError> {
-        let is_read = operation.is_look();
-        let answer = std::pin::pin!(self.execute(operation));
-        match select(answer, self.clock.sleep_until(deadline)).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right(_) if is_read => Err(no_answer().not_executed()),
-            Either::Right(_) => Err(no_answer()),
-        }
+        self.execute_at(operation, self.now(), Some(deadline)).await
     }
 
     // ---- the store's clock
@@ -149,9 +166,9 @@ impl ClockedStore {
         Some(sample.latest_us(now, self.bounds.drift))
     }
 
-    /// The latest store time at which an acquire that is sent now may be executed.
-    pub(crate) fn not_after_us(&self, name: &LockName) -> u64 {
-        self.latest_us(name, self.now()).map_or(ANY_TIME_US, |latest_us| {
+    /// The latest store time at which an acquire that is sent at `now` may be executed.
+    pub(crate) fn not_after_us(&self, name: &LockName, now: Instant) -> u64 {
+        self.latest_us(name, now).map_or(ANY_TIME_US, |latest_us| {
             latest_us.saturating_add(NOT_AFTER.as_micros() as u64).min(ANY_TIME_US)
         })
     }
@@ -204,14 +221,15 @@ mod tests {
         let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
         let store = ClockedStore::new(Box::new(Shards), clock, bounds, Arc::new(Silent));
         let [first, second] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
+        let not_after_us = |name| store.not_after_us(name, store.now());
         let seen = |name| store.newest(name).map(|sample| sample.lease_us);
-        assert_eq!((store.has_sample(), store.not_after_us(&first)), (false, ANY_TIME_US));
+        assert_eq!((store.has_sample(), not_after_us(&first)), (false, ANY_TIME_US));
         store.apply(&first, Action::Inspect { limit: 0 }).await.unwrap();
         assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), None));
-        assert_eq!(store.not_after_us(&second), store.not_after_us(&first));
+        assert_eq!(not_after_us(&second), not_after_us(&first));
         store.apply(&second, Action::Inspect { limit: 0 }).await.unwrap();
         assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), Some(120_000_000)));
-        let later = store.not_after_us(&second) - store.not_after_us(&first);
+        let later = not_after_us(&second) - not_after_us(&first);
         assert_eq!(later, 60_000_000);
     }
 
@@ -265,6 +283,6 @@ mod tests {
         assert!(store.has_sample());
         // A second has passed since, and no more than a hundredth more by the store's clock.
         let latest_us = 61_010_000 + NOT_AFTER.as_micros() as u64;
-        assert_eq!(store.not_after_us(&name), latest_us);
+        assert_eq!(store.not_after_us(&name, store.now()), latest_us);
     }
 }

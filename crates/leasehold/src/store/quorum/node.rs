@@ -85,7 +85,7 @@ impl Node {
         if let Some(name) = name_of(&operation) {
             self.state().asked = Some(name.clone());
         }
-        match self.store.send(operation).await {
+        match self.store.send(operation, self.store.now()).await {
             Ok(timed) => {
                 self.answered();
                 Ok(timed)
@@ -158,7 +158,7 @@ impl Node {
     async fn look(&self, name: &LockName) {
         let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 0 } };
         let sent = self.store.clock.now();
-        let asking = std::pin::pin!(self.store.send(look));
+        let asking = std::pin::pin!(self.store.send(look, sent));
         match select(asking, self.store.clock.sleep_until(sent + PROBE_PATIENCE)).await {
             Either::Left((Ok(_), _)) => self.answered(),
             // A refusal is an answer.

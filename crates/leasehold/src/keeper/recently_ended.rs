@@ -3,7 +3,7 @@
 //! A store that was set back in time, by a failover to a replica that had missed the last writes,
 //! still has the places of waiters that were served meanwhile. It would grant each of them in turn
 //! and wait until the claim window is over, because their client lives. So the client gives such a
-//! grant back as soon as it is told of it.
+//! grant back as soon as a message announces it.
 
 use std::collections::VecDeque;
 
@@ -14,9 +14,9 @@ const REMEMBERED: usize = 1024;
 
 /// The attempts whose release was asked for last, each with its token.
 #[derive(Debug, Default)]
-pub(super) struct Ended(VecDeque<(HolderId, FencingToken, LockName)>);
+pub(super) struct RecentlyEnded(VecDeque<(HolderId, FencingToken, LockName)>);
 
-impl Ended {
+impl RecentlyEnded {
     pub(super) fn add(&mut self, id: HolderId, token: FencingToken, name: &LockName) {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
@@ -44,13 +44,13 @@ mod tests {
 
     #[test]
     fn only_a_new_grant_of_an_attempt_that_has_ended_is_given_back() {
-        let (mut ended, name) = (Ended::default(), LockName::new("a").unwrap());
+        let (mut ended, name) = (RecentlyEnded::default(), LockName::new("a").unwrap());
         let [first, own, other] =
             [1, 2, 3].map(|number| FencingToken::from_number(number).unwrap());
         assert_eq!(ended.granted_again(id(1), other), None);
         ended.add(id(1), own, &name);
-        assert_eq!(ended.granted_again(id(1), own), None, "its own, told late");
-        assert_eq!(ended.granted_again(id(1), first), None, "of before its upgrade, told late");
+        assert_eq!(ended.granted_again(id(1), own), None, "its own, late");
+        assert_eq!(ended.granted_again(id(1), first), None, "of before its upgrade, late");
         assert_eq!(ended.granted_again(id(1), other), Some(name.clone()));
         for attempt in 0..REMEMBERED as u64 {
             ended.add(id(2 + attempt), own, &name);

@@ -1,0 +1,31 @@
+//! What answers of the store mean for a lease.
+
+use leasehold_core::{FencingToken, Grant, LossReason, Reply, StoreError, StoreErrorKind};
+
+/// What a renewal's answer says of a lease with this token; `None` if it says nothing.
+pub(crate) fn renewal_outcome(
+    reply: &Reply,
+    token: FencingToken,
+) -> Option<Result<Grant, LossReason>> {
+    match reply {
+        Reply::Granted(grant) => Some(Ok(*grant)),
+        Reply::NotHeld { newest } => Some(Err(match newest {
+            Some(by) if by.us() > token.us() => LossReason::Superseded { by: *by },
+            Some(newest) if newest.us() == token.us() => LossReason::Expired,
+            Some(_) | None => LossReason::Vanished,
+        })),
+        Reply::Revoked(_) => Some(Err(LossReason::Revoked)),
+        _ => None,
+    }
+}
+
+/// The error for an answer that does not belong to its question.
+pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
+    let message = format!("the store's answer does not belong to the question: {reply:?}");
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+/// What is published of a name when a lease on it has ended.
+pub(crate) fn end_notice(token: FencingToken) -> String {
+    format!("left {token}")
+}

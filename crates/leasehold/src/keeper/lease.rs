@@ -1,0 +1,226 @@
+//! The state of one held lease, shared by its guards and the keeper.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use leasehold_core::{
+    Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
+    RenewLease, StoreError,
+};
+use tokio::sync::Notify;
+
+use super::delivery::Delivery;
+use super::mode_changes::ModeChanges;
+use crate::failures::FailureStreak;
+use crate::lost::Signal;
+
+/// What guards and keeper share of one lease.
+#[derive(Debug)]
+pub(crate) struct LeaseState {
+    pub(crate) name: LockName,
+    pub(crate) id: HolderId,
+    pub(crate) options: LeaseOptions,
+    pub(crate) granted_at: Instant,
+    pub(crate) signal: Arc<Signal>,
+    /// When the verb was called.
+    pub(super) asked_at: Instant,
+    /// From when on counts what it is held for: its grant, or the last one of several names. Empty
+    /// until it has come into the hands of the caller; one that never does (given back, cancelled,
+    /// one of several names) keeps nothing taken.
+    delivered: OnceLock<Instant>,
+    /// Rung when the store says that this reader has become the writer.
+    pub(crate) upgraded: Notify,
+    /// For how long it is renewed, in nanoseconds, and the longest that it ever was.
+    ttl: AtomicU64,
+    longest_ttl: AtomicU64,
+    /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
+    unanswered: AtomicBool,
+    /// What the holder says of itself to others.
+    label: Mutex<Option<String>>,
+    /// Somebody has taken on its release, or it was handed out.
+    finished: AtomicBool,
+    token: AtomicU64,
+    modes: Mutex<ModeChanges>,
+    /// Why its renewals fail, since the last that did not.
+    failures: Mutex<FailureStreak>,
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A grant, on its way to become a [`Held`].
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) name: LockName,
+    pub(crate) id: HolderId,
+    pub(crate) mode: Mode,
+    pub(crate) options: LeaseOptions,
+    pub(crate) unanswered: bool,
+    pub(crate) token: FencingToken,
+    pub(crate) valid_until: Instant,
+    /// False for a hand-over that is entered before the store has confirmed it.
+    pub(crate) confirmed: bool,
+    /// When the verb was called.
+    pub(crate) asked_at: Instant,
+    pub(crate) delivery: Delivery,
+}
+
+impl LeaseState {
+    pub(super) fn new(granted: Granted, signal: Arc<Signal>, now: Instant) -> Self {
+        Self {
+            name: granted.name,
+            id: granted.id,
+            label: Mutex::new(granted.options.label.clone()),
+            ttl: AtomicU64::new(nanos(granted.options.ttl)),
+            longest_ttl: AtomicU64::new(nanos(granted.options.ttl)),
+            options: granted.options,
+            granted_at: now,
+            signal,
+            asked_at: granted.asked_at,
+            delivered: OnceLock::new(),
+            upgraded: Notify::new(),
+            unanswered: AtomicBool::new(granted.unanswered),
+            finished: AtomicBool::new(false),
+            token: AtomicU64::new(granted.token.get()),
+            modes: Mutex::new(ModeChanges::granted(granted.mode)),
+            failures: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        FencingToken::from_number(self.token.load(Ordering::Acquire))
+            .unwrap_or(FencingToken::at_us(0)) // unreachable: only tokens are stored
+    }
+
+    /// For how long it is renewed.
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.ttl.load(Ordering::Acquire))
+    }
+
+    /// The longest that a store may keep it without a renewal: no shorter ttl takes that back.
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        Duration::from_nanos(self.longest_ttl.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_ttl(&self, ttl: Duration) {
+        self.longest_ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
+        self.ttl.store(nanos(ttl), Ordering::Release);
+    }
+
+    fn modes(&self) -> MutexGuard<'_, ModeChanges> {
+        self.modes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.modes().mode
+    }
+
+    /// What is believed of the mode, and by which change: while a reader waits to become the
+    /// writer, what was so before.
+    pub(super) fn mode_and_change(&self) -> (Mode, u64) {
+        let modes = self.modes();
+        (modes.mode, modes.change)
+    }
+
+    /// What is asked of the store to renew it.
+    pub(crate) fn renewal(&self) -> RenewLease {
+        let (mode, change) = self.mode_and_change();
+        RenewLease::new(self.name.clone(), self.id, self.ttl(), mode).with_change(change)
+    }
+
+    /// The number with which to ask for the writer; `None` for who is the writer already.
+    pub(crate) fn begin_upgrade(&self) -> Option<u64> {
+        self.modes().begin_upgrade()
+    }
+
+    /// The store has made it the writer, by the request with this number. False if another was
+    /// made since, of which nothing is known yet.
+    pub(crate) fn upgraded(&self, number: u64, token: FencingToken) -> bool {
+        let mut modes = self.modes();
+        let is_last = modes.upgraded(number);
+        if is_last {
+            self.token.store(token.get(), Ordering::Release);
+        }
+        is_last
+    }
+
+    /// Makes it a reader from now on, and gives the number to say so with.
+    pub(crate) fn begin_downgrade(&self) -> (Mode, u64) {
+        self.modes().begin_downgrade()
+    }
+
+    /// As what kind of reader the change with this number must be taken back, if it must.
+    pub(crate) fn give_up_change(&self, number: u64) -> Option<Mode> {
+        self.modes().give_up(number)
+    }
+
+    /// The store's token of a hold is higher than that of its guard if it made the reader the
+    /// writer after that had given up. It is the token of the same lease.
+    pub(super) fn note_token(&self, token: FencingToken) {
+        let modes = self.modes();
+        if modes.mode.is_reader() && token > self.token() {
+            self.token.store(token.get(), Ordering::Release);
+        }
+    }
+
+    pub(super) fn label(&self) -> Option<String> {
+        self.label.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn described(&self, label: Option<String>) {
+        *self.label.lock().unwrap_or_else(PoisonError::into_inner) = label;
+    }
+
+    /// A copy of something that grants may arrive late: the release leaves a tombstone.
+    pub(super) fn expect_late_copies(&self) {
+        self.unanswered.store(true, Ordering::Release);
+    }
+
+    fn failures(&self) -> MutexGuard<'_, FailureStreak> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A renewal has failed. True if that was for another kind of reason than the one before.
+    pub(super) fn renewal_failed(&self, cause: &StoreError, now: Instant) -> bool {
+        self.failures().record(cause, now).is_none()
+    }
+
+    pub(super) fn renewal_succeeded(&self) {
+        self.failures().end();
+    }
+
+    /// Why it was not renewed, for a lease that ended because of that.
+    pub(super) fn cause(&self, reason: LossReason) -> Option<StoreError> {
+        let failures = self.failures();
+        failures.cause().filter(|_| reason == LossReason::Expired).cloned()
+    }
+
+    pub(crate) fn lost(&self, reason: LossReason) -> Error {
+        Error::lost(self.name.clone(), self.token(), reason)
+    }
+
+    /// Takes on the duty to release; true for the first who does.
+    pub(crate) fn finish(&self) -> bool {
+        !self.finished.swap(true, Ordering::AcqRel)
+    }
+
+    /// The caller has it, and what it is held for counts from then.
+    pub(super) fn mark_delivered(&self, from: Instant) {
+        self.delivered.get_or_init(|| from);
+    }
+
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.delivered.get().is_some()
+    }
+
+    pub(super) fn release_action(&self, now: Instant) -> Action {
+        let keep = match (self.delivered.get(), self.options.min_hold) {
+            (Some(from), Some(least)) => least.saturating_sub(now.saturating_since(*from)),
+            (Some(_), None) | (None, _) => Duration::ZERO,
+        };
+        let unanswered = self.unanswered.load(Ordering::Acquire);
+        Action::Release { id: self.id, keep, unanswered }
+    }
+}

@@ -1,0 +1,209 @@
+//! Leases come into keeping and out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::renewal::Renewing;
+use leasehold_core::{Action, Instant, LockName, LossReason};
+
+use super::answers::end_notice;
+use super::delivery::Delivery;
+use super::lease::{Granted, LeaseState};
+use super::life::{Held, Keeper, Table};
+use crate::event::Event;
+use crate::lost::Signal;
+
+/// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
+/// where another renewal is due: a critical section that is over by then needs no confirmation, and
+/// two seconds were granted. That is a script less for most hand-overs.
+const CONFIRM_AFTER: Duration = Duration::from_millis(100);
+
+impl Keeper {
+    // ---- into keeping
+
+    /// Takes a lease into keeping.
+    pub(crate) fn hold(self: &Arc<Self>, granted: Granted) -> Held {
+        let now = self.store.now();
+        let state = self.add_lease(&mut self.table(), granted, now);
+        Held { keeper: Arc::clone(self), state }
+    }
+
+    /// Takes a lease into keeping that the answer to an acquire has granted, received at `now`, and
+    /// delivers it if enough of it is left and no other names are gathered with it. `None` if the
+    /// acquire was made known as a waiter and has had its turn.
+    pub(crate) fn grant(
+        self: &Arc<Self>,
+        granted: Granted,
+        is_waiter: bool,
+        now: Instant,
+    ) -> Option<Held> {
+        let least = granted.options.least_validity();
+        let is_enough = granted.valid_until.saturating_since(now) > least;
+        let is_delivered = is_enough && matches!(granted.delivery, Delivery::Done);
+        let limit = granted.options.max_hold.filter(|_| is_delivered).map(|limit| now + limit);
+        let (state, _waiter) = {
+            let mut table = self.table();
+            let waiter = table.waiters.take(granted.id);
+            if is_waiter && waiter.is_none() {
+                return None;
+            }
+            let state = self.add_lease(&mut table, granted, now);
+            if is_delivered {
+                state.mark_delivered(now);
+            }
+            if let Some(limit) = limit
+                && let Some(due) = table.leases.mark_delivered([state.id].into_iter(), Some(limit))
+            {
+                self.wake_by(&mut table, due);
+            }
+            (state, waiter)
+        };
+        if is_delivered {
+            self.report_delivered(&state, limit, now);
+        }
+        Some(Held { keeper: Arc::clone(self), state })
+    }
+
+    fn add_lease(&self, table: &mut Table, mut granted: Granted, now: Instant) -> Arc<LeaseState> {
+        let delivery = std::mem::replace(&mut granted.delivery, Delivery::Done);
+        let (ttl, renewal) = (granted.options.ttl, granted.options.renewal);
+        let mut renewing = Renewing::new(ttl, renewal, granted.valid_until, now, table.seed());
+        if !granted.confirmed {
+            renewing.renew_by(now + CONFIRM_AFTER);
+        }
+        let signal = Signal::new(Arc::clone(&self.store.clock), renewing.valid_until());
+        let state = Arc::new(LeaseState::new(granted, signal, now));
+        let due = table.leases.add(Arc::clone(&state), renewing, delivery);
+        // Revocations arrive there.
+        let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
+        self.wake_by(table, if opens_inbox { now } else { due });
+        state
+    }
+
+    /// The caller has these leases from now on; false, and none of them, if one is not kept any
+    /// more. What it may hold at most counts from the grant, or the last of them, and not from when
+    /// it came for them.
+    pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
+        let states = held.iter().map(|held| &held.state);
+        let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
+        let max_hold = states.clone().find_map(|state| state.options.max_hold);
+        let limit = max_hold.map(|limit| from + limit);
+        {
+            let mut table = self.table();
+            let ids = states.clone().map(|state| state.id);
+            let Some(due) = table.leases.mark_delivered(ids, limit) else { return false };
+            states.clone().for_each(|state| state.mark_delivered(from));
+            self.wake_by(&mut table, due);
+        }
+        let now = self.store.now();
+        states.for_each(|state| self.report_delivered(state, limit, now));
+        true
+    }
+
+    fn report_delivered(&self, state: &LeaseState, limit: Option<Instant>, now: Instant) {
+        if let Some(limit) = limit {
+            state.signal.limit_to(limit);
+        }
+        let waited = now.saturating_since(state.asked_at);
+        self.observe(&Event::Granted { name: &state.name, token: state.token(), waited });
+    }
+
+    /// Renews a lease for this long from now on.
+    pub(super) fn change_ttl(&self, state: &LeaseState, ttl: Duration) {
+        state.set_ttl(ttl);
+        let now = self.store.now();
+        let mut table = self.table();
+        let due = table.leases.update(state.id, now, |renewing| {
+            renewing.set_ttl(now, ttl);
+            renewing.wake_at()
+        });
+        if let Some(due) = due {
+            self.wake_by(&mut table, due);
+        }
+    }
+
+    // ---- out of keeping
+
+    /// Takes a lease out of keeping and reports its end. The store still has to be told.
+    pub(crate) fn forget(&self, state: &LeaseState) {
+        let reason = ended(state, LossReason::Released);
+        let was_kept = self.table().leases.remove(state.id);
+        if was_kept {
+            self.report_end(state, reason);
+        }
+    }
+
+    /// Ends a lease for a reason that was found out, and reports that.
+    pub(crate) fn lose(&self, state: &LeaseState, reason: LossReason) {
+        state.signal.end(reason);
+        self.forget(state);
+    }
+
+    /// Gives back what nobody has fetched in time. The table has forgotten it already.
+    pub(super) fn give_back(self: &Arc<Self>, state: &LeaseState) {
+        state.signal.end(LossReason::Released);
+        self.report_end(state, LossReason::Released);
+        if state.finish() {
+            self.let_go(state);
+        }
+    }
+
+    pub(super) fn report_end(&self, state: &LeaseState, reason: LossReason) {
+        let (name, token) = (&state.name, state.token());
+        let held = self.store.now().saturating_since(state.granted_at);
+        if !state.is_delivered() {
+            self.observe(&Event::Undelivered { name, token, held });
+        } else if reason == LossReason::Released {
+            self.observe(&Event::Released { name, token, held });
+        } else {
+            let cause = state.cause(reason);
+            self.observe(&Event::Lost { name, token, reason, cause: cause.as_ref() });
+        }
+    }
+
+    /// Takes a lease out of keeping, and gives the action that releases it.
+    pub(super) fn begin_release(&self, state: &LeaseState) -> Action {
+        let action = state.release_action(self.store.now());
+        let reason = ended(state, LossReason::Released);
+        let was_kept = {
+            let mut table = self.table();
+            table.ended.add(state.id, state.token(), &state.name);
+            table.leases.remove(state.id)
+        };
+        if was_kept {
+            self.report_end(state, reason);
+        }
+        action
+    }
+
+    /// Releases a lease in the background.
+    pub(crate) fn let_go(self: &Arc<Self>, state: &LeaseState) {
+        let (action, notice) = (self.begin_release(state), self.end_notice(state));
+        self.add_cleanup(state.name.clone(), action, state.longest_ttl(), notice);
+    }
+
+    /// What is published of the end of a lease, for those who watch the name without a place in its
+    /// queue: nothing of one so short that they would have asked by then, for publishing costs as
+    /// much as the lease. Where there is no queue, the store publishes every end itself.
+    pub(super) fn end_notice(&self, state: &LeaseState) -> Option<String> {
+        let held = self.store.now().saturating_since(state.granted_at);
+        let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
+        is_published.then(|| end_notice(state.token()))
+    }
+
+    /// Publishes a notice. A hint: whoever watches the name finds out by asking as well.
+    pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
+        if let Some(notice) = notice {
+            let _ = self.store.inner.publish(name, &notice).await;
+        }
+    }
+}
+
+/// Ends a lease for `reason`, unless it has ended before; gives why it has.
+fn ended(state: &LeaseState, reason: LossReason) -> LossReason {
+    state.signal.check().unwrap_or_else(|| {
+        state.signal.end(reason);
+        reason
+    })
+}

@@ -1,0 +1,219 @@
+//! The keeper of one client, what it gives out, and its life.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_core::{
+    Action, ClientId, Error, Facts, HolderId, Instant, LossReason, Result, StoreError,
+    StoreErrorKind,
+};
+use tokio::sync::Notify;
+
+use super::lease::LeaseState;
+use super::table;
+use crate::background;
+use crate::event::Event;
+use crate::store::clocked::ClockedStore;
+
+/// How long closing waits for a store that does not answer: 5 s, as `connect_timeout`.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long whoever lets go of the last thing of a client waits until the store knows: 1 s. The
+/// process may end in the next moment, and what was held would stay taken for its ttl.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// What becomes of a waiter: a [`Held`] if it is granted. Whoever drops that releases it.
+pub(crate) type Turn = table::Turn<Held>;
+
+/// An acquire that waits.
+pub(crate) type Waiter = table::Waiter<Held>;
+
+pub(super) type Table = table::Table<Held>;
+
+/// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
+pub(crate) struct Keeper {
+    pub(crate) store: ClockedStore,
+    pub(crate) client: ClientId,
+    host: String,
+    table: Mutex<Table>,
+    /// How many clients and locks there are that could ask for more.
+    handles: AtomicUsize,
+    /// Rung when the table has something that is due sooner than the keeper will look.
+    pub(super) wake: Notify,
+    /// Rung when a cleanup is done.
+    pub(super) cleaned: Notify,
+    /// The same, for threads.
+    pub(super) settled: Condvar,
+}
+
+/// A held lease. The last guard that lets go drops it, and its release is handed to the keeper
+/// unless it was released or handed out before.
+pub(crate) struct Held {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) state: Arc<LeaseState>,
+}
+
+impl Keeper {
+    pub(crate) fn new(store: ClockedStore, client: ClientId, host: String, seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            client,
+            host,
+            table: Mutex::new(Table::new(seed)),
+            handles: AtomicUsize::new(0),
+            wake: Notify::new(),
+            cleaned: Notify::new(),
+            settled: Condvar::new(),
+        })
+    }
+
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this client tells of itself.
+    pub(crate) fn facts(&self, label: Option<String>) -> Facts {
+        Facts::new(self.host.clone(), std::process::id()).with_label(label)
+    }
+
+    pub(super) fn id(&self, attempt: u64) -> HolderId {
+        HolderId { client: self.client, attempt }
+    }
+
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        self.store.observer.observe(event);
+    }
+
+    // ---- handles
+
+    pub(crate) fn add_handle(&self) {
+        self.handles.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn drop_handle(&self) {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.wake.notify_one();
+            self.settle();
+        }
+    }
+
+    pub(crate) fn has_handles(&self) -> bool {
+        self.handles.load(Ordering::Acquire) > 0
+    }
+
+    /// Blocks for a moment until the store knows of all that was let go, if the keeper has a thread
+    /// of its own to tell it.
+    pub(crate) fn settle(&self) {
+        if self.store.clock.is_driven_by_caller() || background::is_this_thread() {
+            return;
+        }
+        let is_unsettled = |table: &mut Table| table.unfinished > 0 && table.running;
+        // What is not settled by then ends by its deadline.
+        drop(self.settled.wait_timeout_while(self.table(), LAST_MOMENT, is_unsettled));
+    }
+
+    // ---- running
+
+    /// Sees to it that something drives this keeper.
+    pub(crate) fn ensure_running(self: &Arc<Self>) -> Result<(), StoreError> {
+        let was_running = std::mem::replace(&mut self.table().running, true);
+        if was_running { Ok(()) } else { self.start() }
+    }
+
+    /// Has something drive this keeper, which the table says already.
+    pub(super) fn start(self: &Arc<Self>) -> Result<(), StoreError> {
+        let task = Box::pin(Arc::clone(self).run());
+        background::spawn(&*self.store.clock, task).inspect_err(|_| self.table().running = false)
+    }
+
+    /// Wakes the keeper if it would look too late. Most leases end long before they are due for
+    /// anything, so most calls of a verb wake nobody.
+    pub(super) fn wake_by(&self, table: &mut Table, due: Instant) {
+        if due < table.planned {
+            table.planned = due;
+            self.wake.notify_one();
+        }
+    }
+
+    // ---- closing
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.table().closed
+    }
+
+    /// [`Error::Closed`] once it is.
+    pub(crate) fn ensure_open(&self) -> Result<()> {
+        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Ends everything that this client holds or waits for, and waits until the store knows.
+    pub(crate) async fn close(self: &Arc<Self>) -> Result<(), StoreError> {
+        let (leases, waiters) = {
+            let mut table = self.table();
+            table.closed = true;
+            (table.leases.all(), table.waiters.take_all())
+        };
+        for waiter in waiters {
+            // Dropping its turn tells it.
+            let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
+            self.clean(waiter.name, cancel, waiter.options.ttl);
+        }
+        for state in leases {
+            state.signal.end(LossReason::Closed);
+            if state.finish() {
+                self.let_go(&state);
+            }
+        }
+        let patience = self.store.clock.sleep_until(self.store.now() + CLOSE_PATIENCE);
+        match select(std::pin::pin!(self.until_clean()), patience).await {
+            Either::Left((clean, _)) => clean,
+            Either::Right(_) => Err(StoreError::new(
+                StoreErrorKind::Timeout,
+                "the store does not answer: what was held ends by its deadline",
+            )),
+        }
+    }
+
+    async fn until_clean(self: &Arc<Self>) -> Result<(), StoreError> {
+        loop {
+            let cleaned = self.cleaned.notified();
+            {
+                let mut table = self.table();
+                if table.unfinished == 0 {
+                    return table.given_up.take().map_or(Ok(()), Err);
+                }
+            }
+            self.ensure_running()?;
+            cleaned.await;
+        }
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("client", &self.client)
+            .field("store", &self.store.inner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.state.finish() {
+            self.keeper.let_go(&self.state);
+            if !self.keeper.has_handles() {
+                self.keeper.settle();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
+}

@@ -1,0 +1,263 @@
+//! Waiters are made known, are polled for, and get their turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::model::CLAIM_WINDOW;
+use leasehold_core::{
+    Action, BoxFuture, Error, FencingToken, HolderId, Instant, LockName, Mode, Place, Renewal,
+    Reply, Result, StoreError,
+};
+
+use super::answers::unexpected_reply;
+use super::delivery::Delivery;
+use super::jobs::Done;
+use super::lease::{Granted, LeaseState};
+use super::life::{Keeper, Table, Turn, Waiter};
+use super::table::Poll;
+use crate::event::Event;
+use crate::store::clocked::TimedAnswer;
+
+/// A grant that a message announces.
+#[derive(Clone, Copy)]
+pub(super) struct Announcement {
+    pub(super) id: HolderId,
+    pub(super) nonce: u64,
+    pub(super) token: FencingToken,
+    pub(super) granted_us: u64,
+    pub(super) deadline_us: u64,
+}
+
+/// What an announced grant means here.
+enum Meaning {
+    /// Of a waiter that enters at once, and until when its lease may be relied on.
+    Enter(Box<Waiter>, Instant),
+    /// Of an attempt on this name that has ended.
+    GrantedAgain(LockName),
+    /// Of a lease that is held: a reader has become the writer.
+    Held(Arc<LeaseState>),
+    /// Nothing, or the store is asked first.
+    Nothing,
+}
+
+impl Keeper {
+    // ---- waiters
+
+    /// Makes an acquire known that is about to be sent, if it waits, and sees to it that something
+    /// drives this keeper and opens its inbox.
+    pub(crate) fn begin(self: &Arc<Self>, waiter: Option<Waiter>) -> Result<()> {
+        let id = waiter.as_ref().map(|waiter| waiter.id);
+        let was_running = {
+            let mut table = self.table();
+            if table.closed {
+                return Err(Error::Closed);
+            }
+            if let Some(waiter) = waiter {
+                table.waiters.add(waiter);
+                if !std::mem::replace(&mut table.wants_inbox, true) {
+                    self.wake.notify_one();
+                }
+            }
+            std::mem::replace(&mut table.running, true)
+        };
+        if !was_running {
+            self.start().inspect_err(|_| drop(id.and_then(|id| self.take_waiter(id))))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_waiter(&self, id: HolderId) -> Option<Waiter> {
+        self.table().waiters.take(id)
+    }
+
+    /// Notes the place of a waiter that has joined the store's queue.
+    pub(crate) fn joined(&self, id: HolderId, place: Place, unanswered: bool) {
+        let now = self.store.now();
+        let mut table = self.table();
+        if let Some(at) = table.waiters.joined(id, place, unanswered, now) {
+            self.wake_by(&mut table, at);
+        }
+    }
+
+    /// Why the last poll for the waiters of a name failed, if it did.
+    pub(crate) fn poll_failure(&self, name: &LockName) -> Option<StoreError> {
+        self.table().waiters.failure(name)
+    }
+
+    /// The lease of this client without whose end nobody of it is granted `mode`, be it asked for
+    /// in vain or queued.
+    pub(crate) fn own_in_the_way(
+        &self,
+        name: &LockName,
+        mode: Mode,
+        is_queued: bool,
+    ) -> Option<FencingToken> {
+        self.table().leases.own_in_the_way(name, mode, is_queued)
+    }
+
+    // ---- polls
+
+    pub(super) fn poll(self: &Arc<Self>, Poll { name, id, ttl }: Poll) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let result = keeper.store.apply(&name, Action::Poll { id, ttl }).await;
+            Done::Polled { name, id, result }
+        })
+    }
+
+    pub(super) fn polled(
+        self: &Arc<Self>,
+        name: &LockName,
+        id: HolderId,
+        result: Result<TimedAnswer, StoreError>,
+    ) {
+        self.poll_answered(name, id, result);
+        self.table().waiters.answered(id);
+    }
+
+    fn poll_answered(
+        self: &Arc<Self>,
+        name: &LockName,
+        id: HolderId,
+        result: Result<TimedAnswer, StoreError>,
+    ) {
+        let now = self.store.now();
+        let timed = match result {
+            Ok(timed) => timed,
+            Err(cause) if cause.kind().is_outage() => {
+                let lasting = self.table().waiters.poll_later(name, &cause, now);
+                if let Some(lasting) = lasting {
+                    self.observe(&Event::Delayed { name, cause: &cause, lasting });
+                }
+                return;
+            }
+            Err(error) => return self.fail_all(name, &error),
+        };
+        match timed.answer.reply {
+            Reply::Granted(grant) => {
+                let waiter = {
+                    let mut table = self.table();
+                    let waiter = table.waiters.take(id);
+                    table.waiters.poll_next(name, now);
+                    waiter
+                };
+                if let Some(waiter) = waiter {
+                    let until = self.store.valid_until(&timed, grant, waiter.options.ttl);
+                    self.enter(waiter, grant.token, until, true);
+                }
+            }
+            Reply::Queued(place) => {
+                let more = timed.answer.more;
+                let goes_on = self.table().waiters.still_waiting(name, place, more, now);
+                if goes_on {
+                    self.observe(&Event::Waiting { name, ahead: Some(place.ahead) });
+                }
+            }
+            Reply::Gone => {
+                let waiter = {
+                    let mut table = self.table();
+                    let waiter = table.waiters.take(id);
+                    table.waiters.recheck_all(name, now);
+                    waiter
+                };
+                if let Some(waiter) = waiter {
+                    // The caller may have given up: then there is nobody to tell.
+                    let _ = waiter.turn.send(Turn::Gone);
+                }
+            }
+            other => self.fail_all(name, &unexpected_reply(&other)),
+        }
+    }
+
+    fn fail_all(&self, name: &LockName, error: &StoreError) {
+        let waiters = self.table().waiters.take_all_of(name);
+        for waiter in waiters {
+            let same = StoreError::new(error.kind(), error.to_string());
+            let _ = waiter.turn.send(Turn::Failed(same));
+        }
+    }
+
+    // ---- grants
+
+    /// A message says that an attempt was granted. Enters at once where that is sound, else the
+    /// store is asked first.
+    pub(super) fn announced(self: &Arc<Self>, grant: Announcement) {
+        let now = self.store.now();
+        let meaning = self.meaning(&mut self.table(), grant, now);
+        match meaning {
+            Meaning::Enter(waiter, until) => self.enter(*waiter, grant.token, until, false),
+            Meaning::GrantedAgain(name) => {
+                let (id, keep) = (grant.id, Duration::ZERO);
+                let release = Action::Release { id, keep, unanswered: false };
+                self.clean(name, release, CLAIM_WINDOW);
+            }
+            Meaning::Held(lease) => lease.upgraded.notify_one(),
+            Meaning::Nothing => {}
+        }
+    }
+
+    fn meaning(&self, table: &mut Table, grant: Announcement, now: Instant) -> Meaning {
+        let Announcement { id, nonce, token, granted_us, deadline_us } = grant;
+        if let Some(lease) = table.leases.get(id) {
+            return Meaning::Held(Arc::clone(lease));
+        }
+        if let Some(name) = table.ended.granted_again(id, token) {
+            return Meaning::GrantedAgain(name);
+        }
+        let Some(waiter) = table.waiters.get(id).filter(|waiter| waiter.nonce == nonce) else {
+            return Meaning::Nothing;
+        };
+        // Without a renewal nothing would confirm it in the background.
+        let may_enter = waiter.options.renewal == Renewal::Auto
+            && !self.store.inner.capabilities().claims_first;
+        let newest = self.store.newest(&waiter.name).filter(|_| may_enter);
+        let until = newest.and_then(|newest| {
+            let bounds = &self.store.bounds;
+            bounds.valid_by_message(newest.lease_clock(), now, granted_us, deadline_us)
+        });
+        let least = waiter.options.least_validity();
+        match until.filter(|until| until.saturating_since(now) > least) {
+            Some(until) => match table.waiters.take(id) {
+                Some(waiter) => Meaning::Enter(Box::new(waiter), until),
+                None => Meaning::Nothing,
+            },
+            None => {
+                table.waiters.announced(id);
+                Meaning::Nothing
+            }
+        }
+    }
+
+    /// Gives a waiter its lease. If nobody takes it any more, dropping it lets go, and so does the
+    /// keeper if nobody looks for it in time.
+    fn enter(
+        self: &Arc<Self>,
+        waiter: Waiter,
+        token: FencingToken,
+        valid_until: Instant,
+        confirmed: bool,
+    ) {
+        let now = self.store.now();
+        let validity = valid_until.saturating_since(now);
+        let delivery = match waiter.pulse {
+            Some(pulse) => Delivery::Gathered(pulse),
+            None => {
+                let limit = waiter.options.max_hold.unwrap_or(validity);
+                Delivery::waiting(now, validity.min(limit))
+            }
+        };
+        let held = self.hold(Granted {
+            name: waiter.name,
+            id: waiter.id,
+            mode: waiter.mode,
+            options: waiter.options,
+            unanswered: waiter.unanswered,
+            token,
+            valid_until,
+            confirmed,
+            asked_at: waiter.asked_at,
+            delivery,
+        });
+        let _ = waiter.turn.send(Turn::Granted(held));
+    }
+}

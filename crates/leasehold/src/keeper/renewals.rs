@@ -1,0 +1,134 @@
+//! Renewals of leases, many in one request, and what their answers mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{Answer, BoxFuture, Grant, Operation, Reply, StoreError};
+
+use super::answers::{renewal_outcome, unexpected_reply};
+use super::jobs::Done;
+use super::lease::LeaseState;
+use super::life::Keeper;
+use crate::event::Event;
+use crate::store::clocked::TimedAnswer;
+
+impl Keeper {
+    pub(super) fn renew(
+        self: &Arc<Self>,
+        states: Vec<Arc<LeaseState>>,
+        timeout: Duration,
+    ) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let deadline = keeper.store.now() + timeout;
+            let operation = Operation::Renew(states.iter().map(|state| state.renewal()).collect());
+            let result = keeper.store.execute_until(operation, deadline).await;
+            Done::Renewed { states, result }
+        })
+    }
+
+    /// Takes note of the answers to renewals, and gives the reclaims that follow from them.
+    pub(super) fn renewed(
+        self: &Arc<Self>,
+        states: &[Arc<LeaseState>],
+        result: Result<TimedAnswer, StoreError>,
+    ) -> Vec<BoxFuture<'static, Done>> {
+        let answered = result.and_then(|timed| match &timed.answer.reply {
+            Reply::Many(_) => Ok(timed),
+            other => Err(unexpected_reply(other)),
+        });
+        match &answered {
+            Ok(timed @ TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
+                self.renewals_answered(states.iter().zip(replies), timed)
+            }
+            Ok(_) => Vec::new(),
+            Err(cause) => {
+                self.renewals_failed(states, cause);
+                Vec::new()
+            }
+        }
+    }
+
+    fn renewals_answered<'a>(
+        self: &Arc<Self>,
+        answered: impl Iterator<Item = (&'a Arc<LeaseState>, &'a Reply)>,
+        timed: &TimedAnswer,
+    ) -> Vec<BoxFuture<'static, Done>> {
+        let (mut extended, mut reclaims) = (Vec::new(), Vec::new());
+        for (state, reply) in answered {
+            match renewal_outcome(reply, state.token()) {
+                Some(Ok(grant)) => extended.push((&**state, grant)),
+                Some(Err(reason)) if self.may_reclaim(state, reason) => {
+                    let (keeper, state) = (Arc::clone(self), Arc::clone(state));
+                    reclaims.push(Box::pin(async move {
+                        let result = keeper.reclaim(&state).await;
+                        Done::Reclaimed { state, reason, result }
+                    }) as BoxFuture<'static, Done>);
+                }
+                Some(Err(reason)) => self.lose(state, reason),
+                None => self.renewals_failed([state], &unexpected_reply(reply)),
+            }
+        }
+        self.extend(extended, timed);
+        reclaims
+    }
+
+    /// The renewals of these leases were answered "yours".
+    pub(super) fn extend<'a>(
+        &self,
+        granted: impl IntoIterator<Item = (&'a LeaseState, Grant)>,
+        timed: &TimedAnswer,
+    ) {
+        let now = self.store.now();
+        let mut extended = Vec::new();
+        for (state, grant) in granted {
+            if state.signal.check_at(now).is_some() {
+                // It came after the end: what is lost stays lost, and is not renewed any more.
+                self.forget(state);
+                continue;
+            }
+            state.note_token(grant.token);
+            state.renewal_succeeded();
+            extended.push((state, self.store.valid_until(timed, grant, state.ttl()), None));
+        }
+        {
+            let mut table = self.table();
+            for (state, valid_until, until) in &mut extended {
+                *until = table.leases.update(state.id, now, |renewing| {
+                    renewing.succeeded(now, *valid_until);
+                    renewing.valid_until()
+                });
+            }
+        }
+        for (state, _, until) in extended {
+            if let Some(until) = until {
+                let validity = until.saturating_since(now);
+                self.observe(&Event::Renewed { name: &state.name, token: state.token(), validity });
+            }
+        }
+    }
+
+    /// The renewals of these leases were not answered, or not with what can be understood.
+    pub(super) fn renewals_failed<'a>(
+        &self,
+        states: impl IntoIterator<Item = &'a Arc<LeaseState>>,
+        cause: &StoreError,
+    ) {
+        let now = self.store.now();
+        let failed: Vec<(&LeaseState, bool)> = {
+            let mut table = self.table();
+            let failed = states.into_iter().filter_map(|state| {
+                let is_new = state.renewal_failed(cause, now);
+                let is_overdue =
+                    table.leases.update(state.id, now, |renewing| renewing.failed(now))?;
+                Some((&**state, is_overdue || is_new))
+            });
+            failed.collect()
+        };
+        for (state, _) in failed.into_iter().filter(|(_, is_reported)| *is_reported) {
+            let validity = state.signal.valid_until().saturating_since(now);
+            let (name, token) = (&state.name, state.token());
+            self.observe(&Event::Overdue { name, token, validity, cause });
+        }
+    }
+}

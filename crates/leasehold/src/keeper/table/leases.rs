@@ -1,0 +1,224 @@
+//! The leases that are kept, and when each of them is due for something.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::backoff::Jitter;
+use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
+use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
+
+use super::due_queue::DueQueue;
+use crate::keeper::delivery::Delivery;
+use crate::keeper::lease::LeaseState;
+
+/// When messages may have been lost, all leases are renewed within 1 s: ten thousand of them are a
+/// hundred calls.
+const RENEW_ALL: Duration = Duration::from_secs(1);
+
+/// The leases of one client.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    entries: HashMap<HolderId, Entry>,
+    by_name: BTreeSet<(LockName, HolderId)>,
+    due: DueQueue<HolderId>,
+    jitter: Jitter,
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: Arc<LeaseState>,
+    renewing: Renewing,
+    delivery: Delivery,
+    due: Instant,
+}
+
+/// What is due for leases now. Those that are lost or were not fetched are not kept any more.
+#[derive(Debug, Default)]
+pub(crate) struct DueLeases {
+    pub(crate) lost: Vec<(Arc<LeaseState>, LossReason)>,
+    /// Each with how long its renewal may take.
+    pub(crate) renewals: Vec<(Arc<LeaseState>, Duration)>,
+    /// Granted to a caller that has not fetched it in time.
+    pub(crate) unfetched: Vec<Arc<LeaseState>>,
+}
+
+impl Entry {
+    fn wake_at(&self) -> Instant {
+        let wake_at = self.renewing.wake_at();
+        match &self.delivery {
+            Delivery::Done => wake_at,
+            Delivery::Gathered(pulse) => wake_at.min(pulse.until()),
+            Delivery::Waiting { until } => *until,
+        }
+    }
+
+    /// What is to be done for it now.
+    fn tick(&mut self, now: Instant) -> Tick {
+        match self.delivery {
+            Delivery::Waiting { .. } => Tick::Wait,
+            Delivery::Done | Delivery::Gathered(_) => self.renewing.tick(now),
+        }
+    }
+
+    fn reschedule(&mut self, due: &mut DueQueue<HolderId>) {
+        due.remove(self.due, self.state.id);
+        self.due = self.wake_at();
+        due.insert(self.due, self.state.id);
+    }
+}
+
+impl Leases {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            entries: HashMap::new(),
+            by_name: BTreeSet::new(),
+            due: DueQueue::new(),
+            jitter: Jitter::new(seed),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first()
+    }
+
+    /// Adds a lease, and gives when it is due.
+    pub(crate) fn add(
+        &mut self,
+        state: Arc<LeaseState>,
+        renewing: Renewing,
+        delivery: Delivery,
+    ) -> Instant {
+        let id = state.id;
+        let wake_at = renewing.wake_at();
+        // What is fetched soon, as most is, is due when it would be anyway.
+        let due = delivery.until().map_or(wake_at, |until| until.min(wake_at));
+        self.due.insert(due, id);
+        self.by_name.insert((state.name.clone(), id));
+        self.entries.insert(id, Entry { state, renewing, delivery, due });
+        due
+    }
+
+    pub(crate) fn get(&self, id: HolderId) -> Option<&Arc<LeaseState>> {
+        self.entries.get(&id).map(|entry| &entry.state)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<LeaseState>> {
+        self.entries.values().map(|entry| Arc::clone(&entry.state)).collect()
+    }
+
+    /// True if it was there: whoever removes a lease reports its end.
+    pub(crate) fn remove(&mut self, id: HolderId) -> bool {
+        let Some(entry) = self.take(id) else { return false };
+        self.due.remove(entry.due, id);
+        true
+    }
+
+    /// Takes out an entry that is not due for anything any more.
+    fn take(&mut self, id: HolderId) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.by_name.remove(&(entry.state.name.clone(), id));
+        Some(entry)
+    }
+
+    /// The callers of these leases have them from now on, unless one of them is not kept any more:
+    /// then none is delivered. Gives when the first of them is due.
+    pub(crate) fn mark_delivered(
+        &mut self,
+        ids: impl Iterator<Item = HolderId> + Clone,
+        limit: Option<Instant>,
+    ) -> Option<Instant> {
+        if !ids.clone().all(|id| self.entries.contains_key(&id)) {
+            return None;
+        }
+        let mut due = Instant::from_origin(Duration::MAX);
+        for id in ids {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            entry.delivery = Delivery::Done;
+            if let Some(limit) = limit {
+                entry.renewing.limit_to(limit);
+            }
+            entry.reschedule(&mut self.due);
+            due = due.min(entry.due);
+        }
+        Some(due)
+    }
+
+    /// Tells a lease's renewal what came of it, and gives what it says to that; `None` if the lease
+    /// is not kept any more.
+    pub(crate) fn update<T>(
+        &mut self,
+        id: HolderId,
+        now: Instant,
+        update: impl FnOnce(&mut Renewing) -> T,
+    ) -> Option<T> {
+        let entry = self.entries.get_mut(&id)?;
+        let output = update(&mut entry.renewing);
+        entry.state.signal.extend(now, entry.renewing.valid_until());
+        entry.reschedule(&mut self.due);
+        Some(output)
+    }
+
+    /// Messages may have been lost, perhaps because the store has forgotten everything: every lease
+    /// is renewed soon, which tells.
+    pub(crate) fn renew_all(&mut self, now: Instant) {
+        for entry in self.entries.values_mut() {
+            entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
+            entry.reschedule(&mut self.due);
+        }
+    }
+
+    /// The token of a lease that must end before one of `mode` is granted. A reader is not in the
+    /// way of another but where that is queued, and so behind a writer who waits for the first.
+    pub(crate) fn own_in_the_way(
+        &self,
+        name: &LockName,
+        mode: Mode,
+        is_queued: bool,
+    ) -> Option<FencingToken> {
+        let held: u64 = self.of(name).map(|own| u64::from(own.mode().weight())).sum();
+        let fits = held + u64::from(mode.weight()) <= u64::from(mode.capacity());
+        let blocks = |held: Mode| match (held, mode) {
+            (Mode::Shared, Mode::Shared | Mode::Upgradable) | (Mode::Upgradable, Mode::Shared) => {
+                is_queued
+            }
+            (Mode::Permits { .. }, Mode::Permits { .. }) => !fits,
+            _ => true,
+        };
+        self.of(name).find(|own| blocks(own.mode())).map(|own| own.token())
+    }
+
+    /// The leases on one name.
+    fn of(&self, name: &LockName) -> impl Iterator<Item = &Arc<LeaseState>> {
+        let range = (name.clone(), HolderId::MIN)..;
+        let of_name = self.by_name.range(range).take_while(move |(other, _)| other == name);
+        of_name.filter_map(|(_, id)| self.get(*id))
+    }
+
+    /// Takes out what is due at `now`.
+    pub(super) fn take_due(&mut self, now: Instant) -> DueLeases {
+        let mut due = DueLeases::default();
+        // A little ahead, so that leases that are due at almost the same time share a call.
+        for id in self.due.take_due(now + BATCH_SLACK) {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            if entry.delivery.until().is_some_and(|until| until <= now) {
+                due.unfetched.extend(self.take(id).map(|entry| entry.state));
+                continue;
+            }
+            match entry.tick(now) {
+                Tick::Lost(reason) => {
+                    due.lost.extend(self.take(id).map(|entry| (entry.state, reason)));
+                    continue;
+                }
+                Tick::Send { timeout } => due.renewals.push((Arc::clone(&entry.state), timeout)),
+                Tick::Wait => {}
+            }
+            entry.reschedule(&mut self.due);
+        }
+        due
+    }
+}

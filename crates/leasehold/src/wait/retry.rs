@@ -1,0 +1,48 @@
+//! When a request that failed is sent again.
+
+use std::time::Duration;
+
+use leasehold_core::Instant;
+use leasehold_core::backoff::{Backoff, Jitter};
+
+use crate::store::clocked::ClockedStore;
+
+/// First and longest delay before a request that failed is sent again, of which a random part is
+/// taken off, up to a half: those who wait for the same store must not come back all at once.
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// It belongs to the call, not to one attempt: each that fails makes the next one wait longer,
+/// until the store answers.
+pub(super) struct Retry {
+    backoff: Backoff,
+    jitter: Jitter,
+    at: Instant,
+}
+
+impl Retry {
+    /// Before the first request.
+    pub(super) fn new(jitter: Jitter, now: Instant) -> Self {
+        let (first, longest) = RETRY_BACKOFF;
+        Self { backoff: Backoff::new(first, longest), jitter, at: now }
+    }
+
+    /// The store has answered.
+    pub(super) fn reset(&mut self) {
+        self.backoff.reset();
+    }
+
+    /// Whether the next try lies before the limit.
+    pub(super) fn is_before(&self, limit: Option<Instant>) -> bool {
+        limit.is_none_or(|limit| self.at < limit)
+    }
+
+    /// Pauses, but not past the limit of the call: the last try is made there, and its failure says
+    /// what stood in the way at the end.
+    pub(super) async fn pause(&mut self, store: &ClockedStore, limit: Option<Instant>) {
+        let delay = self.backoff.next_delay(&mut self.jitter);
+        let delay = self.jitter.between(delay / 2, delay);
+        let at = store.now() + delay;
+        self.at = limit.map_or(at, |limit| at.min(limit));
+        store.clock.sleep_until(self.at).await;
+    }
+}
