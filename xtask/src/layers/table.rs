@@ -80,6 +80,19 @@ pub(super) const LAYERS: &[Layers] = &[
     },
     Layers {
         package: "crates/leasehold",
+        within: &["store", "quorum"],
+        rows: &[
+            &["handed_out", "leases", "pending_cleanups", "unsupported"],
+            &["node"],
+            &["nodes"],
+            &["fan_out", "inboxes", "subscription"],
+            &["cleanup", "inspect", "list", "renew", "replies"],
+            &["acquire", "change_mode", "describe", "release", "revoke"],
+            &["adopt"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
         within: &["store", "redis"],
         rows: &[
             &["options", "rights", "warnings"],

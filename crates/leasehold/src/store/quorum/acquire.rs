@@ -11,12 +11,13 @@ use leasehold_core::{
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
-use super::adopt::HandedOut;
-use super::asking::Asking;
-use super::ending;
-use super::leases::{Claim, Known};
+use super::fan_out::FanOut;
+use super::handed_out::HandedOut;
+use super::leases::{Claim, Known, held};
 use super::node::micros;
-use super::{Nodes, renew, without_permits};
+use super::nodes::Nodes;
+use super::unsupported::without_permits;
+use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
 
 /// How many rounds one call makes whose votes were split between several callers: 4. Each waits a
@@ -41,17 +42,17 @@ pub(super) struct Attempt<'a> {
     pub(super) started: Instant,
     /// Where this attempt cannot be asked for any more: a cancel of it may be on its way there.
     barred: Vec<bool>,
-    /// What each node said of the hold.
-    words: Vec<Word>,
+    /// How each node holds it.
+    holds: Vec<Word>,
     /// Why nodes did not vote in this round.
     errors: Vec<StoreError>,
-    /// What those said that do not have the lease which is to be adopted.
+    /// Replies of nodes that do not have the lease which is to be adopted.
     pub(super) without: Tally,
 }
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(nodes: &'a Arc<Nodes>, name: &'a LockName, request: &'a Acquire) -> Self {
-        let (barred, words) = (vec![false; nodes.len()], vec![Word::NotHeld; nodes.len()]);
+        let (barred, holds) = (vec![false; nodes.len()], vec![Word::NotHeld; nodes.len()]);
         Self {
             nodes,
             name,
@@ -59,7 +60,7 @@ impl<'a> Attempt<'a> {
             lease: None,
             started: nodes.clock.now(),
             barred,
-            words,
+            holds,
             errors: Vec::new(),
             without: Tally::new(nodes.len(), nodes.needed),
         }
@@ -124,22 +125,22 @@ impl<'a> Attempt<'a> {
         let ballot_us = nodes.ballot(now);
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);
         let found = AtomicBool::new(false);
-        let mut asking = Asking::new(nodes, now + timeout);
-        self.words.fill(Word::Open);
+        let mut fan_out = FanOut::new(nodes, now + timeout);
+        self.holds.fill(Word::Open);
         self.errors.clear();
         for index in 0..nodes.len() {
             if self.barred[index] {
                 round.vote(index, Vote::Silent(false));
             } else {
-                let asked = (self.name, request, self.lease);
-                asking.add(index, ask_one(nodes, index, asked, (ballot_us, &found)));
+                let acquire = (self.name, request, self.lease);
+                fan_out.add(index, ask_one(nodes, index, acquire, (ballot_us, &found)));
             }
         }
         loop {
             match round.verdict() {
-                verdict if verdict == Verdict::Open || self.is_worth_hearing(&round) => {
-                    match asking.next().await {
-                        Some((index, heard)) => round.vote(index, self.vote(index, heard)),
+                verdict if verdict == Verdict::Open || self.is_worth_waiting(&round) => {
+                    match fan_out.next().await {
+                        Some((index, reply)) => round.vote(index, self.vote(index, reply)),
                         None => round.close(),
                     }
                 }
@@ -153,29 +154,29 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes note of what a node says.
-    fn vote(&mut self, index: usize, heard: Result<TimedAnswer, StoreError>) -> Vote {
-        let told = match heard {
-            Ok(told) => told,
+    /// Takes note of the reply of a node.
+    fn vote(&mut self, index: usize, reply: Result<TimedAnswer, StoreError>) -> Vote {
+        let timed = match reply {
+            Ok(timed) => timed,
             Err(error) => {
                 let may_hold = error.may_have_executed();
                 if !may_hold {
-                    self.words[index] = Word::NotHeld;
+                    self.holds[index] = Word::NotHeld;
                 }
                 self.errors.push(error);
                 return Vote::Silent(may_hold);
             }
         };
-        self.words[index] = Word::NotHeld;
-        match &told.answer.reply {
+        self.holds[index] = Word::NotHeld;
+        match &timed.answer.reply {
             Reply::Granted(grant) => {
-                self.words[index] = held(&told, grant);
+                self.holds[index] = held(&timed, grant);
                 self.nodes.ballots().saw(grant.token);
                 Vote::Granted(grant.token)
             }
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
             Reply::Stale => Vote::Stale,
-            // A wrong clock, there or here, is no word on who holds the lock.
+            // A wrong clock, there or here, does not say who holds the lock.
             Reply::Late | Reply::Refused(Refusal::Ballot) => Vote::Silent(false),
             Reply::Refused(refusal) => Vote::Refused(*refusal),
             reply @ (Reply::NotHeld { .. } | Reply::Revoked(_)) => {
@@ -191,22 +192,22 @@ impl<'a> Attempt<'a> {
     async fn commit(&mut self, round: &mut Round, token: FencingToken, behind: &[usize]) {
         let nodes = self.nodes;
         let (id, ttl) = (self.request.id, self.request.ttl);
-        let mut asking = Asking::new(nodes, nodes.clock.now() + nodes.acquire_timeout(ttl));
+        let mut fan_out = FanOut::new(nodes, nodes.clock.now() + nodes.acquire_timeout(ttl));
         for index in behind {
             let action = Action::Commit { id, token, ttl };
-            asking.ask(*index, Operation::On { name: self.name.clone(), action });
+            fan_out.ask(*index, Operation::On { name: self.name.clone(), action });
         }
         while round.verdict() != Verdict::Agreed(token)
-            && let Some((index, heard)) = asking.next().await
+            && let Some((index, reply)) = fan_out.next().await
         {
-            let vote = match heard.as_ref().map(|told| &told.answer.reply) {
+            let vote = match reply.as_ref().map(|timed| &timed.answer.reply) {
                 Ok(Reply::Granted(grant)) => Vote::Granted(grant.token),
                 Ok(_) | Err(_) => Vote::Silent(true),
             };
-            if let (Vote::Granted(_), Ok(told)) = (vote, &heard)
-                && let Reply::Granted(grant) = &told.answer.reply
+            if let (Vote::Granted(_), Ok(timed)) = (vote, &reply)
+                && let Reply::Granted(grant) = &timed.answer.reply
             {
-                self.words[index] = held(told, grant);
+                self.holds[index] = held(timed, grant);
             }
             round.vote(index, vote);
         }
@@ -214,7 +215,7 @@ impl<'a> Attempt<'a> {
 
     pub(super) fn won(self, token: FencingToken) -> Answer {
         let Self { nodes, request, started, .. } = self;
-        let left = kept_for(&self.words, nodes.needed, started);
+        let left = kept_for(&self.holds, nodes.needed, started);
         let known = Known {
             claim: Claim {
                 mode: request.mode,
@@ -224,8 +225,8 @@ impl<'a> Attempt<'a> {
             },
             ttl: request.ttl,
             token,
-            unanswered: self.words.iter().map(|word| *word == Word::Open).collect(),
-            words: self.words,
+            unanswered: self.holds.iter().map(|word| *word == Word::Open).collect(),
+            holds: self.holds,
             until: started + left,
         };
         nodes.leases().insert(request.id, known, nodes.clock.now());
@@ -255,9 +256,9 @@ impl<'a> Attempt<'a> {
                 Trace::None => {}
             }
         }
-        let mut heard = ending::start(nodes, self.name, id, actions, self.request.ttl)?;
+        let mut replies = cleanup::start(nodes, self.name, id, actions, self.request.ttl)?;
         while holding > 0 {
-            let Some((index, outcome)) = heard.recv().await else { break };
+            let Some((index, outcome)) = replies.recv().await else { break };
             if round.votes()[index].trace() == Trace::Held {
                 holding -= 1;
                 self.barred[index] |= outcome.is_err();
@@ -283,7 +284,7 @@ impl<'a> Attempt<'a> {
             return Err(match self.errors.iter().find(quarantined) {
                 // Without the quarantine it would have been won.
                 Some(error) if granted + in_quarantine >= nodes.needed => error.clone(),
-                // Whoever was slow, or is still to end this one, may be in time for the next.
+                // A node that was slow, or is still to end this one, may be in time for the next.
                 Some(_) | None if self.barred.contains(&true) => {
                     nodes.no_quorum(self.name, granted).maybe_executed()
                 }
@@ -310,9 +311,9 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether those that have not answered are waited for although the round is lost. If the votes
-    /// were split it is tried again, and whoever was not heard could not be asked then. If some
+    /// were split it is tried again, and whoever did not answer could not be asked then. If some
     /// refuse for good, those may do so, too, and then no round will be won.
-    fn is_worth_hearing(&self, round: &Round) -> bool {
+    fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
         let may_be_refused = refusals > 0 && refusals + open > self.nodes.len() - self.nodes.needed;
@@ -329,7 +330,7 @@ async fn ask_one(
 ) -> Result<TimedAnswer, StoreError> {
     let (node, clock) = (&nodes.nodes[index], &nodes.clock);
     let on = |action| Operation::On { name: name.clone(), action };
-    if !node.is_known() {
+    if !node.has_sample() {
         node.ask(on(Action::Inspect { limit: 0 })).await?;
     }
     let (mut asked_again, mut lease) = (false, lease);
@@ -346,25 +347,19 @@ async fn ask_one(
             None => Action::Acquire(acquire),
             Some(lease) => Action::Adopt(lease.adoption(acquire)),
         };
-        let told = node.ask(on(action)).await?;
+        let timed = node.ask(on(action)).await?;
         // As a reader it could be had there by two.
         let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
-        if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&told)).is_some() {
+        if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
             continue;
         }
-        if lease.is_some() && matches!(told.answer.reply, Reply::Granted(_)) {
+        if lease.is_some() && matches!(timed.answer.reply, Reply::Granted(_)) {
             found.store(true, Ordering::Relaxed);
         }
-        // Its clock was set forward since it was last heard; now it has told the time.
-        let was_late = told.answer.reply == Reply::Late;
+        // Its clock was set forward since its last answer; now there is a sample of it.
+        let was_late = timed.answer.reply == Reply::Late;
         if !was_late || std::mem::replace(&mut asked_again, true) {
-            return Ok(told);
+            return Ok(timed);
         }
     }
-}
-
-/// What a grant of a node is worth.
-pub(super) fn held(told: &TimedAnswer, grant: &Grant) -> Word {
-    let left_us = grant.deadline_us.saturating_sub(told.answer.now.lease_us);
-    Word::Held { sent: told.sent, left: Duration::from_micros(left_us) }
 }

@@ -2,44 +2,18 @@
 //! majority of the nodes.
 //!
 //! Nothing is given back while it is open whether it is won: the lease would end with it. The same
-//! attempt is asked for again, and nodes that have it say so again.
+//! attempt is asked for again, and nodes that have it reply the same again.
 
 use std::sync::Arc;
 
 use leasehold_core::quorum::{Tally, Verdict, Vote};
-use leasehold_core::{Acquire, Adopt, Answer, FencingToken, HolderId, LockName, Reply, StoreError};
+use leasehold_core::{Acquire, Adopt, Answer, HolderId, LockName, Reply, StoreError};
 
 use super::acquire::Attempt;
+use super::handed_out::HandedOut;
 use super::node::micros;
-use super::{Nodes, unsupported};
-use crate::store::clocked::TimedAnswer;
-
-/// A lease, as it was handed out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HandedOut {
-    holder: HolderId,
-    token: FencingToken,
-}
-
-impl HandedOut {
-    /// What one node is asked for: whatever token it has granted the lease with.
-    pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
-        // Nodes that remember no token come to none together: each gives a higher one.
-        let ballot_us = acquire.ballot_us.or(Some(self.token.us() + 1));
-        Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
-    }
-
-    /// Whether a node has never heard of the lease, nor of any that came after. It was not needed
-    /// when the lease was granted, and gives the name to whoever asks: else two who adopt could
-    /// each get half of those that have heard of it, and none a majority. Alone such nodes give
-    /// nothing: a lease that none of a majority has heard of has ended.
-    pub(super) fn is_unknown_to(self, told: &TimedAnswer) -> bool {
-        match &told.answer.reply {
-            Reply::NotHeld { newest } => newest.is_none_or(|newest| newest < self.token),
-            _ => false,
-        }
-    }
-}
+use super::nodes::Nodes;
+use super::unsupported::nested;
 
 /// Adopts a lease.
 pub(super) async fn run(
@@ -47,7 +21,7 @@ pub(super) async fn run(
     name: &LockName,
     request: &Adopt,
 ) -> Result<Answer, StoreError> {
-    let Some(token) = request.token else { return Err(unsupported(name)) };
+    let Some(token) = request.token else { return Err(nested(name)) };
     // So that the new token is a higher one in the first round.
     nodes.ballots().saw(token);
     let asked = Acquire::new(request.id, request.mode, request.ttl)
@@ -105,7 +79,7 @@ impl Attempt<'_> {
     }
 }
 
-/// So many nodes do not have the lease, or another has it there, that the rest is no majority.
+/// The reply where no majority has the lease any more.
 fn not_there(without: &Tally) -> Reply {
     match without.is_revoked() {
         false => Reply::NotHeld { newest: without.newest() },

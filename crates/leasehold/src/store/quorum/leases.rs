@@ -1,11 +1,13 @@
-//! What is known of each lease: what every node said of it last.
+//! What is known of each lease: how every node holds it, by its last reply.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::quorum::Word;
-use leasehold_core::{Facts, FencingToken, HolderId, Instant, Mode};
+use leasehold_core::{Facts, FencingToken, Grant, HolderId, Instant, Mode};
+
+use crate::store::clocked::TimedAnswer;
 
 /// Fewest leases among which those are looked for that nobody asks about any more.
 const SWEEP_AT: usize = 1024;
@@ -16,7 +18,8 @@ pub(super) struct Known {
     pub(super) claim: Claim,
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
-    pub(super) words: Vec<Word>,
+    /// How each node holds it.
+    pub(super) holds: Vec<Word>,
     /// Nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they say to a
     /// later question: there a release must leave a tombstone.
     pub(super) unanswered: Vec<bool>,
@@ -97,4 +100,10 @@ impl Leases {
     pub(super) fn is_over(&self, id: HolderId) -> bool {
         self.over.contains_key(&id)
     }
+}
+
+/// How a node holds a lease that it has granted.
+pub(super) fn held(timed: &TimedAnswer, grant: &Grant) -> Word {
+    let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
+    Word::Held { sent: timed.sent, left: Duration::from_micros(left_us) }
 }

@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 use tokio::sync::watch;
 
-use super::ending::Owed;
+use super::pending_cleanups::PendingCleanups;
 use crate::background;
 use crate::event::Silent;
 use crate::store::Store;
@@ -31,13 +31,12 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 /// A store among others.
 ///
 /// One that cannot be reached is *away*: nothing is sent there, and whoever asks is told so at
-/// once, while the background thread looks whether it is back. So an outage costs the same however
-/// many wait, and nobody waits for a node of which nothing will come, nor owes it anything.
+/// once, while the background thread probes whether it is back. So an outage costs the same however
+/// many wait, and nobody waits for a node of which nothing will come.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) store: ClockedStore,
-    /// What must still be ended there.
-    pub(super) owed: Owed,
+    pub(super) cleanups: PendingCleanups,
     state: Mutex<State>,
     /// Why it is away, if it is.
     away: watch::Sender<Option<StoreError>>,
@@ -49,16 +48,17 @@ struct State {
     asked: Option<LockName>,
     /// When the first request was sent of those that had no answer since the last answer.
     silent_since: Option<Instant>,
-    /// Somebody looks whether it is back.
-    is_looked_for: bool,
+    /// The background thread probes whether it is back.
+    is_probed: bool,
 }
 
 impl Node {
     pub(super) fn new(store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Arc<Self> {
         // Nobody is warned of a clock that was set: leases of a quorum end by the client's own.
         let store = ClockedStore::new(store, clock, Bounds::default(), Arc::new(Silent));
-        let (owed, state, away) = (Owed::default(), Mutex::default(), watch::Sender::default());
-        Arc::new(Self { store, owed, state, away })
+        let (cleanups, state, away) =
+            (PendingCleanups::default(), Mutex::default(), watch::Sender::default());
+        Arc::new(Self { store, cleanups, state, away })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    /// Asks also while it is away: what holds a lease does not wait until that has been looked at.
+    /// Asks also while it is away: what holds a lease does not wait for a probe.
     pub(super) async fn ask_anyway(
         self: &Arc<Self>,
         operation: Operation,
@@ -127,18 +127,18 @@ impl Node {
         let _ = self.away.subscribe().wait_for(Option::is_none).await;
     }
 
-    /// It is away from now on, and somebody looks whether it is back.
+    /// It is away from now on, and is probed until it is back.
     fn leave(self: &Arc<Self>, why: StoreError) {
         let mut state = self.state();
         let Some(name) = state.asked.clone() else { return };
         self.away.send_if_modified(|away| away.is_none() && away.replace(why).is_none());
-        if std::mem::replace(&mut state.is_looked_for, true) {
+        if std::mem::replace(&mut state.is_probed, true) {
             return;
         }
-        let looking = look_for(Arc::downgrade(self), Arc::clone(&self.store.clock), name);
-        if background::spawn(&*self.store.clock, Box::pin(looking)).is_err() {
-            // Then whoever asks finds out.
-            state.is_looked_for = false;
+        let probing = probe_until_back(Arc::downgrade(self), Arc::clone(&self.store.clock), name);
+        if background::spawn(&*self.store.clock, Box::pin(probing)).is_err() {
+            // Then the next request finds out.
+            state.is_probed = false;
             self.away.send_replace(None);
         }
     }
@@ -147,18 +147,18 @@ impl Node {
         self.away.send_if_modified(|away| away.take().is_some());
     }
 
-    /// Whether nobody needs to look for it any more, because it is back.
+    /// Whether nobody needs to probe it any more, because it is back.
     fn is_found(&self) -> bool {
         let mut state = self.state();
-        state.is_looked_for = !self.is_there();
-        !state.is_looked_for
+        state.is_probed = !self.is_there();
+        !state.is_probed
     }
 
     /// Asks whether it answers again.
-    async fn look(&self, name: &LockName) {
-        let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 0 } };
+    async fn probe(&self, name: &LockName) {
+        let inspect = Operation::On { name: name.clone(), action: Action::Inspect { limit: 0 } };
         let sent = self.store.clock.now();
-        let asking = std::pin::pin!(self.store.send(look, sent));
+        let asking = std::pin::pin!(self.store.send(inspect, sent));
         match select(asking, self.store.clock.sleep_until(sent + PROBE_PATIENCE)).await {
             Either::Left((Ok(_), _)) => self.answered(),
             // A refusal is an answer.
@@ -170,7 +170,7 @@ impl Node {
     // ---- its clock
 
     /// Whether it is known what time it is there.
-    pub(super) fn is_known(&self) -> bool {
+    pub(super) fn has_sample(&self) -> bool {
         self.store.has_sample()
     }
 
@@ -194,15 +194,15 @@ impl Node {
 }
 
 /// Asks a node now and then until it is back, or nobody has any use for it.
-async fn look_for(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockName) {
+async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockName) {
     let (first, longest) = PROBE_BACKOFF;
     let mut backoff = Backoff::new(first, longest);
-    let mut jitter = Jitter::new(super::seed());
+    let mut jitter = Jitter::new(seed());
     loop {
         clock.sleep_until(clock.now() + backoff.next_delay(&mut jitter)).await;
         let Some(node) = node.upgrade() else { return };
         if !node.is_there() {
-            node.look(&name).await;
+            node.probe(&name).await;
         }
         if node.is_found() {
             return;
@@ -227,4 +227,15 @@ fn name_of(operation: &Operation) -> Option<&LockName> {
 /// Whole microseconds of a span.
 pub(super) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The error of a node that did not answer in time.
+pub(super) fn no_answer() -> StoreError {
+    StoreError::new(StoreErrorKind::Timeout, "it did not answer in time").maybe_executed()
+}
+
+/// Different in each process and for each node and quorum, so that no two pause alike.
+pub(super) fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0)
 }

@@ -2,7 +2,7 @@
 //! forgotten.
 //!
 //! A call waits a little for all nodes even when a majority has answered: it is the keeper's and
-//! nobody waits for it, and what the slower ones say is what is left when a fast one dies.
+//! nobody waits for it, and the replies of the slower ones are what is left when a fast one dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use leasehold_core::{
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
-use super::acquire::held;
-use super::asking::Asking;
+use super::fan_out::FanOut;
+use super::leases::held;
 use super::node::micros;
-use super::{Nodes, default_timeout};
+use super::nodes::{Nodes, default_timeout};
 use crate::store::clocked::TimedAnswer;
 
 /// Renews many leases in one call to each node.
@@ -28,9 +28,9 @@ pub(super) async fn renew(
     let started = nodes.clock.now();
     let shortest = renewals.iter().map(|renewal| renewal.ttl).min().unwrap_or_default();
     let mut tallies = vec![Tally::new(nodes.len(), nodes.needed); renewals.len()];
-    let mut asking = Asking::<Vec<Said>>::new(nodes, started + nodes.patience());
+    let mut fan_out = FanOut::<Vec<Said>>::new(nodes, started + nodes.patience());
     for index in 0..nodes.len() {
-        asking.add(index, renew_at(nodes, index, &renewals));
+        fan_out.add(index, renew_at(nodes, index, &renewals));
     }
     let mut enough = nodes.clock.sleep_until(started + default_timeout(shortest));
     let mut is_enough = false;
@@ -39,19 +39,19 @@ pub(super) async fn renew(
         if is_enough && is_certain {
             break;
         }
-        let heard = match is_enough {
-            true => asking.next().await,
-            false => match select(std::pin::pin!(asking.next()), &mut enough).await {
-                Either::Left((heard, _)) => heard,
+        let reply = match is_enough {
+            true => fan_out.next().await,
+            false => match select(std::pin::pin!(fan_out.next()), &mut enough).await {
+                Either::Left((reply, _)) => reply,
                 Either::Right(((), _)) => {
                     is_enough = true;
                     continue;
                 }
             },
         };
-        let Some((_, outcome)) = heard else { break };
-        for (tally, said) in tallies.iter_mut().zip(outcome.into_iter().flatten()) {
-            tally.add(said);
+        let Some((_, outcome)) = reply else { break };
+        for (tally, vote) in tallies.iter_mut().zip(outcome.into_iter().flatten()) {
+            tally.add(vote);
         }
     }
     let replies: Vec<Reply> = renewals
@@ -79,8 +79,8 @@ pub(super) async fn renew_one(
     Ok(Answer::new(answer.now, reply).with_more(answer.more))
 }
 
-/// Says whether a lease is held, and renews it. Nobody waits here, so whoever did not acquire it
-/// has nothing to ask for.
+/// Replies whether a lease is held, and renews it. Nobody queues here, so an attempt that was not
+/// granted is gone.
 pub(super) async fn poll(
     nodes: &Arc<Nodes>,
     name: LockName,
@@ -114,7 +114,7 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &Tally) -
     let undecided = Reply::Busy { retry_after: Duration::ZERO };
     let mut leases = nodes.leases();
     let Some(known) = leases.get_mut(renewal.id) else { return undecided };
-    let until = started + kept_for(&known.words, nodes.needed, started);
+    let until = started + kept_for(&known.holds, nodes.needed, started);
     if !tally.is_extended() && until <= known.until {
         return undecided;
     }
@@ -130,31 +130,31 @@ async fn renew_at(
     renewals: &[RenewLease],
 ) -> Result<Vec<Said>, StoreError> {
     let operation = Operation::Renew(renewals.to_vec());
-    let told = nodes.nodes[index].ask_anyway(operation).await?;
-    let Reply::Many(replies) = &told.answer.reply else {
+    let timed = nodes.nodes[index].ask_anyway(operation).await?;
+    let Reply::Many(replies) = &timed.answer.reply else {
         return Ok(vec![Said::Nothing; renewals.len()]);
     };
-    let told = &told;
+    let timed = &timed;
     let each = renewals.iter().zip(replies).map(|(renewal, reply)| async move {
         if let Reply::Granted(grant) = reply {
-            note(nodes, index, renewal, told, grant);
+            note(nodes, index, renewal, timed, grant);
         }
         match Said::from(reply) {
             Said::NotHeld(newest) => reclaim(nodes, index, renewal, newest).await,
-            said @ (Said::Held | Said::Nothing | Said::Revoked) => said,
+            vote @ (Said::Held | Said::Nothing | Said::Revoked) => vote,
         }
     });
     Ok(join_all(each).await)
 }
 
 /// Takes note of a lease that a node holds.
-fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, told: &TimedAnswer, grant: &Grant) {
+fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, grant: &Grant) {
     if let Some(known) = nodes.leases().get_mut(renewal.id) {
         // A shorter one takes nothing back: so long the node may keep it.
         known.ttl = known.ttl.max(renewal.ttl);
         // Else it was sent for a reader that has become the writer, perhaps not on this node.
         if known.claim.change <= renewal.change {
-            known.words[index] = held(told, grant);
+            known.holds[index] = held(timed, grant);
         }
     }
 }
@@ -169,20 +169,20 @@ async fn reclaim(
 ) -> Said {
     let Some(request) = claim(nodes, index, renewal, newest) else { return Said::NotHeld(newest) };
     let operation = Operation::On { name: renewal.name.clone(), action: Action::Reclaim(request) };
-    let Ok(told) = nodes.nodes[index].ask(operation).await else {
+    let Ok(timed) = nodes.nodes[index].ask(operation).await else {
         return Said::Nothing;
     };
-    let word = match &told.answer.reply {
-        Reply::Granted(grant) => held(&told, grant),
+    let hold = match &timed.answer.reply {
+        Reply::Granted(grant) => held(&timed, grant),
         _ => Word::NotHeld,
     };
     if let Some(known) = nodes.leases().get_mut(renewal.id) {
-        known.words[index] = word;
+        known.holds[index] = hold;
     }
-    Said::from(&told.answer.reply)
+    Said::from(&timed.answer.reply)
 }
 
-/// What to say to take a lease back, if it is still this client's to take.
+/// The request that takes a lease back, if it is still this client's to take.
 fn claim(
     nodes: &Nodes,
     index: usize,
@@ -192,7 +192,7 @@ fn claim(
     let now = nodes.clock.now();
     let mut leases = nodes.leases();
     let known = leases.get_mut(renewal.id)?;
-    known.words[index] = Word::NotHeld;
+    known.holds[index] = Word::NotHeld;
     // Past its end somebody else may have come and gone, on nodes that have forgotten it since.
     if now >= known.until || newest.is_some_and(|newest| newest > known.token) {
         return None;
@@ -205,7 +205,7 @@ fn claim(
         .with_facts(claim.facts);
     let request = Reclaim::new(known.token, renewal.change, request);
     // From now on a release must not be overtaken by this.
-    known.words[index] = Word::Open;
+    known.holds[index] = Word::Open;
     known.unanswered[index] = true;
     Some(request)
 }

@@ -1,34 +1,35 @@
-//! The same question to many nodes at once, each of which may take only so long.
+//! One request to many nodes at once, each of which may take only a limited time.
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use leasehold_core::{BoxFuture, Instant, Operation, StoreError, StoreErrorKind};
+use leasehold_core::{BoxFuture, Instant, Operation, StoreError};
 
-use super::Nodes;
+use super::node::no_answer;
+use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
 
-/// What became of a question: which node it was for, and its answer.
-pub(super) type Heard<T = TimedAnswer> = (usize, Result<T, StoreError>);
+/// Which node was asked, and what became of that.
+pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T, StoreError>);
 
-/// Questions under way. Dropping it gives up on those that have no answer yet.
-pub(super) struct Asking<'a, T = TimedAnswer> {
+/// Requests under way. Dropping it gives up on those that have no answer yet.
+pub(super) struct FanOut<'a, T = TimedAnswer> {
     nodes: &'a Nodes,
     sent: Instant,
     pending: Vec<usize>,
-    answers: FuturesUnordered<BoxFuture<'a, Heard<T>>>,
+    replies: FuturesUnordered<BoxFuture<'a, NodeReply<T>>>,
     timer: BoxFuture<'static, ()>,
     is_over: bool,
 }
 
-impl<'a, T: Send + 'a> Asking<'a, T> {
-    /// Nothing is asked yet; what will be has until `until`.
+impl<'a, T: Send + 'a> FanOut<'a, T> {
+    /// Nothing is asked yet; what will be has time until `until`.
     pub(super) fn new(nodes: &'a Nodes, until: Instant) -> Self {
         Self {
             nodes,
             sent: nodes.clock.now(),
             pending: Vec::new(),
-            answers: FuturesUnordered::new(),
+            replies: FuturesUnordered::new(),
             timer: nodes.clock.sleep_until(until),
             is_over: false,
         }
@@ -41,17 +42,17 @@ impl<'a, T: Send + 'a> Asking<'a, T> {
         answer: impl Future<Output = Result<T, StoreError>> + Send + 'a,
     ) {
         self.pending.push(index);
-        self.answers.push(Box::pin(async move { (index, answer.await) }));
+        self.replies.push(Box::pin(async move { (index, answer.await) }));
     }
 
-    /// The next answer, or a failure for each node that did not answer in time; `None` once all
-    /// were heard.
-    pub(super) async fn next(&mut self) -> Option<Heard<T>> {
+    /// The next reply, or a failure for each node that did not answer in time; `None` once there
+    /// is one of each.
+    pub(super) async fn next(&mut self) -> Option<NodeReply<T>> {
         if !self.is_over {
-            match select(self.answers.next(), &mut self.timer).await {
-                Either::Left((Some(heard), _)) => {
-                    self.pending.retain(|index| *index != heard.0);
-                    return Some(heard);
+            match select(self.replies.next(), &mut self.timer).await {
+                Either::Left((Some(reply), _)) => {
+                    self.pending.retain(|index| *index != reply.0);
+                    return Some(reply);
                 }
                 Either::Left((None, _)) => return None,
                 Either::Right(((), _)) => self.is_over = true,
@@ -59,19 +60,18 @@ impl<'a, T: Send + 'a> Asking<'a, T> {
         }
         let index = self.pending.pop()?;
         self.nodes.nodes[index].did_not_answer(self.sent);
-        let why = "it did not answer in time";
-        Some((index, Err(StoreError::new(StoreErrorKind::Timeout, why).maybe_executed())))
+        Some((index, Err(no_answer())))
     }
 }
 
-impl<'a> Asking<'a> {
+impl<'a> FanOut<'a> {
     /// The same operation to all nodes.
     pub(super) fn all(nodes: &'a Nodes, until: Instant, operation: &Operation) -> Self {
-        let mut asking = Self::new(nodes, until);
+        let mut fan_out = Self::new(nodes, until);
         for index in 0..nodes.len() {
-            asking.ask(index, operation.clone());
+            fan_out.ask(index, operation.clone());
         }
-        asking
+        fan_out
     }
 
     /// Asks one node.

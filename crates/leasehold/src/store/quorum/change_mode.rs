@@ -1,0 +1,115 @@
+//! A change of mode on all nodes: a reader becomes the writer, or a writer a reader.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::quorum::{Word, kept_for};
+use leasehold_core::{
+    Action, Answer, FencingToken, HolderId, Instant, LockName, Mode, Reply, StoreError,
+};
+
+use super::leases::held;
+use super::nodes::Nodes;
+use super::replies::{Replies, ask, ask_holders, is_granted};
+
+/// A reader becomes the writer, or a writer a reader. All nodes are given the same number.
+pub(super) async fn run(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    mode: Mode,
+    change: u64,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    let replies = ask_holders(nodes, name, Action::ChangeMode { id, mode, change }).await;
+    if replies.granted() >= nodes.needed {
+        return match mode {
+            Mode::Exclusive => upgraded(nodes, name, id, change, started, &replies).await,
+            _ => {
+                settle(nodes, id, mode, change);
+                replies.granted_or_lost(nodes, name, id, started)
+            }
+        };
+    }
+    if let Some(loss) = replies.loss(nodes) {
+        return Ok(nodes.answer(started, loss));
+    }
+    // It was overtaken by another request of the same holder.
+    let is_final = |reply: &&Reply| matches!(reply, Reply::Refused(_) | Reply::Stale);
+    if let Some(reply) = replies.replies().find(is_final) {
+        return Ok(nodes.answer(started, reply.clone()));
+    }
+    let busy = replies.replies().filter_map(|reply| match reply {
+        Reply::Busy { retry_after } => Some(*retry_after),
+        _ => None,
+    });
+    let busy: Vec<Duration> = busy.collect();
+    if replies.granted() + busy.len() >= nodes.needed {
+        let retry_after = busy.into_iter().max().unwrap_or_default();
+        return Ok(nodes.answer(started, Reply::Busy { retry_after }));
+    }
+    match replies.count(|reply| *reply == Reply::WouldDeadlock) {
+        0 => Err(replies.undecided(nodes, name)),
+        // Where this one was first, its holder takes the wish back.
+        _ => Ok(nodes.answer(started, Reply::WouldDeadlock)),
+    }
+}
+
+/// A majority has made a reader the writer. Each has minted a token of its own, and all must
+/// come to one.
+///
+/// From now on only those count that hold it as the writer's. Of the others the reader's lease is
+/// left, beside which they admit readers, and which may last longer than the writer's does.
+async fn upgraded(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    change: u64,
+    started: Instant,
+    replies: &Replies,
+) -> Result<Answer, StoreError> {
+    let ttl = nodes.leases().get(id).map_or(NOT_AFTER, |known| known.ttl);
+    let token = replies.tokens().max().unwrap_or(FencingToken::at_us(0));
+    let is_writer_at = |index: usize| {
+        replies.answers.iter().any(|(at, timed)| *at == index && is_granted(&timed.answer.reply))
+    };
+    let agreed = |replies: &Replies| {
+        let agreed =
+            replies.answers.iter().filter_map(|(index, timed)| match &timed.answer.reply {
+                Reply::Granted(grant) if grant.token == token && is_writer_at(*index) => {
+                    Some((*index, held(timed, grant)))
+                }
+                _ => None,
+            });
+        agreed.collect::<Vec<_>>()
+    };
+    let is_certain =
+        |replies: &Replies| agreed(replies).len() >= nodes.needed || replies.loss(nodes).is_some();
+    let committed = ask(nodes, name, Action::Commit { id, token, ttl }, is_certain).await;
+    let agreed = agreed(&committed);
+    if agreed.len() < nodes.needed {
+        return match committed.loss(nodes) {
+            Some(loss) => Ok(nodes.answer(started, loss)),
+            // Asked again it is the writer already, and only the token is left to agree on.
+            None => Err(committed.undecided(nodes, name)),
+        };
+    }
+    nodes.ballots().saw(token);
+    settle(nodes, id, Mode::Exclusive, change);
+    if let Some(known) = nodes.leases().get_mut(id) {
+        known.token = token;
+        known.holds.fill(Word::NotHeld);
+        agreed.into_iter().for_each(|(index, hold)| known.holds[index] = hold);
+        known.until = started + kept_for(&known.holds, nodes.needed, started);
+    }
+    let reply = Reply::Granted(committed.unchanged(nodes, id, started));
+    Ok(nodes.answer(started, reply))
+}
+
+/// Takes note of the mode in which it is held from now on.
+fn settle(nodes: &Nodes, id: HolderId, mode: Mode, change: u64) {
+    if let Some(known) = nodes.leases().get_mut(id) {
+        (known.claim.mode, known.claim.change) = (mode, change);
+    }
+}

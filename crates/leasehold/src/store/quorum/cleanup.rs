@@ -1,0 +1,161 @@
+//! Cleanups: ending what nodes hold or may hold, also on those that do not answer now.
+//!
+//! The background thread does it, because it must go on when the caller has gone, runtime and all.
+//! Each node is asked to end an attempt by one task only: whoever asks for that again waits for the
+//! same answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use leasehold_core::backoff::Backoff;
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::{Action, HolderId, Instant, LockName, Operation, StoreError};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use super::fan_out::NodeReply;
+use super::node::{Node, no_answer};
+use super::nodes::Nodes;
+use crate::background;
+use crate::store::clocked::TimedAnswer;
+
+/// First and longest delay before a node that did not answer is asked again.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// Most cleanups that are pending at one node: 10 000, some megabytes. What comes on top is asked
+/// for once, and then ends by its deadline.
+const MAX_PENDING: usize = 10_000;
+
+/// One cleanup at one node. It is not pending any more once this is dropped.
+struct PendingCleanup {
+    node: Arc<Node>,
+    index: usize,
+    id: HolderId,
+    is_pending: bool,
+}
+
+impl PendingCleanup {
+    /// Adds it for whoever listens to the answers; `None` if it is pending already.
+    fn add(
+        nodes: &Nodes,
+        index: usize,
+        id: HolderId,
+        listener: &UnboundedSender<NodeReply>,
+    ) -> Option<Self> {
+        let node = Arc::clone(&nodes.nodes[index]);
+        let is_new = node.cleanups.add(id, listener.clone());
+        is_new.then_some(Self { node, index, id, is_pending: true })
+    }
+
+    /// Passes an answer on. A cleanup that is done is forgotten before: whoever gets the answer may
+    /// ask for the attempt anew, and for its end.
+    fn answered(&mut self, outcome: &Result<TimedAnswer, StoreError>, is_done: bool) {
+        self.is_pending = !is_done;
+        for listener in self.node.cleanups.take_listeners(self.id, is_done) {
+            // The listener may have a majority already.
+            let _ = listener.send((self.index, outcome.clone()));
+        }
+    }
+}
+
+impl Drop for PendingCleanup {
+    fn drop(&mut self) {
+        if self.is_pending {
+            self.node.cleanups.take_listeners(self.id, true);
+        }
+    }
+}
+
+/// Sends an action to each of some nodes, again and again until it is answered or does not matter
+/// any more: after the ttl the hold has ended, and after [`NOT_AFTER`] no late copy of its acquire
+/// is granted. Gives the next reply of each node.
+pub(super) fn start(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    actions: Vec<(usize, Action)>,
+    ttl: Duration,
+) -> Result<UnboundedReceiver<NodeReply>, StoreError> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let add = |(index, action)| Some((PendingCleanup::add(nodes, index, id, &sender)?, action));
+    let cleanups: Vec<(PendingCleanup, Action)> = actions.into_iter().filter_map(add).collect();
+    if cleanups.is_empty() {
+        return Ok(receiver);
+    }
+    let until = nodes.clock.now() + ttl.max(NOT_AFTER);
+    let (all, name) = (Arc::clone(nodes), name.clone());
+    let task = async move {
+        let each = cleanups.into_iter().map(|(cleanup, action)| {
+            let operation = Operation::On { name: name.clone(), action };
+            retry_until_answered(&all, cleanup, operation, until)
+        });
+        each.collect::<FuturesUnordered<_>>().collect::<()>().await;
+    };
+    background::spawn(&*nodes.clock, Box::pin(task))?;
+    Ok(receiver)
+}
+
+/// Waits until no cleanup of an attempt is pending any more.
+pub(super) async fn until_done(nodes: &Nodes, id: HolderId) {
+    loop {
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        for node in &nodes.nodes {
+            node.cleanups.listen(id, sender.clone());
+        }
+        drop(sender);
+        if answers.recv().await.is_none() {
+            return;
+        }
+        // Each node gives a reply now and then, until it is done.
+        while answers.recv().await.is_some() {}
+    }
+}
+
+/// Asks one node until it answers; not while it is away.
+async fn retry_until_answered(
+    nodes: &Nodes,
+    mut cleanup: PendingCleanup,
+    operation: Operation,
+    until: Instant,
+) {
+    let (first, longest) = BACKOFF;
+    let mut backoff = Backoff::new(first, longest);
+    let is_too_much = cleanup.node.cleanups.len() > MAX_PENDING;
+    loop {
+        let outcome = ask(nodes, &cleanup.node, operation.clone()).await;
+        let answered = outcome.as_ref().map_or_else(|error| !error.kind().is_transient(), |_| true);
+        let again = nodes.clock.now() + nodes.delay(&mut backoff);
+        let is_done = answered || is_too_much || again >= until;
+        cleanup.answered(&outcome, is_done);
+        if is_done {
+            return;
+        }
+        let pause = async {
+            nodes.clock.sleep_until(again).await;
+            cleanup.node.until_there().await;
+        };
+        if let Either::Right(_) =
+            select(std::pin::pin!(pause), nodes.clock.sleep_until(until)).await
+        {
+            return;
+        }
+    }
+}
+
+async fn ask(
+    nodes: &Nodes,
+    node: &Arc<Node>,
+    operation: Operation,
+) -> Result<TimedAnswer, StoreError> {
+    let sent = nodes.clock.now();
+    let answer = std::pin::pin!(node.ask(operation));
+    match select(answer, nodes.clock.sleep_until(sent + nodes.patience())).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right(_) => {
+            node.did_not_answer(sent);
+            Err(no_answer())
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Describe: what a holder says of itself changes on all nodes.
+
+use std::sync::Arc;
+
+use leasehold_core::{Action, Answer, Facts, HolderId, LockName, StoreError};
+
+use super::nodes::Nodes;
+use super::replies::ask_holders;
+
+pub(super) async fn run(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    facts: Facts,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    if let Some(known) = nodes.leases().get_mut(id) {
+        known.claim.facts = facts.clone();
+    }
+    let replies = ask_holders(nodes, name, Action::Describe { id, facts }).await;
+    replies.granted_or_lost(nodes, name, id, started)
+}

@@ -1,0 +1,32 @@
+//! A lease that was handed out, and what a node is asked to adopt it.
+
+use leasehold_core::{Acquire, Adopt, FencingToken, HolderId, Reply};
+
+use crate::store::clocked::TimedAnswer;
+
+/// A lease, as it was handed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HandedOut {
+    pub(super) holder: HolderId,
+    pub(super) token: FencingToken,
+}
+
+impl HandedOut {
+    /// What one node is asked for: whatever token it has granted the lease with.
+    pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
+        // Nodes that remember no token come to none together: each gives a higher one.
+        let ballot_us = acquire.ballot_us.or(Some(self.token.us() + 1));
+        Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
+    }
+
+    /// Whether a node has never heard of the lease, nor of any that came after. It was not needed
+    /// when the lease was granted, and gives the name to whoever asks: else two who adopt could
+    /// each get half of those that have heard of it, and none a majority. Alone such nodes give
+    /// nothing: a lease that none of a majority has heard of has ended.
+    pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
+        match &timed.answer.reply {
+            Reply::NotHeld { newest } => newest.is_none_or(|newest| newest < self.token),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The nodes of a quorum, and what all requests to them share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::quorum::{Ballots, majority};
+use leasehold_core::{Answer, Clock, Instant, LockName, Now, Reply, StoreError, StoreErrorKind};
+
+use super::leases::Leases;
+use super::node::{Node, micros, no_answer, seed};
+use crate::store::{Capabilities, Store};
+
+/// How long one node may take to answer an acquire: a hundredth of the ttl, but no less than 5 ms
+/// (a local network with a hiccup) and no more than 50 ms, so that a dead minority costs little.
+const ACQUIRE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
+
+/// How long one node may take to answer anything else, which nobody pays for with validity: 500 ms,
+/// as for a request to a single server.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The nodes, and what all who use them share.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) nodes: Vec<Arc<Node>>,
+    /// How many make a majority.
+    pub(super) needed: usize,
+    pub(super) clock: Arc<dyn Clock>,
+    leases: Mutex<Leases>,
+    ballots: Mutex<Ballots>,
+    jitter: Mutex<Jitter>,
+    /// How long one node may take, if that is up to the user.
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Nodes {
+    /// As many nodes as `stores`, three at least.
+    pub(super) fn new(stores: Vec<Box<dyn Store>>, clock: Arc<dyn Clock>) -> Self {
+        let needed = majority(stores.len());
+        let node = |store| Node::new(store, Arc::clone(&clock));
+        Self {
+            nodes: stores.into_iter().map(node).collect(),
+            needed,
+            leases: Mutex::default(),
+            ballots: Mutex::default(),
+            jitter: Mutex::new(Jitter::new(seed())),
+            timeout: None,
+            clock,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How long one node may take to answer an acquire with this ttl.
+    pub(super) fn acquire_timeout(&self, ttl: Duration) -> Duration {
+        self.timeout.unwrap_or_else(|| default_timeout(ttl))
+    }
+
+    /// How long one node may take to answer anything else.
+    pub(super) fn patience(&self) -> Duration {
+        self.timeout.unwrap_or(PATIENCE)
+    }
+
+    pub(super) fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ballots(&self) -> MutexGuard<'_, Ballots> {
+        self.ballots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next ballot, where nodes come to one token.
+    pub(super) fn ballot(&self, now: Instant) -> Option<u64> {
+        let clocks = self.nodes.iter().filter_map(|node| node.token_us(now));
+        self.records_tokens().then(|| self.ballots().next(clocks, self.clock.wall_us()))
+    }
+
+    pub(super) fn jitter(&self) -> MutexGuard<'_, Jitter> {
+        self.jitter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn between(&self, low: Duration, high: Duration) -> Duration {
+        self.jitter().between(low, high)
+    }
+
+    pub(super) fn delay(&self, backoff: &mut Backoff) -> Duration {
+        backoff.next_delay(&mut self.jitter())
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.jitter().next_u64()
+    }
+
+    pub(super) fn records_tokens(&self) -> bool {
+        self.all_can(|can| can.recorded_tokens)
+    }
+
+    pub(super) fn all_can(&self, can: fn(Capabilities) -> bool) -> bool {
+        self.nodes.iter().all(|node| can(node.store.inner.capabilities()))
+    }
+
+    /// An answer at the client's own time: leases of a quorum end by the client's clock, since each
+    /// node has one of its own.
+    pub(super) fn answer(&self, at: Instant, reply: Reply) -> Answer {
+        let now = Now { lease_us: micros(at.since_origin()), token_us: self.clock.wall_us() };
+        Answer::new(now, reply)
+    }
+
+    /// How many of those that answered must name something for it to be so on a majority, if those
+    /// that did not answer are counted in.
+    pub(super) fn least(&self, answered: usize) -> usize {
+        self.needed.saturating_sub(self.len() - answered).max(1)
+    }
+
+    /// Whether a majority of the nodes can be reached, as far as is known.
+    pub(super) fn has_majority(&self) -> bool {
+        self.nodes.iter().filter(|node| node.is_there()).count() >= self.needed
+    }
+
+    /// What most nodes say that refuse, if those that do not are no majority: no waiting helps.
+    pub(super) fn refusal(&self, what: &str, errors: &[StoreError]) -> Option<StoreError> {
+        let refusals = || errors.iter().filter(|error| !error.kind().is_outage());
+        let often = |kind| refusals().filter(|error| error.kind() == kind).count();
+        let (refused, nodes) = (refusals().count(), self.len());
+        let most = refusals().max_by_key(|error| often(error.kind()))?;
+        let why = format!("{what}: {refused} of {nodes} nodes refuse: {most}");
+        (refused > nodes - self.needed).then(|| StoreError::new(most.kind(), why))
+    }
+
+    /// Ends what takes longer than one node may.
+    pub(super) async fn in_time<T>(
+        &self,
+        request: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let timer = self.clock.sleep_until(self.clock.now() + self.patience());
+        match select(std::pin::pin!(request), timer).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(_) => Err(no_answer()),
+        }
+    }
+
+    /// Too few nodes answered to know what came of it.
+    pub(super) fn undecided(
+        &self,
+        what: &str,
+        answered: usize,
+        errors: &[StoreError],
+    ) -> StoreError {
+        let (nodes, needed) = (self.len(), self.needed);
+        let why = format!("{what}: {answered} of {nodes} nodes answered, {needed} are needed");
+        let unreachable = || StoreError::new(StoreErrorKind::Unreachable, why);
+        self.refusal(what, errors).unwrap_or_else(unreachable).maybe_executed()
+    }
+
+    /// Too few nodes could be had.
+    pub(super) fn no_quorum(&self, name: &LockName, granted: usize) -> StoreError {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (granted, needed, nodes) = (count(granted), count(self.needed), count(self.len()));
+        let why = format!(
+            "{name}: {granted} of {nodes} nodes granted it and {needed} are needed: see which of \
+             them can be reached"
+        );
+        StoreError::new(StoreErrorKind::NoQuorum { granted, needed, nodes }, why)
+    }
+}
+
+/// A hundredth of the ttl, within bounds.
+pub(super) fn default_timeout(ttl: Duration) -> Duration {
+    let (shortest, longest) = ACQUIRE_TIMEOUT;
+    (ttl / 100).clamp(shortest, longest)
+}

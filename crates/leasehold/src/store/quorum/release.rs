@@ -1,0 +1,95 @@
+//! Release and cancel: an attempt ends on all nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::model::{NOT_AFTER, TOMBSTONE_LIFE};
+use leasehold_core::{Action, Answer, Cancelled, HolderId, LockName, Reply, StoreError};
+
+use super::cleanup;
+use super::nodes::Nodes;
+use super::replies::Replies;
+use super::subscription::publish_release;
+
+/// Ends a hold everywhere; gives what came of it, and publishes it, as soon as that is certain.
+pub(super) async fn release(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    keep: Duration,
+    unanswered: bool,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    if nodes.nodes.iter().any(|node| node.cleanups.contains(id)) {
+        // It has been asked for, and too few had answered.
+        cleanup::until_done(nodes, id).await;
+        if keep.is_zero() {
+            publish_release(nodes, name);
+        }
+        return Ok(nodes.answer(started, Reply::Released));
+    }
+    let known = nodes.leases().remove(id);
+    let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
+    let release = |index: usize| {
+        // A copy that is still on its way there must find that it is over.
+        let may_arrive = known.as_ref().is_some_and(|known| known.unanswered[index]);
+        (index, Action::Release { id, keep, unanswered: unanswered || may_arrive })
+    };
+    let actions = (0..nodes.len()).map(release).collect();
+    let mut incoming = cleanup::start(nodes, name, id, actions, ttl)?;
+    let mut replies = Replies::default();
+    let mut missing = nodes.len();
+    while missing > 0
+        && let Some(each) = incoming.recv().await
+    {
+        missing -= 1;
+        replies.add(each);
+        if replies.count(|reply| *reply == Reply::Released) >= nodes.needed {
+            if keep.is_zero() {
+                publish_release(nodes, name);
+            }
+            return Ok(nodes.answer(started, Reply::Released));
+        }
+        if let Some(loss) = replies.loss(nodes) {
+            return Ok(nodes.answer(started, loss));
+        }
+    }
+    Err(replies.undecided(nodes, name))
+}
+
+/// Ends an attempt everywhere.
+pub(super) async fn cancel(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    unanswered: bool,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    let ttl = nodes.leases().remove(id).map_or(NOT_AFTER, |known| known.ttl);
+    if nodes.leases().end(id, started, started + ttl.max(TOMBSTONE_LIFE)) {
+        // All has been asked for, and no majority was ever granted.
+        cleanup::until_done(nodes, id).await;
+        return Ok(nodes.answer(started, Reply::Cancelled(Cancelled::Unknown)));
+    }
+    let cancel = |index| (index, Action::Cancel { id, unanswered });
+    let actions = (0..nodes.len()).map(cancel).collect();
+    let mut incoming = cleanup::start(nodes, name, id, actions, ttl)?;
+    let mut replies = Replies::default();
+    let mut missing = nodes.len();
+    while replies.answers.len() < nodes.needed
+        && missing > 0
+        && let Some(each) = incoming.recv().await
+    {
+        missing -= 1;
+        replies.add(each);
+    }
+    if replies.answers.len() < nodes.needed {
+        return Err(replies.undecided(nodes, name));
+    }
+    let is = |what| replies.count(|reply| *reply == Reply::Cancelled(what)) > 0;
+    let cancelled = if is(Cancelled::Released) { Cancelled::Released } else { Cancelled::Unknown };
+    if cancelled == Cancelled::Released {
+        publish_release(nodes, name);
+    }
+    Ok(nodes.answer(started, Reply::Cancelled(cancelled)))
+}
