@@ -17,14 +17,17 @@ const LONG: [(&str, &str); 5] = [
     ("PROPTEST_CASES", "6400"),                  // every other property
 ];
 
-/// The library, whose features are checked one by one.
+/// The library.
 const LIBRARY: &str = "crates/leasehold";
 
 /// A store of somebody else's, in a workspace of its own.
 const OWN_STORE: &str = "examples/own_store";
 
-/// The package of the tests that start servers, and how they are told which.
-const STORES: &str = "leasehold-tests";
+/// The packages whose features are checked one by one.
+const FEATURED: [&str; 2] = ["leasehold", "leasehold-data"];
+
+/// The packages of the tests that start servers, and how they are told which.
+const STORES: [&str; 4] = ["--package", "leasehold-tests", "--package", "leasehold-data"];
 const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
 
 /// How many tests run at the same time where nextest does not decide it: 4. Most of them wait for a
@@ -85,7 +88,7 @@ pub(crate) fn on_every_server(root: &Path) -> Outcome {
         true => &["nextest", "run", "--no-fail-fast"],
         false => &["test", "--tests", "--no-fail-fast"],
     };
-    let arguments = [runner, &["--package", STORES, "--all-features", "--locked"]].concat();
+    let arguments = [runner, &STORES[..], &["--all-features", "--locked"]].concat();
     let on = |program: &Path| {
         let run = Run::cargo(root, &arguments);
         run.with(SERVER_PROGRAM, &program.to_string_lossy()).count()
@@ -110,17 +113,19 @@ fn step<T>(name: &str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     outcome.map_err(|why| if why.starts_with(name) { why } else { format!("{name}: {why}") })
 }
 
-/// Warnings are denied everywhere; the library also with no feature and with each alone.
+/// Warnings are denied everywhere; the libraries also with no feature and with each alone.
 fn clippy(root: &Path) -> Outcome {
     let clippy = |what: &[&str]| {
         let (begin, end) = (["clippy", "--locked", "--all-targets"], ["--", "--deny", "warnings"]);
         Run::cargo(root, &[&begin, what, &end].concat()).show()
     };
     clippy(&["--workspace", "--all-features"])?;
-    let alone = ["--package", "leasehold", "--no-default-features"];
-    clippy(&alone)?;
-    for feature in packages::features(root, "leasehold")? {
-        clippy(&[&alone[..], &["--features", &feature]].concat())?;
+    for package in FEATURED {
+        let alone = ["--package", package, "--no-default-features"];
+        clippy(&alone)?;
+        for feature in packages::features(root, package)? {
+            clippy(&[&alone[..], &["--features", &feature]].concat())?;
+        }
     }
     Ok(())
 }

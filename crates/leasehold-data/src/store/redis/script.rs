@@ -56,6 +56,13 @@ mod tests {
     }
 
     #[test]
+    fn the_front_page_has_every_right() {
+        let page = include_str!("../../../README.md");
+        let known: Vec<&str> = page.split_whitespace().collect();
+        assert!(REDIS_RIGHTS.split(' ').all(|right| known.contains(&right)));
+    }
+
+    #[test]
     fn the_rights_name_every_command_of_the_scripts() {
         const WORDS: [&str; 4] = ["BYSCORE", "CORRUPT", "COUNT", "LIMIT"];
         for script in all() {
