@@ -7,7 +7,6 @@ use leasehold::{Error, StoreErrorKind};
 use rustix::process::Signal;
 use serde::Serialize;
 
-use crate::args::VoiceArgs;
 use crate::signals::Death;
 
 /// `show` of a free lock, `revoke` of a token that holds nothing: the answer is no.
@@ -130,12 +129,6 @@ pub(crate) type Outcome = Result<u8, Failure>;
 pub(crate) struct Voice {
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
-}
-
-impl From<VoiceArgs> for Voice {
-    fn from(args: VoiceArgs) -> Self {
-        Self { quiet: args.quiet, verbose: args.verbose }
-    }
 }
 
 impl Voice {

@@ -43,9 +43,7 @@ impl Imports {
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
         let mut children = children.clone();
         children.extend(tokens.windows(2).filter_map(|pair| match pair {
-            [TokenTree::Ident(word), TokenTree::Ident(name)] if word == "mod" => {
-                Some(name.to_string())
-            }
+            [TokenTree::Ident(word), TokenTree::Ident(name)] if word == "mod" => Some(text(name)),
             _ => None,
         }));
         let scope = Scope { module, children: &children };
@@ -70,7 +68,7 @@ impl Imports {
             [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Group(body), ..]
                 if word == "mod" =>
             {
-                let inner = [scope.module.clone(), vec![name.to_string()]].concat();
+                let inner = [scope.module.clone(), vec![text(name)]].concat();
                 self.read(body.stream(), &inner, &BTreeSet::new());
                 3
             }
@@ -116,7 +114,7 @@ impl Imports {
         self.test_lines += end - first.span().start().line + 1;
         let name = item.iter().skip_while(|token| !is_word(token, "mod")).nth(1);
         self.test_modules
-            .extend(name.map(|name| [scope.module.clone(), vec![name.to_string()]].concat()));
+            .extend(name.map(|name| [scope.module.clone(), vec![text(name)]].concat()));
     }
 }
 
@@ -166,7 +164,7 @@ fn expand(tree: &[TokenTree], base: &Path, found: &mut impl FnMut(&[String], Opt
             found(base, base.last().map(String::as_str));
         }
         [TokenTree::Ident(word), rest @ ..] => {
-            let path = [base.clone(), vec![word.to_string()]].concat();
+            let path = [base.clone(), vec![text(word)]].concat();
             match rest {
                 [] => found(&path, Some(&word.to_string())),
                 [_as, TokenTree::Ident(alias)] => found(&path, Some(&alias.to_string())),
@@ -182,7 +180,7 @@ fn expand(tree: &[TokenTree], base: &Path, found: &mut impl FnMut(&[String], Opt
 fn path(tail: &[TokenTree]) -> (Path, usize) {
     let (mut path, mut at) = (Path::new(), 0);
     while let Some(TokenTree::Ident(word)) = tail.get(at) {
-        path.push(word.to_string());
+        path.push(text(word));
         at += 1;
         match &tail[at..] {
             [one, other, TokenTree::Ident(_), ..] if is_joint(one) && is_colon(other) => at += 2,
@@ -190,6 +188,12 @@ fn path(tail: &[TokenTree]) -> (Path, usize) {
         }
     }
     (path, at)
+}
+
+/// A word as files are named by it: `where` for `r#where`.
+fn text(word: &impl ToString) -> String {
+    let word = word.to_string();
+    word.strip_prefix("r#").unwrap_or(&word).to_owned()
 }
 
 fn is_test_attribute(hash: &TokenTree, body: &TokenTree) -> bool {
@@ -248,8 +252,10 @@ mod tests {
     #[test]
     fn a_module_in_the_file_may_be_named_without_self_and_others_have_self_before_them() {
         let text = "mod c;\nuse self::c::D;\nfn f() { c::e(); Vec::<d::F>::c::g() }\n\
-                    mod i { use super::J; }";
-        assert_paths(text, &[(2, "a::b::c::D"), (3, "a::b::c::e"), (4, "a::b::J")]);
+                    mod i { use super::J; }\nmod r#where;\nfn g() { r#where::h() }";
+        let expected =
+            [(2, "a::b::c::D"), (3, "a::b::c::e"), (4, "a::b::J"), (6, "a::b::where::h")];
+        assert_paths(text, &expected);
     }
 
     #[test]

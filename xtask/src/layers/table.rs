@@ -117,13 +117,24 @@ pub(super) const LAYERS: &[Layers] = &[
             &["blocking"],
         ],
     },
+    Layers {
+        package: "crates/leasehold-cli",
+        within: &[],
+        rows: &[
+            &["signals", "terminal"],
+            &["report"],
+            &["runtime", "store_choice", "table"],
+            &["args"],
+            &["connection"],
+            &["child"],
+            &["commands"],
+        ],
+    },
 ];
 
 /// Where rings of files wait to be mended: how the paths of their files begin.
 pub(super) const KNOWN_RINGS: &[&str] = &[
     "benches/src/",
-    "crates/leasehold-cli/src/guardian/",
-    "crates/leasehold-cli/src/",
     "crates/leasehold-core/src/data/",
     "crates/leasehold-core/src/model/",
     "crates/leasehold-core/tests/handoff/",

@@ -1,0 +1,182 @@
+//! The arguments of each command.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use leasehold::{FencingToken, LockName};
+
+use super::ending::EndArgs;
+use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs, VoiceArgs};
+use super::values::{capacity, duration, name, token, ttl};
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none. One that
+    /// begins with `-` stands between two `--`, as in `run -- -NAME -- CMD`
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) end: EndArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Arguments of `hold`.
+#[derive(Args, Debug)]
+pub(crate) struct Hold {
+    /// The name of the lock: 1 to 512 bytes
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+}
+
+/// Arguments of `elect`.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub(crate) struct Elect {
+    /// The name of the election
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    /// Stands for election, and says this while leading; without control characters. Without CMD
+    /// it prints one line of JSON once it leads, and leads until stdin ends or a signal comes, as
+    /// `hold` does
+    #[arg(long, value_name = "TEXT", group = "what")]
+    pub(crate) value: Option<String>,
+    /// Prints a line for every change, until it is ended
+    #[arg(long, group = "what")]
+    pub(crate) listen: bool,
+    /// Prints what the leader says; exit code 1 if nobody leads
+    #[arg(long, group = "what")]
+    pub(crate) show: bool,
+    /// With --listen or --show, prints JSON; tokens are strings, because they do not fit a double
+    #[arg(long, conflicts_with = "value")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How long a leader that crashed is waited for
+    #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    #[command(flatten)]
+    pub(crate) end: EndArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+    /// The command that runs while leading, and its arguments
+    #[arg(last = true, conflicts_with_all = ["listen", "show"], value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Arguments of `ls`.
+#[derive(Args, Debug)]
+pub(crate) struct Ls {
+    /// Only names that begin so
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Also names that nobody holds or awaits, as long as the store remembers them
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Arguments of `show`.
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// The name of the lock
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    /// Asks whether the lease with this token holds it now: exit code 1 if not. Nobody has asked
+    /// it to stop, either: it is what a holder's probe wants to know
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    pub(crate) token: Option<FencingToken>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Arguments of `end-quarantine`.
+#[derive(Args, Debug)]
+pub(crate) struct EndQuarantine {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `permits`.
+#[derive(Args, Debug)]
+pub(crate) struct Permits {
+    /// The name of the semaphore
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    /// How many permits there are from now on. More are granted at once; fewer take none away, and
+    /// none is granted until those that are held fit
+    #[arg(value_name = "N", value_parser = capacity)]
+    pub(crate) capacity: u32,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `revoke`.
+#[derive(Args, Debug)]
+pub(crate) struct Revoke {
+    /// The name of the lock
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+    /// The token that `show` printed: only that very lease is taken away
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    pub(crate) token: FencingToken,
+    /// Ends the lease now, without waiting for its holder: two may be at work for a while
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Ends with exit code 1 for warnings, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: PlainOutputArgs,
+}
+
+/// Arguments of `wait`.
+#[derive(Args, Debug)]
+pub(crate) struct Wait {
+    /// The name of the lock; of several, until all are free
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
+    /// Waits at most so long, instead of for ever
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `where`.
+#[derive(Args, Debug)]
+pub(crate) struct Where {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: PlainOutputArgs,
+}

@@ -1,0 +1,58 @@
+//! How a command is ended: the options, and what can be chosen.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use leasehold::show_duration;
+use rustix::process::Signal;
+
+use super::values::duration;
+use crate::report::Failure;
+use crate::signals::ending_signal;
+
+/// Longest time between TERM and KILL if the user gives none: 5 s, as `consul lock` has it. Shorter
+/// leases get a quarter of their ttl.
+const LONGEST_GRACE: Duration = Duration::from_secs(5);
+
+/// How a command is ended.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct EndArgs {
+    /// What happens to CMD when the lease is lost
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Term)]
+    pub(crate) on_lost: OnLost,
+    /// What is sent first to CMD and all that it has started when they must end: INT, QUIT, …
+    #[arg(long, value_name = "NAME", value_parser = ending_signal, default_value = "TERM")]
+    pub(crate) signal: Signal,
+    /// Time between TERM and KILL, also for a TERM that leasehold itself is sent; and for what CMD
+    /// leaves behind, before TERM; by default 5s or a quarter of the ttl, whichever is less
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    kill_after: Option<Duration>,
+}
+
+impl EndArgs {
+    /// The time between TERM and KILL. TERM is sent that long before the lease ends, so a large
+    /// part of the ttl would leave no time for renewals.
+    pub(crate) fn kill_after(&self, ttl: Duration) -> Result<Duration, Failure> {
+        let kill_after = self.kill_after.unwrap_or_else(|| LONGEST_GRACE.min(ttl / 4));
+        if kill_after > ttl / 2 {
+            return Err(Failure::usage(format!(
+                "--kill-after {} is more than half of the ttl: TERM would come before a renewal \
+                 had a chance; give at most {}, or a longer --ttl",
+                show_duration(kill_after),
+                show_duration(ttl / 2)
+            )));
+        }
+        Ok(kill_after)
+    }
+}
+
+/// What happens to the command when its lease is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+pub(crate) enum OnLost {
+    /// Nothing: it runs on, and others may run beside it
+    Ignore,
+    /// KILL to it and all that it has started, at once
+    Kill,
+    /// TERM (or --signal) to it and all that it has started, and KILL after --kill-after
+    Term,
+}

@@ -1,0 +1,74 @@
+//! What `--help` and the manual pages say after the options: examples, exit codes, notes.
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  leasehold run nightly-report -n -- ./report.sh      skip it if another machine is on it
+  leasehold run deploy --wait 10m -- ./deploy.sh      wait at most ten minutes
+  leasehold run gpu --permits 1/4 -- ./train.py       at most four at a time
+  leasehold ls                                        what is held, by whom, and who waits
+
+Every machine that shall exclude the others needs the same store:
+  export LEASEHOLD_STORE=redis://10.0.0.5/0
+Without one, locks are kept in a file and hold for this user on this machine only (see `leasehold
+where`). `leasehold man store | man -l -` tells of URLs, their options, passwords in the environment
+and the rights of users.";
+
+pub(super) const RUN_EXAMPLES: &str = "\
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
+
+Examples:
+  leasehold run backup -- tar czf /backup/home.tgz /home
+  leasehold run nightly-report -n -E 0 --at-least 30s --at-most 1h -- ./report.sh
+                                                                once, from ten crontabs
+  leasehold run account/7 account/3 -- ./transfer.sh            both or none
+  leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone
+  leasehold run migrate --ttl 10s -v -- sh -c 'echo \"token $LEASEHOLD_TOKEN\"'
+
+Exit code: that of CMD; if signal n ended it, leasehold dies of it, too, which a shell shows as
+128 + n; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with the store; 126 CMD
+cannot be executed; 127 CMD is not found; 2 usage.
+
+CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in
+the order given, separated by spaces. A `leasehold run` in CMD that asks for what CMD's own lease
+holds is told so, with exit code 75. The lease covers CMD and all that it starts: what CMD leaves
+behind is waited for, for up to --kill-after (5s), and then ended before the lock is released, so
+start what shall stay with `setsid`. What runs as another user cannot be ended: write
+`sudo leasehold run …` instead of `… -- sudo CMD`.
+
+After --at-most CMD is sent TERM, and KILL after --kill-after; the lease lasts for as long. The same
+becomes of a TERM that leasehold is sent. Other signals are passed on to CMD and nothing more; CMD
+has them as the caller had them, but for PIPE, which is set to its default.
+
+A text that is too long for a NAME has one by its hash, the same as that of LockName::hashed:
+  \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";
+
+pub(super) const HOLD_EXAMPLES: &str = "\
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
+
+Examples:
+  coproc leasehold hold deploy              # in bash: lets go when the script ends
+  read -r held <&\"${COPROC[0]}\"             # {\"name\":\"deploy\",\"token\":\"…\",…}
+
+Exit code: 0 let go as asked; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with
+the store; 2 usage.";
+
+pub(super) const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  leasehold doctor                                  the store that `leasehold where` prints
+  leasehold doctor -s redis://db:6379/0 --strict    for a deployment: warnings count, too
+
+Run it where the locks are used, as the user of theirs or one with +info and +config|get on top.
+It takes no lock and changes nothing.
+
+Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
+cannot be reached; 2 usage.";
+
+pub(super) const ELECT_EXAMPLES: &str = "\
+Examples:
+  leasehold elect scheduler --value $(hostname):8080 -- ./scheduler
+  leasehold elect scheduler --value here        # leads until stdin ends or a signal comes
+  leasehold elect scheduler --show              # what the leader says; exit code 1 if nobody leads
+  leasehold elect scheduler --listen --json     # one line of JSON per change
+
+The leader's exit code is that of CMD, as in `run`; 76 the leadership was lost, and CMD was ended
+before somebody else could lead. Have a supervisor start it again, to stand for election anew.";

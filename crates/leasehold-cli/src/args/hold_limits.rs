@@ -1,0 +1,105 @@
+//! Spans of time on the command line: how they are read, and shown again as they were typed.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold::LeaseOptions;
+
+use super::values::duration;
+use crate::report::Failure;
+
+/// A span, and what was typed for it.
+#[derive(Clone, Debug)]
+pub(crate) struct TypedDuration {
+    text: String,
+    span: Duration,
+}
+
+/// A limit, and the option it was given by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GivenLimit<'a> {
+    option: &'static str,
+    typed: &'a TypedDuration,
+}
+
+impl GivenLimit<'_> {
+    pub(crate) fn span(self) -> Duration {
+        self.typed.span
+    }
+}
+
+impl fmt::Display for GivenLimit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.option, self.typed.text)
+    }
+}
+
+/// How long a name is held, at least and at most, each by two names.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HoldArgs {
+    /// Keeps the name taken for so long from the start, by nobody, even if it is let go before:
+    /// for jobs that machines start whose clocks differ
+    #[arg(long, value_name = "DURATION", value_parser = least)]
+    at_least: Option<TypedDuration>,
+    /// The same as --at-least
+    #[arg(long, value_name = "DURATION", value_parser = least, conflicts_with = "at_least")]
+    min_hold: Option<TypedDuration>,
+    /// Ends what is done under the lock once it has lasted so long, and lets go, with exit code 76
+    #[arg(long, value_name = "DURATION", value_parser = most)]
+    at_most: Option<TypedDuration>,
+    /// The same as --at-most
+    #[arg(long, value_name = "DURATION", value_parser = most, conflicts_with = "at_most")]
+    max_hold: Option<TypedDuration>,
+}
+
+impl HoldArgs {
+    /// How long the name stays taken, if that was said.
+    ///
+    /// # Errors
+    ///
+    /// When it is longer than the other limit.
+    pub(crate) fn least(&self) -> Result<Option<Duration>, Failure> {
+        let least = either(("--at-least", &self.at_least), ("--min-hold", &self.min_hold));
+        if let (Some(least), Some(most)) = (least, self.most())
+            && least.span() > most.span()
+        {
+            return Err(Failure::usage(format!("{least} is longer than {most}")));
+        }
+        Ok(least.map(GivenLimit::span))
+    }
+
+    /// How long it may last, if that was said.
+    pub(crate) fn most(&self) -> Option<GivenLimit<'_>> {
+        either(("--at-most", &self.at_most), ("--max-hold", &self.max_hold))
+    }
+}
+
+fn either<'a>(
+    one: (&'static str, &'a Option<TypedDuration>),
+    other: (&'static str, &'a Option<TypedDuration>),
+) -> Option<GivenLimit<'a>> {
+    let given = |(option, typed): (_, &'a Option<TypedDuration>)| {
+        typed.as_ref().map(|typed| GivenLimit { option, typed })
+    };
+    given(one).or_else(|| given(other))
+}
+
+fn least(text: &str) -> Result<TypedDuration, String> {
+    let mut options = LeaseOptions::default();
+    options.min_hold = Some(duration(text)?);
+    options.check().map_err(|refusal| refusal.to_string())?;
+    typed(text)
+}
+
+fn most(text: &str) -> Result<TypedDuration, String> {
+    let most = typed(text)?;
+    match most.span.is_zero() {
+        true => Err("it would be over before it has begun".to_owned()),
+        false => Ok(most),
+    }
+}
+
+fn typed(text: &str) -> Result<TypedDuration, String> {
+    Ok(TypedDuration { text: text.to_owned(), span: duration(text)? })
+}

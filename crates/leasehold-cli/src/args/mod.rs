@@ -1,0 +1,126 @@
+//! The command line: one definition for parsing, `--help`, completions and the man page.
+
+mod commands;
+mod ending;
+mod help;
+mod hold_limits;
+mod normalize;
+pub(crate) mod parse;
+mod shared;
+mod values;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use self::commands::{
+    Doctor, Elect, EndQuarantine, Hold, Ls, Permits, Revoke, Run, Show, Wait, Where,
+};
+pub(crate) use self::ending::OnLost;
+use self::help::{DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, HOLD_EXAMPLES, RUN_EXAMPLES};
+pub(crate) use self::hold_limits::GivenLimit;
+pub(crate) use self::shared::LockArgs;
+use crate::report::Voice;
+
+/// Runs programs under a lock that holds across processes and machines.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leasehold",
+    version,
+    about = "Runs programs under a lock that holds across processes and machines",
+    after_help = EXAMPLES,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the command does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Prints a script that completes this command in a shell
+    #[command(display_order = 9)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Looks at the store and its servers, and says what would break a promise and what mends it
+    #[command(display_order = 8, after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
+    /// Elects one leader among many: runs a command while leading, or tells who leads
+    #[command(display_order = 3, after_help = ELECT_EXAMPLES)]
+    Elect(Elect),
+    /// Says that the store is new or has forgotten nothing, so that its quarantine need not be
+    /// waited for: only where no lease of before can be out
+    #[command(display_order = 8)]
+    EndQuarantine(EndQuarantine),
+    /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
+    /// lets go when stdin ends or a signal comes; with /dev/null as its stdin, as in the
+    /// background of a script, when a signal comes
+    #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
+    Hold(Hold),
+    /// Lists the locks that are held or awaited
+    #[command(display_order = 4)]
+    Ls(Ls),
+    /// Prints a manual page (roff)
+    #[command(display_order = 10)]
+    Man {
+        /// The page of one command, or `store`: URLs, their options, environment, files, rights
+        command: Option<String>,
+    },
+    /// Changes how many permits of a semaphore there are while it is in use; exit code 1 if nobody
+    /// holds or waits, for then whoever comes next says how many there are
+    #[command(display_order = 6)]
+    Permits(Permits),
+    /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
+    /// not hold the lock
+    #[command(display_order = 6)]
+    Revoke(Revoke),
+    /// Runs a command while holding a lock
+    #[command(display_order = 1, after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Shows who holds a lock and who waits for it; exit code 1 if it is free, or not held with the
+    /// token that was given
+    #[command(display_order = 5)]
+    Show(Show),
+    /// Waits until nobody holds a lock, without taking it and without a place in line; exit code 75
+    /// if somebody still does at the end of --wait
+    #[command(display_order = 5)]
+    Wait(Wait),
+    /// Prints which store is used, and why
+    #[command(display_order = 7)]
+    Where(Where),
+}
+
+impl Command {
+    /// How much this command says.
+    pub(crate) fn voice(&self) -> Voice {
+        match self {
+            Self::Completions { .. } | Self::Man { .. } => Voice::usual(),
+            Self::Doctor(args) => args.output.voice.into(),
+            Self::Elect(args) => args.voice.into(),
+            Self::EndQuarantine(args) => args.voice.into(),
+            Self::Hold(args) => args.lock.voice.into(),
+            Self::Ls(args) => args.output.voice.into(),
+            Self::Permits(args) => args.voice.into(),
+            Self::Revoke(args) => args.voice.into(),
+            Self::Run(args) => args.lock.voice.into(),
+            Self::Show(args) => args.output.voice.into(),
+            Self::Wait(args) => args.voice.into(),
+            Self::Where(args) => args.output.voice.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

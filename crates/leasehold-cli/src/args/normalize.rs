@@ -1,0 +1,118 @@
+//! The arguments as people type them, put in the order in which the parser wants them.
+
+use std::ffi::{OsStr, OsString};
+
+/// Stands before a name that begins with `-`, so that it is not taken for an option. No argument of
+/// a process has this character.
+pub(super) const NAME_MARK: char = '\0';
+
+/// Commands that have another command behind their `--`.
+const WITH_COMMAND: [&str; 2] = ["elect", "run"];
+
+/// Puts arguments in the order in which the parser wants them:
+///
+/// - `help`, `help run` and `version` are `--help`, `run --help` and `--version`.
+/// - Options that all commands have may stand before the command: `-s URL ls`.
+/// - What begins with `-` between two `--` is a name: `run -- -NAME -- CMD`.
+pub(super) fn normalized(arguments: &[OsString]) -> Vec<OsString> {
+    let Some((program, rest)) = arguments.split_first() else { return Vec::new() };
+    let (options, rest) = rest.split_at(common_options(rest));
+    let Some((command, rest)) = rest.split_first() else { return arguments.to_vec() };
+    let mut all = vec![program.clone()];
+    match command.to_str() {
+        Some("help") => {
+            all.extend(rest.first().cloned());
+            all.push("--help".into());
+        }
+        Some("version") if rest.is_empty() => all.push("--version".into()),
+        Some(known) if WITH_COMMAND.contains(&known) => {
+            all.push(command.clone());
+            all.extend(options.iter().cloned().chain(with_marked_names(rest)));
+        }
+        Some(_) | None => {
+            all.push(command.clone());
+            all.extend(options.iter().chain(rest).cloned());
+        }
+    }
+    all
+}
+
+/// How many arguments at the beginning are options that all commands have, and their values.
+fn common_options(arguments: &[OsString]) -> usize {
+    let mut count = 0;
+    while let Some(argument) = arguments.get(count).and_then(|argument| argument.to_str()) {
+        count += match argument {
+            "-q" | "--quiet" | "-v" | "--verbose" => 1,
+            "-s" | "--store" => 2,
+            _ if argument.starts_with("--store=") => 1,
+            _ if argument.starts_with("-s") => 1,
+            _ => break,
+        };
+    }
+    count.min(arguments.len())
+}
+
+/// Marks the names between two `--`, and leaves the first out. A command does not begin with `-`.
+fn with_marked_names(arguments: &[OsString]) -> Vec<OsString> {
+    let mut parts = arguments.splitn(3, |argument| argument == "--");
+    let (Some(options), Some(names)) = (parts.next(), parts.next()) else {
+        return arguments.to_vec();
+    };
+    let begins_so = |argument: &OsStr| argument.as_encoded_bytes().starts_with(b"-");
+    if !names.first().is_some_and(|first| begins_so(first)) {
+        return arguments.to_vec();
+    }
+    let marked = names.iter().map(|name| {
+        let mut marked = OsString::from(NAME_MARK.to_string());
+        marked.push(name);
+        marked
+    });
+    let mut all: Vec<OsString> = options.iter().cloned().chain(marked).collect();
+    if let Some(command) = parts.next() {
+        all.push("--".into());
+        all.extend_from_slice(command);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn becomes(typed: &str, parsed: &str) {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let line = |words: Vec<OsString>| words.join(OsStr::new(" ")).into_string().unwrap();
+        assert_eq!(line(normalized(&words(typed))), parsed);
+    }
+
+    #[test]
+    fn help_and_version_may_be_asked_for_in_words() {
+        becomes("leasehold help", "leasehold --help");
+        becomes("leasehold help run", "leasehold run --help");
+        becomes("leasehold version", "leasehold --version");
+        becomes("leasehold run help -- version", "leasehold run help -- version");
+    }
+
+    #[test]
+    fn common_options_may_stand_before_the_command() {
+        becomes("leasehold -s U -v run x -- c", "leasehold run -s U -v x -- c");
+        becomes("leasehold --store=U -q ls", "leasehold ls --store=U -q");
+        becomes("leasehold -sU ls a", "leasehold ls -sU a");
+        becomes("leasehold -s U help ls", "leasehold ls --help");
+        for as_typed in ["leasehold", "leasehold -s", "leasehold -s U", "leasehold --ttl 1s run x"]
+        {
+            becomes(as_typed, as_typed);
+        }
+    }
+
+    #[test]
+    fn a_name_may_begin_with_a_dash_between_two_double_dashes() {
+        becomes("leasehold run -n -- -d -e -- c -- d", "leasehold run -n \0-d \0-e -- c -- d");
+        becomes("leasehold elect --value v -- -d", "leasehold elect --value v \0-d");
+        for as_typed in ["leasehold run x -- c -- -d", "leasehold show -- -d", "leasehold run x --"]
+        {
+            becomes(as_typed, as_typed);
+        }
+    }
+}

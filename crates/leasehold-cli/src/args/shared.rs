@@ -1,0 +1,97 @@
+//! Options that several commands have.
+
+use std::time::Duration;
+
+use clap::Args;
+use leasehold::Mode;
+
+use super::hold_limits::HoldArgs;
+use super::values::{duration, permits, store_url, ttl};
+use crate::report::{BUSY, Voice};
+use crate::store_choice::StoreUrl;
+
+/// Options of everything that talks to a store.
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgs {
+    /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
+    /// redis+sentinel://HOST,…/SERVICE, redis+cluster://HOST,…, redis+quorum://HOST,… or
+    /// file:PATH, with options behind a ? (leasehold man store); else $LEASEHOLD_STORE, else the
+    /// configuration. A password may also come from $LEASEHOLD_PASSWORD or the file
+    /// $LEASEHOLD_PASSWORD_FILE, where `ps` does not show it
+    #[arg(short, long, value_name = "URL", value_parser = store_url, help_heading = "Store")]
+    pub(crate) store: Option<StoreUrl>,
+}
+
+/// How much is said on stderr.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct VoiceArgs {
+    /// Says nothing on stderr but what went wrong
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Says more on stderr: tokens and times of what is done, what is weak about the store
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// What is taken, and for how long it is waited.
+#[derive(Args, Debug)]
+pub(crate) struct LockArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How long the lease lives: it is renewed every third of this, and a crashed machine blocks
+    /// the others for the rest of it
+    #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    /// Waits at most so long, instead of for ever: for whoever holds it, and for a store that is
+    /// away or grants nothing for a while, but not for one that is full
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Does not wait: if the lock is busy, ends with exit code 75
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// Shares the lock with other --shared holders; excludes the others
+    #[arg(long, conflicts_with = "permits")]
+    pub(crate) shared: bool,
+    /// Takes K of N permits, as in 1/4. Who says another N than those who hold waits until nobody
+    /// does; `leasehold permits` changes N at once
+    #[arg(long, value_name = "K/N", value_parser = permits)]
+    pub(crate) permits: Option<Mode>,
+    /// Shown to whoever looks who holds the lock
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) hold: HoldArgs,
+    /// The exit code for busy or timed out
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = BUSY)]
+    pub(crate) busy_exit: u8,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// How something is printed.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(mut_arg("verbose", |option| option.help("Says on stderr what is weak about the store")))]
+pub(crate) struct OutputArgs {
+    /// Prints JSON; tokens are strings, because they do not fit a double
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// How something is printed that has no tokens and of which there is no more to say.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(mut_arg("verbose", |option| option.help("Has no effect here")))]
+pub(crate) struct PlainOutputArgs {
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+impl From<VoiceArgs> for Voice {
+    fn from(args: VoiceArgs) -> Self {
+        Self { quiet: args.quiet, verbose: args.verbose }
+    }
+}

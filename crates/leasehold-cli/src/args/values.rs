@@ -1,0 +1,108 @@
+//! Values of options: how each is read, and what is said of one that cannot be.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use leasehold::{FencingToken, LeaseOptions, LockName, Mode, parse_duration};
+
+use super::normalize::NAME_MARK;
+use crate::store_choice::StoreUrl;
+
+/// What a semaphore has at most: one less than the capacity of a lock.
+const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
+
+pub(super) fn name(text: &str) -> Result<LockName, String> {
+    LockName::new(text.strip_prefix(NAME_MARK).unwrap_or(text))
+        .map_err(|refusal| refusal.to_string())
+}
+
+pub(super) fn store_url(text: &str) -> Result<StoreUrl, Infallible> {
+    Ok(text.into())
+}
+
+pub(super) fn token(text: &str) -> Result<FencingToken, String> {
+    text.parse().map_err(|refusal: leasehold::Invalid| refusal.to_string())
+}
+
+pub(super) fn permits(text: &str) -> Result<Mode, String> {
+    let numbers = text.split_once('/').filter(|(count, of)| is_number(count) && is_number(of));
+    let wrong = || format!("{text:?} is not K/N: write 1/4 for one of four");
+    let (count, capacity) = numbers.ok_or_else(wrong)?;
+    let mode = Mode::Permits { count: number(count)?, capacity: number(capacity)? };
+    mode.check().map_err(|refusal| refusal.to_string())?;
+    Ok(mode)
+}
+
+pub(super) fn capacity(text: &str) -> Result<u32, String> {
+    if !is_number(text) {
+        return Err(format!("{text:?} is not a number of permits: write 4 for four"));
+    }
+    let capacity = number(text)?;
+    let mode = Mode::Permits { count: 1, capacity };
+    mode.check().map_err(|refusal| refusal.to_string())?;
+    Ok(capacity)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn number(digits: &str) -> Result<u32, String> {
+    let too_many = |_| format!("{digits} permits are too many: give at most {MOST_PERMITS}");
+    digits.parse().map_err(too_many)
+}
+
+/// Reads a span. A bare number means seconds, as for flock(1) and timeout(1).
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let is_bare = text.ends_with(|last: char| last.is_ascii_digit());
+    let parsed = match is_bare && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        true => parse_duration(&format!("{text}s")),
+        false => parse_duration(text),
+    };
+    parsed.map_err(|refusal| refusal.to_string())
+}
+
+/// Reads a ttl.
+pub(super) fn ttl(text: &str) -> Result<Duration, String> {
+    let mut options = LeaseOptions::default();
+    options.ttl = duration(text)?;
+    options.check().map_err(|refusal| refusal.to_string())?;
+    Ok(options.ttl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_are_two_numbers_of_which_the_first_is_not_larger() {
+        assert_eq!(permits("1/4"), Ok(Mode::Permits { count: 1, capacity: 4 }));
+        for wrong in ["", "1", "1/", "/4", "0/4", "5/4", "1/0", "-1/4", "1/4/2", "a/b"] {
+            assert!(permits(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_called_that() {
+        for large in ["1/4000000000000", "4000000000000/4", "1/2147483647"] {
+            let why = permits(large).unwrap_err();
+            assert!(why.contains("2147483646") && !why.contains("K/N"), "{why}");
+        }
+        assert_eq!(capacity("2147483646"), Ok(MOST_PERMITS));
+        for wrong in ["", "0", "-1", "+1", "2147483647", "4000000000000", "1/4"] {
+            assert!(capacity(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_means_seconds_as_for_flock_and_timeout() {
+        for (text, ms) in
+            [("10", 10_000), ("0.5", 500), ("0", 0), ("0.5s", 500), ("1.5h", 5_400_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for wrong in ["", ".", "1.", ".5", "1h30", "-1", "1e3", "1.5.5"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Leasehold's side of its guardian.
+
+use std::ffi::OsString;
+use std::io::{self, stdin};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
+
+use leasehold::Clock as _;
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::time::{sleep, timeout};
+
+use super::descendants::{Remaining, Tree};
+use super::protocol::{self, Begin, Incoming, Order, Report};
+use super::reaper::become_second_reaper;
+use super::relaunch::{MODE, relaunched};
+use super::timing::{AFTER_KILL, CLOCK, GLANCE, RARE_GLANCE};
+
+/// How long an order may wait for room in the socket: 1 s. A guardian that was stopped for hours
+/// leaves none.
+const NO_ROOM: Duration = Duration::from_secs(1);
+
+/// A running guardian, and through it the command.
+#[derive(Debug)]
+pub(crate) struct Link {
+    guardian: Child,
+    orders: OwnedWriteHalf,
+    reports: Incoming,
+    /// Whose descendants the command and all that it starts are, besides the guardian's.
+    root: Pid,
+    group: Option<Pid>,
+}
+
+impl Link {
+    /// Starts a guardian, and has it start the command with this process's stdin, stdout, stderr
+    /// and environment, and the given variables on top. From then on stdin and stdout belong to
+    /// the command alone.
+    pub(crate) async fn start(
+        command: &[OsString],
+        variables: &[(&str, String)],
+        lifeline: Option<OwnedFd>,
+        begin: Begin,
+    ) -> io::Result<Self> {
+        let is_reaper = become_second_reaper();
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let mut guardian = relaunched(MODE)?;
+        guardian.args(command);
+        guardian.envs(variables.iter().map(|(name, value)| (name, value)));
+        // In a group of its own: what is sent to leasehold's whole group (kill -9 %1) or typed at
+        // the terminal must not hit the one who ends the command in time.
+        let guardian =
+            guardian.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0).spawn()?;
+        let lifeline = lifeline.as_ref().map(AsFd::as_fd);
+        protocol::send_rights(&ours, stdin().as_fd(), lifeline)?;
+        protocol::forget_stdio()?;
+        ours.set_nonblocking(true)?;
+        let (reports, orders) = UnixStream::from_std(ours)?.into_split();
+        let root = if is_reaper { getpid() } else { Pid::from_child(&guardian) };
+        let reports = protocol::incoming(reports);
+        let mut link = Self { guardian, orders, reports, root, group: None };
+        link.order(Order::Begin(begin)).await;
+        Ok(link)
+    }
+
+    /// Tells the guardian something.
+    pub(crate) async fn order(&mut self, order: Order) {
+        // If it is dead, the end of its reports says so; if it does not read, the watch will.
+        let _dead = timeout(NO_ROOM, protocol::send(&mut self.orders, &order)).await;
+    }
+
+    /// What the guardian tells next; `None` when it has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn report(&mut self) -> Option<Report> {
+        let report = protocol::receive(&mut self.reports).await;
+        if let Some(Report::Started { group }) = report {
+            self.group = Pid::from_raw(group);
+        }
+        report
+    }
+
+    /// The command's group, once it is known.
+    pub(crate) fn group(&self) -> Option<Pid> {
+        self.group
+    }
+
+    /// Lets the guardian go on, if it was stopped.
+    pub(crate) fn wake(&self) {
+        // Until it is waited for, its number is its own.
+        let _ended = kill_process(Pid::from_child(&self.guardian), Signal::CONT);
+    }
+
+    /// Ends the command and all that it started in the guardian's place, and then the guardian.
+    /// `remains` is given one of those who do not end.
+    pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
+        // It must not begin the command now; and while it is there, orphans are its children.
+        let _ended = kill_process(Pid::from_child(&self.guardian), Signal::STOP);
+        self.end_all(remains).await;
+        let _ended = self.guardian.kill();
+    }
+
+    /// Waits for the guardian to end, and ends what it has left.
+    pub(crate) async fn outlive_guardian(
+        &mut self,
+        remains: impl FnOnce(&Remaining),
+    ) -> io::Result<ExitStatus> {
+        let status = self.guardian.wait();
+        self.end_all(remains).await;
+        status
+    }
+
+    /// Kills until nobody is left.
+    async fn end_all(&self, remains: impl FnOnce(&Remaining)) {
+        let guardian = Pid::from_child(&self.guardian);
+        let tree = Tree { root: self.root, guardian, group: self.group };
+        let (tell_at, mut remains) = (CLOCK.now() + AFTER_KILL, Some(remains));
+        loop {
+            let left = tree.look();
+            if left.is_nobody() {
+                return;
+            }
+            tree.kill();
+            if let (true, Some(process)) = (CLOCK.now() >= tell_at, left.example())
+                && let Some(remains) = remains.take()
+            {
+                remains(&process);
+            }
+            sleep(if remains.is_some() { GLANCE } else { RARE_GLANCE }).await;
+        }
+    }
+}

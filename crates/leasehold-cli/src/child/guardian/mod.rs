@@ -1,0 +1,30 @@
+//! The guardian: the parent of the command, and the only one who supervises it.
+//!
+//! ```text
+//! leasehold run ──(control socket)── guardian ──(parent)── exec ⟶ CMD and its process group
+//!  holds and renews the lease         holds the deadline
+//! ```
+//!
+//! It is this same program, started by itself (`@guardian`), and does nothing but this: when the
+//! deadline comes near and no renewal has moved it, when it is told that the lease is lost, or when
+//! the control socket ends because leasehold died, it ends CMD and all that CMD started, in
+//! whatever process group ([`descendants`]): TERM first, KILL in time. So it works when leasehold
+//! is killed with -9, and when it is stopped. Should the guardian itself be killed, the kernel
+//! kills CMD (see [`exec`]) and leasehold the rest; should it be stopped, leasehold continues it,
+//! and takes its place if that is of no use ([`watch`]). Only if both are killed or both are
+//! stopped, something goes on.
+
+pub(crate) mod descendants;
+mod exec;
+pub(crate) mod link;
+mod process;
+pub(crate) mod protocol;
+mod reaper;
+mod relaunch;
+mod supervisor;
+pub(crate) mod timing;
+pub(crate) mod watch;
+
+pub(crate) use self::exec::main as exec;
+pub(crate) use self::process::main;
+pub(crate) use self::relaunch::{EXEC_MODE, MODE};

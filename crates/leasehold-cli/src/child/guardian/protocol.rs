@@ -1,0 +1,189 @@
+//! What leasehold and its guardian tell each other: lines of JSON over a socket, and before the
+//! first line the file descriptors that the guardian needs.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::cmsg_space;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::descendants::Remaining;
+use crate::args::OnLost;
+
+/// What the guardian is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// The first order: start the command.
+    Begin(Begin),
+    /// The lease is valid until then, by the clock that counts suspended time.
+    Deadline { until_us: u64 },
+    /// The lease is lost: end the command.
+    Lost,
+    /// Send this signal to the command's group.
+    Signal { number: i32 },
+}
+
+/// How to guard.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    pub(crate) until_us: u64,
+    pub(crate) kill_after_us: u64,
+    /// The command may run for so long.
+    pub(crate) at_most_us: Option<u64>,
+    pub(crate) on_lost: OnLost,
+    /// What is sent first to whatever must end.
+    pub(crate) signal: i32,
+    /// This runs within the command of another `leasehold run`.
+    pub(crate) is_nested: bool,
+    /// The command shall have the terminal from its first line on.
+    pub(crate) lend_terminal: bool,
+}
+
+/// What the guardian tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// It runs, as the leader of this process group.
+    Started { group: i32 },
+    /// It was stopped by this signal.
+    Stopped { signal: i32 },
+    /// It has ended, and what it left behind may go on for so long.
+    LeftBehind { wait_us: u64 },
+    /// It is being ended, with all that it started.
+    Ending { why: EndReason },
+    /// This was killed, and is still there.
+    Remains { process: Remaining },
+    /// It ended, and nothing of what it started is left.
+    Ended { how: CommandEnd },
+}
+
+/// Why the guardian ends the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum EndReason {
+    /// Leasehold was sent TERM.
+    Asked,
+    /// Leasehold has died.
+    Died,
+    /// The command ended and left processes behind.
+    LeftBehind,
+    /// It was told so.
+    Lost,
+    /// It has run for as long as it may.
+    Over,
+    /// The lease was not renewed in time.
+    Overdue,
+}
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CommandEnd {
+    /// With this exit code.
+    Exited(u8),
+    /// By this signal.
+    Signaled(i32),
+}
+
+/// A span as it is told: in whole microseconds.
+pub(crate) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Lines from the other side.
+pub(crate) type Incoming = Lines<BufReader<OwnedReadHalf>>;
+
+/// Reads lines from one side of the socket.
+pub(crate) fn incoming(from: OwnedReadHalf) -> Incoming {
+    BufReader::new(from).lines()
+}
+
+/// Reads one line; `None` when the other side has died, perhaps in the middle of a line.
+///
+/// # Cancel safety
+///
+/// Dropping the future loses nothing.
+pub(crate) async fn receive<T: DeserializeOwned>(from: &mut Incoming) -> Option<T> {
+    let line = from.next_line().await.ok()??;
+    serde_json::from_str(&line).ok()
+}
+
+/// Writes one line to the guardian.
+pub(crate) async fn send(to: &mut OwnedWriteHalf, order: &Order) -> io::Result<()> {
+    to.write_all(&line(order)?).await
+}
+
+/// Writes one line to leasehold, or none if there is no room: leasehold may be stopped, and the
+/// guardian waits for nobody. Room is there for thousands of lines, and few are written.
+pub(crate) fn send_or_drop(to: &OwnedWriteHalf, report: &Report) -> io::Result<()> {
+    to.try_write(&line(report)?).map(drop)
+}
+
+fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What the guardian, and then the command, are handed besides the control socket.
+#[derive(Debug)]
+pub(crate) struct Rights {
+    /// The command's stdin: the guardian's own is the control socket.
+    pub(crate) stdin: OwnedFd,
+    /// Open as long as leasehold or the guardian lives, if the store wants to know that.
+    pub(crate) lifeline: Option<OwnedFd>,
+}
+
+/// Hands over the descriptors: one byte, and they travel with it.
+pub(crate) fn send_rights(
+    control: &UnixStream,
+    stdin: BorrowedFd<'_>,
+    lifeline: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(stdin).chain(lifeline).collect();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(control, &[IoSlice::new(b"\n")], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
+/// The other side: its control socket, which is its stdin, and the descriptors. Waits for them.
+pub(crate) fn receive_rights() -> io::Result<(UnixStream, Rights)> {
+    let control = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let buffers = &mut [IoSliceMut::new(&mut byte)];
+    recvmsg(&control, buffers, &mut ancillary, RecvFlags::empty())?;
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    for descriptor in &descriptors {
+        // The command must inherit neither: it would keep the lifeline as long as it likes.
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    }
+    let mut descriptors = descriptors.into_iter();
+    let stdin = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok((control, Rights { stdin, lifeline: descriptors.next() }))
+}
+
+/// Lets go of stdin and stdout, which are the command's alone.
+pub(crate) fn forget_stdio() -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(nothing.as_fd())?;
+    rustix::stdio::dup2_stdout(nothing.as_fd())?;
+    Ok(())
+}

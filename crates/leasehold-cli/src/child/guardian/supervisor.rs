@@ -1,0 +1,312 @@
+//! The guardian's one loop: orders, ended children, and time.
+
+use std::io;
+use std::time::Duration;
+
+use leasehold::{Clock as _, Instant};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process, kill_process_group, wait,
+};
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::signal::unix::{self, SignalKind};
+
+use super::descendants::{Descendants, Tree};
+use super::protocol::{self, Begin, CommandEnd, EndReason, Incoming, Order, Report};
+use super::timing::{AFTER_KILL, CLOCK, GLANCE, RARE_GLANCE, head_start, sleep_until};
+use crate::args::OnLost;
+use crate::report::Voice;
+use crate::signals::{Signals, numbered};
+
+/// What the guardian listens to.
+#[derive(Debug)]
+pub(super) struct Watched {
+    orders: Incoming,
+    children: unix::Signal,
+    /// Signals to the guardian itself are dropped: leasehold gets its own and passes them on, and
+    /// a `kill` of everything called leasehold must not leave the command alone.
+    dropped: Signals,
+}
+
+impl Watched {
+    pub(super) fn new(orders: Incoming) -> io::Result<Self> {
+        let children = unix::signal(SignalKind::child())?;
+        Ok(Self { orders, children, dropped: Signals::catch_all()? })
+    }
+}
+
+/// How long what a command leaves behind is awaited without a word: 200 ms. A `tee` that a shell
+/// script writes through ends a little after the script.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How far the end of the command has come.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// It runs, and the lease is valid.
+    Running,
+    /// It has ended by itself; what it left may finish until then, and is told of if it takes
+    /// longer than a moment: a `tee` that a shell script writes through ends a little after that.
+    Draining { until: Instant, tell_at: Option<Instant> },
+    /// All were sent TERM, or what the user wants instead.
+    Stopping { kill_at: Instant },
+    /// All are sent KILL again and again, because what forks meanwhile is found only by looking
+    /// again. Who does not end by then is told of.
+    Killed { tell_at: Option<Instant> },
+}
+
+/// Supervises one command and what it starts.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    /// The command; its group has the same number.
+    leader: Pid,
+    tree: Tree,
+    /// Nobody is left, not even who has made a session of his own.
+    is_childless: bool,
+    /// Who was told to end: they can be killed without looking for them.
+    told: Option<Descendants>,
+    on_lost: OnLost,
+    signal: Signal,
+    kill_after: Duration,
+    is_nested: bool,
+    deadline: Instant,
+    /// When the command has run for as long as it may.
+    over_at: Option<Instant>,
+    phase: Phase,
+    how: Option<CommandEnd>,
+    reports: OwnedWriteHalf,
+    /// Leasehold has died: nobody reads reports or sends orders.
+    alone: bool,
+}
+
+impl Supervisor {
+    /// Tells leasehold which group it is, and takes it on.
+    pub(super) fn new(leader: Pid, begin: &Begin, reports: OwnedWriteHalf) -> Self {
+        let supervisor = Self {
+            leader,
+            tree: Tree { root: getpid(), guardian: getpid(), group: Some(leader) },
+            is_childless: false,
+            told: None,
+            on_lost: begin.on_lost,
+            signal: numbered(begin.signal).unwrap_or(Signal::TERM),
+            kill_after: Duration::from_micros(begin.kill_after_us),
+            is_nested: begin.is_nested,
+            deadline: instant(begin.until_us),
+            over_at: begin.at_most_us.map(|us| CLOCK.now() + Duration::from_micros(us)),
+            phase: Phase::Running,
+            how: None,
+            reports,
+            alone: false,
+        };
+        supervisor.report(&Report::Started { group: leader.as_raw_pid() });
+        supervisor
+    }
+
+    /// Supervises until the command has ended and nothing of what it started is left.
+    pub(super) async fn run(mut self, mut watched: Watched) {
+        while !self.is_over() {
+            tokio::select! {
+                biased;
+                _ = watched.children.recv() => {}
+                order = protocol::receive(&mut watched.orders), if !self.alone => {
+                    self.obey(order);
+                }
+                _ = watched.dropped.next() => {}
+                () = sleep_until(self.wake_at()) => {}
+            }
+            self.reap();
+            self.look_at_the_clock(CLOCK.now());
+        }
+        if let Some(how) = self.how {
+            self.report(&Report::Ended { how });
+        }
+        // Last, because whoever should read this may not, and nothing may wait for him before.
+        if self.alone && self.on_lost != OnLost::Ignore {
+            Voice::usual().error("leasehold itself was killed, so its command was ended");
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.how.is_some() && (self.is_childless || self.tree.look().is_nobody())
+    }
+
+    /// When the command must be told to stop, unless a renewal moves the deadline.
+    fn stop_at(&self) -> Option<Instant> {
+        match self.on_lost {
+            OnLost::Ignore => None,
+            OnLost::Kill => Some(self.kill_by()),
+            OnLost::Term => Some(self.kill_by().saturating_sub(self.kill_after)),
+        }
+    }
+
+    fn kill_by(&self) -> Instant {
+        self.deadline.saturating_sub(head_start(self.kill_after))
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Running => self.stop_at().into_iter().chain(self.over_at).min(),
+            Phase::Stopping { kill_at } if self.how.is_none() => Some(kill_at),
+            Phase::Killed { tell_at: None } => Some(CLOCK.now() + RARE_GLANCE),
+            Phase::Draining { .. } | Phase::Stopping { .. } | Phase::Killed { .. } => {
+                Some(CLOCK.now() + GLANCE)
+            }
+        }
+    }
+
+    fn look_at_the_clock(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Running | Phase::Draining { .. }
+                if self.stop_at().is_some_and(|at| now >= at) =>
+            {
+                self.stop(EndReason::Overdue);
+            }
+            Phase::Running if self.how.is_some() => {
+                let until = now + self.kill_after;
+                let until = self.over_at.map_or(until, |over_at| until.min(over_at));
+                self.phase = Phase::Draining { until, tell_at: Some(now + PATIENCE) };
+            }
+            Phase::Running if self.over_at.is_some_and(|at| now >= at) => {
+                self.stop(EndReason::Over);
+            }
+            Phase::Draining { until, .. } if now >= until => self.stop(EndReason::LeftBehind),
+            Phase::Draining { until, tell_at: Some(at) } if now >= at => {
+                let wait = until.saturating_since(now);
+                self.report(&Report::LeftBehind { wait_us: protocol::micros(wait) });
+                self.phase = Phase::Draining { until, tell_at: None };
+            }
+            Phase::Stopping { kill_at } if now >= kill_at => self.kill(),
+            Phase::Killed { tell_at } => {
+                self.tree.kill();
+                if tell_at.is_some_and(|at| now >= at) {
+                    self.tell_who_remains();
+                }
+            }
+            Phase::Running | Phase::Draining { .. } | Phase::Stopping { .. } => {}
+        }
+    }
+
+    fn tell_who_remains(&mut self) {
+        let Some(process) = self.tree.look().example() else { return };
+        self.phase = Phase::Killed { tell_at: None };
+        match self.alone {
+            true => Voice::usual().error(process.sentence()),
+            false => self.report(&Report::Remains { process }),
+        }
+    }
+
+    fn obey(&mut self, order: Option<Order>) {
+        match order {
+            Some(Order::Deadline { until_us }) => {
+                self.deadline = self.deadline.max(instant(until_us));
+            }
+            Some(Order::Lost) => self.stop_because(EndReason::Lost),
+            Some(Order::Signal { number }) => match numbered(number) {
+                Some(Signal::TERM) if self.is_undisturbed() => self.stop(EndReason::Asked),
+                Some(signal) => self.signal_group(signal),
+                None => {}
+            },
+            Some(Order::Begin(_)) => {} // it has begun
+            None => {
+                self.alone = true;
+                self.stop_because(EndReason::Died);
+            }
+        }
+    }
+
+    fn stop_because(&mut self, why: EndReason) {
+        if self.is_undisturbed() && self.on_lost != OnLost::Ignore {
+            self.stop(why);
+        }
+    }
+
+    /// Whether nobody has been told to end yet.
+    fn is_undisturbed(&self) -> bool {
+        match self.phase {
+            Phase::Running | Phase::Draining { .. } => true,
+            Phase::Stopping { .. } | Phase::Killed { .. } => false,
+        }
+    }
+
+    /// Tells all to end. There is no way back: a renewal that comes now is too late.
+    fn stop(&mut self, why: EndReason) {
+        // The guardian of an outer lease kills a leasehold only after its TERM was passed on and
+        // that lease's own grace is over, so there is none left to give here.
+        let had_its_grace = why == EndReason::Died && self.is_nested;
+        let is_lost = matches!(why, EndReason::Died | EndReason::Lost | EndReason::Overdue);
+        if had_its_grace || (self.on_lost == OnLost::Kill && is_lost) {
+            self.kill();
+        } else {
+            let kill_at = CLOCK.now() + self.kill_after;
+            let kill_at = match self.on_lost {
+                OnLost::Ignore => kill_at,
+                OnLost::Kill | OnLost::Term => kill_at.min(self.kill_by()),
+            };
+            self.phase = Phase::Stopping { kill_at };
+            let all = self.tree.look();
+            all.signal(self.signal);
+            // A stopped process acts on it only when it runs again.
+            all.signal(Signal::CONT);
+            self.told = Some(all);
+        }
+        self.report(&Report::Ending { why });
+    }
+
+    fn kill(&mut self) {
+        self.signal_group(Signal::KILL);
+        if let Some(told) = self.told.take() {
+            told.signal(Signal::KILL);
+        }
+        self.tree.kill();
+        self.phase = Phase::Killed { tell_at: Some(CLOCK.now() + AFTER_KILL) };
+    }
+
+    /// Sends a signal to the command's group, in no time as long as the command was not waited for:
+    /// so long its number cannot be another's.
+    fn signal_group(&self, signal: Signal) {
+        match self.how {
+            // The processes may be another user's.
+            None => drop(kill_process_group(self.leader, signal)),
+            Some(_) => self.tree.look().signal_group(signal),
+        }
+    }
+
+    fn reap(&mut self) {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
+        loop {
+            match wait(options) {
+                Ok(Some((pid, status))) if pid == self.leader => self.changed(status),
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(error) => {
+                    // Elsewhere orphans are not children of the guardian.
+                    self.is_childless = cfg!(target_os = "linux") && error == Errno::CHILD;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn changed(&mut self, status: WaitStatus) {
+        if let Some(signal) = status.stopping_signal() {
+            self.report(&Report::Stopped { signal });
+        } else if status.continued() {
+            // Leasehold may have stopped itself along with the command.
+            if let (false, Some(leasehold)) = (self.alone, getppid()) {
+                let _died = kill_process(leasehold, Signal::CONT);
+            }
+        } else if let Some(signal) = status.terminating_signal() {
+            self.how = Some(CommandEnd::Signaled(signal));
+        } else if let Some(code) = status.exit_status() {
+            self.how = Some(CommandEnd::Exited(u8::try_from(code).unwrap_or(u8::MAX)));
+        }
+    }
+
+    fn report(&self, report: &Report) {
+        // If nobody reads it, the end of the orders says so.
+        let _dead = protocol::send_or_drop(&self.reports, report);
+    }
+}
+
+fn instant(us: u64) -> Instant {
+    Instant::from_origin(Duration::from_micros(us))
+}

@@ -1,0 +1,32 @@
+//! Time for leasehold and its guardian: the clock of both, and how often and how long they look.
+
+use std::time::Duration;
+
+use leasehold::{Clock as _, Instant, SystemClock};
+
+/// The clock of deadlines, for leasehold and guardian: it counts suspended time.
+pub(crate) const CLOCK: SystemClock = SystemClock::new();
+
+/// Waits until this instant, or for ever.
+pub(crate) async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => CLOCK.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How often it is looked who is left once the command has ended or was killed: 50 ms. The end of
+/// the last one is told by a signal, but nothing tells when he makes a session of his own.
+pub(super) const GLANCE: Duration = Duration::from_millis(50);
+
+/// The same once it was said that somebody does not end: 1 s, because it may take hours.
+pub(super) const RARE_GLANCE: Duration = Duration::from_secs(1);
+
+/// How long the end of what was killed is awaited without a word: 2 s.
+pub(super) const AFTER_KILL: Duration = Duration::from_secs(2);
+
+/// How long before the end of the lease all must have been killed: an eighth of the time between
+/// TERM and KILL, 250 ms at most. To find them takes some milliseconds, on a busy machine more.
+pub(super) fn head_start(kill_after: Duration) -> Duration {
+    (kill_after / 8).min(Duration::from_millis(250))
+}

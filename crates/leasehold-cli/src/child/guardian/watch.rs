@@ -1,0 +1,161 @@
+//! Whether the guardian does its work, as far as leasehold can see: a guardian that is stopped, or
+//! hangs, must not let the command outlive the lease.
+
+use std::time::Duration;
+
+use leasehold::Instant;
+
+use super::timing::{AFTER_KILL, head_start};
+use crate::args::OnLost;
+
+/// How long the guardian may take to answer while the lease is valid: 2 s, for a busy machine.
+const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+
+/// The same once it is not: 100 ms, which a process that is not stopped usually needs less of.
+const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
+
+/// What leasehold should do about its guardian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// The command must be ended now: let the guardian go on, if it was stopped.
+    Wake,
+    /// It has not begun to end the command: do it in its place.
+    Replace,
+    /// It has begun and does not get done: do it in its place.
+    Finish,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// It has nothing to do.
+    Idle,
+    /// It should say by then that it ends the command.
+    Asked { answer_by: Instant },
+    /// It should have ended the command by then, or say that it cannot.
+    Ending { done_by: Instant },
+    /// It has said that it cannot.
+    Hopeless,
+}
+
+/// What the guardian is expected to do, and by when.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    kill_after: Duration,
+    on_lost: OnLost,
+    valid_until: Instant,
+    state: State,
+}
+
+impl Watch {
+    /// For a lease that is valid until then.
+    pub(crate) fn new(on_lost: OnLost, kill_after: Duration, valid_until: Instant) -> Self {
+        Self { kill_after, on_lost, valid_until, state: State::Idle }
+    }
+
+    /// The lease is valid for longer.
+    pub(crate) fn renewed(&mut self, valid_until: Instant) {
+        self.valid_until = self.valid_until.max(valid_until);
+        if let State::Asked { .. } = self.state {
+            self.state = State::Idle;
+        }
+    }
+
+    /// The guardian is asked to end the command.
+    pub(crate) fn asked(&mut self, now: Instant) {
+        if let (State::Idle, OnLost::Kill | OnLost::Term) = (self.state, self.on_lost) {
+            let kill_by = self.valid_until.saturating_sub(head_start(self.kill_after));
+            let patient = (now + LONGEST_SILENCE).min(kill_by);
+            self.state = State::Asked { answer_by: patient.max(now + SHORTEST_SILENCE) };
+        }
+    }
+
+    /// The guardian says that it ends the command.
+    pub(crate) fn ending(&mut self, now: Instant) {
+        let done_by = now + self.kill_after + AFTER_KILL + LONGEST_SILENCE;
+        self.state = State::Ending { done_by };
+    }
+
+    /// The guardian says that it cannot.
+    pub(crate) fn hopeless(&mut self) {
+        self.state = State::Hopeless;
+    }
+
+    /// When [`Self::look`] is due.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match (self.state, self.on_lost) {
+            (State::Idle, OnLost::Ignore) | (State::Hopeless, _) => None,
+            (State::Idle, OnLost::Kill) => Some(self.valid_until),
+            (State::Idle, OnLost::Term) => Some(self.valid_until.saturating_sub(self.kill_after)),
+            (State::Asked { answer_by: by } | State::Ending { done_by: by }, _) => Some(by),
+        }
+    }
+
+    /// What to do now that it is due.
+    pub(crate) fn look(&mut self, now: Instant) -> Advice {
+        match self.state {
+            State::Idle => {
+                self.asked(now);
+                Advice::Wake
+            }
+            State::Asked { .. } => Advice::Replace,
+            State::Ending { .. } | State::Hopeless => Advice::Finish,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(ms))
+    }
+
+    fn watch(on_lost: OnLost) -> Watch {
+        Watch::new(on_lost, Duration::from_secs(5), at(30_000))
+    }
+
+    #[test]
+    fn a_guardian_that_answers_is_left_alone_until_it_should_be_done() {
+        let mut watch = watch(OnLost::Term);
+        assert_eq!(watch.due(), Some(at(25_000)));
+        assert_eq!(watch.look(at(25_000)), Advice::Wake);
+        assert_eq!(watch.due(), Some(at(27_000)));
+        watch.ending(at(25_001));
+        assert_eq!(watch.due(), Some(at(34_001)));
+        assert_eq!(watch.look(at(34_001)), Advice::Finish);
+        watch.hopeless();
+        assert_eq!(watch.due(), None);
+    }
+
+    #[test]
+    fn a_guardian_that_does_not_answer_is_not_waited_for_beyond_the_lease() {
+        let mut late = watch(OnLost::Term);
+        late.asked(at(29_000));
+        assert_eq!(late.due(), Some(at(29_750)));
+        assert_eq!(late.look(at(29_750)), Advice::Replace);
+        let mut revoked = watch(OnLost::Kill);
+        revoked.asked(at(1000));
+        assert_eq!(revoked.due(), Some(at(3000)));
+        let mut over = watch(OnLost::Kill);
+        assert_eq!((over.due(), over.look(at(30_000))), (Some(at(30_000)), Advice::Wake));
+        assert_eq!(over.due(), Some(at(30_100)));
+    }
+
+    #[test]
+    fn a_renewal_in_time_takes_the_question_back() {
+        let mut watch = watch(OnLost::Term);
+        watch.look(at(25_000));
+        watch.renewed(at(50_000));
+        assert_eq!(watch.due(), Some(at(45_000)));
+        watch.renewed(at(40_000));
+        assert_eq!(watch.due(), Some(at(45_000)), "none moves it back");
+    }
+
+    #[test]
+    fn nothing_is_expected_of_a_guardian_that_shall_ignore_the_loss() {
+        let mut watch = watch(OnLost::Ignore);
+        watch.asked(at(1000));
+        assert_eq!(watch.due(), None);
+    }
+}

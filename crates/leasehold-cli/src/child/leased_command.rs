@@ -1,0 +1,380 @@
+//! One command under one lease, from the grant to the release.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use leasehold::{Clock as _, Error, Guard, LockName, LossReason, Lost, show_duration};
+use rustix::fs::{FileType, fstat};
+use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
+
+use super::guardian::descendants::Remaining;
+use super::guardian::link::Link;
+use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report, micros};
+use super::guardian::timing::{CLOCK, sleep_until};
+use super::guardian::watch::{Advice, Watch};
+use crate::args::{GivenLimit, OnLost};
+use crate::connection::{Connection, reentry};
+use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice};
+use crate::signals::{Death, numbered, signal_name};
+use crate::terminal::Terminal;
+
+/// A command to run under a lease, and how it is ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandSpec<'a> {
+    pub(crate) command: &'a [OsString],
+    pub(crate) kill_after: Duration,
+    pub(crate) at_most: Option<GivenLimit<'a>>,
+    pub(crate) on_lost: OnLost,
+    /// What is sent to the command first when it must end.
+    pub(crate) signal: Signal,
+    pub(crate) voice: Voice,
+}
+
+/// The command, its guardian, and the lease they run under.
+#[derive(Debug)]
+pub(crate) struct LeasedCommand<'a> {
+    /// All names, as one text.
+    name: String,
+    spec: CommandSpec<'a>,
+    connection: &'a mut Connection,
+    /// When it was granted, or a moment before.
+    since: Instant,
+    guard: Guard,
+    lost: Lost,
+    link: Link,
+    watch: Watch,
+    terminal: Option<Terminal>,
+    /// The command has the terminal from the start. In a pipeline it gets it only when it asks,
+    /// because a pager in our own group, to the right of us, needs it to read its keys.
+    lends_at_once: bool,
+    /// The signal that was last passed on to the command.
+    passed_on: Option<Signal>,
+    loss: Option<LossReason>,
+    ending: Option<EndReason>,
+    how: Option<CommandEnd>,
+    voice: Voice,
+}
+
+impl<'a> LeasedCommand<'a> {
+    /// Runs the command to its end, and lets go.
+    pub(crate) async fn run(
+        spec: CommandSpec<'a>,
+        connection: &'a mut Connection,
+        guard: Guard,
+    ) -> Outcome {
+        let since = Instant::now();
+        let voice = spec.voice;
+        let terminal = Terminal::of_this_process();
+        let lends_at_once =
+            terminal.as_ref().is_some_and(Terminal::is_in_foreground) && !stdout_is_a_pipe();
+        let valid_until = valid_until(&guard);
+        let begin = Begin {
+            until_us: micros(valid_until.since_origin()),
+            kill_after_us: micros(spec.kill_after),
+            at_most_us: spec.at_most.map(|limit| micros(limit.span())),
+            on_lost: spec.on_lost,
+            signal: spec.signal.as_raw(),
+            is_nested: reentry::is_nested(),
+            lend_terminal: lends_at_once,
+        };
+        let (names, tokens): (Vec<_>, Vec<_>) =
+            guard.tokens().map(|(name, token)| (name.to_string(), token.to_string())).unzip();
+        let name = names.join(" ");
+        let [holder, outer] = reentry::variables(&guard);
+        let variables = [
+            ("LEASEHOLD_NAME", name.clone()),
+            ("LEASEHOLD_TOKEN", tokens.join(" ")),
+            holder,
+            outer,
+        ];
+        let lifeline = connection.client.lifeline();
+        let link = Link::start(spec.command, &variables, lifeline, begin)
+            .await
+            .map_err(|error| Failure::new(NOT_EXECUTABLE, format!("cannot start: {error}")))?;
+        let mut running = Self {
+            name,
+            spec,
+            connection,
+            since,
+            lost: guard.lost(),
+            guard,
+            link,
+            watch: Watch::new(spec.on_lost, spec.kill_after, valid_until),
+            terminal,
+            lends_at_once,
+            passed_on: None,
+            loss: None,
+            ending: None,
+            how: None,
+            voice,
+        };
+        running.supervise().await;
+        let name = running.name.clone();
+        let outcome = running.end().await;
+        voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
+        outcome
+    }
+
+    /// Until the guardian has ended, or was replaced. The loss comes first in every round: a
+    /// leasehold that was stopped for longer than its lease says so before it does anything else.
+    async fn supervise(&mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                reason = &mut self.lost, if self.loss.is_none() => self.note_loss(reason).await,
+                report = self.link.report() => match report {
+                    Some(report) => self.note(report).await,
+                    None => return,
+                },
+                () = self.connection.events.renewed(), if self.loss.is_none() => {
+                    let valid_until = valid_until(&self.guard);
+                    self.watch.renewed(valid_until);
+                    let until_us = micros(valid_until.since_origin());
+                    self.link.order(Order::Deadline { until_us }).await;
+                }
+                signal = self.connection.signals.next() => self.pass_on(signal).await,
+                () = sleep_until(self.watch.due()) => match self.watch.look(CLOCK.now()) {
+                    Advice::Wake => self.link.wake(),
+                    Advice::Replace => {
+                        self.note_ending(EndReason::Overdue);
+                        return self.replace_guardian().await;
+                    }
+                    Advice::Finish => return self.replace_guardian().await,
+                },
+            }
+        }
+    }
+
+    async fn note_loss(&mut self, reason: LossReason) {
+        self.loss = Some(reason);
+        let (name, token) = (self.name.clone(), self.guard.token());
+        let what = match (self.spec.on_lost, self.how, self.ending) {
+            (_, Some(_), _) => "after its command had ended",
+            (_, None, Some(_)) => return, // said already
+            (OnLost::Ignore, None, None) => "the command runs on, and others may run beside it",
+            (OnLost::Kill, None, None) => "the command is killed",
+            (OnLost::Term, None, None) => "the command is being ended",
+        };
+        let cause = self.why_not_renewed(reason);
+        self.voice.error(format_args!(
+            "{name}: lost the lease with token {token}: {reason}; {what}{cause}"
+        ));
+        self.watch.asked(CLOCK.now());
+        self.link.wake();
+        self.link.order(Order::Lost).await;
+    }
+
+    async fn note(&mut self, report: Report) {
+        match report {
+            Report::Started { .. } => {
+                if let Some(terminal) = self.terminal.as_mut().filter(|_| self.lends_at_once) {
+                    terminal.note_lent();
+                }
+            }
+            Report::Stopped { signal } => self.note_stop(signal).await,
+            Report::LeftBehind { wait_us } => {
+                let wait = show_duration(Duration::from_micros(wait_us));
+                self.voice.remark(format_args!(
+                    "{}: waits up to {wait} for what the command left behind",
+                    self.name
+                ));
+            }
+            Report::Ending { why } => {
+                self.watch.ending(CLOCK.now());
+                self.note_ending(why);
+            }
+            Report::Remains { process } => {
+                self.watch.hopeless();
+                say_that_it_remains(&self.name, self.voice, &process);
+            }
+            Report::Ended { how } => self.how = Some(how),
+        }
+    }
+
+    /// The end of a sentence, if that is why the lease ends.
+    fn why_not_renewed(&self, reason: LossReason) -> String {
+        self.connection.events.why_not_renewed(&names(&self.guard), reason)
+    }
+
+    fn note_ending(&mut self, why: EndReason) {
+        let name = self.name.clone();
+        match why {
+            // The user knows, and the command has not lost anything.
+            EndReason::Asked => return,
+            // Said where the loss was noticed, or by the guardian itself.
+            EndReason::Died | EndReason::Lost => {}
+            EndReason::LeftBehind => {
+                self.voice.remark(format_args!(
+                    "{name}: what the command left behind is being ended (start with setsid what \
+                     shall stay)"
+                ));
+                return;
+            }
+            EndReason::Overdue if self.loss.is_some() => {}
+            EndReason::Over | EndReason::Overdue => {
+                let (why, cause) = match self.spec.at_most {
+                    // No renewal goes beyond it, should the guardian come to it late.
+                    Some(limit) if self.since.elapsed() >= limit.span() => {
+                        (format!("{limit} is over"), String::new())
+                    }
+                    Some(_) | None => {
+                        let left = show_duration(self.guard.validity());
+                        let why = format!("the lease ends in {left} and is not renewed");
+                        (why, self.why_not_renewed(LossReason::Expired))
+                    }
+                };
+                self.voice.error(format_args!("{name}: {why}: the command is being ended{cause}"));
+            }
+        }
+        self.ending = Some(why);
+    }
+
+    /// The command was stopped: by the user at the terminal, or because it wants the terminal.
+    async fn note_stop(&mut self, number: i32) {
+        let signal = Signal::from_named_raw(number);
+        let wants_terminal = matches!(signal, Some(Signal::TTIN | Signal::TTOU));
+        if let (true, Some(terminal), Some(group)) =
+            (wants_terminal, self.terminal.as_mut(), self.link.group())
+            && terminal.is_in_foreground()
+        {
+            terminal.lend(group);
+            self.link.order(Order::Signal { number: Signal::CONT.as_raw() }).await;
+            return;
+        }
+        if !wants_terminal && signal != Some(Signal::TSTP) {
+            return; // somebody stopped the command alone; the lease goes on
+        }
+        let (name, left) = (self.name.clone(), show_duration(self.guard.validity()));
+        self.voice
+            .remark(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
+        let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
+        self.take_terminal_back();
+        // The shell must see that its job has stopped. What the command's group got from the
+        // terminal would have gone to our whole group, so all of that stops: a script around us,
+        // too. Without a terminal only we were asked to.
+        let _continued = match was_lent {
+            true => kill_current_process_group(Signal::STOP),
+            false => kill_process(getpid(), Signal::STOP),
+        };
+    }
+
+    async fn pass_on(&mut self, signal: Signal) {
+        if let (Signal::CONT, true, Some(terminal), Some(group)) =
+            (signal, self.lends_at_once, self.terminal.as_mut(), self.link.group())
+            && terminal.is_in_foreground()
+        {
+            terminal.lend(group);
+        }
+        self.passed_on = Some(signal);
+        self.link.order(Order::Signal { number: signal.as_raw() }).await;
+    }
+
+    fn take_terminal_back(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.take_back();
+        }
+    }
+
+    /// The guardian has ended, and the command with it: lets go and says how it went.
+    async fn end(mut self) -> Outcome {
+        let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
+        self.take_terminal_back();
+        let (name, voice) = (self.name.clone(), self.voice);
+        let how = match self.how {
+            Some(how) => how,
+            None => self.unsupervised_end().await,
+        };
+        let own_end = match how {
+            CommandEnd::Exited(code) => Ok(code),
+            CommandEnd::Signaled(number) => Err(self.end_by_signal(number, was_lent)),
+        };
+        let ignores = self.spec.on_lost == OnLost::Ignore;
+        let mut was_lost = self.was_lost();
+        let names = names(&self.guard);
+        match self.guard.release().await {
+            Ok(()) => {}
+            Err(Error::Lost { .. }) if was_lost => {} // said already
+            Err(Error::Lost { reason, token, .. }) => {
+                was_lost = true;
+                voice.error(format_args!(
+                    "{name}: the lease with token {token} was lost before the command ended: \
+                     {reason}{}",
+                    self.connection.events.why_not_renewed(&names, reason)
+                ));
+            }
+            // It ends by itself; what was done under it was done alone.
+            Err(error) => voice.error(format_args!("{name}: could not let go: {error}")),
+        }
+        let was_ended = self.ending == Some(EndReason::Over) || was_lost && !ignores;
+        if !was_ended {
+            return own_end;
+        }
+        if let Some(CommandEnd::Exited(code)) = self.how {
+            voice.remark(format_args!("{name}: the command's own exit code was {code}"));
+        }
+        Ok(LOST)
+    }
+
+    /// The command was ended by a signal, and so is leasehold: with a line, unless that is what
+    /// everybody expects of Ctrl-C and of a closed pipe, or enough was said.
+    fn end_by_signal(&self, number: i32, was_lent: bool) -> Failure {
+        let signal = numbered(number);
+        let is_from_terminal = matches!(signal, Some(Signal::HUP | Signal::INT | Signal::QUIT));
+        let is_for_group = was_lent && is_from_terminal && self.passed_on != signal;
+        let message = match signal {
+            _ if self.how.is_none() => None,
+            Some(Signal::INT | Signal::PIPE) => None,
+            Some(signal) => Some(format!("the command was ended by {}", signal_name(signal))),
+            None => Some(format!("the command was ended by signal {number}")),
+        };
+        Failure::of_command(Death { number, is_for_group }, message)
+    }
+
+    fn was_lost(&self) -> bool {
+        self.loss.is_some() || self.ending.is_some()
+    }
+
+    /// The guardian does not end the command in time: it is stopped, or hangs.
+    async fn replace_guardian(&mut self) {
+        let (name, voice) = (&self.name, self.voice);
+        let remains = |process: &Remaining| say_that_it_remains(name, voice, process);
+        self.link.replace_guardian(remains).await;
+    }
+
+    /// The guardian ended without a word about the command: it could not start it, and has said
+    /// why, or it was killed, and the kernel has killed the command.
+    async fn unsupervised_end(&mut self) -> CommandEnd {
+        let (name, voice) = (&self.name, self.voice);
+        let remains = |process: &Remaining| say_that_it_remains(name, voice, process);
+        match self.link.outlive_guardian(remains).await.ok().and_then(|status| status.code()) {
+            Some(code) => CommandEnd::Exited(u8::try_from(code).unwrap_or(NOT_EXECUTABLE)),
+            None => {
+                if !self.was_lost() {
+                    let why = "the guardian of the command was killed, so the command was, too";
+                    voice.error(format_args!("{name}: {why}"));
+                }
+                CommandEnd::Signaled(Signal::KILL.as_raw())
+            }
+        }
+    }
+}
+
+fn names(guard: &Guard) -> Vec<LockName> {
+    guard.tokens().map(|(name, _)| name.clone()).collect()
+}
+
+fn say_that_it_remains(name: &str, voice: Voice, process: &Remaining) {
+    voice.error(format_args!("{name}: {}", process.sentence()));
+}
+
+/// Until when the lease may be relied on, by the clock that counts suspended time. The clock is
+/// read first: time that passes between the two makes the result earlier, never later.
+fn valid_until(guard: &Guard) -> leasehold::Instant {
+    let now = CLOCK.now();
+    now + guard.validity()
+}
+
+fn stdout_is_a_pipe() -> bool {
+    let kind = fstat(std::io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
+}

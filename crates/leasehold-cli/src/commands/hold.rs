@@ -1,0 +1,192 @@
+//! `leasehold hold`: a lease without a command, for scripts. `elect` without one holds so, too.
+
+use std::io::{IsTerminal as _, Read as _, stdin};
+use std::time::{Duration, Instant};
+
+use leasehold::{Clock as _, Error, FencingToken, Guard, HolderId, LockName, show_duration};
+use rustix::fs::{fstat, stat};
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use crate::args::GivenLimit;
+use crate::args::Hold;
+use crate::child::guardian::timing::{CLOCK, sleep_until};
+use crate::connection::{Connection, lease_options};
+use crate::report::{Failure, LOST, Outcome, Voice, print_json};
+use crate::runtime::block_on;
+use crate::signals::is_end;
+use crate::store_choice;
+use crate::terminal::refuse_to_stop_for_input;
+
+/// The line that is printed once the lock is held.
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a LockName,
+    token: FencingToken,
+    holder: HolderId,
+    ttl_seconds: f64,
+}
+
+/// Holds a lock until stdin ends, a signal comes or the lease is lost.
+pub(crate) fn hold(args: &Hold) -> Outcome {
+    let voice = Voice::from(args.lock.voice);
+    let options = lease_options(&args.lock, Duration::ZERO)?;
+    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
+    block_on(async {
+        let mut connection = Connection::open(&choice, voice, (&args.lock).into()).await?;
+        let outcome =
+            match connection.acquire(std::slice::from_ref(&args.name), &args.lock, options).await {
+                Ok(guard) => hold_until_asked(args, &mut connection, guard, voice).await,
+                Err(failure) => Err(failure),
+            };
+        connection.close(outcome).await
+    })?
+}
+
+async fn hold_until_asked(
+    args: &Hold,
+    connection: &mut Connection,
+    guard: Guard,
+    voice: Voice,
+) -> Outcome {
+    let limit = args.lock.hold.most();
+    let reached = until_asked(connection, &guard, args.lock.ttl, limit, voice).await?;
+    let released = guard.release().await;
+    let_go(connection, &args.name, released, reached, voice)
+}
+
+/// Says that it is held, and waits until stdin ends, a signal comes, the lease is lost or the limit
+/// is reached; gives that limit then.
+pub(crate) async fn until_asked<'a>(
+    connection: &mut Connection,
+    guard: &Guard,
+    ttl: Duration,
+    limit: Option<GivenLimit<'a>>,
+    voice: Voice,
+) -> Result<Option<GivenLimit<'a>>, Failure> {
+    let since = Instant::now();
+    let (name, token, holder) = (guard.name(), guard.token(), guard.holder());
+    print_json(&Line { name, token, holder, ttl_seconds: ttl.as_secs_f64() })?;
+    let stdin = Stdin::of_this_process();
+    stdin.explain(name, voice);
+    let over_at = limit.map(|limit| CLOCK.now() + limit.span());
+    let reached = tokio::select! {
+        biased;
+        _ = guard.lost() => None,
+        () = sleep_until(over_at) => limit,
+        () = asked_to_end(connection, stdin) => None,
+    };
+    voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
+    Ok(reached)
+}
+
+/// What came of it, by the answer of the store to its end and by the limit that was reached, if one
+/// was.
+pub(crate) fn let_go(
+    connection: &Connection,
+    name: &LockName,
+    released: leasehold::Result<()>,
+    reached: Option<GivenLimit<'_>>,
+    voice: Voice,
+) -> Outcome {
+    let lost_because = match &released {
+        Err(Error::Lost { reason, .. }) => {
+            connection.events.why_not_renewed(std::slice::from_ref(name), *reason)
+        }
+        Ok(()) | Err(_) => String::new(),
+    };
+    match released {
+        Ok(()) => match reached {
+            Some(limit) => Err(Failure::new(LOST, format!("{name}: {limit} is over"))),
+            None => Ok(0),
+        },
+        Err(error) => {
+            let mut failure = Failure::from(error);
+            failure.message += &lost_because;
+            // What was held until the end was held, even if the store could not be told.
+            if failure.exit == LOST {
+                Err(failure)
+            } else {
+                voice.failure(&failure);
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// What stdin is good for.
+#[derive(Clone, Copy, Debug)]
+enum Stdin {
+    /// Its end says when to let go.
+    Ends,
+    /// A script, cron or systemd has put `/dev/null` there, which ends at once and says nothing.
+    Null,
+    /// The user ends it with a key.
+    Terminal,
+}
+
+impl Stdin {
+    fn of_this_process() -> Self {
+        let is_null = || {
+            let (stdin, null) = (fstat(stdin()).ok()?, stat("/dev/null").ok()?);
+            Some((stdin.st_mode, stdin.st_rdev) == (null.st_mode, null.st_rdev))
+        };
+        match stdin().is_terminal() {
+            true => Self::Terminal,
+            false if is_null() == Some(true) => Self::Null,
+            false => Self::Ends,
+        }
+    }
+
+    fn explain(self, name: &LockName, voice: Voice) {
+        match self {
+            Self::Ends => {}
+            Self::Null => voice.remark(format_args!(
+                "{name}: stdin is /dev/null, so it is held until a signal comes, such as that of \
+                 `kill {}`",
+                std::process::id()
+            )),
+            Self::Terminal => voice.remark(format_args!("{name}: held until Ctrl-D")),
+        }
+    }
+
+    async fn end(self) {
+        match self {
+            Self::Ends | Self::Terminal => end_of_stdin().await,
+            Self::Null => std::future::pending().await,
+        }
+    }
+}
+
+async fn asked_to_end(connection: &mut Connection, stdin: Stdin) {
+    let signal = async { while !is_end(connection.signals.next().await) {} };
+    tokio::select! {
+        () = stdin.end() => {}
+        () = signal => {}
+    }
+}
+
+/// Completes when stdin has ended. A stdin that cannot be read, such as the terminal in the
+/// background, does not end.
+async fn end_of_stdin() {
+    let (sender, receiver) = oneshot::channel();
+    // Not joined: a read from a terminal cannot be called back, and the process ends with it.
+    std::thread::spawn(move || {
+        let mut dropped = [0; 4096];
+        if refuse_to_stop_for_input().is_err() {
+            return;
+        }
+        loop {
+            match stdin().read(&mut dropped) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => std::thread::park(),
+            }
+        }
+        let _nobody_waits = sender.send(());
+    });
+    if receiver.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

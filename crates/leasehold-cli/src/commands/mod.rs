@@ -1,0 +1,37 @@
+//! The commands, a file each.
+
+mod completions;
+mod doctor;
+mod elect;
+mod end_quarantine;
+mod hold;
+mod ls;
+mod man;
+mod permits;
+mod revoke;
+mod run;
+mod show;
+mod wait;
+mod r#where;
+
+use crate::args::Command;
+use crate::report::Outcome;
+
+/// Does what the command line asks for.
+pub(crate) fn execute(command: &Command) -> Outcome {
+    match command {
+        Command::Completions { shell } => completions::completions(*shell),
+        Command::Doctor(args) => doctor::doctor(args),
+        Command::Elect(args) => elect::elect(args),
+        Command::EndQuarantine(args) => end_quarantine::end_quarantine(args),
+        Command::Hold(args) => hold::hold(args),
+        Command::Ls(args) => ls::ls(args),
+        Command::Man { command } => man::man(command.as_deref()),
+        Command::Permits(args) => permits::permits(args),
+        Command::Revoke(args) => revoke::revoke(args),
+        Command::Run(args) => run::run(args),
+        Command::Show(args) => show::show(args),
+        Command::Wait(args) => wait::wait(args),
+        Command::Where(args) => r#where::print_choice(args),
+    }
+}

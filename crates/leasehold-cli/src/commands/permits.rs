@@ -1,0 +1,26 @@
+//! `leasehold permits`: changes how many permits of a semaphore there are.
+
+use crate::args::Permits;
+use crate::connection::connect;
+use crate::report::{Failure, NO, Outcome, Voice};
+use crate::runtime::block_on;
+use crate::store_choice;
+
+/// Sets the capacity of a semaphore that is in use.
+pub(crate) fn permits(args: &Permits) -> Outcome {
+    let voice = Voice::from(args.voice);
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let (name, capacity) = (&args.name, args.capacity);
+    let before = block_on(async {
+        let client = connect(&choice, voice).await?;
+        let before = client.admin().set_capacity(name, capacity).await?;
+        client.close().await?;
+        Ok::<_, Failure>(before)
+    })??;
+    let Some(before) = before else {
+        let why = "nobody holds or awaits it: whoever comes next says how many permits there are";
+        return Err(Failure::new(NO, format!("{name}: {why}")));
+    };
+    voice.detail(format_args!("{name}: its capacity is {capacity}, and was {before}"));
+    Ok(0)
+}

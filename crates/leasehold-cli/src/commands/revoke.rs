@@ -1,0 +1,37 @@
+//! `leasehold revoke`: takes a lease away from its holder.
+
+use crate::args::Revoke;
+use crate::connection::connect;
+use crate::report::{Failure, NO, Outcome, Voice};
+use crate::runtime::block_on;
+use crate::store_choice;
+
+/// Ends the lease with this very token.
+pub(crate) fn revoke(args: &Revoke) -> Outcome {
+    let voice = Voice::from(args.voice);
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let (name, token) = (&args.name, args.token);
+    let was_held = block_on(async {
+        let client = connect(&choice, voice).await?;
+        let admin = client.admin();
+        let was_held = match args.force {
+            true => admin.revoke_now(name, token).await?,
+            false => admin.revoke(name, token).await?,
+        };
+        client.close().await?;
+        Ok::<_, Failure>(was_held)
+    })??;
+    if !was_held {
+        choice.warn_if_local(voice);
+        return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
+    }
+    match args.force {
+        true => voice.remark(format_args!(
+            "{name}: the lease with token {token} has ended; its holder may still be at work"
+        )),
+        false => voice.detail(format_args!(
+            "{name}: the holder with token {token} is asked to stop, and lets go"
+        )),
+    }
+    Ok(0)
+}

@@ -1,0 +1,37 @@
+//! `leasehold run`: a command under a lease.
+
+use crate::args::Run;
+use crate::child::leased_command::{CommandSpec, LeasedCommand};
+use crate::child::program;
+use crate::connection::{Connection, lease_options};
+use crate::report::{Failure, Outcome, Voice};
+use crate::runtime::block_on;
+use crate::store_choice;
+
+/// Runs the command.
+pub(crate) fn run(args: &Run) -> Outcome {
+    let voice = Voice::from(args.lock.voice);
+    let kill_after = args.end.kill_after(args.lock.ttl)?;
+    let options = lease_options(&args.lock, kill_after)?;
+    let [program, ..] = args.command.as_slice() else {
+        return Err(Failure::usage("there is no command to run"));
+    };
+    program::look_up(program)?;
+    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
+    let spec = CommandSpec {
+        command: &args.command,
+        kill_after,
+        at_most: args.lock.hold.most(),
+        on_lost: args.end.on_lost,
+        signal: args.end.signal,
+        voice,
+    };
+    block_on(async {
+        let mut connection = Connection::open(&choice, voice, (&args.lock).into()).await?;
+        let outcome = match connection.acquire(&args.names, &args.lock, options).await {
+            Ok(guard) => LeasedCommand::run(spec, &mut connection, guard).await,
+            Err(failure) => Err(failure),
+        };
+        connection.close(outcome).await
+    })?
+}

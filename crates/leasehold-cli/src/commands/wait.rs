@@ -1,0 +1,40 @@
+//! `leasehold wait`: until names are free, without taking them.
+
+use leasehold::{Error, Mode};
+
+use crate::args::Wait;
+use crate::connection::Connection;
+use crate::connection::WaitBudget;
+use crate::report::{BUSY, Failure, Outcome, Voice};
+use crate::runtime::block_on;
+use crate::store_choice;
+
+/// Waits until nobody holds any of the names.
+pub(crate) fn wait(args: &Wait) -> Outcome {
+    let voice = Voice::from(args.voice);
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let budget = args.wait.map_or(WaitBudget::Forever, WaitBudget::Within);
+    block_on(async {
+        let mut connection = Connection::open(&choice, voice, budget).await?;
+        let lock = match args.names.as_slice() {
+            [name] => connection.client.mutex(name),
+            names => connection.client.all(names),
+        };
+        let waiting = async {
+            let freed = match args.wait {
+                Some(limit) => lock.wait_free_within(limit).await,
+                None => lock.wait_free().await,
+            };
+            freed.map_err(still_busy)
+        };
+        let freed = connection.wait(&args.names, Mode::Exclusive, waiting).await;
+        connection.close(freed.map(|()| 0)).await
+    })?
+}
+
+fn still_busy(error: Error) -> Failure {
+    match error {
+        Error::Timeout { .. } => Failure::expected(BUSY, error.to_string()),
+        other => other.into(),
+    }
+}

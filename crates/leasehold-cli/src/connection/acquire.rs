@@ -1,0 +1,100 @@
+//! What is asked for and under which options, and how it is waited for.
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, Guard, LeaseOptions, Lock, LockName, Mode, show_duration};
+
+use super::describe::{blocker, holder, joined};
+use crate::args::LockArgs;
+use crate::report::Failure;
+
+/// How much longer than `--at-most` and the time between TERM and KILL a lease lasts: 5 s, for a
+/// command that is started late and looked for slowly on a busy machine. What has ended sooner is
+/// let go of sooner.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// The options of a lease, checked. What is done under it is ended after `--at-most`; the lease
+/// lasts until that is done, which may take so long.
+///
+/// # Errors
+///
+/// The first value that is out of range, before anything is sent.
+pub(crate) fn lease_options(
+    args: &LockArgs,
+    kill_after: Duration,
+) -> Result<LeaseOptions, Failure> {
+    let mut options = LeaseOptions::default();
+    options.ttl = args.ttl;
+    options.min_hold = args.hold.least()?;
+    options.max_hold = args.hold.most().map(|limit| limit.span() + kill_after + ENDING);
+    options.label.clone_from(&args.label);
+    options.check()?;
+    Ok(options)
+}
+
+/// The lock that is asked for.
+pub(super) fn requested(
+    client: &Client,
+    names: &[LockName],
+    args: &LockArgs,
+) -> Result<Lock, Failure> {
+    let [name] = names else {
+        if args.shared || args.permits.is_some() {
+            return Err(Failure::usage(
+                "several names are taken exclusively: give --shared and --permits with one name",
+            ));
+        }
+        return Ok(client.all(names));
+    };
+    Ok(match args.permits {
+        Some(Mode::Permits { count, capacity }) => client.semaphore(name, capacity).permits(count),
+        _ if args.shared => client.rwlock(name).read(),
+        _ => client.mutex(name),
+    })
+}
+
+/// What is asked for, of each name.
+pub(super) fn mode(args: &LockArgs) -> Mode {
+    match args.permits {
+        Some(permits) => permits,
+        None if args.shared => Mode::Shared,
+        None => Mode::Exclusive,
+    }
+}
+
+/// Acquires the lock, as long as the options allow it to wait.
+pub(super) async fn acquire(
+    lock: &Lock,
+    names: &[LockName],
+    args: &LockArgs,
+    limit: Option<Duration>,
+    client: &Client,
+) -> Result<Guard, Failure> {
+    let granted = match (args.no_wait, limit) {
+        (true, _) => match lock.try_acquire().await? {
+            Some(guard) => Ok(guard),
+            None => return Err(busy(names, args, client).await),
+        },
+        (false, Some(limit)) => lock.acquire_within(limit).await,
+        (false, None) => lock.acquire().await,
+    };
+    granted.map_err(|error| match error {
+        Error::Timeout { name, waited, holder: first, others, .. } => {
+            let by = first.map(|first| format!(", {}", holder(&first, others as usize)));
+            let (waited, by) = (show_duration(waited), by.unwrap_or_default());
+            Failure::expected(args.busy_exit, format!("{name}: still busy after {waited}{by}"))
+        }
+        other => other.into(),
+    })
+}
+
+async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
+    // It may be free again by now, or the store may not say: that it was busy is what counts.
+    for name in names {
+        let status = client.admin().inspect(name).await.unwrap_or_default();
+        if let Some(why) = blocker(mode(args), &status) {
+            return Failure::expected(args.busy_exit, format!("{name} is busy: {why}"));
+        }
+    }
+    Failure::expected(args.busy_exit, format!("{} is busy", joined(names)))
+}

@@ -1,0 +1,131 @@
+//! Connecting to a store, and how long one is waited for that is away when a command begins.
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, Event, show_duration};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::events::LeaseEvents;
+use super::status_line;
+use crate::args::LockArgs;
+use crate::report::{Failure, STORE, Voice};
+use crate::store_choice::Choice;
+
+/// How long connecting may take at least, however short the wait for the lock shall be: 2 s, as a
+/// try of the library has.
+const LEAST: Duration = Duration::from_secs(2);
+
+/// The pause before it is tried again to connect: 250 ms, as often as a waiter dials a server that
+/// went away later.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a command waits: for its lock, and before that for the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WaitBudget {
+    Forever,
+    /// Not at all: what does not answer at once has this long to do so.
+    Try,
+    Within(Duration),
+}
+
+impl From<&LockArgs> for WaitBudget {
+    fn from(args: &LockArgs) -> Self {
+        match (args.no_wait, args.wait) {
+            (true, _) => Self::Try,
+            (false, Some(limit)) => Self::Within(limit),
+            (false, None) => Self::Forever,
+        }
+    }
+}
+
+impl WaitBudget {
+    /// Connects to a store, again and again as long as it is away; says so once, and again when the
+    /// reason changes. What does not pass by itself is told at once.
+    pub(crate) async fn connect(
+        self,
+        choice: &Choice,
+        voice: Voice,
+        connect: impl AsyncFn() -> Result<Client, Error>,
+    ) -> Result<Client, Failure> {
+        let begun = Instant::now();
+        let limit = match self {
+            Self::Forever => None,
+            Self::Try => Some(LEAST),
+            Self::Within(limit) => Some(limit.max(LEAST)),
+        };
+        let mut last = None;
+        loop {
+            let attempt = async {
+                tokio::select! {
+                    outcome = connect() => outcome,
+                    never = status_line::connecting(&choice.url, voice) => match never {},
+                }
+            };
+            let outcome = match limit {
+                None => attempt.await,
+                Some(limit) => match timeout_at(begun + limit, attempt).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => {
+                        let span = show_duration(limit);
+                        let why = || format!("{}: no answer within {span}", choice.url);
+                        return Err(Failure::new(STORE, last.unwrap_or_else(why)));
+                    }
+                },
+            };
+            let error = match outcome {
+                Ok(client) => return Ok(client),
+                Err(Error::Store(error)) if error.kind().is_outage() => error,
+                Err(error) => return Err(error.into()),
+            };
+            let lasts = match self {
+                Self::Forever => true,
+                Self::Try => false,
+                Self::Within(limit) => begun.elapsed() + PAUSE < limit,
+            };
+            // What keeps a file from being opened does not pass by itself.
+            if !lasts || !choice.url.is_on_servers() {
+                return Err(Error::Store(error).into());
+            }
+            let why = error.to_string();
+            if last.as_ref() != Some(&why) {
+                voice.remark(format_args!("waits for the store: {why}"));
+            }
+            last = Some(why);
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Connects to the chosen store once, for a command that waits for nothing.
+pub(crate) async fn connect(choice: &Choice, voice: Voice) -> Result<Client, Failure> {
+    choice.prepare()?;
+    Ok(build(choice, voice, LeaseEvents::default()).await?)
+}
+
+/// Connects to the chosen store, and has its events noted and told.
+pub(super) async fn build(
+    choice: &Choice,
+    voice: Voice,
+    events: LeaseEvents,
+) -> leasehold::Result<Client> {
+    let observe = move |event: &Event<'_>| {
+        events.note(event);
+        match *event {
+            Event::Overdue { name, validity, cause, .. } => {
+                let left = show_duration(validity);
+                voice.detail(format_args!(
+                    "{name}: the renewal is overdue, valid for {left}: {cause}"
+                ));
+            }
+            Event::Stalled { late, .. } => {
+                voice.detail(format_args!("was woken {} late", show_duration(late)));
+            }
+            Event::WaitingForCapacity { text, .. } => voice.remark(text),
+            // For whoever looks, not for every run of a nightly job.
+            Event::Warning { text, .. } => voice.detail(format_args!("warning: {text}")),
+            // The rest is told where it happens.
+            _ => {}
+        }
+    };
+    Client::builder().url(choice.url.reveal()).observer(observe).build().await
+}

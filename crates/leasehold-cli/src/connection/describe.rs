@@ -1,0 +1,109 @@
+//! Locks in words: their names, who holds them, and who blocks a request.
+
+use leasehold::{HoldState, Holder, LockName, Mode, Status, show_duration};
+
+/// Names as one text, as the command sees them.
+pub(crate) fn joined(names: &[LockName]) -> String {
+    names.iter().map(LockName::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// Who blocks a request that was refused: those who hold the lock, or those who wait
+/// before it although it would fit beside the holders.
+pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
+    let held = holders(status);
+    let taken: u64 = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum();
+    let fits = taken + u64::from(mode.weight()) <= u64::from(mode.capacity());
+    let Some(first) = status.waiters.first().filter(|_| fits && status.foreign.is_none()) else {
+        return held;
+    };
+    let for_what = match first.mode {
+        Mode::Permits { count, capacity } => format!("for {count} of {capacity} permits"),
+        Mode::Shared => "to share it".to_owned(),
+        Mode::Upgradable => "to read, and perhaps to write".to_owned(),
+        _ => "to be alone with it".to_owned(),
+    };
+    let (host, pid, waited) = (&first.facts.host, first.facts.pid, show_duration(first.waited));
+    let held = held.map(|held| format!(", {held}")).unwrap_or_default();
+    Some(format!("{host}:{pid} waits before it, {for_what}, for {waited}{held}"))
+}
+
+/// Says who holds a lock, and for how long the first of them.
+pub(crate) fn holders(status: &Status) -> Option<String> {
+    if status.foreign.is_some() {
+        return Some("held by a program other than leasehold".to_owned());
+    }
+    let (first, others) = status.holders.split_first()?;
+    Some(holder(first, others.len()))
+}
+
+/// Names one holder of a lock, and says how many others there are.
+pub(crate) fn holder(first: &Holder, others: usize) -> String {
+    let label = first.facts.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+    let who = format!("{}:{}{label}", first.facts.host, first.facts.pid);
+    let others = match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    match first.state {
+        HoldState::Kept => {
+            let left = show_duration(first.ttl_left);
+            format!("kept for another {left} by --at-least of {who}, which has ended{others}")
+        }
+        _ => format!("held by {who} for {}{others}", show_duration(first.held_for)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use leasehold::{ClientId, Facts, FencingToken, HolderId, Waiter};
+
+    use super::*;
+
+    fn id(attempt: u64) -> HolderId {
+        HolderId { client: ClientId(1), attempt }
+    }
+
+    fn facts(pid: u32) -> Facts {
+        Facts::new("vm", pid)
+    }
+
+    fn held(mode: Mode, pid: u32) -> Holder {
+        let token = FencingToken::from_number(1).unwrap();
+        let span = Duration::from_secs(9);
+        let (id, facts, state) = (id(1), facts(pid), HoldState::Claimed);
+        Holder::new(id, mode, token)
+            .with_state(state)
+            .with_facts(facts)
+            .with_held_for(span)
+            .with_ttl_left(span)
+    }
+
+    fn waits(mode: Mode, pid: u32) -> Waiter {
+        Waiter::new(id(2), mode, facts(pid), Duration::from_secs(3), 1)
+    }
+
+    fn status(holders: Vec<Holder>, waiters: Vec<Waiter>) -> Status {
+        let waiting = waiters.len() as u32;
+        Status::default().with_holders(holders).with_waiters(waiters).with_waiting(waiting)
+    }
+
+    #[test]
+    fn who_would_fit_beside_the_holders_is_told_who_waits_before_it() {
+        let read = status(vec![held(Mode::Shared, 7)], vec![waits(Mode::Exclusive, 8)]);
+        let said = blocker(Mode::Shared, &read).unwrap();
+        assert_eq!(
+            said,
+            "vm:8 waits before it, to be alone with it, for 3.0s, held by vm:7 for 9.0s"
+        );
+        assert_eq!(blocker(Mode::Exclusive, &read).unwrap(), "held by vm:7 for 9.0s");
+        let permits = |count| Mode::Permits { count, capacity: 4 };
+        let gpu =
+            status(vec![held(permits(2), 7), held(permits(1), 6)], vec![waits(permits(3), 8)]);
+        let said = blocker(permits(1), &gpu).unwrap();
+        assert!(said.starts_with("vm:8 waits before it, for 3 of 4 permits"), "{said}");
+        assert_eq!(blocker(permits(2), &gpu).unwrap(), "held by vm:7 for 9.0s and 1 more");
+        assert_eq!(blocker(Mode::Exclusive, &Status::default()), None);
+    }
+}

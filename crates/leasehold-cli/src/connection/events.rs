@@ -1,0 +1,91 @@
+//! Events of the client, kept for those who say something about them: why a lock is still awaited,
+//! why a lease is not renewed, and that one was.
+
+use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold::{Event, LockName, LossReason, StoreErrorKind};
+use tokio::sync::Notify;
+
+/// Shared by the observer of the client and those who look.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeaseEvents(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Rung when a lease was renewed.
+    renewed: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Why each name is waited for.
+    waits: BTreeMap<LockName, WaitReason>,
+    /// Why the lease of a name is not renewed.
+    overdue: BTreeMap<LockName, String>,
+}
+
+/// Why a name is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WaitReason {
+    /// Somebody else has it; whether there is a queue.
+    Taken { is_queued: bool },
+    /// The store cannot be had: of what kind that is, and its own words.
+    Trouble { kind: Discriminant<StoreErrorKind>, words: String },
+}
+
+impl LeaseEvents {
+    /// Takes note of an event.
+    pub(super) fn note(&self, event: &Event<'_>) {
+        match *event {
+            Event::Delayed { name, cause, .. } => {
+                let (kind, words) = (discriminant(&cause.kind()), cause.to_string());
+                // What is said of it begins with the name anyway.
+                let words = words.strip_prefix(&format!("{name}: ")).unwrap_or(&words).to_owned();
+                self.state().waits.insert(name.clone(), WaitReason::Trouble { kind, words });
+            }
+            Event::Granted { name, .. } => {
+                self.state().waits.remove(name);
+            }
+            Event::Overdue { name, cause, .. } => {
+                self.state().overdue.insert(name.clone(), cause.to_string());
+            }
+            Event::Renewed { name, .. } => {
+                self.state().overdue.remove(name);
+                self.0.renewed.notify_one();
+            }
+            Event::Waiting { name, ahead, .. } => {
+                let wait = WaitReason::Taken { is_queued: ahead.is_some() };
+                self.state().waits.insert(name.clone(), wait);
+            }
+            _ => {}
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes when a lease was renewed.
+    pub(crate) async fn renewed(&self) {
+        self.0.renewed.notified().await;
+    }
+
+    /// The first of these names that is waited for, and why.
+    pub(super) fn wait_reason(&self, names: &[LockName]) -> Option<(LockName, WaitReason)> {
+        let state = self.state();
+        let mut waits = names.iter().filter_map(|name| state.waits.get_key_value(name));
+        waits.next().map(|(name, wait)| (name.clone(), wait.clone()))
+    }
+
+    /// Why one of these names was not renewed, as the end of a sentence: in brackets; nothing if
+    /// its lease ends for another reason.
+    pub(crate) fn why_not_renewed(&self, names: &[LockName], reason: LossReason) -> String {
+        let state = self.state();
+        let why = names.iter().find_map(|name| state.overdue.get(name));
+        let why = why.filter(|_| reason == LossReason::Expired);
+        why.map(|why| format!(" ({why})")).unwrap_or_default()
+    }
+}

@@ -1,0 +1,214 @@
+//! What `run`, `hold`, `elect` and `wait` have in common: a client, the signals, and one lease.
+
+mod acquire;
+mod connect;
+mod describe;
+mod events;
+pub(crate) mod reentry;
+mod status_line;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Admin, Client, Error, Guard, LeaseOptions, LockName, Mode, show_duration};
+use rustix::process::{Signal, getpid, kill_process};
+
+pub(crate) use self::acquire::lease_options;
+use self::acquire::{acquire, mode, requested};
+use self::connect::build;
+pub(crate) use self::connect::{WaitBudget, connect};
+use self::describe::joined;
+use self::events::{LeaseEvents, WaitReason};
+use crate::args::LockArgs;
+use crate::report::{self, Failure, Outcome, Voice};
+use crate::signals::{Signals, is_end, signal_name};
+use crate::store_choice::Choice;
+
+/// How long the end waits for the store: 5 s. What could not be given back by then ends by its
+/// deadline, and the user wants his prompt.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The same after a failure: 1 s. Little is left to give back, and the store may be out of reach.
+const SHORT_FAREWELL: Duration = Duration::from_secs(1);
+
+/// How soon a new lease is renewed again if its first renewal was not answered: 100 ms.
+const RENEW_AGAIN: Duration = Duration::from_millis(100);
+
+/// A connection to the store, and what happens meanwhile.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) signals: Signals,
+    pub(crate) events: LeaseEvents,
+    voice: Voice,
+    opened: Instant,
+    /// A lease was granted, so there is something to give back at the end.
+    has_held: bool,
+}
+
+impl Connection {
+    /// Connects to the chosen store, and waits for it if it is away.
+    pub(crate) async fn open(
+        choice: &Choice,
+        voice: Voice,
+        budget: WaitBudget,
+    ) -> Result<Self, Failure> {
+        let opened = Instant::now();
+        let mut signals = Signals::catch_all().map_err(|error| {
+            Failure::new(report::STORE, format!("cannot catch signals: {error}"))
+        })?;
+        let events = LeaseEvents::default();
+        choice.warn_if_local(voice);
+        choice.prepare()?;
+        let build = async || build(choice, voice, events.clone()).await;
+        let client = tokio::select! {
+            biased;
+            signal = interruption(&mut signals) => {
+                let why = format!("{} while connecting to {}", signal_name(signal), choice.url);
+                Err(Failure::interrupted(signal.as_raw(), why))
+            }
+            connected = budget.connect(choice, voice, build) => connected,
+        }?;
+        Ok(Self { client, signals, events, voice, opened, has_held: false })
+    }
+
+    /// Acquires one name or several, and says meanwhile what is in the way.
+    pub(crate) async fn acquire(
+        &mut self,
+        names: &[LockName],
+        args: &LockArgs,
+        options: LeaseOptions,
+    ) -> Result<Guard, Failure> {
+        let (asked_at, ttl, client) = (Instant::now(), options.ttl, self.client.clone());
+        let lock = requested(&client, names, args)?.options(options);
+        // Connecting is a part of the wait.
+        let limit = args.wait.map(|limit| limit.saturating_sub(self.opened.elapsed()));
+        let acquiring = acquire(&lock, names, args, limit, &client);
+        let guard = self.wait(names, mode(args), acquiring).await?;
+        self.settle(&guard, ttl, asked_at).await?;
+        Ok(guard)
+    }
+
+    /// Waits for something that is acquired, and says meanwhile what is in the way.
+    pub(crate) async fn wait<T>(
+        &mut self,
+        names: &[LockName],
+        mode: Mode,
+        acquiring: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let events = self.events.clone();
+        let status = status_line::show(self.client.admin(), names, &events, self.voice);
+        tokio::select! {
+            biased;
+            signal = interruption(&mut self.signals) => Err(Failure::interrupted(
+                signal.as_raw(),
+                format!(
+                    "{}: {} while waiting: {}",
+                    joined(names),
+                    signal_name(signal),
+                    given_up(&events, names)
+                ),
+            )),
+            acquired = acquiring => acquired,
+            why = own_lease_in_the_way(self.client.admin(), names, mode) => {
+                Err(Failure::new(report::BUSY, why))
+            }
+            never = status => match never {},
+        }
+    }
+
+    /// Makes sure that a new lease is good for its ttl.
+    pub(crate) async fn settle(
+        &mut self,
+        guard: &Guard,
+        ttl: Duration,
+        asked_at: Instant,
+    ) -> Result<(), Failure> {
+        self.has_held = true;
+        // A hand-over may be entered on the short validity of its claim window, and a guardian that
+        // knows no more than that would end the command at once.
+        while guard.validity() < ttl / 4 * 3 {
+            match guard.renew().await {
+                Ok(_) => break,
+                // It passes, or the lease does.
+                Err(Error::Store(error)) if error.kind().is_outage() => {
+                    tokio::time::sleep(RENEW_AGAIN).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let waited = show_duration(asked_at.elapsed());
+        for (name, token) in guard.tokens() {
+            self.voice.detail(format_args!("{name}: held after waiting {waited}, token {token}"));
+        }
+        Ok(())
+    }
+
+    /// Gives back whatever is still held or awaited, and passes the outcome on.
+    ///
+    /// What could not be given back is worth a line only where a lease was held and not lost: after
+    /// a loss one line has been said, and who only waited leaves nothing that others wait for.
+    pub(crate) async fn close(mut self, outcome: Outcome) -> Outcome {
+        let is_lost = match &outcome {
+            Ok(exit) => *exit == report::LOST,
+            Err(failure) => failure.exit == report::LOST,
+        };
+        let holds = self.has_held && !is_lost;
+        let limit = if holds { FAREWELL } else { SHORT_FAREWELL };
+        let why = tokio::select! {
+            closed = self.client.clone().close() => match closed {
+                Ok(()) => return outcome,
+                Err(error) => error.to_string(),
+            },
+            signal = interruption(&mut self.signals) => signal_name(signal),
+            () = tokio::time::sleep(limit) => "the store does not answer".to_owned(),
+        };
+        if holds {
+            self.voice.error(format_args!("could not let go, so the lease ends by itself: {why}"));
+        }
+        // Dropping it would wait for the store once more.
+        std::mem::forget(self.client);
+        outcome
+    }
+}
+
+/// Completes when it is known that a lease around this process is in its way: that wait would not
+/// end.
+async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> String {
+    if !reentry::is_nested() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(status_line::PATIENCE).await;
+        for name in names {
+            if let Ok(status) = admin.inspect(name).await
+                && let Some(why) = reentry::waits_for_itself(name, mode, &status)
+            {
+                return why;
+            }
+        }
+        tokio::time::sleep(status_line::PERIOD).await;
+    }
+}
+
+/// What came of the place in the queue, for whoever does not want to wait any more.
+fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
+    match events.wait_reason(names) {
+        Some((_, WaitReason::Taken { is_queued: true })) => "left the queue",
+        Some((_, WaitReason::Taken { is_queued: false } | WaitReason::Trouble { .. })) | None => {
+            "gave up"
+        }
+    }
+}
+
+/// The signal that ends the waiting. One that stops does stop.
+async fn interruption(signals: &mut Signals) -> Signal {
+    loop {
+        match signals.next().await {
+            signal if is_end(signal) => return signal,
+            Signal::TSTP => {
+                let _continued = kill_process(getpid(), Signal::STOP);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The runtime of everything that talks to a store.
+
+use crate::report::{Failure, STORE};
+use crate::signals;
+
+/// Runs it to its end: on one thread, because the keeper has its own.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.and_then(|runtime| {
+        let within = runtime.enter();
+        signals::survive_file_limits()?;
+        drop(within);
+        Ok(runtime)
+    });
+    let runtime = runtime.map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))?;
+    let output = runtime.block_on(future);
+    // A host name that is still being looked up is nobody's business any more.
+    runtime.shutdown_background();
+    Ok(output)
+}
