@@ -43,7 +43,7 @@ pub(crate) struct Failure {
 enum Kind {
     /// Something is wrong.
     Trouble,
-    /// What anybody who asks for a lock reckons with: it is busy.
+    /// What a request for a lock has to expect: it is busy.
     Expected,
     /// The user does not want to wait any more, or to read.
     Interrupted(Death),
@@ -56,7 +56,7 @@ impl Failure {
         Self { exit, message: message.into(), kind: Kind::Trouble }
     }
 
-    /// Something that whoever asks for a lock reckons with.
+    /// Not trouble, but what a request for a lock has to expect: it is busy.
     pub(crate) fn expected(exit: u8, message: impl Into<String>) -> Self {
         Self { kind: Kind::Expected, ..Self::new(exit, message) }
     }
@@ -137,7 +137,7 @@ impl Voice {
         Self { quiet: false, verbose: false }
     }
 
-    /// Says what went wrong, also where quiet was asked for: whoever looks at the exit code of a
+    /// Says what went wrong, also where quiet was asked for: who looks at the exit code of a
     /// nightly job looks too late.
     pub(crate) fn error(self, message: impl Display) {
         // Nobody may be listening, and that is no reason to stop supervising.

@@ -3,7 +3,7 @@
 use crate::report::{Failure, STORE};
 use crate::signals;
 
-/// Runs it to its end: on one thread, because the keeper has its own.
+/// Runs a future to its end: on one thread, because the keeper has its own.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.and_then(|runtime| {
@@ -14,7 +14,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure>
     });
     let runtime = runtime.map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))?;
     let output = runtime.block_on(future);
-    // A host name that is still being looked up is nobody's business any more.
+    // Does not wait for a host name that is still being looked up.
     runtime.shutdown_background();
     Ok(output)
 }

@@ -163,7 +163,7 @@ pub(crate) struct Wait {
     /// The name of the lock; of several, until all are free
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
-    /// Waits at most so long, instead of for ever
+    /// Waits at most this long, instead of for ever
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
     #[command(flatten)]

@@ -18,7 +18,7 @@ A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else o
 
 Examples:
   leasehold run backup -- tar czf /backup/home.tgz /home
-  leasehold run nightly-report -n -E 0 --at-least 30s --at-most 1h -- ./report.sh
+  leasehold run nightly-report -n -E 0 --min-hold 30s --max-hold 1h -- ./report.sh
                                                                 once, from ten crontabs
   leasehold run account/7 account/3 -- ./transfer.sh            both or none
   leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone
@@ -35,9 +35,9 @@ behind is waited for, for up to --kill-after (5s), and then ended before the loc
 start what shall stay with `setsid`. What runs as another user cannot be ended: write
 `sudo leasehold run …` instead of `… -- sudo CMD`.
 
-After --at-most CMD is sent TERM, and KILL after --kill-after; the lease lasts for as long. The same
-becomes of a TERM that leasehold is sent. Other signals are passed on to CMD and nothing more; CMD
-has them as the caller had them, but for PIPE, which is set to its default.
+After --max-hold CMD is sent TERM, and KILL after --kill-after; the lease lasts until then. A TERM
+that leasehold is sent does the same. Other signals are passed on to CMD and nothing more; CMD has
+them as the caller had them, but for PIPE, which is set to its default.
 
 A text that is too long for a NAME has one by its hash, the same as that of LockName::hashed:
   \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";

@@ -1,4 +1,4 @@
-//! Spans of time on the command line: how they are read, and shown again as they were typed.
+//! `--min-hold` and `--max-hold`: how they are read, and shown again as they were typed.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,22 +35,24 @@ impl fmt::Display for GivenLimit<'_> {
     }
 }
 
-/// How long a name is held, at least and at most, each by two names.
+/// How long a name is held, at least and at most. The hidden options are older names; they are
+/// options of their own, so that a message says the one that was typed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
-    /// Keeps the name taken for so long from the start, by nobody, even if it is let go before:
-    /// for jobs that machines start whose clocks differ
+    /// Keeps the name taken for this long from the start, by nobody, even if it is let go before:
+    /// for jobs that machines start whose clocks differ (alias: --at-least)
     #[arg(long, value_name = "DURATION", value_parser = least)]
-    at_least: Option<TypedDuration>,
-    /// The same as --at-least
-    #[arg(long, value_name = "DURATION", value_parser = least, conflicts_with = "at_least")]
     min_hold: Option<TypedDuration>,
-    /// Ends what is done under the lock once it has lasted so long, and lets go, with exit code 76
+    /// The same as --min-hold
+    #[arg(long, value_parser = least, conflicts_with = "min_hold", hide = true)]
+    at_least: Option<TypedDuration>,
+    /// Ends what is done under the lock once it has lasted this long, and lets go, with exit code
+    /// 76 (alias: --at-most)
     #[arg(long, value_name = "DURATION", value_parser = most)]
-    at_most: Option<TypedDuration>,
-    /// The same as --at-most
-    #[arg(long, value_name = "DURATION", value_parser = most, conflicts_with = "at_most")]
     max_hold: Option<TypedDuration>,
+    /// The same as --max-hold
+    #[arg(long, value_parser = most, conflicts_with = "max_hold", hide = true)]
+    at_most: Option<TypedDuration>,
 }
 
 impl HoldArgs {
@@ -59,9 +61,9 @@ impl HoldArgs {
     /// # Errors
     ///
     /// When it is longer than the other limit.
-    pub(crate) fn least(&self) -> Result<Option<Duration>, Failure> {
-        let least = either(("--at-least", &self.at_least), ("--min-hold", &self.min_hold));
-        if let (Some(least), Some(most)) = (least, self.most())
+    pub(crate) fn min_hold(&self) -> Result<Option<Duration>, Failure> {
+        let least = either(("--min-hold", &self.min_hold), ("--at-least", &self.at_least));
+        if let (Some(least), Some(most)) = (least, self.max_hold())
             && least.span() > most.span()
         {
             return Err(Failure::usage(format!("{least} is longer than {most}")));
@@ -70,8 +72,8 @@ impl HoldArgs {
     }
 
     /// How long it may last, if that was said.
-    pub(crate) fn most(&self) -> Option<GivenLimit<'_>> {
-        either(("--at-most", &self.at_most), ("--max-hold", &self.max_hold))
+    pub(crate) fn max_hold(&self) -> Option<GivenLimit<'_>> {
+        either(("--max-hold", &self.max_hold), ("--at-most", &self.at_most))
     }
 }
 

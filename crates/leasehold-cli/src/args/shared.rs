@@ -42,8 +42,8 @@ pub(crate) struct LockArgs {
     /// the others for the rest of it
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Waits at most so long, instead of for ever: for whoever holds it, and for a store that is
-    /// away or grants nothing for a while, but not for one that is full
+    /// Waits at most this long, instead of for ever: for the lock, and for a store that is away or
+    /// grants nothing for a while, but not for one that is full
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
     /// Does not wait: if the lock is busy, ends with exit code 75
@@ -56,7 +56,7 @@ pub(crate) struct LockArgs {
     /// does; `leasehold permits` changes N at once
     #[arg(long, value_name = "K/N", value_parser = permits)]
     pub(crate) permits: Option<Mode>,
-    /// Shown to whoever looks who holds the lock
+    /// Shown by `show` and `ls` beside the holder
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     #[command(flatten)]

@@ -23,7 +23,7 @@ use crate::terminal::Terminal;
 pub(crate) struct CommandSpec<'a> {
     pub(crate) command: &'a [OsString],
     pub(crate) kill_after: Duration,
-    pub(crate) at_most: Option<GivenLimit<'a>>,
+    pub(crate) max_hold: Option<GivenLimit<'a>>,
     pub(crate) on_lost: OnLost,
     /// What is sent to the command first when it must end.
     pub(crate) signal: Signal,
@@ -71,7 +71,7 @@ impl<'a> LeasedCommand<'a> {
         let begin = Begin {
             until_us: micros(valid_until.since_origin()),
             kill_after_us: micros(spec.kill_after),
-            at_most_us: spec.at_most.map(|limit| micros(limit.span())),
+            max_hold_us: spec.max_hold.map(|limit| micros(limit.span())),
             on_lost: spec.on_lost,
             signal: spec.signal.as_raw(),
             is_nested: reentry::is_nested(),
@@ -212,7 +212,7 @@ impl<'a> LeasedCommand<'a> {
             }
             EndReason::Overdue if self.loss.is_some() => {}
             EndReason::Over | EndReason::Overdue => {
-                let (why, cause) = match self.spec.at_most {
+                let (why, cause) = match self.spec.max_hold {
                     // No renewal goes beyond it, should the guardian come to it late.
                     Some(limit) if self.since.elapsed() >= limit.span() => {
                         (format!("{limit} is over"), String::new())
@@ -242,7 +242,7 @@ impl<'a> LeasedCommand<'a> {
             return;
         }
         if !wants_terminal && signal != Some(Signal::TSTP) {
-            return; // somebody stopped the command alone; the lease goes on
+            return; // a signal stopped the command alone; the lease goes on
         }
         let (name, left) = (self.name.clone(), show_duration(self.guard.validity()));
         self.voice

@@ -51,7 +51,7 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
             return Err(error.into());
         }
     };
-    // Whoever reads only the first lines reads the worst.
+    // The worst first, for readers of the first lines.
     findings.sort_by_key(|finding| rank(finding.level));
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (dangers, warnings) = (count(Level::Danger), count(Level::Warning));

@@ -37,7 +37,7 @@ fn stand(args: &Elect, value: &str) -> Outcome {
     let spec = CommandSpec {
         command: &args.command,
         kill_after,
-        at_most: None,
+        max_hold: None,
         on_lost: args.end.on_lost,
         signal: args.end.signal,
         voice,

@@ -8,8 +8,7 @@ use rustix::fs::{fstat, stat};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use crate::args::GivenLimit;
-use crate::args::Hold;
+use crate::args::{GivenLimit, Hold};
 use crate::child::guardian::timing::{CLOCK, sleep_until};
 use crate::connection::{Connection, lease_options};
 use crate::report::{Failure, LOST, Outcome, Voice, print_json};
@@ -49,7 +48,7 @@ async fn hold_until_asked(
     guard: Guard,
     voice: Voice,
 ) -> Outcome {
-    let limit = args.lock.hold.most();
+    let limit = args.lock.hold.max_hold();
     let reached = until_asked(connection, &guard, args.lock.ttl, limit, voice).await?;
     let released = guard.release().await;
     let_go(connection, &args.name, released, reached, voice)

@@ -73,7 +73,7 @@ fn row(name: &LockName, status: &Status) -> [String; 8] {
         0 => String::new(),
         others => format!(" +{others}"),
     };
-    // Whoever that was has ended, so it is not to be looked for.
+    // That process has ended: nobody should look for it.
     let kept = if first.state == HoldState::Kept { "kept by " } else { "" };
     [
         name,

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
     let spec = CommandSpec {
         command: &args.command,
         kill_after,
-        at_most: args.lock.hold.most(),
+        max_hold: args.lock.hold.max_hold(),
         on_lost: args.end.on_lost,
         signal: args.end.signal,
         voice,

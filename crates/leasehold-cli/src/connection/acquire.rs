@@ -8,12 +8,12 @@ use super::describe::{blocker, holder, joined};
 use crate::args::LockArgs;
 use crate::report::Failure;
 
-/// How much longer than `--at-most` and the time between TERM and KILL a lease lasts: 5 s, for a
+/// How much longer than `--max-hold` and the time between TERM and KILL a lease lasts: 5 s, for a
 /// command that is started late and looked for slowly on a busy machine. What has ended sooner is
 /// let go of sooner.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// The options of a lease, checked. What is done under it is ended after `--at-most`; the lease
+/// The options of a lease, checked. What is done under it is ended after `--max-hold`; the lease
 /// lasts until that is done, which may take so long.
 ///
 /// # Errors
@@ -25,8 +25,8 @@ pub(crate) fn lease_options(
 ) -> Result<LeaseOptions, Failure> {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
-    options.min_hold = args.hold.least()?;
-    options.max_hold = args.hold.most().map(|limit| limit.span() + kill_after + ENDING);
+    options.min_hold = args.hold.min_hold()?;
+    options.max_hold = args.hold.max_hold().map(|limit| limit.span() + kill_after + ENDING);
     options.label.clone_from(&args.label);
     options.check()?;
     Ok(options)

@@ -121,7 +121,7 @@ pub(super) async fn build(
                 voice.detail(format_args!("was woken {} late", show_duration(late)));
             }
             Event::WaitingForCapacity { text, .. } => voice.remark(text),
-            // For whoever looks, not for every run of a nightly job.
+            // Only with `-v`, not in every run of a nightly job.
             Event::Warning { text, .. } => voice.detail(format_args!("warning: {text}")),
             // The rest is told where it happens.
             _ => {}

@@ -47,7 +47,7 @@ pub(crate) fn holder(first: &Holder, others: usize) -> String {
     match first.state {
         HoldState::Kept => {
             let left = show_duration(first.ttl_left);
-            format!("kept for another {left} by --at-least of {who}, which has ended{others}")
+            format!("kept for another {left} by --min-hold of {who}, which has ended{others}")
         }
         _ => format!("held by {who} for {}{others}", show_duration(first.held_for)),
     }

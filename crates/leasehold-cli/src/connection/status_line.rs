@@ -64,7 +64,7 @@ pub(crate) async fn connecting(url: &StoreUrl, voice: Voice) -> Infallible {
 
 impl Waiting<'_> {
     async fn draw(&self, terminal: &Terminal, voice: Voice) -> Infallible {
-        let (mut line, mut said) = (Line { is_drawn: false }, Said::default());
+        let (mut line, mut said) = (Line { is_drawn: false }, LastSaid::default());
         let since = Instant::now();
         sleep(PATIENCE).await;
         loop {
@@ -90,12 +90,12 @@ impl Waiting<'_> {
     }
 
     async fn say(&self, voice: Voice) -> Infallible {
-        let mut said = Said::default();
+        let mut said = LastSaid::default();
         sleep(STAYING_PATIENCE).await;
         loop {
             let wait = self.events.wait_reason(self.names);
             let kind = trouble_of(wait.as_ref());
-            // Looked for only then: who waits without a terminal may be many.
+            // The store is asked only then: there may be many waiters without a terminal.
             if said.of(kind).is_none_or(|age| age >= AGAIN)
                 && let Some(sentence) = self.sentence(wait.as_ref()).await
             {
@@ -150,9 +150,9 @@ fn own_place(status: &Status) -> Option<u32> {
 
 /// The kind of reason that was said last, and when.
 #[derive(Default)]
-struct Said(Option<(Option<Discriminant<StoreErrorKind>>, Instant)>);
+struct LastSaid(Option<(Option<Discriminant<StoreErrorKind>>, Instant)>);
 
-impl Said {
+impl LastSaid {
     /// How long ago this was said, unless something else was said since.
     fn of(&self, kind: Option<Discriminant<StoreErrorKind>>) -> Option<Duration> {
         self.0.filter(|(said, _)| *said == kind).map(|(_, at)| at.elapsed())
@@ -163,6 +163,7 @@ impl Said {
     }
 }
 
+/// The line of the terminal that is drawn anew.
 struct Line {
     is_drawn: bool,
 }

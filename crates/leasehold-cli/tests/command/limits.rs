@@ -8,22 +8,22 @@ use crate::harness::{Background, Place, ended, group_is_gone};
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 0.1; done";
 
 on_each_store!(
-    a_command_may_run_for_as_long_as_at_most_says_and_then_has_the_time_to_end,
+    a_command_may_run_for_as_long_as_max_hold_says_and_then_has_the_time_to_end,
     what_ignores_the_end_of_its_time_is_killed_and_then_the_lock_is_free,
     a_command_that_ignores_a_term_that_leasehold_was_sent_is_killed,
     what_is_held_without_a_command_is_let_go_of_when_it_has_lasted_as_long_as_it_may,
     what_a_command_leaves_behind_is_told_of_before_it_is_ended,
 );
 
-fn a_command_may_run_for_as_long_as_at_most_says_and_then_has_the_time_to_end(place: &Place) {
+fn a_command_may_run_for_as_long_as_max_hold_says_and_then_has_the_time_to_end(place: &Place) {
     // A second less than all of its time goes by before it is told, and after that it takes longer
     // to end than it was allowed to run.
     let script = "exec 2>/dev/null; trap 'echo told; sleep 2; echo done; exit 3' TERM
         sleep 1; echo works; while :; do sleep 0.02; done";
-    let options = ["--at-most", "2s", "--kill-after", "15s"];
+    let options = ["--max-hold", "2s", "--kill-after", "15s"];
     let ended = ended(place.shell("x", &options, script));
     assert_eq!(ended.stdout, "works\ntold\ndone\n", "{ended:?}");
-    let said = "leasehold: x: --at-most 2s is over: the command is being ended\n\
+    let said = "leasehold: x: --max-hold 2s is over: the command is being ended\n\
         leasehold: x: the command's own exit code was 3\n";
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(76), said));
     assert_eq!(place.token("x"), None);
@@ -31,9 +31,9 @@ fn a_command_may_run_for_as_long_as_at_most_says_and_then_has_the_time_to_end(pl
 
 fn what_ignores_the_end_of_its_time_is_killed_and_then_the_lock_is_free(place: &Place) {
     for on_lost in ["ignore", "kill", "term"] {
-        let options = ["--at-most", "1s", "--kill-after", "100ms", "--on-lost", on_lost];
+        let options = ["--max-hold", "1s", "--kill-after", "100ms", "--on-lost", on_lost];
         let ended = ended(place.shell("x", &options, STUBBORN));
-        ended.assert_failed(76, "--at-most 1s is over");
+        ended.assert_failed(76, "--max-hold 1s is over");
         assert!(group_is_gone(group(&ended.stdout)), "{on_lost}");
         assert_eq!(place.token("x"), None, "{on_lost}");
     }

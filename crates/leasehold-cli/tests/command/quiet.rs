@@ -30,7 +30,7 @@ fn a_lease_that_is_lost_is_told_of_also_quietly(place: &Place) {
 }
 
 fn a_command_that_is_ended_at_its_limit_is_told_of_also_quietly(place: &Place) {
-    let options = ["-q", "--at-most", "1s"];
+    let options = ["-q", "--max-hold", "1s"];
     ended(place.shell("x", &options, "exec sleep 600")).assert_failed(76, "is over");
 }
 

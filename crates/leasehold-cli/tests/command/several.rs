@@ -6,8 +6,8 @@ on_each_store!(
     several_names_are_held_together_and_the_command_sees_their_tokens,
     a_busy_name_among_several_is_waited_for,
     of_commands_that_try_for_several_names_at_once_one_runs,
-    a_job_that_ended_at_once_is_skipped_until_at_least_is_over,
-    a_job_that_hangs_is_ended_at_most_then_and_the_next_may_run,
+    a_job_that_ended_at_once_is_skipped_until_min_hold_is_over,
+    a_job_that_hangs_is_ended_after_max_hold_and_the_next_may_run,
 );
 
 fn several_names_are_held_together_and_the_command_sees_their_tokens(place: &Place) {
@@ -46,9 +46,9 @@ fn of_commands_that_try_for_several_names_at_once_one_runs(place: &Place) {
     }
 }
 
-fn a_job_that_ended_at_once_is_skipped_until_at_least_is_over(place: &Place) {
+fn a_job_that_ended_at_once_is_skipped_until_min_hold_is_over(place: &Place) {
     let job = |name, least| {
-        let options = ["-n", "-E", "0", "--at-least", least, "--at-most", "1h"];
+        let options = ["-n", "-E", "0", "--min-hold", least, "--max-hold", "1h"];
         ended(place.shell(name, &options, "echo ran")).stdout
     };
     assert_eq!(job("hourly", "59m"), "ran\n");
@@ -58,9 +58,9 @@ fn a_job_that_ended_at_once_is_skipped_until_at_least_is_over(place: &Place) {
     until("the job runs again", || job("brief", "500ms") == "ran\n");
 }
 
-fn a_job_that_hangs_is_ended_at_most_then_and_the_next_may_run(place: &Place) {
-    let hung = ended(place.shell("job", &["-n", "--at-most", "1s"], "sleep 600"));
-    hung.assert_failed(76, "--at-most 1s is over");
+fn a_job_that_hangs_is_ended_after_max_hold_and_the_next_may_run(place: &Place) {
+    let hung = ended(place.shell("job", &["-n", "--max-hold", "1s"], "sleep 600"));
+    hung.assert_failed(76, "--max-hold 1s is over");
     place.end(&["run", "job", "--wait", "30s", "--", "true"]).assert_silent(0);
 }
 
@@ -74,10 +74,32 @@ fn several_names_in_another_mode_or_too_many_are_refused() {
     arguments.extend(names.iter().map(String::as_str));
     arguments.extend(["--", "true"]);
     place.end(&arguments).assert_failed(2, "more than 64 names");
-    let backwards = ["run", "a", "--at-least", "2s", "--at-most", "1s", "--", "true"];
-    place.end(&backwards).assert_failed(2, "--at-least 2s is longer than --at-most 1s");
     let others = ["hold", "a", "--min-hold", "90s", "--max-hold", "1.5m", "--wait", "0x"];
     place.end(&others).assert_failed(2, "0x");
-    let others = ["hold", "a", "--min-hold", "91", "--max-hold", "1.5m"];
-    place.end(&others).assert_failed(2, "--min-hold 91 is longer than --max-hold 1.5m");
+}
+
+#[test]
+fn the_limits_of_a_hold_have_two_names_each_and_a_message_says_the_one_that_was_typed() {
+    let place = Place::on_file();
+    for (least, most) in [
+        ("--min-hold", "--max-hold"),
+        ("--at-least", "--at-most"),
+        ("--min-hold", "--at-most"),
+        ("--at-least", "--max-hold"),
+    ] {
+        let backwards = place.end(&["hold", "a", least, "91", most, "1.5m"]);
+        backwards.assert_failed(2, &format!("{least} 91 is longer than {most} 1.5m"));
+        let over = ended(place.shell("a", &[most, "0.1"], "sleep 600"));
+        over.assert_failed(76, &format!("{most} 0.1 is over"));
+        let refused = place.end(&["run", "a", least, "25h", "--", "true"]);
+        refused.assert_failed(2, &format!("'25h' for '{least}"));
+        let refused = place.end(&["run", "a", most, "0", "--", "true"]);
+        refused.assert_failed(2, &format!("'0' for '{most}"));
+    }
+    let help = place.end(&["run", "--help"]).stdout;
+    for (name, alias) in [("min-hold", "at-least"), ("max-hold", "at-most")] {
+        assert!(help.contains(&format!("--{name} <DURATION>")), "{help}");
+        assert!(help.contains(&format!("(alias: --{alias})")), "{help}");
+        assert!(!help.contains(&format!("--{alias} <")), "{help}");
+    }
 }

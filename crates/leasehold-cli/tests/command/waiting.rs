@@ -83,14 +83,14 @@ fn of_several_names_the_one_that_is_in_the_way_is_named(place: &Place) {
 }
 
 fn a_name_that_is_kept_is_said_to_be_so(place: &Place) {
-    let first = Background::start(place.shell("x", &["--at-least", "10m"], "true"));
+    let first = Background::start(place.shell("x", &["--min-hold", "10m"], "true"));
     let pid = first.pid();
     first.end().assert_silent(0);
     for how in [&["-n"][..], &["-w", "1s"]] {
         let busy = place.end(&[&["run", "x"], how, &["--", "true"]].concat());
         busy.assert_failed(75, &format!(":{pid}, which has ended"));
         assert!(busy.stderr.contains("kept for another 9m"), "{busy:?}");
-        assert!(busy.stderr.contains("by --at-least of "), "{busy:?}");
+        assert!(busy.stderr.contains("by --min-hold of "), "{busy:?}");
     }
     let mut waiter = Background::start(place.shell("x", &[], "true"));
     let line = waiter.error_line();

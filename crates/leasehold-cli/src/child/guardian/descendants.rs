@@ -54,7 +54,7 @@ impl Tree {
         self.look().signal(Signal::KILL);
     }
 
-    /// Kills those who are children of this process, who are found at once. Whoever starts himself
+    /// Kills the children of this process, which are found at once. A process that starts itself
     /// anew in group after group has ended before all processes are looked at, but then the new one
     /// is an orphan, and so a child of this process.
     fn kill_children(&self) {
@@ -138,8 +138,8 @@ impl Descendants {
         }
     }
 
-    /// Sends a signal to all, group by group: each in one step, which no fork escapes. So also who
-    /// was forked since they were looked for is sent it, unless he has made a group of his own.
+    /// Sends a signal to all, group by group: each in one step, which no fork escapes. So a process
+    /// that was forked since they were looked for is sent it too, unless it has made its own group.
     pub(crate) fn signal(&self, signal: Signal) {
         if self.processes.is_empty() {
             self.signal_group(signal);
@@ -203,16 +203,16 @@ impl Remaining {
 /// All processes at one time.
 struct Snapshot {
     processes: Vec<Process>,
-    /// Whoever was there when the look began is among them.
+    /// Every process that was there when the look began is among them.
     is_complete: bool,
 }
 
 impl Snapshot {
     /// Looks at all processes; `None` where `/proc` does not show those that this one sees.
     ///
-    /// The numbers are read first, so whoever is not among them began later; and whoever ended
-    /// before he could be looked at may have left children that are not among them either, so then
-    /// the snapshot is not complete. A parent that ends meanwhile has given its children away
+    /// The numbers are read first, so a process that is not among them began later; and one that
+    /// ended before it could be looked at may have left children that are not among them either, so
+    /// then the snapshot is not complete. A parent that ends meanwhile has given its children away
     /// before it is gone: that one is missing in the numbers, or ended while it was looked at.
     fn take() -> Option<Self> {
         let myself = fs::read_link("/proc/self").ok()?;
@@ -226,7 +226,7 @@ impl Snapshot {
         let mut is_complete = true;
         let read = |pid: &i32| {
             let process = Process::read(*pid);
-            // One that is there and may not be looked at is nobody's whom this process knows.
+            // One that is there and may not be looked at was not started by this process.
             is_complete &= process.is_some() || Path::new(&format!("/proc/{pid}")).exists();
             process
         };

@@ -52,7 +52,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Outcome {
         // Without a terminal the command runs all the same, in the background.
         let _gone = terminal::give_to(getpid());
     }
-    // Whoever was stopped or suspended since the grant must not begin what he may not do any more.
+    // A process that was stopped or suspended since the grant must not begin after the lease.
     if is_over(valid_until) {
         return Ok(LOST);
     }
@@ -89,7 +89,7 @@ fn die_with(guardian: &OsString) -> Result<(), Failure> {
 
         let dead = || Failure::new(NOT_EXECUTABLE, "the guardian of the command has died");
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| dead())?;
-        // It may have died before the wish was heard: then somebody else is the parent by now.
+        // It may have died before the kernel knew: then another process is the parent by now.
         let expected = guardian.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
         if getppid() != expected {
             return Err(dead());

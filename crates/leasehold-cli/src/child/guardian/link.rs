@@ -17,7 +17,7 @@ use super::descendants::{Remaining, Tree};
 use super::protocol::{self, Begin, Incoming, Order, Report};
 use super::reaper::become_second_reaper;
 use super::relaunch::{MODE, relaunched};
-use super::timing::{AFTER_KILL, CLOCK, GLANCE, RARE_GLANCE};
+use super::timing::{AFTER_KILL, CLOCK, LOOK_INTERVAL, RARE_LOOK_INTERVAL};
 
 /// How long an order may wait for room in the socket: 1 s. A guardian that was stopped for hours
 /// leaves none.
@@ -130,7 +130,7 @@ impl Link {
             {
                 remains(&process);
             }
-            sleep(if remains.is_some() { GLANCE } else { RARE_GLANCE }).await;
+            sleep(if remains.is_some() { LOOK_INTERVAL } else { RARE_LOOK_INTERVAL }).await;
         }
     }
 }

@@ -35,13 +35,13 @@ pub(crate) enum Order {
     Signal { number: i32 },
 }
 
-/// How to guard.
+/// How to start and end the command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub(crate) until_us: u64,
     pub(crate) kill_after_us: u64,
-    /// The command may run for so long.
-    pub(crate) at_most_us: Option<u64>,
+    /// How long the command may run.
+    pub(crate) max_hold_us: Option<u64>,
     pub(crate) on_lost: OnLost,
     /// What is sent first to whatever must end.
     pub(crate) signal: i32,
@@ -58,7 +58,7 @@ pub(crate) enum Report {
     Started { group: i32 },
     /// It was stopped by this signal.
     Stopped { signal: i32 },
-    /// It has ended, and what it left behind may go on for so long.
+    /// It has ended, and how long what it left behind may go on.
     LeftBehind { wait_us: u64 },
     /// It is being ended, with all that it started.
     Ending { why: EndReason },

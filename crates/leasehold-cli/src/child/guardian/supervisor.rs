@@ -13,7 +13,9 @@ use tokio::signal::unix::{self, SignalKind};
 
 use super::descendants::{Descendants, Tree};
 use super::protocol::{self, Begin, CommandEnd, EndReason, Incoming, Order, Report};
-use super::timing::{AFTER_KILL, CLOCK, GLANCE, RARE_GLANCE, head_start, sleep_until};
+use super::timing::{
+    AFTER_KILL, CLOCK, LOOK_INTERVAL, RARE_LOOK_INTERVAL, head_start, sleep_until,
+};
 use crate::args::OnLost;
 use crate::report::Voice;
 use crate::signals::{Signals, numbered};
@@ -37,7 +39,7 @@ impl Watched {
 
 /// How long what a command leaves behind is awaited without a word: 200 ms. A `tee` that a shell
 /// script writes through ends a little after the script.
-const PATIENCE: Duration = Duration::from_millis(200);
+const SILENT_DRAINING: Duration = Duration::from_millis(200);
 
 /// How far the end of the command has come.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +51,8 @@ enum Phase {
     Draining { until: Instant, tell_at: Option<Instant> },
     /// All were sent TERM, or what the user wants instead.
     Stopping { kill_at: Instant },
-    /// All are sent KILL again and again, because what forks meanwhile is found only by looking
-    /// again. Who does not end by then is told of.
+    /// All processes are sent KILL again and again, because what forks meanwhile is found only by
+    /// looking again. At `tell_at` leasehold is told of a process that has not ended.
     Killed { tell_at: Option<Instant> },
 }
 
@@ -60,9 +62,9 @@ pub(super) struct Supervisor {
     /// The command; its group has the same number.
     leader: Pid,
     tree: Tree,
-    /// Nobody is left, not even who has made a session of his own.
+    /// No child is left, not even one in a session of its own.
     is_childless: bool,
-    /// Who was told to end: they can be killed without looking for them.
+    /// The processes that were told to end: they can be killed without looking for them.
     told: Option<Descendants>,
     on_lost: OnLost,
     signal: Signal,
@@ -91,7 +93,7 @@ impl Supervisor {
             kill_after: Duration::from_micros(begin.kill_after_us),
             is_nested: begin.is_nested,
             deadline: instant(begin.until_us),
-            over_at: begin.at_most_us.map(|us| CLOCK.now() + Duration::from_micros(us)),
+            over_at: begin.max_hold_us.map(|us| CLOCK.now() + Duration::from_micros(us)),
             phase: Phase::Running,
             how: None,
             reports,
@@ -119,7 +121,7 @@ impl Supervisor {
         if let Some(how) = self.how {
             self.report(&Report::Ended { how });
         }
-        // Last, because whoever should read this may not, and nothing may wait for him before.
+        // Last, because the reader of stderr may not read, and nothing may wait for that before.
         if self.alone && self.on_lost != OnLost::Ignore {
             Voice::usual().error("leasehold itself was killed, so its command was ended");
         }
@@ -146,9 +148,9 @@ impl Supervisor {
         match self.phase {
             Phase::Running => self.stop_at().into_iter().chain(self.over_at).min(),
             Phase::Stopping { kill_at } if self.how.is_none() => Some(kill_at),
-            Phase::Killed { tell_at: None } => Some(CLOCK.now() + RARE_GLANCE),
+            Phase::Killed { tell_at: None } => Some(CLOCK.now() + RARE_LOOK_INTERVAL),
             Phase::Draining { .. } | Phase::Stopping { .. } | Phase::Killed { .. } => {
-                Some(CLOCK.now() + GLANCE)
+                Some(CLOCK.now() + LOOK_INTERVAL)
             }
         }
     }
@@ -163,7 +165,7 @@ impl Supervisor {
             Phase::Running if self.how.is_some() => {
                 let until = now + self.kill_after;
                 let until = self.over_at.map_or(until, |over_at| until.min(over_at));
-                self.phase = Phase::Draining { until, tell_at: Some(now + PATIENCE) };
+                self.phase = Phase::Draining { until, tell_at: Some(now + SILENT_DRAINING) };
             }
             Phase::Running if self.over_at.is_some_and(|at| now >= at) => {
                 self.stop(EndReason::Over);
@@ -260,8 +262,8 @@ impl Supervisor {
         self.phase = Phase::Killed { tell_at: Some(CLOCK.now() + AFTER_KILL) };
     }
 
-    /// Sends a signal to the command's group, in no time as long as the command was not waited for:
-    /// so long its number cannot be another's.
+    /// Sends a signal to the command's group: by its number, as long as the command was not waited
+    /// for, because until then no other group can have that number.
     fn signal_group(&self, signal: Signal) {
         match self.how {
             // The processes may be another user's.

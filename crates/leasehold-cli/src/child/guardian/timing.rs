@@ -15,18 +15,20 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// How often it is looked who is left once the command has ended or was killed: 50 ms. The end of
-/// the last one is told by a signal, but nothing tells when he makes a session of his own.
-pub(super) const GLANCE: Duration = Duration::from_millis(50);
+/// How often the remaining processes are looked for once the command has ended or was killed:
+/// 50 ms. A signal tells of the end of the last one, but nothing tells when one makes a session of
+/// its own.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The same once it was said that somebody does not end: 1 s, because it may take hours.
-pub(super) const RARE_GLANCE: Duration = Duration::from_secs(1);
+/// The same once it was said that a process does not end: 1 s, because it may take hours.
+pub(super) const RARE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the end of what was killed is awaited without a word: 2 s.
+/// How long killed processes are waited for before one that remains is named: 2 s.
 pub(super) const AFTER_KILL: Duration = Duration::from_secs(2);
 
-/// How long before the end of the lease all must have been killed: an eighth of the time between
-/// TERM and KILL, 250 ms at most. To find them takes some milliseconds, on a busy machine more.
+/// How long before the end of the lease all processes must have been killed: an eighth of
+/// the time between TERM and KILL, 250 ms at most. To find them takes some milliseconds, on a busy
+/// machine more.
 pub(super) fn head_start(kill_after: Duration) -> Duration {
     (kill_after / 8).min(Duration::from_millis(250))
 }
