@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use leasehold_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::Outcome;
 use crate::contender::{Contender, Kind};
 use crate::measure::{Times, number, span};
+use crate::outcome::Outcome;
 use crate::process;
 use crate::server::{self, Work};
 use crate::table::Table;

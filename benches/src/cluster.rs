@@ -3,11 +3,11 @@
 
 use leasehold_testkit::{Cluster, RedisServer};
 
-use crate::Outcome;
 use crate::alone::{Score, middle, one_turn};
 use crate::contended::contend;
 use crate::contender::Kind;
 use crate::measure::{Times, number, span};
+use crate::outcome::Outcome;
 use crate::server;
 use crate::table::Table;
 

@@ -9,9 +9,9 @@ use leasehold_testkit::RedisServer;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::Outcome;
 use crate::contender::{Contender, Kind};
 use crate::measure::{Times, jain, number, span};
+use crate::outcome::Outcome;
 use crate::server::{self, Done, Work};
 use crate::table::Table;
 

@@ -8,7 +8,7 @@ use redis::Script;
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Long enough that nothing expires while it is measured, and that nothing of ours is renewed in a
 /// row that measures pairs.

@@ -8,8 +8,8 @@ use leasehold_data::{Data, Numbers, Stock};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
-use crate::Outcome;
 use crate::measure::number;
+use crate::outcome::Outcome;
 use crate::server;
 use crate::table::Table;
 

@@ -11,8 +11,8 @@ use leasehold::Client;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
-use crate::Outcome;
 use crate::measure::{Times, span};
+use crate::outcome::Outcome;
 use crate::process;
 use crate::table::Table;
 

@@ -13,6 +13,7 @@ mod file;
 mod measure;
 mod names;
 mod outage;
+mod outcome;
 mod pairs;
 mod peers;
 mod process;
@@ -28,8 +29,7 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a benchmark ends with.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use crate::outcome::Outcome;
 
 /// The hidden task that runs one benchmark in this process.
 const ONE: &str = "one";

@@ -7,8 +7,8 @@ use leasehold_testkit::RedisServer;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
-use crate::Outcome;
 use crate::measure::number;
+use crate::outcome::Outcome;
 use crate::server::{self, Work};
 use crate::table::Table;
 

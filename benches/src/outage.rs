@@ -7,8 +7,8 @@ use std::time::Duration;
 use leasehold_testkit::outage::{Cost, Crowd, Refusing, wait_it_out};
 use leasehold_testkit::{Cluster, Data, RedisServer, SentinelFleet, Worker};
 
-use crate::Outcome;
 use crate::measure::{number, span};
+use crate::outcome::Outcome;
 use crate::table::Table;
 
 /// The hidden task of this program: to wait.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::Lock;
 use tokio::task::JoinSet;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// One task per lock takes it and lets go until the turn is over: how long each pair took.
 pub(crate) async fn pairs(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_testkit::outage::Usage;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// One line on the machine and the programs of this run.
 pub(crate) fn machine() -> String {

@@ -10,8 +10,8 @@ use leasehold_testkit::{Proxy, RedisServer};
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
 
-use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::outcome::Outcome;
 use crate::pairs::pairs;
 use crate::table::Table;
 

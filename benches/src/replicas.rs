@@ -6,8 +6,8 @@ use std::time::Duration;
 use leasehold::Client;
 use leasehold_testkit::{RedisServer, Replicated};
 
-use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::outcome::Outcome;
 use crate::pairs::pairs;
 use crate::table::Table;
 

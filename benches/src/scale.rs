@@ -7,8 +7,8 @@ use leasehold::{Client, Guard};
 use leasehold_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::Outcome;
 use crate::measure::number;
+use crate::outcome::Outcome;
 use crate::process;
 use crate::server::{self, Done, Work};
 use crate::table::Table;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use leasehold::Client;
 use leasehold_testkit::{Data, SentinelFleet};
 
-use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::outcome::Outcome;
 use crate::pairs::pairs;
 use crate::server;
 use crate::table::Table;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_testkit::RedisServer;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Starts a private server without persistence that takes thousands of clients.
 pub(crate) fn start() -> Outcome<RedisServer> {

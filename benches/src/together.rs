@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use leasehold::Client;
 
-use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::outcome::Outcome;
 use crate::server;
 use crate::table::Table;
 

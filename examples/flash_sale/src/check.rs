@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, PRODUCTS, Way, units};
 use crate::ways::Counter;
 

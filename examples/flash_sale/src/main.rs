@@ -7,6 +7,7 @@
 mod check;
 mod office;
 mod options;
+mod outcome;
 mod sale;
 mod shelf;
 mod ways;
@@ -14,8 +15,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-/// What a part of the program ends with.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use crate::outcome::Outcome;
 
 fn main() -> ExitCode {
     match run() {

@@ -10,9 +10,9 @@ use leasehold_data::Data;
 use leasehold_testkit::RedisServer;
 use tempfile::TempDir;
 
-use crate::Outcome;
 use crate::check::{Report, check};
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::sale::{LINE_BYTES, PROCESSES, PRODUCTS, USERS, Way, mix, units};
 use crate::ways::Counter;
 use crate::worker::{self, Shift, decisions};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::sale::Way;
 
 /// What `--help` prints.

@@ -1,6 +1,6 @@
 //! The sale: who orders what, and how it may be run.
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Products on sale.
 pub(crate) const PRODUCTS: u64 = 200;

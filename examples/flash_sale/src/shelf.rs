@@ -1,7 +1,7 @@
 //! What the ways that read, decide and write keep of one product: how many are left, and who has
 //! one.
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::sale::{Decision, Order};
 
 /// One product's shelf, as a cell holds it: what is left on the first line, then who has one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{Client, Guard};
 use leasehold_data::{BatchLimits, Batcher, Data, Numbers, Outcome as StockOutcome, Stock};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, Way};
 use crate::shelf::Shelf;
 

@@ -11,7 +11,7 @@ use futures_util::stream;
 use leasehold::Client;
 use leasehold_data::Data;
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, Way, units};
 use crate::ways::Counter;
 

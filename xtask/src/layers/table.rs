@@ -134,7 +134,6 @@ pub(super) const LAYERS: &[Layers] = &[
 
 /// Where rings of files wait to be mended: how the paths of their files begin.
 pub(super) const KNOWN_RINGS: &[&str] = &[
-    "benches/src/",
     "crates/leasehold-core/src/data/",
     "crates/leasehold-core/src/model/",
     "crates/leasehold-core/tests/handoff/",
@@ -147,7 +146,6 @@ pub(super) const KNOWN_RINGS: &[&str] = &[
     "crates/leasehold/src/store/redis/url/",
     "crates/leasehold/src/store/",
     "crates/leasehold/src/wait",
-    "examples/flash_sale/src/",
     "tests/tests/sentinel/",
 ];
 
