@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the whole mandatory suite, in the order in which mistakes are cheapest.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -49,31 +50,36 @@ pub(crate) enum Length {
 
 /// Runs the suite; stops at the first step that fails.
 pub(crate) fn run(root: &Path, length: Length) -> Outcome {
-    let begin = Instant::now();
-    step("needs", || needs::components(root))?;
-    step("needs", needs::redis_server)?;
-    step("needs", needs::faketime)?;
-    let left_out = step("needs", || mixed::install(root))?;
-    step("tidy", || tidy::run(root))?;
-    step("layers", || layers::run(root))?;
-    step("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;
-    step("clippy", || clippy(root))?;
-    step("docs", || docs(root))?;
-    step("api", || api::check(root))?;
-    step("examples", || examples(root))?;
-    let doctests = step("doctests", || {
+    let mut steps = Steps::default();
+    steps.run("needs", || needs::components(root))?;
+    steps.run("needs", needs::redis_server)?;
+    steps.run("needs", needs::faketime)?;
+    let left_out = steps.run("needs", || mixed::install(root))?;
+    steps.run("tidy", || tidy::run(root))?;
+    steps.run("layers", || layers::run(root))?;
+    steps.run("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;
+    steps.run("clippy", || clippy(root))?;
+    steps.run("docs", || docs(root))?;
+    steps.run("api", || api::check(root))?;
+    steps.run("examples", || examples(root))?;
+    let doctests = steps.run("doctests", || {
         Run::cargo(root, &["test", "--doc", "--workspace", "--all-features", "--locked"]).count()
     })?;
-    let own_store = step("own store", || own_store(root))?;
-    let tests = step("tests", || tests(root, length))?;
-    let (counts, seconds) = (doctests + own_store + tests, begin.elapsed().as_secs());
+    let own_store = steps.run("own store", || own_store(root))?;
+    let tests = steps.run("tests", || tests(root, length))?;
+    let counts = doctests + own_store + tests;
     if counts.passed == 0 {
         return Err("tests: not one was run".to_owned());
     }
     for what in left_out {
         println!("left out: {what}");
     }
-    println!("test result: ok. {counts}; {} of them doctests; in {seconds} s", doctests.passed);
+    println!("seconds: {steps}");
+    println!(
+        "test result: ok. {counts}; {} of them doctests; in {} s",
+        doctests.passed,
+        steps.seconds()
+    );
     Ok(())
 }
 
@@ -104,13 +110,35 @@ pub(crate) fn on_every_server(root: &Path) -> Outcome {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
-/// Names the step before it runs, says how long it took, and names it in its failure.
-fn step<T>(name: &str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    eprintln!("== {name}");
-    let begin = Instant::now();
-    let outcome = work();
-    eprintln!("== {name}: {} s", begin.elapsed().as_secs());
-    outcome.map_err(|why| if why.starts_with(name) { why } else { format!("{name}: {why}") })
+/// The steps that have been run, and how many seconds each took.
+#[derive(Debug, Default)]
+struct Steps(Vec<(&'static str, u64)>);
+
+impl Steps {
+    /// Names the step before it runs, says how long it took, and names it in its failure.
+    fn run<T>(&mut self, name: &'static str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+        eprintln!("== {name}");
+        let begin = Instant::now();
+        let outcome = work();
+        let seconds = begin.elapsed().as_secs();
+        eprintln!("== {name}: {seconds} s");
+        match self.0.last_mut().filter(|(last, _)| *last == name) {
+            Some((_, sum)) => *sum += seconds,
+            None => self.0.push((name, seconds)),
+        }
+        outcome.map_err(|why| if why.starts_with(name) { why } else { format!("{name}: {why}") })
+    }
+
+    fn seconds(&self) -> u64 {
+        self.0.iter().map(|(_, seconds)| seconds).sum()
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = self.0.iter().map(|(name, seconds)| format!("{name} {seconds}"));
+        f.write_str(&steps.collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// Warnings are denied everywhere; the libraries also with no feature and with each alone.
@@ -191,7 +219,19 @@ mod tests {
 
     #[test]
     fn a_failed_step_is_named() {
-        let failed: Outcome = step("docs", || Err("`cargo doc` (exit status: 1)".to_owned()));
+        let failed: Outcome =
+            Steps::default().run("docs", || Err("`cargo doc` (exit status: 1)".to_owned()));
         assert_eq!(failed, Err("docs: `cargo doc` (exit status: 1)".to_owned()));
+    }
+
+    #[test]
+    fn the_seconds_of_every_step_are_told_and_those_of_one_name_together() {
+        let steps = Steps(vec![("tidy", 2), ("tests", 90)]);
+        assert_eq!((steps.to_string().as_str(), steps.seconds()), ("tidy 2, tests 90", 92));
+        let mut steps = Steps::default();
+        for name in ["needs", "needs", "tidy"] {
+            steps.run(name, || Ok(())).unwrap();
+        }
+        assert_eq!(steps.to_string(), "needs 0, tidy 0");
     }
 }

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let mode = arguments.get(1).and_then(|mode| mode.to_str());
     let (voice, outcome) = match mode {
         Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
-        Some(guardian::EXEC_MODE) => (Voice::usual(), guardian::exec(&arguments[2..])),
+        Some(guardian::EXEC_MODE) => (Voice::usual(), guardian::exec_main(&arguments[2..])),
         Some(_) | None => match parse::parse(&arguments) {
             Ok(command) => (command.voice(), commands::execute(&command)),
             Err(outcome) => (Voice::usual(), outcome),

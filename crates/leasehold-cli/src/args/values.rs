@@ -8,7 +8,7 @@ use leasehold::{FencingToken, LeaseOptions, LockName, Mode, parse_duration};
 use super::normalize::NAME_MARK;
 use crate::store_choice::StoreUrl;
 
-/// What a semaphore has at most: one less than the capacity of a lock.
+/// The most permits that a semaphore has: one less than the capacity of a lock.
 const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
 
 pub(super) fn name(text: &str) -> Result<LockName, String> {

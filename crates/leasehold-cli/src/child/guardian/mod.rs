@@ -25,6 +25,6 @@ mod supervisor;
 pub(crate) mod timing;
 pub(crate) mod watch;
 
-pub(crate) use self::exec::main as exec;
+pub(crate) use self::exec::main as exec_main;
 pub(crate) use self::process::main;
 pub(crate) use self::relaunch::{EXEC_MODE, MODE};

@@ -1,4 +1,4 @@
-//! This program, started by itself as something else than the command line says.
+//! This program started by itself: as the guardian, or as the last step before the command.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;

@@ -74,8 +74,8 @@ pub(crate) fn text(plain: &str) -> String {
 
 /// A line that roff does not take for a request.
 fn at_line_start(line: String) -> String {
-    let guard = if line.starts_with('.') { "\\&" } else { "" };
-    format!("{guard}{line}\n")
+    let escape = if line.starts_with('.') { "\\&" } else { "" };
+    format!("{escape}{line}\n")
 }
 
 /// The sections of a manual, with their titles.
