@@ -9,6 +9,7 @@ mod report;
 mod runtime;
 mod signals;
 mod store_choice;
+mod store_url;
 mod table;
 mod terminal;
 

@@ -7,49 +7,14 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use leasehold::store::shown_url;
-
 use crate::report::{Failure, STORE, Voice};
+use crate::store_url::StoreUrl;
 
 /// Where a machine's administrator says which store is used.
 const SYSTEM_CONFIGURATION: &str = "/etc/leasehold/store";
 
 /// Where root's locks are if nothing says otherwise.
 const SYSTEM_LOCKS: &str = "/var/lib/leasehold/locks.db";
-
-/// The URL of a store; what is printed of it, by `Debug` too, has no password.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct StoreUrl(String);
-
-impl StoreUrl {
-    /// All of it, for the library only.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether it names servers, which come and go, and not a file.
-    pub(crate) fn is_on_servers(&self) -> bool {
-        !self.0.starts_with("file:")
-    }
-}
-
-impl From<&str> for StoreUrl {
-    fn from(url: &str) -> Self {
-        Self(url.to_owned())
-    }
-}
-
-impl fmt::Display for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown_url(&self.0))
-    }
-}
-
-impl fmt::Debug for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// The store, as a URL, and who chose it.
 #[derive(Debug, PartialEq, Eq)]
@@ -166,7 +131,7 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
         }
     }
     let (path, user) = (default_path(around)?, around.user.name.clone());
-    Ok(Choice { url: StoreUrl(file_url(&path)?), because: Because::Default { path, user } })
+    Ok(Choice { url: file_url(&path)?.as_str().into(), because: Because::Default { path, user } })
 }
 
 /// The one line of a configuration that is neither empty nor a comment.

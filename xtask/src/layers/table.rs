@@ -121,7 +121,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold-cli",
         within: &[],
         rows: &[
-            &["signals", "terminal"],
+            &["signals", "store_url", "terminal"],
             &["report"],
             &["runtime", "store_choice", "table"],
             &["args"],

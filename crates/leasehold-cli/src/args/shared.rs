@@ -8,7 +8,7 @@ use leasehold::Mode;
 use super::hold_limits::HoldArgs;
 use super::values::{duration, permits, store_url, ttl};
 use crate::report::{BUSY, Voice};
-use crate::store_choice::StoreUrl;
+use crate::store_url::StoreUrl;
 
 /// Options of everything that talks to a store.
 #[derive(Args, Debug)]

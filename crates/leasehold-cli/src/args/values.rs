@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::{FencingToken, LeaseOptions, LockName, Mode, parse_duration};
 
 use super::normalize::NAME_MARK;
-use crate::store_choice::StoreUrl;
+use crate::store_url::StoreUrl;
 
 /// The most permits that a semaphore has: one less than the capacity of a lock.
 const MOST_PERMITS: u32 = i32::MAX as u32 - 1;

@@ -6,10 +6,10 @@ use std::time::Instant;
 use leasehold::{Client, Election, FencingToken, Leader, LeaseOptions, LockName, Mode};
 use serde::Serialize;
 
+use super::hold::{let_go, until_asked};
 use crate::args::Elect;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
-use crate::commands::hold::{let_go, until_asked};
 use crate::connection::{Connection, WaitBudget, connect};
 use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
 use crate::runtime::block_on;

@@ -2,8 +2,8 @@
 
 use leasehold::{HoldState, LockName, Mode, Status, show_duration};
 
+use super::status_view::{StatusView, foreign_row};
 use crate::args::Ls;
-use crate::commands::show::{StatusView, foreign_row};
 use crate::connection::connect;
 use crate::report::{Failure, Outcome, Voice, print, print_json};
 use crate::runtime::block_on;

@@ -11,6 +11,7 @@ mod permits;
 mod revoke;
 mod run;
 mod show;
+mod status_view;
 mod wait;
 mod r#where;
 

@@ -1,11 +1,8 @@
 //! `leasehold show`: who holds one lock and who waits for it.
 
-use leasehold::{
-    FencingToken, Foreign, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter,
-    show_duration,
-};
-use serde::Serialize;
+use leasehold::{FencingToken, HoldState, Holder, LockName, Status, Waiter, show_duration};
 
+use super::status_view::{StatusView, foreign_row, mode, state};
 use crate::args::Show;
 use crate::connection::connect;
 use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
@@ -87,23 +84,6 @@ fn holder_row(holder: &Holder) -> [String; 7] {
     ]
 }
 
-/// A holder of which only the value is known, and whether anything ends its hold.
-pub(crate) fn foreign_row(foreign: &Foreign) -> [String; 7] {
-    let unknown = || "-".to_owned();
-    let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
-    let label = format!("value {:?}", foreign.value);
-    let holder = "another program".to_owned();
-    [
-        holder,
-        mode(Mode::Exclusive),
-        state(HoldState::Claimed).to_owned(),
-        unknown(),
-        left,
-        unknown(),
-        label,
-    ]
-}
-
 fn waiter_row(waiter: &Waiter) -> [String; 5] {
     [
         waiter.position.to_string(),
@@ -112,114 +92,4 @@ fn waiter_row(waiter: &Waiter) -> [String; 5] {
         show_duration(waiter.waited),
         waiter.facts.label.clone().unwrap_or_default(),
     ]
-}
-
-fn mode(mode: Mode) -> String {
-    match mode {
-        Mode::Permits { count, capacity } => format!("{count}/{capacity}"),
-        Mode::Shared => "shared".to_owned(),
-        Mode::Upgradable => "upgradable".to_owned(),
-        _ => "exclusive".to_owned(),
-    }
-}
-
-fn state(state: HoldState) -> &'static str {
-    match state {
-        HoldState::Kept => "kept",
-        HoldState::Revoked => "revoked",
-        HoldState::Unclaimed => "granted",
-        _ => "held",
-    }
-}
-
-/// One lock as JSON: spans are seconds, tokens are strings.
-#[derive(Serialize)]
-pub(crate) struct StatusView<'a> {
-    name: &'a LockName,
-    foreign: Option<ForeignView<'a>>,
-    holders: Vec<HolderView<'a>>,
-    waiters: Vec<WaiterView<'a>>,
-    waiting: u32,
-    last_token: Option<FencingToken>,
-}
-
-#[derive(Serialize)]
-struct ForeignView<'a> {
-    value: &'a str,
-    left_seconds: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct HolderView<'a> {
-    holder: HolderId,
-    mode: String,
-    state: &'static str,
-    token: FencingToken,
-    host: &'a str,
-    pid: u32,
-    label: Option<&'a str>,
-    held_seconds: f64,
-    left_seconds: f64,
-}
-
-#[derive(Serialize)]
-struct WaiterView<'a> {
-    waiter: HolderId,
-    mode: String,
-    position: u32,
-    host: &'a str,
-    pid: u32,
-    label: Option<&'a str>,
-    waited_seconds: f64,
-}
-
-impl<'a> StatusView<'a> {
-    /// The view of one lock.
-    pub(crate) fn new(name: &'a LockName, status: &'a Status) -> Self {
-        Self {
-            name,
-            foreign: status.foreign.as_ref().map(ForeignView::new),
-            holders: status.holders.iter().map(HolderView::new).collect(),
-            waiters: status.waiters.iter().map(WaiterView::new).collect(),
-            waiting: status.waiting,
-            last_token: status.last_token,
-        }
-    }
-}
-
-impl<'a> ForeignView<'a> {
-    fn new(foreign: &'a Foreign) -> Self {
-        let left_seconds = foreign.ttl_left.map(|left| left.as_secs_f64());
-        Self { value: &foreign.value, left_seconds }
-    }
-}
-
-impl<'a> HolderView<'a> {
-    fn new(holder: &'a Holder) -> Self {
-        Self {
-            holder: holder.id,
-            mode: mode(holder.mode),
-            state: state(holder.state),
-            token: holder.token,
-            host: &holder.facts.host,
-            pid: holder.facts.pid,
-            label: holder.facts.label.as_deref(),
-            held_seconds: holder.held_for.as_secs_f64(),
-            left_seconds: holder.ttl_left.as_secs_f64(),
-        }
-    }
-}
-
-impl<'a> WaiterView<'a> {
-    fn new(waiter: &'a Waiter) -> Self {
-        Self {
-            waiter: waiter.id,
-            mode: mode(waiter.mode),
-            position: waiter.position,
-            host: &waiter.facts.host,
-            pid: waiter.facts.pid,
-            label: waiter.facts.label.as_deref(),
-            waited_seconds: waiter.waited.as_secs_f64(),
-        }
-    }
 }

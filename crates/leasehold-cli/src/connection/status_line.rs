@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::describe::{holders, joined};
 use super::events::{LeaseEvents, WaitReason};
 use crate::report::{Voice, escaped};
-use crate::store_choice::StoreUrl;
+use crate::store_url::StoreUrl;
 use crate::terminal::{Terminal, columns};
 
 /// What ends sooner is not worth a look: 300 ms.

@@ -1,0 +1,136 @@
+//! What `show` and `ls` print of a lock alike: its JSON, and the words of its cells.
+
+use leasehold::{
+    FencingToken, Foreign, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter,
+    show_duration,
+};
+use serde::Serialize;
+
+/// A mode in one word, or as permits.
+pub(super) fn mode(mode: Mode) -> String {
+    match mode {
+        Mode::Permits { count, capacity } => format!("{count}/{capacity}"),
+        Mode::Shared => "shared".to_owned(),
+        Mode::Upgradable => "upgradable".to_owned(),
+        _ => "exclusive".to_owned(),
+    }
+}
+
+/// The state of a hold in one word.
+pub(super) fn state(state: HoldState) -> &'static str {
+    match state {
+        HoldState::Kept => "kept",
+        HoldState::Revoked => "revoked",
+        HoldState::Unclaimed => "granted",
+        _ => "held",
+    }
+}
+
+/// A holder of which only the value is known, and whether anything ends its hold.
+pub(super) fn foreign_row(foreign: &Foreign) -> [String; 7] {
+    let unknown = || "-".to_owned();
+    let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
+    let label = format!("value {:?}", foreign.value);
+    let holder = "another program".to_owned();
+    [
+        holder,
+        mode(Mode::Exclusive),
+        state(HoldState::Claimed).to_owned(),
+        unknown(),
+        left,
+        unknown(),
+        label,
+    ]
+}
+
+/// One lock as JSON: spans are seconds, tokens are strings.
+#[derive(Serialize)]
+pub(super) struct StatusView<'a> {
+    name: &'a LockName,
+    foreign: Option<ForeignView<'a>>,
+    holders: Vec<HolderView<'a>>,
+    waiters: Vec<WaiterView<'a>>,
+    waiting: u32,
+    last_token: Option<FencingToken>,
+}
+
+#[derive(Serialize)]
+struct ForeignView<'a> {
+    value: &'a str,
+    left_seconds: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct HolderView<'a> {
+    holder: HolderId,
+    mode: String,
+    state: &'static str,
+    token: FencingToken,
+    host: &'a str,
+    pid: u32,
+    label: Option<&'a str>,
+    held_seconds: f64,
+    left_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct WaiterView<'a> {
+    waiter: HolderId,
+    mode: String,
+    position: u32,
+    host: &'a str,
+    pid: u32,
+    label: Option<&'a str>,
+    waited_seconds: f64,
+}
+
+impl<'a> StatusView<'a> {
+    /// The view of one lock.
+    pub(super) fn new(name: &'a LockName, status: &'a Status) -> Self {
+        Self {
+            name,
+            foreign: status.foreign.as_ref().map(ForeignView::new),
+            holders: status.holders.iter().map(HolderView::new).collect(),
+            waiters: status.waiters.iter().map(WaiterView::new).collect(),
+            waiting: status.waiting,
+            last_token: status.last_token,
+        }
+    }
+}
+
+impl<'a> ForeignView<'a> {
+    fn new(foreign: &'a Foreign) -> Self {
+        let left_seconds = foreign.ttl_left.map(|left| left.as_secs_f64());
+        Self { value: &foreign.value, left_seconds }
+    }
+}
+
+impl<'a> HolderView<'a> {
+    fn new(holder: &'a Holder) -> Self {
+        Self {
+            holder: holder.id,
+            mode: mode(holder.mode),
+            state: state(holder.state),
+            token: holder.token,
+            host: &holder.facts.host,
+            pid: holder.facts.pid,
+            label: holder.facts.label.as_deref(),
+            held_seconds: holder.held_for.as_secs_f64(),
+            left_seconds: holder.ttl_left.as_secs_f64(),
+        }
+    }
+}
+
+impl<'a> WaiterView<'a> {
+    fn new(waiter: &'a Waiter) -> Self {
+        Self {
+            waiter: waiter.id,
+            mode: mode(waiter.mode),
+            position: waiter.position,
+            host: &waiter.facts.host,
+            pid: waiter.facts.pid,
+            label: waiter.facts.label.as_deref(),
+            waited_seconds: waiter.waited.as_secs_f64(),
+        }
+    }
+}
