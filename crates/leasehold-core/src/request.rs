@@ -197,6 +197,23 @@ pub enum Action {
 }
 
 impl Action {
+    /// The attempt that it is about, if that is its own caller's.
+    pub fn holder(&self) -> Option<HolderId> {
+        match self {
+            Self::Acquire(request) => Some(request.id),
+            Self::Adopt(request) => Some(request.id),
+            Self::Reclaim(request) => Some(request.id),
+            Self::Cancel { id, .. }
+            | Self::ChangeMode { id, .. }
+            | Self::Commit { id, .. }
+            | Self::Describe { id, .. }
+            | Self::Poll { id, .. }
+            | Self::Release { id, .. }
+            | Self::Renew { id, .. } => Some(*id),
+            Self::Inspect { .. } | Self::Revoke { .. } | Self::SetCapacity { .. } => None,
+        }
+    }
+
     /// For how long it asks the store to keep a lease.
     pub fn ttl(&self) -> Option<Duration> {
         match self {

@@ -3,7 +3,7 @@
 
 use super::limits::MAX_TOMBSTONES;
 use super::record::Record;
-use super::rows::{Hold, NEVER_US, Seen, Waiting};
+use super::rows::{Hold, NEVER_US, Seen, Sweep, Waiting};
 use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::LOCK_CAPACITY;
 
@@ -14,18 +14,20 @@ pub struct Bounds {
     last_token_us: u64,
     last_sequence: u64,
     collect_at_us: u64,
-    first_deadline_us: u64,
+    sweep: Sweep,
 }
 
 impl Bounds {
-    /// Whether this can be a hold of the record.
-    pub fn admit_hold(&self, hold: &Hold) -> bool {
+    /// Whether this can be the hold of a slot.
+    pub fn admit_hold(&self, slot: u32, hold: &Hold) -> bool {
+        let is_swept = slot < self.sweep.cursor;
         [hold.change, hold.since_us, hold.ttl_us].iter().all(|number| *number <= NEVER_US)
             && hold.weight <= LOCK_CAPACITY
             && hold.token_us <= self.last_token_us
             // Else it would be forgotten while it is held, or outlive its deadline unnoticed.
             && hold.deadline_us <= self.collect_at_us
-            && hold.deadline_us >= self.first_deadline_us
+            && hold.deadline_us >= self.sweep.bound_us
+            && (!is_swept || hold.deadline_us >= self.sweep.running_us)
     }
 
     /// Whether this can be a waiter of the record.
@@ -55,7 +57,7 @@ impl<T: Tables> Record<T> {
             last_token_us: self.last_token_us,
             last_sequence: self.last_sequence,
             collect_at_us: self.collect_at_us,
-            first_deadline_us: self.sweep.bound_us,
+            sweep: self.sweep,
         }
     }
 
@@ -85,14 +87,12 @@ impl Record {
     /// Whether steps can have made this record.
     pub fn is_sound(&self) -> bool {
         let bounds = self.bounds();
-        let behind = self.holds.iter().take(self.sweep.cursor as usize);
         self.has_sound_head()
-            && self.holds.iter().all(|hold| bounds.admit_hold(hold))
+            && self.holds.iter().zip(0..).all(|(hold, slot)| bounds.admit_hold(slot, hold))
             && self.queue.values().all(|waiting| bounds.admit_waiting(waiting))
             && self.queue.keys().all(|sequence| bounds.admit_sequence(*sequence))
             && self.clients.values().all(|seen| bounds.admit_seen(seen))
             && self.upgrading.is_none_or(|reader| self.slots.contains_key(&reader))
-            && behind.clone().all(|hold| self.sweep.running_us <= hold.deadline_us)
             && *self == self.clone().indexed()
             && self.counts_its_waiters()
     }

@@ -2,7 +2,7 @@
 //!
 //! A caller asks all nodes for the same attempt and holds the lock where a majority of them grants
 //! it: two majorities have a node in common, and no node grants twice. [`Round`] says what the
-//! answers to an acquire come to, [`Tally`] those to a renewal, [`kept_for`] how long the lease may
+//! answers to an acquire come to, [`RenewTally`] those to a renewal, [`quorum_validity`] how long the lease may
 //! be relied on, and [`Ballots`] which token to propose.
 //!
 //! # Why tokens are in order
@@ -42,16 +42,16 @@
 //! [`step`]: crate::model::step
 
 mod ballot;
+mod renewal;
 mod round;
-mod tally;
-mod word;
+mod validity;
 
 pub use self::ballot::Ballots;
+pub use self::renewal::{NodeVote, RenewTally};
 pub use self::round::{Round, Trace, Verdict, Vote};
-pub use self::tally::{Said, Tally};
-pub use self::word::{Word, kept_for};
+pub use self::validity::{NodeHold, quorum_validity};
 
-/// How many of so many nodes are a majority.
+/// How many of `nodes` nodes are a majority.
 pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }

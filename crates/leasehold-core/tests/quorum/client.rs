@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::quorum::{Round, Said, Tally, Trace, Verdict, Vote, Word, kept_for};
+use leasehold_core::quorum::{
+    NodeHold, NodeVote, RenewTally, Round, Trace, Verdict, Vote, quorum_validity,
+};
 use leasehold_core::{FencingToken, Grant, Refusal, Reply};
 
 use super::state::{Kind, Request, State, Told, instant};
@@ -16,7 +18,7 @@ pub(super) struct Client {
     /// When it began.
     pub(super) began: u64,
     /// What each node said of its hold.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<NodeHold>,
     /// How many of its acquires and reclaims each node has not answered: they may still be
     /// executed, whatever the node says to a later question.
     pub(super) unanswered: [u8; NODES],
@@ -48,7 +50,7 @@ pub(super) struct Lease {
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct Renewal {
     began: u64,
-    tally: Tally,
+    tally: RenewTally,
     /// The newest token that was told to anybody when it began.
     newest: Option<FencingToken>,
 }
@@ -74,7 +76,7 @@ impl State {
     pub(super) fn begin(&mut self, world: &World, number: u8, ballot_us: u64) {
         let (newest, time) = (self.newest(), self.time);
         let client = &mut self.clients[usize::from(number)];
-        (client.newest, client.began, client.words) = (newest, time, vec![Word::Open; NODES]);
+        (client.newest, client.began, client.words) = (newest, time, vec![NodeHold::Open; NODES]);
         client.phase = Phase::Asking(Round::new(NODES, world.needed(), Some(ballot_us)));
         client.unanswered = [1; NODES];
         for node in 0..NODES {
@@ -197,7 +199,7 @@ impl State {
         let (newest, began) = (self.newest(), self.time);
         if let Phase::Holding(lease) = &mut self.clients[usize::from(number)].phase {
             lease.renewals += 1;
-            let tally = Tally::new(NODES, world.needed());
+            let tally = RenewTally::new(NODES, world.needed());
             lease.renewal = Some(Renewal { began, tally, newest });
         }
         for node in 0..NODES {
@@ -214,7 +216,7 @@ impl State {
         {
             // It has forgotten, or nobody came since: it may be had back.
             let (token, until) = (lease.token, lease.until);
-            client.words[request.node] = Word::Open;
+            client.words[request.node] = NodeHold::Open;
             client.unanswered[request.node] += 1;
             self.send(request.from, request.node, Kind::Reclaim { token, until });
         } else {
@@ -240,29 +242,29 @@ impl State {
             return;
         }
         client.words[request.node] = word;
-        if word == Word::NotHeld && !world.has(Protection::Unanswered) {
+        if word == NodeHold::NotHeld && !world.has(Protection::Unanswered) {
             client.unanswered[request.node] = 0;
         }
-        renewal.tally.add(Said::from(reply));
+        renewal.tally.add(NodeVote::from(reply));
         lease.until = lease.until.max(kept_until(world, &client.words, renewal.began));
         let is_overtaken = renewal.newest.is_some_and(|newest| newest > lease.token);
         self.was_overtaken |= renewal.tally.is_extended() && is_overtaken;
     }
 
-    fn word(&self, request: Request, reply: &Reply) -> Word {
+    fn word(&self, request: Request, reply: &Reply) -> NodeHold {
         let now_us = self.nodes[request.node].now(self.time).lease_us;
         match reply {
-            Reply::Granted(Grant { deadline_us, .. }) => Word::Held {
+            Reply::Granted(Grant { deadline_us, .. }) => NodeHold::Held {
                 sent: instant(request.sent),
                 left: Duration::from_micros(deadline_us - now_us),
             },
-            _ => Word::NotHeld,
+            _ => NodeHold::NotHeld,
         }
     }
 }
 
 /// The second before which a lease may be relied on, by what the nodes said until one began.
-fn kept_until(world: &World, words: &[Word], began: u64) -> u64 {
+fn kept_until(world: &World, words: &[NodeHold], began: u64) -> u64 {
     let needed = if world.has(Protection::Validity) { world.needed() } else { 1 };
-    began + kept_for(words, needed, instant(began)).as_secs()
+    began + quorum_validity(words, needed, instant(began)).as_secs()
 }

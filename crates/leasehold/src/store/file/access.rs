@@ -2,7 +2,7 @@
 //!
 //! A file that was made for a group (`install -g GROUP -m 660 /dev/null PATH`) is used by several
 //! users. Each of them makes files beside it, and all the others must be able to open those: the
-//! gate to take turns, and each pipe to tell who is alive. So what is made gets the mode and the
+//! write lock to take turns, and each pipe to tell who is alive. So what is made gets the mode and the
 //! group of the database, whatever the umask says, and from root its owner too.
 
 use std::fs;

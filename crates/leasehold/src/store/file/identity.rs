@@ -1,7 +1,7 @@
 //! Whether a path still leads to the database that everybody else means.
 //!
 //! Two databases under one path are two locks under one name. So the database has a number, drawn
-//! at random, and the gate beside it says the same, with the files that belong together and the
+//! at random, and the file of the write lock says the same, with the files that belong together and the
 //! clock that leases run on. Whoever opens the store compares; what does not agree is put right if
 //! nobody is there, and refused if somebody is. And in every turn the paths must lead to the files
 //! that are open: those who have been left with removed ones find out, and lose what they hold.
@@ -15,10 +15,10 @@ use std::str::FromStr;
 use leasehold_core::StoreError;
 
 use super::database::{Database, MAX_NUMBER};
-use super::gate::Gate;
+use super::liveness::Liveness;
 use super::location::Location;
-use super::presence::Presence;
 use super::users::Users;
+use super::write_lock::WriteLock;
 
 /// What tells one file from all others that exist.
 type FileId = (u64, u64);
@@ -27,7 +27,7 @@ type FileId = (u64, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Files {
     database: FileId,
-    gate: FileId,
+    write_lock: FileId,
     log: FileId,
     shared_memory: FileId,
 }
@@ -47,7 +47,7 @@ impl Files {
         let (database, log) = (metadata(&location.database)?, metadata(&location.log)?);
         let files = Self {
             database: id(&database),
-            gate: id(&metadata(&location.gate)?),
+            write_lock: id(&metadata(&location.write_lock)?),
             log: id(&log),
             shared_memory: id(&metadata(&location.shared_memory)?),
         };
@@ -73,7 +73,7 @@ fn id(found: &Metadata) -> FileId {
     (found.dev(), found.ino())
 }
 
-/// What the gate says of its database.
+/// What the file of the write lock says of its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     /// The database's number.
@@ -103,11 +103,11 @@ impl FromStr for Identity {
     }
 }
 
-/// A store that is being opened, within its turn at the gate.
+/// A store that is being opened, with the write lock held.
 pub(super) struct Opening<'a> {
     pub(super) location: &'a Location,
-    pub(super) gate: &'a Gate,
-    pub(super) presence: &'a Presence,
+    pub(super) write_lock: &'a WriteLock,
+    pub(super) liveness: &'a Liveness,
     pub(super) users: &'a Users,
     pub(super) boot: &'a str,
 }
@@ -128,12 +128,12 @@ impl Opening<'_> {
         }
     }
 
-    /// With the database open: what it says and what the gate says must agree, or nobody else may
+    /// With the database open: what it says and what the lock's file says must agree, or nobody else may
     /// be there. Gives the files that have been opened.
     pub(super) fn agree(&self, database: &mut Database) -> Result<Files, StoreError> {
         let failed = |error| self.location.io_error("look at it", error);
         let (files, _) = Files::look(self.location).map_err(failed)?;
-        if files.gate != id(&self.gate.metadata().map_err(failed)?) {
+        if files.write_lock != id(&self.write_lock.metadata().map_err(failed)?) {
             return Err(self.location.replaced());
         }
         let written = self.written()?;
@@ -145,20 +145,26 @@ impl Opening<'_> {
         if written.as_ref() == Some(&found) {
             return Ok(files);
         }
-        // A pipe may be kept open by the guardian of a process that is gone.
-        if self.are_others()? || self.presence.is_anyone_alive().map_err(failed)? {
+        if self.is_anyone_there()? {
             written.map_or(Ok(()), |written| self.refuse_other_clock(&written))?;
             return Err(self.location.replaced());
         }
-        // A new number, so that no other gate that this database has had agrees with it any more.
+        // A new number, so that no other file that this database has had for it agrees with it any more.
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(|error| failed(io::Error::other(error.to_string())))?;
         let number = u64::from_ne_bytes(bytes) & MAX_NUMBER;
         database.set_identity(number)?;
         let text = Identity { number, ..found }.text();
-        let failed = |error| self.location.io_error("write to the gate beside it", error);
-        self.gate.write(&text).map_err(failed)?;
+        let failed = |error| self.location.io_error("write to its lock's file", error);
+        self.write_lock.write(&text).map_err(failed)?;
         Ok(files)
+    }
+
+    /// Whether anybody else has the database open or holds something in it: a pipe may be kept
+    /// open by the guardian of a process that is gone.
+    pub(super) fn is_anyone_there(&self) -> Result<bool, StoreError> {
+        let failed = |error| self.location.io_error("look beside it", error);
+        Ok(self.are_others()? || self.liveness.is_anyone_alive().map_err(failed)?)
     }
 
     fn are_others(&self) -> Result<bool, StoreError> {
@@ -167,8 +173,8 @@ impl Opening<'_> {
     }
 
     fn written(&self) -> Result<Option<Identity>, StoreError> {
-        let failed = |error| self.location.io_error("read the gate beside it", error);
-        Ok(self.gate.read().map_err(failed)?.parse().ok())
+        let failed = |error| self.location.io_error("read its lock's file", error);
+        Ok(self.write_lock.read().map_err(failed)?.parse().ok())
     }
 
     fn refuse_other_clock(&self, written: &Identity) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use leasehold_core::{BoxFuture, ClientId, Message};
 use tokio::io::Interest;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-use super::presence::{Client, FRAME, Life, Presence, decode};
+use super::liveness::{Client, ClientState, FRAME, Liveness, decode};
 use crate::store::Inbox;
 
 /// Most bytes read at once: as many whole messages as fit the smallest pipe there is, one page.
@@ -26,7 +26,7 @@ pub(super) struct FileInbox {
     watches: HashMap<ClientId, Option<Sender>>,
     arrived: VecDeque<Message>,
     /// Dropped last: it looks whether somebody still has the client's pipe open.
-    presence: Arc<Presence>,
+    liveness: Arc<Liveness>,
 }
 
 /// What an inbox wakes for.
@@ -37,9 +37,9 @@ enum Event {
 }
 
 impl FileInbox {
-    pub(super) fn new(presence: Arc<Presence>, client: Arc<Client>) -> Self {
+    pub(super) fn new(liveness: Arc<Liveness>, client: Arc<Client>) -> Self {
         let (watches, arrived) = (HashMap::new(), VecDeque::new());
-        Self { client, pipe: None, watches, arrived, presence }
+        Self { client, pipe: None, watches, arrived, liveness }
     }
 
     /// Waits for something to happen. An error comes from the runtime (it has no I/O driver, or no
@@ -51,7 +51,7 @@ impl FileInbox {
         }
         match self.event().await? {
             Event::Broken(client) => {
-                // Told once: if the dead one could not be buried (another process acts for the
+                // Told once: if the dead one could not be reaped (another process acts for the
                 // same client), asking over and over would not help.
                 self.watches.insert(client, None);
                 self.arrived.push_back(Message::Gap);
@@ -90,13 +90,13 @@ impl FileInbox {
             if self.watches.contains_key(&client) {
                 continue;
             }
-            let watch = match self.presence.look(client) {
-                Life::Alive(end) => Some(Sender::from_owned_fd(end)?),
-                Life::Dead => {
+            let watch = match self.liveness.look(client) {
+                ClientState::Alive(end) => Some(Sender::from_owned_fd(end)?),
+                ClientState::Dead => {
                     self.arrived.push_back(Message::Gap);
                     None
                 }
-                Life::Unknown => None,
+                ClientState::Unknown => None,
             };
             self.watches.insert(client, watch);
         }

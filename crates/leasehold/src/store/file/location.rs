@@ -11,8 +11,8 @@ use rusqlite::ErrorCode;
 use rustix::process::{Resource, getrlimit};
 
 use super::access::{Access, NEW};
-use super::gate::{self, Gate};
 use super::identity::is_mounted_alone;
+use super::write_lock::{self, WriteLock};
 
 /// Appended to the database's name: the directory with what belongs to running processes.
 const SIDE_SUFFIX: &str = ".clients";
@@ -36,7 +36,7 @@ pub(super) struct Location {
     pub(super) log: PathBuf,
     pub(super) shared_memory: PathBuf,
     pub(super) side: PathBuf,
-    pub(super) gate: PathBuf,
+    pub(super) write_lock: PathBuf,
 }
 
 /// Whether files of this process may not grow as they like.
@@ -87,11 +87,11 @@ impl Location {
             PathBuf::from(path)
         };
         let (log, shared_memory, side) = (beside("-wal"), beside("-shm"), beside(SIDE_SUFFIX));
-        let gate = side.join(gate::FILE_NAME);
+        let write_lock = side.join(write_lock::FILE_NAME);
         if is_too_long(&side) {
             return Err(too_long(path).into());
         }
-        let location = Self { database, log, shared_memory, side, gate };
+        let location = Self { database, log, shared_memory, side, write_lock };
         location.refuse_network(&parent)?;
         location.refuse_second_path()?;
         Ok(location)
@@ -106,7 +106,7 @@ impl Location {
     /// Several processes may do so at once.
     pub(super) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
-            // It is there for all of them, with the gate in it, or it is not: else the others
+            // It is there for all of them, with the write lock's file in it, or it is not: else the others
             // would be refused who come while it is being made.
             true if self.side.exists() => Ok(()),
             true => self.create_shared_side(access),
@@ -123,7 +123,7 @@ impl Location {
         fs::DirBuilder::new().mode(0o700).create(&new)?;
         let made = fs::File::open(&new).and_then(|directory| {
             access.give(&directory)?;
-            Gate::open(directory.as_fd(), access)?;
+            WriteLock::open(directory.as_fd(), access)?;
             fs::rename(&new, &self.side)
         });
         if made.is_err() {
@@ -287,6 +287,16 @@ impl Location {
         let text = format!(
             "file:{shown} has version {found}, which this release of leasehold does not know: use \
              one release everywhere, or another path"
+        );
+        StoreError::new(StoreErrorKind::Version, text)
+    }
+
+    /// An earlier release has written it, and somebody has it open.
+    pub(super) fn in_use_by_earlier(&self) -> StoreError {
+        let shown = self.database.display();
+        let text = format!(
+            "file:{shown} was written by an earlier release of leasehold, and is in use: end all \
+             processes that use it, and start again"
         );
         StoreError::new(StoreErrorKind::Version, text)
     }

@@ -6,28 +6,33 @@
 //! | file | what for |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
-//! | `PATH.clients/gate` | its lock is the right to go to the database: [`gate`], [`identity`] |
-//! | `PATH.clients/<32 hex>` | a pipe per living client, see [`presence`] |
-//! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`news`] |
+//! | `PATH.clients/gate` | its lock is the right to use the database: [`write_lock`], [`identity`] |
+//! | `PATH.clients/<32 hex>` | a pipe per living client, see [`liveness`] |
+//! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`subscription`] |
 //!
 //! All of it has the mode and the group of `PATH`: see [`access`].
 
 mod access;
-mod bury;
 mod codec;
 mod database;
-mod desk;
-mod examine;
-mod gate;
+mod disk_space;
+mod doctor;
+mod executor;
 mod identity;
 mod inbox;
+mod liveness;
 mod location;
-mod news;
-mod presence;
-mod room;
+mod migrate;
+mod reap;
+mod record;
+mod rows;
+mod schema;
+mod subscription;
 mod tidy;
 mod transact;
 mod users;
+mod write_lock;
+mod writing;
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -41,7 +46,7 @@ use leasehold_core::{
     StoreErrorKind,
 };
 
-use self::desk::Desk;
+use self::executor::Executor;
 use self::inbox::FileInbox;
 pub use self::transact::FileTransaction;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
@@ -88,7 +93,7 @@ const RULES: Rules =
 /// Clones share one connection.
 #[derive(Clone, Debug)]
 pub struct File {
-    desk: Arc<Desk>,
+    executor: Arc<Executor>,
 }
 
 impl File {
@@ -128,7 +133,7 @@ impl File {
 
     /// What would break a promise of the store that a URL names. Creates nothing.
     pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-        examine::examine(url).await
+        doctor::examine(url).await
     }
 
     /// Opens a database on a clock of one's own, in a start of the machine of one's own.
@@ -137,8 +142,8 @@ impl File {
         clock: impl Clock,
         boot: String,
     ) -> Result<Self, Error> {
-        let desk = Desk::open(path.as_ref(), boot, Arc::new(clock))?;
-        Ok(Self { desk: Arc::new(desk) })
+        let executor = Executor::open(path.as_ref(), boot, Arc::new(clock))?;
+        Ok(Self { executor: Arc::new(executor) })
     }
 }
 
@@ -192,27 +197,27 @@ impl Store for File {
             reclaims: false,
             recorded_tokens: true,
             shared: true,
-            wakes: self.desk.presence().has_pipes(),
+            wakes: self.executor.liveness().has_pipes(),
         }
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(self.desk.execute(operation))
+        Box::pin(self.executor.execute(operation))
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(async move {
-            self.desk.enter(client).await?;
-            let presence = self.desk.presence();
-            Ok(match presence.client(client) {
-                Some(client) => Box::new(FileInbox::new(Arc::clone(presence), client)),
+            self.executor.register(client).await?;
+            let liveness = self.executor.liveness();
+            Ok(match liveness.client(client) {
+                Some(client) => Box::new(FileInbox::new(Arc::clone(liveness), client)),
                 None => Box::new(Silent) as Box<dyn Inbox>,
             })
         })
     }
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let told = news::tell(self.desk.presence(), name, message);
+        let told = subscription::publish(self.executor.liveness(), name, message);
         Box::pin(async move { told.map_err(|error| beside(&error)) })
     }
 
@@ -220,8 +225,9 @@ impl Store for File {
         &self,
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        let presence = self.desk.presence();
-        let listening = presence.has_pipes().then(|| news::listen(presence, name)).transpose();
+        let liveness = self.executor.liveness();
+        let listening =
+            liveness.has_pipes().then(|| subscription::subscribe(liveness, name)).transpose();
         Box::pin(async move {
             let news = listening.map_err(|error| beside(&error))?;
             Ok(news.map(|news| Box::new(news) as Box<dyn Subscription>))
@@ -229,12 +235,12 @@ impl Store for File {
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
-        let client = self.desk.presence().client(client)?;
+        let client = self.executor.liveness().client(client)?;
         client.pipe.try_clone().ok()
     }
 
     fn warnings(&self) -> Vec<String> {
-        match self.desk.presence().has_pipes() {
+        match self.executor.liveness().has_pipes() {
             true => Vec::new(),
             false => vec![NO_PIPES.join(": ")],
         }

@@ -1,21 +1,27 @@
 //! The file store in one process: compared with the model, and with everything wrong around it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-use leasehold_core::backoff::Jitter;
-use leasehold_core::model::{self, Record};
+use leasehold_core::model::{Holds as _, Record, Table};
 use leasehold_core::{
-    Acquire, Action, Adopt, Facts, FakeClock, FencingToken, HolderId, LockName, Message, Mode, Now,
-    RenewLease, Reply,
+    Acquire, Action, Adopt, Facts, FakeClock, FencingToken, HolderId, LockName, Message, Mode,
+    Reply,
 };
 use rusqlite::Connection;
 
+use super::location::Location;
+use super::record::StoredRecord;
+use super::rows::Source;
 use super::*;
 
+mod cost;
 mod damage;
+mod disk_space;
+mod earlier;
+mod history;
 mod places;
-mod room;
+mod subscription;
 
 const TTL: Duration = Duration::from_secs(30);
 const ALICE: ClientId = ClientId(0xa11ce);
@@ -49,14 +55,53 @@ impl Place {
 
     /// What the database says of a name.
     fn record(&self, name: &LockName) -> Option<Record> {
-        let connection = Connection::open(self.path()).unwrap();
-        let bytes = connection.query_row(
+        let mut connection = Connection::open(self.path()).unwrap();
+        let location = Location::check(&self.path()).unwrap();
+        let transaction = connection.transaction().unwrap();
+        let bytes = transaction.query_row(
             "SELECT record FROM lock WHERE name = ?1",
             [name.as_str()],
             |row| row.get::<_, Vec<u8>>(0),
         );
-        bytes.ok().map(|bytes| codec::decode(&bytes).unwrap())
+        let source = Source::new(&transaction, &location, name);
+        let mut record = record::decode(&source, &bytes.ok()?).unwrap();
+        let whole = whole(&mut record);
+        source.check().unwrap();
+        Some(whole)
     }
+}
+
+/// All that a record in the database says.
+fn whole(record: &mut StoredRecord<'_>) -> Record {
+    let next = |id: HolderId| HolderId { attempt: id.attempt + 1, ..id };
+    let first = HolderId { client: ClientId(0), attempt: 0 };
+    Record {
+        capacity: record.capacity,
+        asked: record.asked,
+        used: record.used,
+        last_token_us: record.last_token_us,
+        holds: (0..Table::count(&record.holds)).map(|slot| record.holds.at(slot).clone()).collect(),
+        slots: rows(&mut record.slots, first, next),
+        sweep: record.sweep,
+        upgrading: record.upgrading,
+        queue: rows(&mut record.queue, 0, |sequence| sequence + 1),
+        sequences: rows(&mut record.sequences, first, next),
+        last_sequence: record.last_sequence,
+        clients: rows(&mut record.clients, ClientId(0), |client| ClientId(client.0 + 1)),
+        tombstones: record.tombstones.clone(),
+        collect_at_us: record.collect_at_us,
+    }
+}
+
+fn rows<K: Ord + Copy, V: Clone>(
+    table: &mut impl Table<K, V>,
+    first: K,
+    after: impl Fn(K) -> K,
+) -> BTreeMap<K, V> {
+    let keys = std::iter::successors(table.next(first), |key| table.next(after(*key)));
+    let keys: Vec<K> = keys.collect();
+    assert_eq!(keys.len(), Table::count(table) as usize);
+    keys.into_iter().map(|key| (key, table.find(key).unwrap().clone())).collect()
 }
 
 fn name(text: &str) -> LockName {
@@ -280,12 +325,12 @@ async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     on(&store, "a", acquire(ALICE, 1, true)).await;
     let connection = Connection::open(place.path()).unwrap();
     let damage = |version: u8| format!("UPDATE lock SET record = x'{version:02x}00'");
-    connection.execute(&damage(codec::LAYOUT), []).unwrap();
+    connection.execute(&damage(record::LAYOUT), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     assert!(!error.may_have_executed());
-    connection.execute(&damage(codec::LAYOUT - 1), []).unwrap();
+    connection.execute(&damage(record::LAYOUT - 2), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
@@ -297,7 +342,7 @@ fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.path()).unwrap();
-    connection.pragma_update(None, "user_version", codec::LAYOUT + 1).unwrap();
+    connection.pragma_update(None, "user_version", record::LAYOUT + 1).unwrap();
     let Error::Store(error) = place.refusal() else { panic!() };
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
     connection.pragma_update(None, "application_id", 7).unwrap();
@@ -347,14 +392,14 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let store = place.open();
     let directory = fs::File::open(place.directory.path().join("locks.db.clients")).unwrap();
     let access = access::Access::of(&place.path()).unwrap();
-    let gate = gate::Gate::open(directory.as_fd(), access).unwrap();
-    let turn = gate.enter().unwrap();
+    let write_lock = write_lock::WriteLock::open(directory.as_fd(), access).unwrap();
+    let guard = write_lock.lock().unwrap();
     let mut waits = Box::pin(on(&store, "a", acquire(ALICE, 1, true)));
-    // Were it to wait in this thread, nobody could ever leave the gate.
+    // Were it to wait in this thread, nobody could ever give up the lock.
     tokio::select! {
         biased;
         _ = &mut waits => panic!("it did not wait"),
-        () = tokio::task::yield_now() => drop(turn),
+        () = tokio::task::yield_now() => drop(guard),
     }
     token(waits.await);
 }
@@ -383,123 +428,4 @@ fn the_files_are_for_their_user_only() {
         assert_eq!(mode(file), 0o600, "{file}");
     }
     assert_eq!(mode("locks.db.clients"), 0o700);
-}
-
-/// Actions as a busy program would ask for, with all that may come late, twice or never.
-struct History {
-    random: Jitter,
-    attempt: u64,
-}
-
-impl History {
-    fn lock_mode(&mut self) -> Mode {
-        if self.below(2) == 0 { Mode::Exclusive } else { Mode::Shared }
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.random.next_u64() % bound
-    }
-
-    fn action(&mut self, now_us: u64) -> Action {
-        let client = ClientId(u128::from(self.below(4)));
-        let recent = self.attempt.saturating_sub(self.below(8));
-        let id = HolderId { client, attempt: recent };
-        let ttl = Duration::from_millis(100 + self.below(5000));
-        match self.below(21) {
-            0..=7 => {
-                self.attempt += 1;
-                let mode = match self.below(8) {
-                    0..=3 => Mode::Exclusive,
-                    4..=6 => Mode::Shared,
-                    _ => Mode::Permits { count: 1 + self.below(3) as u32, capacity: 3 },
-                };
-                let attempt = if self.below(6) == 0 { recent } else { self.attempt };
-                let request = Acquire::new(HolderId { client, attempt }, mode, ttl)
-                    .with_wait(self.below(4) > 0)
-                    .with_nonce(self.below(u64::MAX))
-                    .with_not_after((now_us + 1_000_000).saturating_sub(self.below(1_100_000)));
-                Action::Acquire(request)
-            }
-            8 => Action::Cancel { id, unanswered: self.below(2) == 0 },
-            9 => Action::ChangeMode { id, mode: self.lock_mode(), change: self.below(4) },
-            10..=12 => Action::Poll { id, ttl },
-            13..=16 => Action::Release {
-                id,
-                keep: if self.below(5) == 0 { ttl } else { Duration::ZERO },
-                unanswered: self.below(4) == 0,
-            },
-            17 => Action::Inspect { limit: 10 },
-            18 => {
-                self.attempt += 1;
-                let by = (ClientId(u128::from(self.below(4))), self.attempt);
-                // Of whatever token.
-                adopt(by, (client, recent), 0)
-            }
-            _ => Action::Renew { id, ttl, mode: self.lock_mode(), change: self.below(4) },
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_random_history_leaves_the_same_records_as_the_model() {
-    const STEPS: u32 = 20_000;
-    let place = Place::new();
-    let store = place.open();
-    let mut history = History { random: Jitter::new(20_260_101), attempt: 0 };
-    let mut records: HashMap<LockName, Record> = HashMap::new();
-    let reader = Connection::open(place.path()).unwrap();
-    for step in 0..STEPS {
-        place.clock.advance(Duration::from_micros(history.below(400_000)));
-        if history.below(50) == 0 {
-            place.clock.step_wall(history.below(2_000_000) as i64 - 1_000_000);
-        }
-        let now = Now {
-            lease_us: place.clock.now().since_origin().as_micros() as u64,
-            token_us: place.clock.wall_us(),
-        };
-        let name = name(["a", "b", "c"][history.below(3) as usize]);
-        let action = history.action(now.lease_us);
-        let record = records.entry(name.clone()).or_default();
-        let expected = model::step(record, now, RULES, &action);
-        let operation = Operation::On { name: name.clone(), action: action.clone() };
-        let answer = store.execute(operation).await.unwrap();
-        assert_eq!(answer, Answer::new(now, expected.reply).with_more(expected.more), "{action:?}");
-        let mut statement =
-            reader.prepare_cached("SELECT record FROM lock WHERE name = ?1").unwrap();
-        let bytes = statement.query_row([name.as_str()], |row| row.get::<_, Vec<u8>>(0));
-        let found = bytes.map(|bytes| codec::decode(&bytes).unwrap()).unwrap_or_default();
-        assert_eq!(*record, found, "step {step}: {action:?}");
-    }
-}
-
-#[tokio::test]
-async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
-    let place = Place::new();
-    let (teller, listener) = (place.open(), place.open());
-    let mut heard = listener.subscribe(&name("a")).await.unwrap().unwrap();
-    let mut other = listener.subscribe(&name("b")).await.unwrap().unwrap();
-    let pipes = || {
-        let entries = fs::read_dir(place.directory.path().join("locks.db.clients")).unwrap();
-        let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        files.filter(|file| file.starts_with("news-")).collect::<Vec<_>>()
-    };
-    // A listener that was killed: its pipe is there, and nobody reads it.
-    let dead = format!("{}0", pipes().iter().find(|file| teller_reaches(file, "a")).unwrap());
-    let side = place.directory.path().join("locks.db.clients");
-    rustix::fs::mkfifoat(rustix::fs::CWD, side.join(&dead), rustix::fs::Mode::RUSR).unwrap();
-    for news in ["one", "two"] {
-        teller.publish(&name("a"), news).await.unwrap();
-    }
-    teller.publish(&name("b"), "three").await.unwrap();
-    assert_eq!(heard.next().await.as_deref(), Some("one"));
-    assert_eq!(heard.next().await.as_deref(), Some("two"));
-    assert_eq!(other.next().await.as_deref(), Some("three"));
-    assert!(!pipes().contains(&dead));
-    drop((heard, other));
-    assert!(pipes().is_empty());
-}
-
-/// Whether a pipe is one to which the news of this name are written.
-fn teller_reaches(file: &str, text: &str) -> bool {
-    file.starts_with(&news::mark(&name(text)))
 }

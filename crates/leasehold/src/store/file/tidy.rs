@@ -1,10 +1,11 @@
 //! Tidying up: records whose time is over, and pipes of the dead.
 
-use leasehold_core::model::{self, Record};
-use leasehold_core::{Addressed, ClientId, Now, StoreError};
+use leasehold_core::model::{self, Table as _};
+use leasehold_core::{Addressed, ClientId, HolderId, Now, StoreError};
 
 use super::RULES;
-use super::database::Writing;
+use super::record::StoredRecord;
+use super::writing::{Row, Writing};
 
 /// How often the files are tidied by whichever process comes first: once per retention.
 pub(super) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
@@ -35,23 +36,16 @@ pub(super) fn part(
     let next = rows.last().filter(|_| rows.len() == ROWS as usize);
     let next = next.map(|row| row.name.as_str().to_owned());
     let (mut highest_us, mut messages) = (0, Vec::new());
-    for row in rows {
+    for Row { name, times } in rows {
         // A damaged one is left as it is, and for whoever asks for its name to be told of.
-        let Ok(mut record) = row.record else { continue };
-        if record.collect_at_us <= now.lease_us {
+        let Some((collect_at_us, last_token_us)) = times else { continue };
+        if collect_at_us <= now.lease_us {
             // Else a name that comes again could be given a token that is lower than one of its
             // past, if the wall clock was set back meanwhile.
-            highest_us = highest_us.max(record.last_token_us);
-            writing.remove(&row.name)?;
-            continue;
-        }
-        let before = record.clone();
-        for client in dead.iter().filter(|client| mentions(&before, **client)) {
-            let outcome = model::reap(&mut record, now, RULES, *client);
-            messages.extend(outcome.messages);
-        }
-        if record != before {
-            writing.replace(&row.name, &record)?;
+            highest_us = highest_us.max(last_token_us);
+            writing.remove(&name)?;
+        } else if !dead.is_empty() {
+            messages.extend(writing.edit(&name, |record, _| Ok(end_dead(record, now, dead)))?);
         }
     }
     if highest_us > writing.number("highest_token_us")? {
@@ -60,6 +54,15 @@ pub(super) fn part(
     Ok((next, messages))
 }
 
-fn mentions(record: &Record, client: ClientId) -> bool {
-    record.clients.contains_key(&client) || record.holds.iter().any(|hold| hold.id.client == client)
+/// Ends what the dead hold under one name and where they wait.
+fn end_dead(record: &mut StoredRecord<'_>, now: Now, dead: &[ClientId]) -> Vec<Addressed> {
+    let mut messages = Vec::new();
+    for &client in dead {
+        let first = HolderId { client, attempt: 0 };
+        let holds = record.slots.next(first).is_some_and(|id| id.client == client);
+        if holds || record.clients.find(client).is_some() {
+            messages.extend(model::reap(record, now, RULES, client).messages);
+        }
+    }
+    messages
 }

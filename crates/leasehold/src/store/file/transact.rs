@@ -4,7 +4,7 @@ use leasehold_core::StoreError;
 use rusqlite::Transaction;
 
 use super::File;
-use super::database::Writing;
+use super::writing::Writing;
 
 impl File {
     /// Does `work` in one transaction on the database of this store, in its turn among all who use
@@ -30,7 +30,7 @@ impl File {
         &self,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.desk.transact(work).await
+        self.executor.transact(work).await
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
 
 use super::location::Location;
-use super::news::hash;
+use super::subscription::hash;
 
 /// A directory, and the byte of it that stands for one database.
 #[derive(Debug)]

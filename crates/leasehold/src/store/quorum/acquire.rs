@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_core::model::TOMBSTONE_LIFE;
-use leasehold_core::quorum::{Round, Said, Tally, Trace, Verdict, Vote, Word, kept_for};
+use leasehold_core::quorum::{
+    NodeHold, NodeVote, RenewTally, Round, Trace, Verdict, Vote, quorum_validity,
+};
 use leasehold_core::{
     Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Mode, Operation, Refusal,
     RenewLease, Reply, StoreError, StoreErrorKind,
@@ -43,16 +45,16 @@ pub(super) struct Attempt<'a> {
     /// Where this attempt cannot be asked for any more: a cancel of it may be on its way there.
     barred: Vec<bool>,
     /// How each node holds it.
-    holds: Vec<Word>,
+    holds: Vec<NodeHold>,
     /// Why nodes did not vote in this round.
     errors: Vec<StoreError>,
     /// Replies of nodes that do not have the lease which is to be adopted.
-    pub(super) without: Tally,
+    pub(super) without: RenewTally,
 }
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(nodes: &'a Arc<Nodes>, name: &'a LockName, request: &'a Acquire) -> Self {
-        let (barred, holds) = (vec![false; nodes.len()], vec![Word::NotHeld; nodes.len()]);
+        let (barred, holds) = (vec![false; nodes.len()], vec![NodeHold::NotHeld; nodes.len()]);
         Self {
             nodes,
             name,
@@ -62,7 +64,7 @@ impl<'a> Attempt<'a> {
             barred,
             holds,
             errors: Vec::new(),
-            without: Tally::new(nodes.len(), nodes.needed),
+            without: RenewTally::new(nodes.len(), nodes.needed),
         }
     }
 
@@ -126,7 +128,7 @@ impl<'a> Attempt<'a> {
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);
         let found = AtomicBool::new(false);
         let mut fan_out = FanOut::new(nodes, now + timeout);
-        self.holds.fill(Word::Open);
+        self.holds.fill(NodeHold::Open);
         self.errors.clear();
         for index in 0..nodes.len() {
             if self.barred[index] {
@@ -161,13 +163,13 @@ impl<'a> Attempt<'a> {
             Err(error) => {
                 let may_hold = error.may_have_executed();
                 if !may_hold {
-                    self.holds[index] = Word::NotHeld;
+                    self.holds[index] = NodeHold::NotHeld;
                 }
                 self.errors.push(error);
                 return Vote::Silent(may_hold);
             }
         };
-        self.holds[index] = Word::NotHeld;
+        self.holds[index] = NodeHold::NotHeld;
         match &timed.answer.reply {
             Reply::Granted(grant) => {
                 self.holds[index] = held(&timed, grant);
@@ -180,7 +182,7 @@ impl<'a> Attempt<'a> {
             Reply::Late | Reply::Refused(Refusal::Ballot) => Vote::Silent(false),
             Reply::Refused(refusal) => Vote::Refused(*refusal),
             reply @ (Reply::NotHeld { .. } | Reply::Revoked(_)) => {
-                self.without.add(Said::from(reply));
+                self.without.add(NodeVote::from(reply));
                 Vote::Busy(Duration::ZERO)
             }
             _ => Vote::Silent(true),
@@ -215,7 +217,7 @@ impl<'a> Attempt<'a> {
 
     pub(super) fn won(self, token: FencingToken) -> Answer {
         let Self { nodes, request, started, .. } = self;
-        let left = kept_for(&self.holds, nodes.needed, started);
+        let left = quorum_validity(&self.holds, nodes.needed, started);
         let known = Known {
             claim: Claim {
                 mode: request.mode,
@@ -225,7 +227,7 @@ impl<'a> Attempt<'a> {
             },
             ttl: request.ttl,
             token,
-            unanswered: self.holds.iter().map(|word| *word == Word::Open).collect(),
+            unanswered: self.holds.iter().map(|word| *word == NodeHold::Open).collect(),
             holds: self.holds,
             until: started + left,
         };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use leasehold_core::quorum::{Tally, Verdict, Vote};
+use leasehold_core::quorum::{RenewTally, Verdict, Vote};
 use leasehold_core::{Acquire, Adopt, Answer, HolderId, LockName, Reply, StoreError};
 
 use super::acquire::Attempt;
@@ -80,7 +80,7 @@ impl Attempt<'_> {
 }
 
 /// The reply where no majority has the lease any more.
-fn not_there(without: &Tally) -> Reply {
+fn not_there(without: &RenewTally) -> Reply {
     match without.is_revoked() {
         false => Reply::NotHeld { newest: without.newest() },
         true => Reply::Revoked(true),

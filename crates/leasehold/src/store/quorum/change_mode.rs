@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
-use leasehold_core::quorum::{Word, kept_for};
+use leasehold_core::quorum::{NodeHold, quorum_validity};
 use leasehold_core::{
     Action, Answer, FencingToken, HolderId, Instant, LockName, Mode, Reply, StoreError,
 };
@@ -99,9 +99,9 @@ async fn upgraded(
     settle(nodes, id, Mode::Exclusive, change);
     if let Some(known) = nodes.leases().get_mut(id) {
         known.token = token;
-        known.holds.fill(Word::NotHeld);
+        known.holds.fill(NodeHold::NotHeld);
         agreed.into_iter().for_each(|(index, hold)| known.holds[index] = hold);
-        known.until = started + kept_for(&known.holds, nodes.needed, started);
+        known.until = started + quorum_validity(&known.holds, nodes.needed, started);
     }
     let reply = Reply::Granted(committed.unchanged(nodes, id, started));
     Ok(nodes.answer(started, reply))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
-use leasehold_core::quorum::Word;
+use leasehold_core::quorum::NodeHold;
 use leasehold_core::{Facts, FencingToken, Grant, HolderId, Instant, Mode};
 
 use crate::store::clocked::TimedAnswer;
@@ -19,7 +19,7 @@ pub(super) struct Known {
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
     /// How each node holds it.
-    pub(super) holds: Vec<Word>,
+    pub(super) holds: Vec<NodeHold>,
     /// Nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they say to a
     /// later question: there a release must leave a tombstone.
     pub(super) unanswered: Vec<bool>,
@@ -103,7 +103,7 @@ impl Leases {
 }
 
 /// How a node holds a lease that it has granted.
-pub(super) fn held(timed: &TimedAnswer, grant: &Grant) -> Word {
+pub(super) fn held(timed: &TimedAnswer, grant: &Grant) -> NodeHold {
     let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
-    Word::Held { sent: timed.sent, left: Duration::from_micros(left_us) }
+    NodeHold::Held { sent: timed.sent, left: Duration::from_micros(left_us) }
 }

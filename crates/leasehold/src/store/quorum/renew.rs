@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
-use leasehold_core::quorum::{Said, Tally, Word, kept_for};
+use leasehold_core::quorum::{NodeHold, NodeVote, RenewTally, quorum_validity};
 use leasehold_core::{
     Acquire, Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reclaim,
     RenewLease, Reply, StoreError, StoreErrorKind,
@@ -27,15 +27,15 @@ pub(super) async fn renew(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     let shortest = renewals.iter().map(|renewal| renewal.ttl).min().unwrap_or_default();
-    let mut tallies = vec![Tally::new(nodes.len(), nodes.needed); renewals.len()];
-    let mut fan_out = FanOut::<Vec<Said>>::new(nodes, started + nodes.patience());
+    let mut tallies = vec![RenewTally::new(nodes.len(), nodes.needed); renewals.len()];
+    let mut fan_out = FanOut::<Vec<NodeVote>>::new(nodes, started + nodes.patience());
     for index in 0..nodes.len() {
         fan_out.add(index, renew_at(nodes, index, &renewals));
     }
     let mut enough = nodes.clock.sleep_until(started + default_timeout(shortest));
     let mut is_enough = false;
     loop {
-        let is_certain = tallies.iter().all(Tally::is_certain);
+        let is_certain = tallies.iter().all(RenewTally::is_certain);
         if is_enough && is_certain {
             break;
         }
@@ -104,7 +104,7 @@ fn is_undecided(reply: &Reply) -> bool {
     matches!(reply, Reply::Busy { .. })
 }
 
-fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &Tally) -> Reply {
+fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &RenewTally) -> Reply {
     if tally.is_lost() {
         return match tally.is_revoked() {
             false => Reply::NotHeld { newest: tally.newest() },
@@ -114,7 +114,7 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &Tally) -
     let undecided = Reply::Busy { retry_after: Duration::ZERO };
     let mut leases = nodes.leases();
     let Some(known) = leases.get_mut(renewal.id) else { return undecided };
-    let until = started + kept_for(&known.holds, nodes.needed, started);
+    let until = started + quorum_validity(&known.holds, nodes.needed, started);
     if !tally.is_extended() && until <= known.until {
         return undecided;
     }
@@ -128,20 +128,20 @@ async fn renew_at(
     nodes: &Nodes,
     index: usize,
     renewals: &[RenewLease],
-) -> Result<Vec<Said>, StoreError> {
+) -> Result<Vec<NodeVote>, StoreError> {
     let operation = Operation::Renew(renewals.to_vec());
     let timed = nodes.nodes[index].ask_anyway(operation).await?;
     let Reply::Many(replies) = &timed.answer.reply else {
-        return Ok(vec![Said::Nothing; renewals.len()]);
+        return Ok(vec![NodeVote::Nothing; renewals.len()]);
     };
     let timed = &timed;
     let each = renewals.iter().zip(replies).map(|(renewal, reply)| async move {
         if let Reply::Granted(grant) = reply {
             note(nodes, index, renewal, timed, grant);
         }
-        match Said::from(reply) {
-            Said::NotHeld(newest) => reclaim(nodes, index, renewal, newest).await,
-            vote @ (Said::Held | Said::Nothing | Said::Revoked) => vote,
+        match NodeVote::from(reply) {
+            NodeVote::NotHeld(newest) => reclaim(nodes, index, renewal, newest).await,
+            vote @ (NodeVote::Held | NodeVote::Nothing | NodeVote::Revoked) => vote,
         }
     });
     Ok(join_all(each).await)
@@ -166,20 +166,22 @@ async fn reclaim(
     index: usize,
     renewal: &RenewLease,
     newest: Option<FencingToken>,
-) -> Said {
-    let Some(request) = claim(nodes, index, renewal, newest) else { return Said::NotHeld(newest) };
+) -> NodeVote {
+    let Some(request) = claim(nodes, index, renewal, newest) else {
+        return NodeVote::NotHeld(newest);
+    };
     let operation = Operation::On { name: renewal.name.clone(), action: Action::Reclaim(request) };
     let Ok(timed) = nodes.nodes[index].ask(operation).await else {
-        return Said::Nothing;
+        return NodeVote::Nothing;
     };
     let hold = match &timed.answer.reply {
         Reply::Granted(grant) => held(&timed, grant),
-        _ => Word::NotHeld,
+        _ => NodeHold::NotHeld,
     };
     if let Some(known) = nodes.leases().get_mut(renewal.id) {
         known.holds[index] = hold;
     }
-    Said::from(&timed.answer.reply)
+    NodeVote::from(&timed.answer.reply)
 }
 
 /// The request that takes a lease back, if it is still this client's to take.
@@ -192,7 +194,7 @@ fn claim(
     let now = nodes.clock.now();
     let mut leases = nodes.leases();
     let known = leases.get_mut(renewal.id)?;
-    known.holds[index] = Word::NotHeld;
+    known.holds[index] = NodeHold::NotHeld;
     // Past its end somebody else may have come and gone, on nodes that have forgotten it since.
     if now >= known.until || newest.is_some_and(|newest| newest > known.token) {
         return None;
@@ -205,7 +207,7 @@ fn claim(
         .with_facts(claim.facts);
     let request = Reclaim::new(known.token, renewal.change, request);
     // From now on a release must not be overtaken by this.
-    known.holds[index] = Word::Open;
+    known.holds[index] = NodeHold::Open;
     known.unanswered[index] = true;
     Some(request)
 }

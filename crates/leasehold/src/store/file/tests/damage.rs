@@ -1,26 +1,33 @@
 //! Damaged records are refused, and what is not refused can be reckoned with.
 
-use super::*;
+use leasehold_core::backoff::Jitter;
+use leasehold_core::model;
+use leasehold_core::{Now, RenewLease};
 
-/// Records as random histories leave them.
-fn records(random: &mut Jitter) -> Vec<(u64, Record)> {
-    let mut records = Vec::new();
-    for _ in 0..40 {
-        let mut history = History { random: Jitter::new(random.next_u64()), attempt: 0 };
-        let (mut record, mut now) = (Record::default(), start());
-        for _ in 0..history.below(120) {
-            now.lease_us += history.below(200_000);
-            now.token_us += 1 + history.below(200_000);
-            let action = history.action(now.lease_us);
-            model::step(&mut record, now, RULES, &action);
-        }
-        records.push((now.lease_us, record));
-    }
-    records
-}
+use super::history::History;
+use super::*;
+use crate::store::file::writing::Writing;
 
 fn start() -> Now {
     Now { lease_us: 1_000_000_000, token_us: 1_767_225_600_000_000 }
+}
+
+/// Fills a database with what random histories leave, of few clients and of crowds. Gives when each
+/// has ended.
+fn fill(writing: &Writing<'_>, random: &mut Jitter) -> Vec<(LockName, Now)> {
+    let fill = |number: u64| {
+        let crowd = number.is_multiple_of(2).then_some(40);
+        let mut history = History::new(random.next_u64(), crowd);
+        let (name, mut now) = (name(&format!("{number}")), start());
+        for _ in 0..history.below(120) {
+            now.lease_us += history.pause_us();
+            now.token_us += 1 + history.below(200_000);
+            let action = history.action(now.lease_us);
+            writing.edit(&name, |record, _| Ok(model::step(record, now, RULES, &action))).unwrap();
+        }
+        (name, now)
+    };
+    (0..40).map(fill).collect()
 }
 
 /// Something that a disk, a cosmic ray or a hand may do.
@@ -46,33 +53,72 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Jitter) {
     }
 }
 
+/// Damages one row of a name, or removes it. False if there is none.
+fn damage_a_row(writing: &Writing<'_>, name: &LockName, random: &mut Jitter) -> bool {
+    let rows = writing.sql(|transaction| {
+        let sql = "SELECT 0, x'', record FROM lock WHERE name = ?1
+            UNION ALL SELECT kind, key, value FROM lock_row WHERE name = ?1";
+        let mut statement = transaction.prepare_cached(sql)?;
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let rows = statement.query_map([name.as_str()], row)?;
+        rows.collect::<rusqlite::Result<Vec<(u8, Vec<u8>, Vec<u8>)>>>()
+    });
+    let rows = rows.unwrap();
+    if rows.is_empty() {
+        return false;
+    }
+    let (kind, key, mut bytes) = rows[random.next_u64() as usize % rows.len()].clone();
+    let is_removed = kind > 0 && random.next_u64().is_multiple_of(4);
+    damage(&mut bytes, random);
+    let name = name.as_str();
+    let done = writing.sql(|transaction| match kind {
+        0 => transaction.execute("UPDATE lock SET record = ?2 WHERE name = ?1", (name, bytes)),
+        _ if is_removed => {
+            let sql = "DELETE FROM lock_row WHERE name = ?1 AND kind = ?2 AND key = ?3";
+            transaction.execute(sql, (name, kind, key))
+        }
+        _ => {
+            let sql = "UPDATE lock_row SET value = ?4 WHERE name = ?1 AND kind = ?2 AND key = ?3";
+            transaction.execute(sql, (name, kind, key, bytes))
+        }
+    });
+    done.unwrap() == 1
+}
+
 #[test]
 fn a_damaged_record_is_refused_or_can_be_reckoned_with() {
-    const MUTATIONS: u32 = 20_000;
+    const MUTATIONS: u32 = 8_000;
+    let place = Place::new();
+    drop(place.open());
+    let location = Location::check(&place.path()).unwrap();
+    let mut connection = Connection::open(place.path()).unwrap();
+    let writing = Writing::new(connection.transaction().unwrap(), &location, "first");
     let mut random = Jitter::new(20_260_214);
-    let records = records(&mut random);
+    let names = fill(&writing, &mut random);
+    let run = |sql: &str| writing.sql(|transaction| transaction.execute_batch(sql)).unwrap();
     let (mut refused, mut read) = (0, 0);
     for _ in 0..MUTATIONS {
-        let (lease_us, record) = &records[random.next_u64() as usize % records.len()];
-        let mut bytes = codec::encode(record);
-        damage(&mut bytes, &mut random);
-        let Ok(record) = codec::decode(&bytes) else {
-            refused += 1;
-            continue;
-        };
-        read += 1;
-        let ids = record.holds.iter().map(|hold| hold.id.client);
-        let client = ids.chain(record.clients.keys().copied()).next().unwrap_or(ALICE);
-        // Steps are built with checks for overflow here.
-        let mut history = History { random: Jitter::new(random.next_u64()), attempt: 20 };
-        for later_us in [0, 1, 1_000_000, 60_000_000, 1 << 50] {
-            let now = Now { lease_us: lease_us + later_us, ..start() };
-            let mut record = record.clone();
-            for _ in 0..6 {
-                model::step(&mut record, now, RULES, &history.action(now.lease_us));
+        let (name, end) = &names[random.next_u64() as usize % names.len()];
+        run("SAVEPOINT whole");
+        if damage_a_row(&writing, name, &mut random) {
+            // Steps are built with checks for overflow here.
+            let mut history = History::later(random.next_u64());
+            let mut result = Ok(());
+            for later_us in [0, 1, 1_000_000, 60_000_000, 1 << 50] {
+                let now = Now { lease_us: end.lease_us + later_us, ..start() };
+                let action = history.action(now.lease_us);
+                result = result.and(writing.edit(name, |record, _| {
+                    model::step(record, now, RULES, &action);
+                    model::reap(record, now, RULES, ClientId(history.below(40).into()));
+                    Ok(())
+                }));
             }
-            model::reap(&mut record, now, RULES, client);
+            match result {
+                Ok(()) => read += 1,
+                Err(_) => refused += 1,
+            }
         }
+        run("ROLLBACK TO whole; RELEASE whole");
     }
     assert!(refused > MUTATIONS / 10 && read > MUTATIONS / 10, "{refused} refused, {read} read");
 }
@@ -84,11 +130,9 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
     for (attempt, of) in [(1, "a"), (2, "b"), (3, "c")] {
         token(on(&store, of, acquire(ALICE, attempt, true)).await);
     }
-    let mut record = place.record(&name("b")).unwrap();
-    record.last_token_us = u64::MAX;
     let connection = Connection::open(place.path()).unwrap();
-    let sql = "UPDATE lock SET record = ?1 WHERE name = 'b'";
-    connection.execute(sql, [codec::encode(&record)]).unwrap();
+    let sql = "UPDATE lock SET record = substr(record, 1, 20) WHERE name = 'b'";
+    connection.execute(sql, []).unwrap();
 
     let lease = |attempt, of| {
         let id = HolderId { client: ALICE, attempt };

@@ -1,5 +1,7 @@
 //! The store is sure of its file: what is at its path is what everybody else means.
 
+use leasehold_core::RenewLease;
+
 use super::*;
 
 /// Removes what a pattern of a shell would: the files that begin with the database's name.

@@ -1,8 +1,9 @@
-//! Who does the work: the caller at once if nobody is before it, else a thread that waits.
+//! The executor of a store: the caller does its own work if nobody is before it, else a thread
+//! that waits does.
 //!
 //! A transaction takes some 30 µs, less than handing it to another thread and back would, so an
 //! undisturbed caller does it in place. Waiting is another matter: for another process at the
-//! gate, for another task of this one, for the disk. That is done by one thread per store, started
+//! write lock, for another task of this one, for the disk. That is done by one thread per store, started
 //! when it is first needed, while the caller's runtime goes on.
 
 use std::path::Path;
@@ -12,23 +13,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use leasehold_core::model::{self, Outcome, Records};
 use leasehold_core::{
-    Action, Addressed, Answer, ClientId, Clock, Error, Now, Operation, Reply, StoreError,
-    StoreErrorKind,
+    Action, Addressed, Answer, ClientId, Clock, Error, LockName, Now, Operation, RenewLease, Reply,
+    StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
 use super::access::Access;
-use super::bury;
-use super::database::{self, Database, Stepped, Writing};
-use super::gate::Gate;
+use super::database::Database;
+use super::disk_space::Reserve;
 use super::identity::Opening;
+use super::liveness::Liveness;
 use super::location::Location;
-use super::presence::Presence;
-use super::room::Reserve;
+use super::reap;
+use super::schema;
 use super::tidy;
 use super::transact::FileTransaction;
 use super::users::Users;
+use super::write_lock::WriteLock;
+use super::writing::Writing;
 
 /// How long an operation waits for its turn: 5 s. A turn takes less than a millisecond, so by then
 /// a process has been stopped in the middle of one, or the disk hangs.
@@ -43,7 +47,7 @@ const LONG_LOG_PAGES: u32 = 500;
 
 /// One store of this process.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Executor {
     shared: Arc<Shared>,
     worker: Mutex<Option<Worker>>,
 }
@@ -52,8 +56,8 @@ pub(super) struct Desk {
 struct Shared {
     location: Location,
     clock: Arc<dyn Clock>,
-    presence: Arc<Presence>,
-    books: Mutex<Books>,
+    liveness: Arc<Liveness>,
+    guarded: Mutex<Guarded>,
     /// Dropped after the connection: others must not make another database before it is closed.
     _users: Users,
     /// Requests with the worker. Nobody overtakes them.
@@ -66,10 +70,10 @@ struct Shared {
     is_tidying: AtomicBool,
 }
 
-/// What one has to have to one's self.
+/// What is used by one thread of one process at a time.
 #[derive(Debug)]
-struct Books {
-    gate: Gate,
+struct Guarded {
+    write_lock: WriteLock,
     database: Database,
 }
 
@@ -82,47 +86,49 @@ struct Worker {
 }
 
 enum Request {
-    Enter(ClientId, oneshot::Sender<Result<(), StoreError>>),
+    Register(ClientId, oneshot::Sender<Result<(), StoreError>>),
     Execute(Operation, oneshot::Sender<Result<Answer, StoreError>>),
     Tidy,
     Transact(Box<dyn FnOnce(&Shared) + Send>),
 }
 
-impl Desk {
+impl Executor {
     pub(super) fn open(path: &Path, boot: String, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let location = Location::check(path)?;
-        database::refuse_others_files(&location)?;
+        schema::refuse_others_files(&location)?;
         let failed = |error| location.io_error("look at it", error);
         let access = Access::of(&location.database).map_err(failed)?;
         location.create_side(access)?;
         let failed = |error| location.beside_error(error);
-        let presence = Arc::new(Presence::open(&location, access).map_err(failed)?);
-        let gate = Gate::open(presence.directory(), access).map_err(failed)?;
+        let liveness = Arc::new(Liveness::open(&location, access).map_err(failed)?);
+        let write_lock = WriteLock::open(liveness.directory(), access).map_err(failed)?;
         let failed = |error| location.io_error("look into its directory", error);
         let users = Users::open(&location).map_err(failed)?;
-        let turn = gate.enter().map_err(failed)?;
+        let guard = write_lock.lock().map_err(failed)?;
         let opening = Opening {
             location: &location,
-            gate: &gate,
-            presence: &presence,
+            write_lock: &write_lock,
+            liveness: &liveness,
             users: &users,
             boot: &boot,
         };
         opening.join_others()?;
         location.create_database()?;
         let log_pages = Arc::new(AtomicU32::new(0));
-        let mut database = Database::open(&location, boot.clone(), Arc::clone(&log_pages))?;
+        let is_alone = !opening.is_anyone_there()?;
+        let mut database =
+            Database::open(&location, boot.clone(), Arc::clone(&log_pages), is_alone)?;
         access.give_group(&location.log);
         access.give_group(&location.shared_memory);
         let files = opening.agree(&mut database)?;
         database.expect(files);
         users.join().map_err(failed)?;
-        drop(turn);
+        drop(guard);
         let shared = Shared {
             location,
             clock,
-            presence,
-            books: Mutex::new(Books { gate, database }),
+            liveness,
+            guarded: Mutex::new(Guarded { write_lock, database }),
             _users: users,
             queued: AtomicUsize::new(0),
             tidy_at_us: AtomicU64::new(0),
@@ -132,14 +138,14 @@ impl Desk {
         Ok(Self { shared: Arc::new(shared), worker: Mutex::default() })
     }
 
-    pub(super) fn presence(&self) -> &Arc<Presence> {
-        &self.shared.presence
+    pub(super) fn liveness(&self) -> &Arc<Liveness> {
+        &self.shared.liveness
     }
 
     /// Executes one operation.
     pub(super) async fn execute(&self, operation: Operation) -> Result<Answer, StoreError> {
         let shared = &self.shared;
-        let done = match shared.try_in_turn(|database| shared.apply(database, &operation)) {
+        let done = match shared.try_locked(|database| shared.apply(database, &operation)) {
             Some(done) => done.map(|done| shared.deliver(done)),
             None => self.queue(|reply| Request::Execute(operation, reply)).await,
         };
@@ -156,11 +162,11 @@ impl Desk {
         let queued = |reply: oneshot::Sender<_>, work| {
             Request::Transact(Box::new(move |shared: &Shared| {
                 if !reply.is_closed() {
-                    let _ = reply.send(shared.in_turn(|database| shared.transact(database, &work)));
+                    let _ = reply.send(shared.locked(|database| shared.transact(database, &work)));
                 }
             }))
         };
-        let done = match shared.try_in_turn(|database| shared.transact(database, &work)) {
+        let done = match shared.try_locked(|database| shared.transact(database, &work)) {
             Some(done) => done,
             None => self.queue(|reply| queued(reply, work)).await,
         };
@@ -168,11 +174,11 @@ impl Desk {
         done
     }
 
-    /// Makes a client of this process alive.
-    pub(super) async fn enter(&self, client: ClientId) -> Result<(), StoreError> {
-        match self.shared.try_in_turn(|_| self.shared.enter(client)) {
+    /// Registers a client of this process as alive.
+    pub(super) async fn register(&self, client: ClientId) -> Result<(), StoreError> {
+        match self.shared.try_locked(|_| self.shared.register(client)) {
             Some(done) => done,
-            None => self.queue(|reply| Request::Enter(client, reply)).await,
+            None => self.queue(|reply| Request::Register(client, reply)).await,
         }
     }
 
@@ -181,7 +187,7 @@ impl Desk {
         request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
     ) -> Result<T, StoreError> {
         let (sender, receiver) = oneshot::channel();
-        self.hand(request(sender))?;
+        self.enqueue(request(sender))?;
         match tokio::time::timeout(PATIENCE, receiver).await {
             Ok(Ok(done)) => done,
             Ok(Err(_)) => Err(self.shared.late("its thread has ended")),
@@ -189,17 +195,17 @@ impl Desk {
         }
     }
 
-    fn hand(&self, request: Request) -> Result<(), StoreError> {
+    fn enqueue(&self, request: Request) -> Result<(), StoreError> {
         let mut worker = lock(&self.worker);
         let worker = match &mut *worker {
             Some(worker) => worker,
-            none => none.insert(self.hire()?),
+            none => none.insert(self.spawn_worker()?),
         };
         self.shared.queued.fetch_add(1, Ordering::Relaxed);
         worker.requests.send(request).map_err(|_| self.shared.late("its thread has ended"))
     }
 
-    fn hire(&self) -> Result<Worker, StoreError> {
+    fn spawn_worker(&self) -> Result<Worker, StoreError> {
         let (requests, received) = mpsc::channel();
         let (running, end) = mpsc::channel();
         let shared = Arc::clone(&self.shared);
@@ -216,12 +222,12 @@ impl Desk {
     fn tidy_if_due(&self) {
         if self.shared.is_tidying_due() {
             // Without a thread nothing is tidied, and nothing worse happens.
-            let _ = self.hand(Request::Tidy);
+            let _ = self.enqueue(Request::Tidy);
         }
     }
 }
 
-impl Drop for Desk {
+impl Drop for Executor {
     fn drop(&mut self) {
         let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Worker { requests, end, thread }) = worker else { return };
@@ -236,37 +242,37 @@ impl Drop for Desk {
 
 impl Shared {
     /// Does some work here and now, unless that means to wait.
-    fn try_in_turn<T>(
+    fn try_locked<T>(
         &self,
         work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
     ) -> Option<Result<T, StoreError>> {
         if self.queued.load(Ordering::Relaxed) > 0 {
             return None;
         }
-        let mut books = match self.books.try_lock() {
-            Ok(books) => books,
-            Err(TryLockError::Poisoned(books)) => books.into_inner(),
+        let mut guarded = match self.guarded.try_lock() {
+            Ok(guarded) => guarded,
+            Err(TryLockError::Poisoned(guarded)) => guarded.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        let Books { gate, database } = &mut *books;
-        match gate.try_enter() {
-            Ok(Some(_turn)) => Some(work(database)),
+        let Guarded { write_lock, database } = &mut *guarded;
+        match write_lock.try_lock() {
+            Ok(Some(_guard)) => Some(work(database)),
             Ok(None) => None,
-            Err(error) => Some(Err(self.gate_error(error))),
+            Err(error) => Some(Err(self.lock_error(error))),
         }
     }
 
     fn work(&self, requests: &mpsc::Receiver<Request>) {
         while let Ok(request) = requests.recv() {
             match request {
-                Request::Enter(client, reply) => {
-                    let done = self.in_turn(|_| self.enter(client));
+                Request::Register(client, reply) => {
+                    let done = self.locked(|_| self.register(client));
                     // Whoever asked may have given up.
                     let _ = reply.send(done);
                 }
                 Request::Execute(operation, reply) => {
                     if !reply.is_closed() {
-                        let done = self.in_turn(|database| self.apply(database, &operation));
+                        let done = self.locked(|database| self.apply(database, &operation));
                         let _ = reply.send(done.map(|done| self.deliver(done)));
                     }
                 }
@@ -282,19 +288,19 @@ impl Shared {
     }
 
     /// Waits for one's turn and takes it.
-    fn in_turn<T>(
+    fn locked<T>(
         &self,
         work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut books = lock(&self.books);
-        let Books { gate, database } = &mut *books;
-        let _turn = gate.enter().map_err(|error| self.gate_error(error))?;
+        let mut guarded = lock(&self.guarded);
+        let Guarded { write_lock, database } = &mut *guarded;
+        let _guard = write_lock.lock().map_err(|error| self.lock_error(error))?;
         work(database)
     }
 
-    fn enter(&self, client: ClientId) -> Result<(), StoreError> {
-        self.presence
-            .enter(client)
+    fn register(&self, client: ClientId) -> Result<(), StoreError> {
+        self.liveness
+            .register(client)
             .map_err(|error| self.location.io_error("make a pipe beside it", error))
     }
 
@@ -305,37 +311,7 @@ impl Shared {
         operation: &Operation,
     ) -> Result<(Answer, Vec<Addressed>), StoreError> {
         let done = database.write(reserve_for(operation), |writing| {
-            let now = self.now();
-            let mut messages = Vec::new();
-            let (reply, more) = match operation {
-                Operation::List { prefix, limit, idle } => {
-                    (Reply::Names(writing.list(prefix, *limit, *idle)?), false)
-                }
-                Operation::On { name, action } => {
-                    let stepped = self.step(writing, now, name, action)?;
-                    messages = stepped.messages;
-                    (stepped.reply, stepped.more)
-                }
-                Operation::Renew(leases) => {
-                    let (mut replies, mut more) = (Vec::with_capacity(leases.len()), false);
-                    for lease in leases {
-                        let stepped = match self.step(writing, now, &lease.name, &lease.action()) {
-                            // It ends this lease and none that is renewed with it.
-                            Err(error) if error.kind() == StoreErrorKind::Corrupt => {
-                                replies.push(Reply::NotHeld { newest: None });
-                                continue;
-                            }
-                            stepped => stepped?,
-                        };
-                        messages.extend(stepped.messages);
-                        more |= stepped.more;
-                        replies.push(stepped.reply);
-                    }
-                    (Reply::Many(replies), more)
-                }
-                _ => return Err(StoreError::unknown_request()),
-            };
-            Ok((Answer::new(now, reply).with_more(more), messages))
+            model::apply(&mut Transacted { shared: self, writing }, self.now(), operation)
         });
         match operation {
             Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
@@ -358,38 +334,11 @@ impl Shared {
         })
     }
 
-    fn step(
-        &self,
-        writing: &Writing<'_>,
-        now: Now,
-        name: &leasehold_core::LockName,
-        action: &Action,
-    ) -> Result<Stepped, StoreError> {
-        let attempt = bury::attempt_of(action);
-        if let Some(id) = attempt
-            && matches!(action, Action::Acquire(_) | Action::Adopt(_))
-        {
-            // Alive before anything is written in its name.
-            self.enter(id.client)?;
-        }
-        let mut stepped = writing.step(name, now, action, &self.presence)?;
-        if let Some(id) = attempt
-            && let Some(client) = self.presence.client(id.client)
-        {
-            if bury::may_be_left(action, &stepped.reply) {
-                client.keep(id.attempt, std::mem::take(&mut stepped.watched));
-            } else {
-                client.end(id.attempt);
-            }
-        }
-        Ok(stepped)
-    }
-
-    /// Tells everybody concerned, now that it is written, and outside the gate: whoever is woken
-    /// goes there at once.
+    /// Sends the messages, now that it is written, and without the write lock: a client that is
+    /// woken wants that at once.
     fn deliver<T>(&self, (answer, messages): (T, Vec<Addressed>)) -> T {
         for (client, message) in messages {
-            self.presence.tell(client, message);
+            self.liveness.send(client, message);
         }
         answer
     }
@@ -408,8 +357,8 @@ impl Shared {
         if self.has_long_log() {
             // First most of it, while other processes go on writing. Then the rest with nobody
             // writing: only a log that was copied to its end begins again at its beginning.
-            lock(&self.books).database.shorten_log()?;
-            self.in_turn(|database| database.shorten_log())?;
+            lock(&self.guarded).database.shorten_log()?;
+            self.locked(|database| database.shorten_log())?;
             self.log_pages.store(0, Ordering::Relaxed);
         }
         let now = self.now();
@@ -418,39 +367,85 @@ impl Shared {
         }
         self.tidy_at_us.store(now.lease_us + tidy::INTERVAL_US, Ordering::Relaxed);
         if !self
-            .in_turn(|database| database.write(Reserve::Use, |writing| tidy::claim(writing, now)))?
+            .locked(|database| database.write(Reserve::Use, |writing| tidy::claim(writing, now)))?
         {
             return Ok(());
         }
         // In turn, because a client comes to life in its turn: between the making of its pipe and
-        // the opening it would look dead, and be buried with what it acquires a moment later.
+        // the opening it would look dead, and be reaped with what it acquires a moment later.
         let failed = |error| self.location.io_error("look beside it", error);
-        let dead = self.in_turn(|_| self.presence.dead().map_err(failed))?;
+        let dead = self.locked(|_| self.liveness.dead().map_err(failed))?;
         let mut next = Some(String::new());
         while let Some(from) = next {
-            next = self.deliver(self.in_turn(|database| {
+            next = self.deliver(self.locked(|database| {
                 database.write(Reserve::Use, |writing| tidy::part(writing, now, &from, &dead))
             })?);
         }
-        self.in_turn(|_| {
-            dead.iter().for_each(|client| self.presence.forget(*client));
+        self.locked(|_| {
+            dead.iter().for_each(|client| self.liveness.forget(*client));
             Ok(())
         })
     }
 
     fn now(&self) -> Now {
-        let since_origin = self.clock.now().since_origin();
-        let lease_us = u64::try_from(since_origin.as_micros()).unwrap_or(u64::MAX);
-        Now { lease_us, token_us: self.clock.wall_us() }
+        Now::of(&*self.clock)
     }
 
-    fn gate_error(&self, error: std::io::Error) -> StoreError {
-        self.location.io_error("lock the gate beside it", error)
+    fn lock_error(&self, error: std::io::Error) -> StoreError {
+        self.location.io_error("take the write lock beside it", error)
     }
 
     fn late(&self, why: &str) -> StoreError {
         let shown = self.location.database.display();
         StoreError::new(StoreErrorKind::Timeout, format!("file:{shown}: {why}")).maybe_executed()
+    }
+}
+
+/// The records of all names, in one transaction.
+struct Transacted<'a> {
+    shared: &'a Shared,
+    writing: &'a Writing<'a>,
+}
+
+impl Records for Transacted<'_> {
+    type Error = StoreError;
+
+    fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, StoreError> {
+        self.writing.list(prefix, limit, idle)
+    }
+
+    fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, StoreError> {
+        let liveness = &self.shared.liveness;
+        let attempt = action.holder();
+        if let Some(id) = attempt
+            && matches!(action, Action::Acquire(_) | Action::Adopt(_))
+        {
+            // Alive before anything is written in its name.
+            self.shared.register(id.client)?;
+        }
+        let (outcome, watched) = self.writing.step(name, now, action, liveness)?;
+        if let Some(id) = attempt
+            && let Some(client) = liveness.client(id.client)
+        {
+            if reap::may_be_left(action, &outcome.reply) {
+                client.keep(id.attempt, watched);
+            } else {
+                client.end(id.attempt);
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
+        match self.step(now, &lease.name, &lease.action()) {
+            // It ends this lease and none that is renewed with it.
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => Ok(Outcome {
+                reply: Reply::NotHeld { newest: None },
+                messages: Vec::new(),
+                more: false,
+            }),
+            stepped => stepped,
+        }
     }
 }
 

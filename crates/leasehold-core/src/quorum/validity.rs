@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
-/// The word of one node on one hold, the last one heard.
+/// What one node has last said of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Word {
+pub enum NodeHold {
     /// It is held there for `left`, counted from before the request was sent.
     Held {
         /// When the request was sent.
@@ -20,20 +20,20 @@ pub enum Word {
     Open,
 }
 
-/// How long from `now` on so many nodes keep a hold: the `needed`-th longest of what each said.
+/// How long from `now` on `needed` nodes keep a hold: the `needed`-th longest of what each said.
 ///
-/// At any moment before that, so many nodes refuse everybody else. It covers renewals that reached
+/// At any moment before that, `needed` nodes refuse everybody else. It covers renewals that reached
 /// only some nodes: what the others said before still counts.
 ///
 /// What was said before counts for twice its age less. Whoever turns this into a validity takes off
 /// the drift of what is left, as if it had been said now, and twice the age makes good for that:
 /// with drift d, (1 − d) × (left − 2 × age) is at most (1 − d) × left − age for any d up to one
 /// half, the largest there is.
-pub fn kept_for(words: &[Word], needed: usize, now: Instant) -> Duration {
-    let left = |word: &Word| match *word {
-        Word::Held { sent, left } if sent >= now => sent.saturating_since(now) + left,
-        Word::Held { sent, left } => left.saturating_sub(now.saturating_since(sent) * 2),
-        Word::NotHeld | Word::Open => Duration::ZERO,
+pub fn quorum_validity(words: &[NodeHold], needed: usize, now: Instant) -> Duration {
+    let left = |word: &NodeHold| match *word {
+        NodeHold::Held { sent, left } if sent >= now => sent.saturating_since(now) + left,
+        NodeHold::Held { sent, left } => left.saturating_sub(now.saturating_since(sent) * 2),
+        NodeHold::NotHeld | NodeHold::Open => Duration::ZERO,
     };
     let mut longest_first: Vec<Duration> = words.iter().map(left).collect();
     longest_first.sort_unstable_by(|a, b| b.cmp(a));
@@ -51,28 +51,28 @@ mod tests {
         Instant::from_origin(Duration::from_millis(ms))
     }
 
-    fn held(sent_ms: u64, left_ms: u64) -> Word {
-        Word::Held { sent: at(sent_ms), left: Duration::from_millis(left_ms) }
+    fn held(sent_ms: u64, left_ms: u64) -> NodeHold {
+        NodeHold::Held { sent: at(sent_ms), left: Duration::from_millis(left_ms) }
     }
 
     #[test]
     fn a_lease_is_kept_for_as_long_as_a_majority_keeps_it() {
         let words = [held(1000, 30_000), held(1000, 10_000), held(1000, 20_000)];
-        assert_eq!(kept_for(&words, 2, at(1000)), Duration::from_secs(20));
-        let words = [held(1000, 30_000), Word::NotHeld, Word::Open];
-        assert_eq!(kept_for(&words, 2, at(1000)), Duration::ZERO);
+        assert_eq!(quorum_validity(&words, 2, at(1000)), Duration::from_secs(20));
+        let words = [held(1000, 30_000), NodeHold::NotHeld, NodeHold::Open];
+        assert_eq!(quorum_validity(&words, 2, at(1000)), Duration::ZERO);
     }
 
     #[test]
     fn a_renewal_that_reached_one_node_leaves_what_the_others_said_before() {
-        let words = [held(5000, 30_000), held(1000, 30_000), Word::Open];
-        assert_eq!(kept_for(&words, 2, at(5000)), Duration::from_secs(30 - 2 * 4));
+        let words = [held(5000, 30_000), held(1000, 30_000), NodeHold::Open];
+        assert_eq!(quorum_validity(&words, 2, at(5000)), Duration::from_secs(30 - 2 * 4));
     }
 
     proptest! {
         /// With nodes whose clocks run faster than this one by as much as is allowed for.
         #[test]
-        fn before_its_end_so_many_nodes_still_keep_it(
+        fn before_its_end_a_majority_still_keeps_it(
             said in vec(prop::option::of((0_u64..5000, 1_u64..60_000)), 1..8),
             drift in 0.0_f64..0.5,
         ) {
@@ -80,8 +80,8 @@ mod tests {
             let now_ms = 5000;
             let word = |(sent, left)| held(sent, left);
             let words: Vec<_> =
-                said.iter().map(|said| said.map_or(Word::NotHeld, word)).collect();
-            let kept_ms = kept_for(&words, needed, at(now_ms)).as_secs_f64() * 1000.0;
+                said.iter().map(|said| said.map_or(NodeHold::NotHeld, word)).collect();
+            let kept_ms = quorum_validity(&words, needed, at(now_ms)).as_secs_f64() * 1000.0;
             prop_assume!(kept_ms > 0.0);
             let end_ms = now_ms as f64 + kept_ms * (1.0 - drift);
             let is_kept = |(sent, left): &(u64, u64)| {

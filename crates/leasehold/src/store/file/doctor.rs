@@ -10,8 +10,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use super::access::NEW;
-use super::database;
 use super::location::Location;
+use super::schema;
 use super::{NO_PIPES, path_of};
 use crate::store::Finding;
 
@@ -57,7 +57,7 @@ fn look(location: &Location) -> Result<Vec<Finding>, Error> {
     let failed = |error| location.io_error("look at it", error);
     allowed(location)?;
     let is_there = location.database.exists();
-    if is_there && let Err(error) = database::look(location) {
+    if is_there && let Err(error) = schema::look(location) {
         return unusable(&place, error.into()).map(|finding| vec![finding]);
     }
     let what = if is_there { "a database" } else { "not there yet" };

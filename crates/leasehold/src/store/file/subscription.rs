@@ -1,7 +1,7 @@
-//! News of names: one named pipe per listener, beside those of the clients.
+//! Subscriptions to the news of names: one named pipe for each, beside those of the clients.
 //!
-//! Whoever tells writes to every pipe whose name begins with the mark of the lock's name, and
-//! removes those that nobody reads any more.
+//! A publisher writes to every pipe whose name begins with the mark of the lock's name, and removes
+//! those that nobody reads any more.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,14 +13,14 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
-use super::presence::{Presence, make_pipe, open_pipe};
+use super::liveness::{Liveness, make_pipe, open_pipe};
 use crate::store::Subscription;
 
 /// What the pipes of listeners begin with; those of clients begin with a hex digit.
 const PREFIX: &str = "news-";
 
 /// Most bytes of one piece of news with its head: what a pipe takes as a whole on Linux (pipe(7)),
-/// so that the words of several tellers do not mix.
+/// so that the words of several publishers do not mix.
 const MAX_FRAME: usize = 4096;
 
 /// Bytes before the name and the words: the length of both, and that of the name.
@@ -39,9 +39,9 @@ const PIPE: usize = 64 * 1024;
 /// # Cost
 ///
 /// A look through the directory, which has an entry per client and listener.
-pub(super) fn tell(presence: &Presence, name: &LockName, words: &str) -> io::Result<()> {
+pub(super) fn publish(liveness: &Liveness, name: &LockName, words: &str) -> io::Result<()> {
     let Some(frame) = encode(name, words) else { return Ok(()) };
-    let (directory, mark) = (presence.directory(), mark(name));
+    let (directory, mark) = (liveness.directory(), mark(name));
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let Some(pipe) = entry.file_name().to_str().ok().filter(|pipe| pipe.starts_with(&mark))
@@ -59,31 +59,31 @@ pub(super) fn tell(presence: &Presence, name: &LockName, words: &str) -> io::Res
     Ok(())
 }
 
-/// Listens from now on.
+/// Subscribes from now on.
 ///
 /// # Errors
 ///
 /// The system's: no pipe can be made, or no descriptor is left.
-pub(super) fn listen(presence: &Arc<Presence>, name: &LockName) -> io::Result<FileNews> {
+pub(super) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result<FileSubscription> {
     let mut number = [0; 16];
     getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
     let number = u128::from_ne_bytes(number);
     let (file, hidden) = (format!("{}{number:032x}", mark(name)), format!("new-{number:032x}"));
-    let directory = presence.directory();
-    make_pipe(directory, &hidden, presence.access())?;
-    let pipe = open_pipe(directory, &hidden, presence.access());
+    let directory = liveness.directory();
+    make_pipe(directory, &hidden, liveness.access())?;
+    let pipe = open_pipe(directory, &hidden, liveness.access());
     // It gets its name once it is read: one that is not would be taken for a dead listener's.
     if pipe.is_err() || renameat(directory, &hidden, directory, &file).is_err() {
         let _ = unlinkat(directory, &hidden, AtFlags::empty());
     }
-    Ok(FileNews {
+    Ok(FileSubscription {
         name: name.clone(),
         file,
         pipe: pipe?,
         reader: None,
         bytes: Vec::new(),
         arrived: VecDeque::new(),
-        presence: Arc::clone(presence),
+        liveness: Arc::clone(liveness),
     })
 }
 
@@ -101,7 +101,7 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Where the news of one name arrive.
-pub(super) struct FileNews {
+pub(super) struct FileSubscription {
     name: LockName,
     file: String,
     pipe: OwnedFd,
@@ -110,10 +110,10 @@ pub(super) struct FileNews {
     /// Read and not yet taken apart.
     bytes: Vec<u8>,
     arrived: VecDeque<Option<String>>,
-    presence: Arc<Presence>,
+    liveness: Arc<Liveness>,
 }
 
-impl FileNews {
+impl FileSubscription {
     async fn wait(&mut self) -> io::Result<()> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
@@ -140,7 +140,7 @@ impl FileNews {
     }
 }
 
-impl Subscription for FileNews {
+impl Subscription for FileSubscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
             loop {
@@ -157,10 +157,10 @@ impl Subscription for FileNews {
     }
 }
 
-impl Drop for FileNews {
+impl Drop for FileSubscription {
     fn drop(&mut self) {
-        // If it cannot be removed, whoever tells next does it.
-        let _ = unlinkat(self.presence.directory(), &self.file, AtFlags::empty());
+        // If it cannot be removed, the next publisher does it.
+        let _ = unlinkat(self.liveness.directory(), &self.file, AtFlags::empty());
     }
 }
 

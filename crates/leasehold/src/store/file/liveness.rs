@@ -40,7 +40,7 @@ const REVOKED_BY_FORCE: u64 = 3;
 
 /// The directory beside the database, and the clients that live in this process.
 #[derive(Debug)]
-pub(super) struct Presence {
+pub(super) struct Liveness {
     directory: OwnedFd,
     access: Access,
     has_pipes: bool,
@@ -60,7 +60,7 @@ pub(super) struct Client {
 
 /// What is known of a client's process.
 #[derive(Debug)]
-pub(super) enum Life {
+pub(super) enum ClientState {
     /// Somebody has its pipe open. This end of it breaks when nobody has any more.
     Alive(OwnedFd),
     /// Nobody has.
@@ -69,7 +69,7 @@ pub(super) enum Life {
     Unknown,
 }
 
-impl Presence {
+impl Liveness {
     pub(super) fn open(location: &Location, access: Access) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let directory = open(&location.side, flags, Mode::empty())?;
@@ -99,9 +99,9 @@ impl Presence {
         self.access
     }
 
-    /// Makes a client alive that this process acts for. Within one's turn at the gate, because the
+    /// Registers a client that this process acts for. With the write lock held, because the
     /// dead are removed there: else a pipe could be taken for a dead one's before it is open.
-    pub(super) fn enter(&self, id: ClientId) -> io::Result<()> {
+    pub(super) fn register(&self, id: ClientId) -> io::Result<()> {
         if !self.has_pipes || self.client(id).is_some() {
             return Ok(());
         }
@@ -127,25 +127,25 @@ impl Presence {
     ///
     /// Two system calls, some 2 µs; none for a client of this process.
     pub(super) fn is_dead(&self, id: ClientId) -> bool {
-        self.client(id).is_none() && matches!(self.look(id), Life::Dead)
+        self.client(id).is_none() && matches!(self.look(id), ClientState::Dead)
     }
 
-    pub(super) fn look(&self, id: ClientId) -> Life {
+    pub(super) fn look(&self, id: ClientId) -> ClientState {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(&self.directory, id.to_string(), flags, Mode::empty()) {
-            Ok(end) => Life::Alive(end),
-            Err(Errno::NXIO) => Life::Dead,
-            Err(_) => Life::Unknown,
+            Ok(end) => ClientState::Alive(end),
+            Err(Errno::NXIO) => ClientState::Dead,
+            Err(_) => ClientState::Unknown,
         }
     }
 
     /// Writes a message to a client's pipe. It is a hint: one that does not get through (nobody
     /// there, no room) is made good by the waiter's next poll.
-    pub(super) fn tell(&self, id: ClientId, message: Message) {
+    pub(super) fn send(&self, id: ClientId, message: Message) {
         let Some(frame) = encode(message) else { return };
         if let Some(client) = self.client(id) {
             let _ = rustix::io::write(&client.pipe, &frame);
-        } else if let Life::Alive(end) = self.look(id) {
+        } else if let ClientState::Alive(end) = self.look(id) {
             let _ = rustix::io::write(&end, &frame);
         }
     }
@@ -157,7 +157,7 @@ impl Presence {
 
     /// Whether somebody has a client's pipe open.
     pub(super) fn is_anyone_alive(&self) -> io::Result<bool> {
-        Ok(self.pipes()?.into_iter().any(|id| matches!(self.look(id), Life::Alive(_))))
+        Ok(self.pipes()?.into_iter().any(|id| matches!(self.look(id), ClientState::Alive(_))))
     }
 
     fn pipes(&self) -> io::Result<Vec<ClientId>> {
@@ -177,7 +177,7 @@ impl Presence {
     }
 }
 
-impl Drop for Presence {
+impl Drop for Liveness {
     fn drop(&mut self) {
         let clients = std::mem::take(&mut *lock(&self.clients));
         for (id, client) in clients {
@@ -185,7 +185,7 @@ impl Drop for Presence {
             // once; one that is not there would prove nothing.
             let leaves_nothing = lock(&client.attempts).is_empty();
             drop(client);
-            if leaves_nothing && matches!(self.look(id), Life::Dead) {
+            if leaves_nothing && matches!(self.look(id), ClientState::Dead) {
                 self.forget(id);
             }
         }

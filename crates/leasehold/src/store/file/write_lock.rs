@@ -1,11 +1,12 @@
-//! The gate: one process at a time goes to the database, in the order of arrival.
+//! The write lock of the file store: one process at a time uses the database, in the order of
+//! arrival.
 //!
-//! SQLite waits for its own lock by sleeping and trying again, so whoever is unlucky often enough
-//! waits for ever, and a hundred processes that try again burn processor time. The kernel keeps
-//! those who wait for a file lock in a queue and wakes one at a time. The gate is for order alone:
-//! were it missing, SQLite's lock would still keep transactions apart.
+//! SQLite waits for its own lock by sleeping and trying again, so an unlucky process may wait for
+//! ever, and a hundred processes that try again burn processor time. The kernel keeps those who
+//! wait for a file lock in a queue and wakes one at a time. This lock is for order alone: were it
+//! missing, SQLite's lock would still keep transactions apart.
 //!
-//! What is written in it says which database it belongs to, see [`super::identity`].
+//! What is written in its file says which database it belongs to, see [`super::identity`].
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -22,15 +23,15 @@ pub(super) const FILE_NAME: &str = "gate";
 /// Most bytes that are read of it: several times what is written in it.
 const MAX_TEXT: usize = 512;
 
-/// A file whose lock is the right to go to the database.
+/// A file whose lock is the right to use the database.
 #[derive(Debug)]
-pub(super) struct Gate(File);
+pub(super) struct WriteLock(File);
 
-/// The right to go to the database, until dropped.
+/// The right to use the database, until dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a>(&'a Gate);
+pub(super) struct WriteLockGuard<'a>(&'a WriteLock);
 
-impl Gate {
+impl WriteLock {
     pub(super) fn open(directory: BorrowedFd<'_>, access: Access) -> io::Result<Self> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(directory, FILE_NAME, flags, access.of_file())?;
@@ -45,7 +46,7 @@ impl Gate {
         Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
     }
 
-    /// Writes something else in it. In place, so that it stays the file that others wait at, and
+    /// Writes something else in it. In place, so that it stays the file that others wait for, and
     /// stays theirs.
     pub(super) fn write(&self, text: &str) -> io::Result<()> {
         self.0.set_len(0)?;
@@ -56,20 +57,20 @@ impl Gate {
         self.0.metadata()
     }
 
-    /// Enters if nobody is inside.
-    pub(super) fn try_enter(&self) -> io::Result<Option<Turn<'_>>> {
+    /// Takes the lock if nobody has it.
+    pub(super) fn try_lock(&self) -> io::Result<Option<WriteLockGuard<'_>>> {
         match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Turn(self))),
+            Ok(()) => Ok(Some(WriteLockGuard(self))),
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Waits for its turn. Only a process that was stopped inside makes that long.
-    pub(super) fn enter(&self) -> io::Result<Turn<'_>> {
+    /// Waits for the lock. Only a process that was stopped while it had the lock makes that long.
+    pub(super) fn lock(&self) -> io::Result<WriteLockGuard<'_>> {
         loop {
             match flock(&self.0, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Turn(self)),
+                Ok(()) => return Ok(WriteLockGuard(self)),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -77,7 +78,7 @@ impl Gate {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriteLockGuard<'_> {
     fn drop(&mut self) {
         // It cannot fail on a descriptor that is open and was locked.
         let _ = flock(&self.0.0, FlockOperation::Unlock);

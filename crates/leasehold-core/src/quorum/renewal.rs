@@ -5,7 +5,7 @@ use crate::token::FencingToken;
 
 /// What one node says of a lease that it was asked to renew, or to give back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum NodeVote {
     /// It is held there.
     Held,
     /// It is not held there; the newest token of the name is this.
@@ -16,7 +16,7 @@ pub enum Said {
     Revoked,
 }
 
-impl From<&Reply> for Said {
+impl From<&Reply> for NodeVote {
     fn from(reply: &Reply) -> Self {
         match reply {
             Reply::Granted(_) => Self::Held,
@@ -42,9 +42,9 @@ impl From<&Reply> for Said {
 /// What the nodes have said of one lease in one renewal.
 ///
 /// A renewal that fails on some nodes ends nothing: how long the lease lasts is up to
-/// [`kept_for`](super::kept_for), which counts what every node has said, also before.
+/// [`quorum_validity`](super::quorum_validity), which counts what every node has said, also before.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Tally {
+pub struct RenewTally {
     nodes: usize,
     needed: usize,
     held: usize,
@@ -53,31 +53,31 @@ pub struct Tally {
     revoked: usize,
 }
 
-impl Tally {
-    /// Nothing is heard yet of so many nodes, so many of which are needed.
+impl RenewTally {
+    /// Nothing is heard yet of `nodes` nodes, `needed` of which extend the lease.
     pub fn new(nodes: usize, needed: usize) -> Self {
         Self { nodes, needed, held: 0, not_held: 0, newest: None, revoked: 0 }
     }
 
     /// Counts what one more node says.
-    pub fn add(&mut self, said: Said) {
+    pub fn add(&mut self, said: NodeVote) {
         match said {
-            Said::Held => self.held += 1,
-            Said::NotHeld(newest) => {
+            NodeVote::Held => self.held += 1,
+            NodeVote::NotHeld(newest) => {
                 self.not_held += 1;
                 self.newest = self.newest.max(newest);
             }
-            Said::Nothing => {}
-            Said::Revoked => self.revoked += 1,
+            NodeVote::Nothing => {}
+            NodeVote::Revoked => self.revoked += 1,
         }
     }
 
-    /// Whether so many nodes hold it that nobody was told a higher token before this was asked.
+    /// Whether a majority holds it: then nobody was told a higher token before this was asked.
     pub fn is_extended(&self) -> bool {
         self.held >= self.needed
     }
 
-    /// Whether so many nodes do not hold it, or want it back, that the rest is no majority.
+    /// Whether a majority can no longer be reached.
     pub fn is_lost(&self) -> bool {
         self.not_held + self.revoked > self.nodes - self.needed
     }
@@ -106,26 +106,28 @@ mod tests {
         FencingToken::at_us(1_800_000_000_000_000 + number)
     }
 
-    fn tally(said: &[Said]) -> Tally {
-        let mut tally = Tally::new(3, 2);
+    fn tally(said: &[NodeVote]) -> RenewTally {
+        let mut tally = RenewTally::new(3, 2);
         said.iter().for_each(|said| tally.add(*said));
         tally
     }
 
     #[test]
     fn a_majority_extends_or_ends_a_lease_and_less_does_neither() {
-        let (held, gone) = (Said::Held, Said::NotHeld(None));
+        let (held, gone) = (NodeVote::Held, NodeVote::NotHeld(None));
         assert!(tally(&[held, gone, held]).is_extended());
-        assert!(tally(&[gone, held, Said::Revoked]).is_lost());
-        for undecided in [&[held, gone, Said::Nothing][..], &[Said::Nothing, Said::Revoked], &[]] {
+        assert!(tally(&[gone, held, NodeVote::Revoked]).is_lost());
+        for undecided in
+            [&[held, gone, NodeVote::Nothing][..], &[NodeVote::Nothing, NodeVote::Revoked], &[]]
+        {
             assert!(!tally(undecided).is_certain(), "{undecided:?}");
         }
     }
 
     #[test]
     fn the_newest_token_is_that_of_the_nodes_that_do_not_hold_it() {
-        let said = [7, 8].map(|number| Said::NotHeld(Some(token(number))));
-        let tally = tally(&[said[0], Said::NotHeld(None), said[1]]);
+        let said = [7, 8].map(|number| NodeVote::NotHeld(Some(token(number))));
+        let tally = tally(&[said[0], NodeVote::NotHeld(None), said[1]]);
         assert_eq!(tally.newest(), Some(token(8)));
     }
 }

@@ -1,10 +1,10 @@
-//! Room on the disk that is set aside, so that what is held can be renewed and let go when the disk
+//! Disk space that is set aside, so that what is held can be renewed and let go when the disk
 //! is full.
 //!
 //! - The database's file is always longer than the database, by [`RESERVE`] pages at least, and no
 //!   transaction makes the database longer than its file: so whatever was committed can be copied
 //!   from the log without new room, and then the log begins again at its beginning.
-//! - The log has a length from the beginning that a record with two thousand waiters fits in.
+//! - The log has a length from the beginning that the pages set aside fit in.
 //! - What begins something new is refused when the file cannot be made longer than that. What ends
 //!   or renews something may use all of it; mostly it needs none, since a record changes in place.
 
@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use super::identity::Lengths;
 
-/// Pages that are set aside: 64, 256 KiB. Letting go of a name takes one of them at most, if its
-/// record grows at all.
+/// Pages that are set aside: 64, 256 KiB. Letting go of a name takes a few of them at most, if its
+/// record or the rows beside it need another page at all.
 pub(super) const RESERVE: u64 = 64;
 
 /// The least that the file grows by, in pages: as many.
@@ -39,14 +39,14 @@ pub(super) enum Reserve {
     Use,
 }
 
-/// What is known of the room of one database.
+/// The disk space of one database.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct DiskSpace {
     page: u64,
     lengths: Lengths,
 }
 
-impl Room {
+impl DiskSpace {
     pub(super) fn new(connection: &Connection) -> rusqlite::Result<Self> {
         // Without this, SQLite would remove the log with the last who closes the database.
         connection.file_control(None::<&str>, FileControl::PersistWal(&mut 1))?;

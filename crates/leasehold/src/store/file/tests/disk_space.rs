@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::store::file::database::Database;
+use crate::store::file::disk_space::{RESERVE, Reserve};
 use crate::store::file::identity::Files;
 use crate::store::file::location::Location;
-use crate::store::file::room::{RESERVE, Reserve};
 
 #[test]
 fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
     let place = Place::new();
     drop(place.open());
     let location = Location::check(&place.path()).unwrap();
-    let mut database = Database::open(&location, "first".into(), Arc::default()).unwrap();
+    let mut database = Database::open(&location, "first".into(), Arc::default(), true).unwrap();
     database.expect(Files::look(&location).unwrap().0);
     for round in 0..40 {
         let pages = database

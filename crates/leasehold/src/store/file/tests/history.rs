@@ -1,0 +1,130 @@
+//! Random histories: what the database says is what the model says.
+
+use std::collections::HashMap;
+
+use leasehold_core::Now;
+use leasehold_core::backoff::Jitter;
+use leasehold_core::model;
+
+use super::*;
+
+/// Actions as a busy program would ask for, with all that may come late, twice or never.
+pub(super) struct History {
+    random: Jitter,
+    attempt: u64,
+    /// Of so many clients each attempt is the next one's, so that many hold and wait; without, few
+    /// clients guess at attempts.
+    crowd: Option<u64>,
+}
+
+impl History {
+    pub(super) fn new(seed: u64, crowd: Option<u64>) -> Self {
+        Self { random: Jitter::new(seed), attempt: 0, crowd }
+    }
+
+    /// One that goes on after others.
+    pub(super) fn later(seed: u64) -> Self {
+        Self { attempt: 20, ..Self::new(seed, None) }
+    }
+
+    fn lock_mode(&mut self) -> Mode {
+        if self.below(2) == 0 { Mode::Exclusive } else { Mode::Shared }
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.random.next_u64() % bound
+    }
+
+    fn client(&mut self, attempt: u64) -> ClientId {
+        let number = match self.crowd {
+            Some(clients) => attempt % clients,
+            None => self.below(4),
+        };
+        ClientId(number.into())
+    }
+
+    /// How long nothing happens, in microseconds: less among many.
+    pub(super) fn pause_us(&mut self) -> u64 {
+        self.below(self.crowd.map_or(400_000, |_| 30_000))
+    }
+
+    pub(super) fn action(&mut self, now_us: u64) -> Action {
+        let recent = self.attempt.saturating_sub(self.below(self.crowd.map_or(8, |_| 60)));
+        let client = self.client(recent);
+        let id = HolderId { client, attempt: recent };
+        let ttl = Duration::from_millis(100 + self.below(5000));
+        match self.below(21) {
+            0..=7 => {
+                self.attempt += 1;
+                let mode = match self.below(8) {
+                    0..=3 => Mode::Exclusive,
+                    4..=6 => Mode::Shared,
+                    _ => Mode::Permits { count: 1 + self.below(3) as u32, capacity: 3 },
+                };
+                let attempt = if self.below(6) == 0 { recent } else { self.attempt };
+                let id = HolderId { client: self.client(attempt), attempt };
+                let request = Acquire::new(id, mode, ttl)
+                    .with_wait(self.below(4) > 0)
+                    .with_nonce(self.below(u64::MAX))
+                    .with_not_after((now_us + 1_000_000).saturating_sub(self.below(1_100_000)));
+                Action::Acquire(request)
+            }
+            8 => Action::Cancel { id, unanswered: self.below(2) == 0 },
+            9 => Action::ChangeMode { id, mode: self.lock_mode(), change: self.below(4) },
+            10..=12 => Action::Poll { id, ttl },
+            13..=16 => Action::Release {
+                id,
+                keep: if self.below(5) == 0 { ttl } else { Duration::ZERO },
+                unanswered: self.below(4) == 0,
+            },
+            17 => Action::Inspect { limit: 10 },
+            18 => {
+                self.attempt += 1;
+                let by = (ClientId(u128::from(self.below(4))), self.attempt);
+                // Of whatever token.
+                adopt(by, (client, recent), 0)
+            }
+            _ => Action::Renew { id, ttl, mode: self.lock_mode(), change: self.below(4) },
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_random_history_leaves_the_same_records_as_the_model() {
+    compare_with_model(History::new(20_260_101, None), 14_000).await;
+}
+
+#[tokio::test]
+async fn a_random_history_of_a_crowd_leaves_the_same_records_as_the_model() {
+    let apart = compare_with_model(History::new(20_260_102, Some(40)), 6_000).await;
+    assert!(apart > 1_000, "{apart} times a table had rows of its own");
+}
+
+/// Compares each reply and each record. Gives how often a record had rows beside it.
+async fn compare_with_model(mut history: History, steps: u32) -> u32 {
+    let place = Place::new();
+    let store = place.open();
+    let mut records: HashMap<LockName, Record> = HashMap::new();
+    let reader = Connection::open(place.path()).unwrap();
+    let mut apart = 0;
+    for step in 0..steps {
+        place.clock.advance(Duration::from_micros(history.pause_us()));
+        if history.below(50) == 0 {
+            place.clock.step_wall(history.below(2_000_000) as i64 - 1_000_000);
+        }
+        let now = Now::of(&place.clock);
+        let name = name(["a", "b", "c"][history.below(3) as usize]);
+        let action = history.action(now.lease_us);
+        let record = records.entry(name.clone()).or_default();
+        let expected = model::step(record, now, RULES, &action);
+        let operation = Operation::On { name: name.clone(), action: action.clone() };
+        let answer = store.execute(operation).await.unwrap();
+        assert_eq!(answer, Answer::new(now, expected.reply).with_more(expected.more), "{action:?}");
+        let found = place.record(&name).unwrap_or_default();
+        assert_eq!(*record, found, "step {step}: {action:?}");
+        let sql = "SELECT count(*) FROM lock_row WHERE name = ?1";
+        let rows = reader.query_row(sql, [name.as_str()], |row| row.get::<_, u32>(0));
+        apart += u32::from(rows.unwrap() > 0);
+    }
+    apart
+}

@@ -1,0 +1,35 @@
+//! News of names.
+
+use super::*;
+
+#[tokio::test]
+async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
+    let place = Place::new();
+    let (teller, listener) = (place.open(), place.open());
+    let mut heard = listener.subscribe(&name("a")).await.unwrap().unwrap();
+    let mut other = listener.subscribe(&name("b")).await.unwrap().unwrap();
+    let pipes = || {
+        let entries = fs::read_dir(place.directory.path().join("locks.db.clients")).unwrap();
+        let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        files.filter(|file| file.starts_with("news-")).collect::<Vec<_>>()
+    };
+    // A listener that was killed: its pipe is there, and nobody reads it.
+    let dead = format!("{}0", pipes().iter().find(|file| teller_reaches(file, "a")).unwrap());
+    let side = place.directory.path().join("locks.db.clients");
+    rustix::fs::mkfifoat(rustix::fs::CWD, side.join(&dead), rustix::fs::Mode::RUSR).unwrap();
+    for news in ["one", "two"] {
+        teller.publish(&name("a"), news).await.unwrap();
+    }
+    teller.publish(&name("b"), "three").await.unwrap();
+    assert_eq!(heard.next().await.as_deref(), Some("one"));
+    assert_eq!(heard.next().await.as_deref(), Some("two"));
+    assert_eq!(other.next().await.as_deref(), Some("three"));
+    assert!(!pipes().contains(&dead));
+    drop((heard, other));
+    assert!(pipes().is_empty());
+}
+
+/// Whether a pipe is one to which the news of this name are written.
+fn teller_reaches(file: &str, text: &str) -> bool {
+    file.starts_with(&crate::store::file::subscription::mark(&name(text)))
+}
