@@ -29,6 +29,35 @@ pub(super) const LAYERS: &[Layers] = &[
         ],
     },
     Layers {
+        package: "crates/leasehold-core",
+        within: &["model"],
+        rows: &[
+            &["limits"],
+            &["rows"],
+            &["table"],
+            &["record"],
+            &["sound", "step"],
+            &[
+                "acquire",
+                "adopt",
+                "apply",
+                "cancel",
+                "change_mode",
+                "commit",
+                "describe",
+                "inspect",
+                "poll",
+                "promote",
+                "reap",
+                "reclaim",
+                "release",
+                "renew",
+                "revoke",
+                "set_capacity",
+            ],
+        ],
+    },
+    Layers {
         package: "crates/leasehold",
         within: &[],
         rows: &[
@@ -76,6 +105,22 @@ pub(super) const LAYERS: &[Layers] = &[
             &["clocked"],
             &["file", "memory", "quorum", "redis"],
             &["router"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &["store", "file"],
+        rows: &[
+            &["access", "codec", "hash", "mount", "rules", "url"],
+            &["write_lock"],
+            &["location"],
+            &["files", "liveness", "rows", "users"],
+            &["disk_space", "inbox", "reap", "record", "subscription"],
+            &["migrate", "writing"],
+            &["schema", "tidy", "transact"],
+            &["database", "doctor"],
+            &["identity"],
+            &["executor"],
         ],
     },
     Layers {
@@ -134,18 +179,9 @@ pub(super) const LAYERS: &[Layers] = &[
 
 /// Where rings of files wait to be mended: how the paths of their files begin.
 pub(super) const KNOWN_RINGS: &[&str] = &[
-    "crates/leasehold-core/src/data/",
-    "crates/leasehold-core/src/model/",
     "crates/leasehold-core/tests/handoff/",
     "crates/leasehold-core/tests/quorum/",
-    "crates/leasehold-testkit/src/proxy/",
-    "crates/leasehold-testkit/src/",
-    "crates/leasehold/src/data/",
-    "crates/leasehold/src/keeper/",
     "crates/leasehold/src/store/redis/doctor/",
-    "crates/leasehold/src/store/redis/url/",
-    "crates/leasehold/src/store/",
-    "crates/leasehold/src/wait",
     "tests/tests/sentinel/",
 ];
 

@@ -2,8 +2,8 @@
 //!
 //! A caller asks all nodes for the same attempt and holds the lock where a majority of them grants
 //! it: two majorities have a node in common, and no node grants twice. [`Round`] says what the
-//! answers to an acquire come to, [`RenewTally`] those to a renewal, [`quorum_validity`] how long the lease may
-//! be relied on, and [`Ballots`] which token to propose.
+//! answers to an acquire come to, [`RenewTally`] those to a renewal, [`quorum_validity`] how long
+//! the lease may be relied on, and [`Ballots`] which token to propose.
 //!
 //! # Why tokens are in order
 //!

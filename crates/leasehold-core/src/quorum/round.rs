@@ -92,7 +92,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// A round over `nodes` nodes that is won once `needed` grant what was proposed with this ballot.
+    /// A round over `nodes` nodes that is won once `needed` of them grant `ballot_us`.
     ///
     /// Without a ballot the nodes are of a kind that remembers no token: whoever holds a majority
     /// has won, and the highest token that one of them gave must do.

@@ -2,8 +2,8 @@
 //!
 //! A file that was made for a group (`install -g GROUP -m 660 /dev/null PATH`) is used by several
 //! users. Each of them makes files beside it, and all the others must be able to open those: the
-//! write lock to take turns, and each pipe to tell who is alive. So what is made gets the mode and the
-//! group of the database, whatever the umask says, and from root its owner too.
+//! file of the write lock, and each pipe to tell who is alive. So what is made gets the mode and
+//! the group of the database, whatever the umask says, and from root its owner too.
 
 use std::fs;
 use std::io;

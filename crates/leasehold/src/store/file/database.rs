@@ -9,13 +9,10 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::disk_space::{self, DiskSpace, Reserve};
-use super::identity::Files;
+use super::files::Files;
 use super::location::Location;
 use super::schema;
 use super::writing::Writing;
-
-/// The largest number of the table `number`: 2⁵³ − 1, which any program reads exactly.
-pub(super) const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// How long to wait for other programs that have the database open, such as `sqlite3`: 2 s.
 /// Leasehold's own processes wait for the write lock.

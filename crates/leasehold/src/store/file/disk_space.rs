@@ -15,7 +15,7 @@ use rusqlite::{Connection, FileControl, Transaction};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use super::identity::Lengths;
+use super::files::Lengths;
 
 /// Pages that are set aside: 64, 256 KiB. Letting go of a name takes a few of them at most, if its
 /// record or the rows beside it need another page at all.

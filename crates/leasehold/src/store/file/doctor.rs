@@ -10,9 +10,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use super::access::NEW;
+use super::liveness::NO_PIPES;
 use super::location::Location;
 use super::schema;
-use super::{NO_PIPES, path_of};
+use super::url::path_of;
 use crate::store::Finding;
 
 /// A disk with less room is full for the purposes of a database: 16 MiB.

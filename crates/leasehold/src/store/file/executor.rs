@@ -2,9 +2,9 @@
 //! that waits does.
 //!
 //! A transaction takes some 30 µs, less than handing it to another thread and back would, so an
-//! undisturbed caller does it in place. Waiting is another matter: for another process at the
-//! write lock, for another task of this one, for the disk. That is done by one thread per store, started
-//! when it is first needed, while the caller's runtime goes on.
+//! undisturbed caller does it in place. Waiting is another matter: for another process that has the
+//! write lock, for another task of this one, for the disk. That is done by one thread per store,
+//! started when it is first needed, while the caller's runtime goes on.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

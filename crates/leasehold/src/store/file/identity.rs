@@ -1,77 +1,24 @@
 //! Whether a path still leads to the database that everybody else means.
 //!
 //! Two databases under one path are two locks under one name. So the database has a number, drawn
-//! at random, and the file of the write lock says the same, with the files that belong together and the
-//! clock that leases run on. Whoever opens the store compares; what does not agree is put right if
-//! nobody is there, and refused if somebody is. And in every turn the paths must lead to the files
-//! that are open: those who have been left with removed ones find out, and lose what they hold.
+//! at random, and the file of the write lock says the same, with the files that belong together and
+//! the clock that leases run on. Whoever opens the store compares; what does not agree is put right
+//! if nobody is there, and refused if somebody is. And in every transaction the paths must lead to
+//! the files that are open: those who have been left with removed ones find out, and lose what they
+//! hold.
 
-use std::fs::{Metadata, metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::str::FromStr;
 
 use leasehold_core::StoreError;
 
-use super::database::{Database, MAX_NUMBER};
+use super::database::Database;
+use super::files::{self, Files};
 use super::liveness::Liveness;
 use super::location::Location;
 use super::users::Users;
 use super::write_lock::WriteLock;
-
-/// What tells one file from all others that exist.
-type FileId = (u64, u64);
-
-/// The files that the paths of a store lead to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Files {
-    database: FileId,
-    write_lock: FileId,
-    log: FileId,
-    shared_memory: FileId,
-}
-
-/// How long two of them are, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lengths {
-    pub(super) database: u64,
-    pub(super) log: u64,
-}
-
-impl Files {
-    /// # Cost
-    ///
-    /// Four system calls, some 3 µs.
-    pub(super) fn look(location: &Location) -> io::Result<(Self, Lengths)> {
-        let (database, log) = (metadata(&location.database)?, metadata(&location.log)?);
-        let files = Self {
-            database: id(&database),
-            write_lock: id(&metadata(&location.write_lock)?),
-            log: id(&log),
-            shared_memory: id(&metadata(&location.shared_memory)?),
-        };
-        Ok((files, Lengths { database: database.len(), log: log.len() }))
-    }
-
-    /// Looks again, and refuses other files than these.
-    pub(super) fn check(&self, location: &Location) -> Result<Lengths, StoreError> {
-        match Self::look(location) {
-            Ok((files, lengths)) if files == *self => Ok(lengths),
-            Ok(_) => Err(location.replaced()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(location.replaced()),
-            Err(error) => Err(location.io_error("look at it", error)),
-        }
-    }
-
-    fn inodes(&self) -> [u64; 3] {
-        [self.database.1, self.log.1, self.shared_memory.1]
-    }
-}
-
-fn id(found: &Metadata) -> FileId {
-    (found.dev(), found.ino())
-}
+use super::writing::MAX_NUMBER;
 
 /// What the file of the write lock says of its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,12 +75,12 @@ impl Opening<'_> {
         }
     }
 
-    /// With the database open: what it says and what the lock's file says must agree, or nobody else may
-    /// be there. Gives the files that have been opened.
+    /// With the database open: what it says and what the lock's file says must agree, or nobody
+    /// else may be there. Gives the files that have been opened.
     pub(super) fn agree(&self, database: &mut Database) -> Result<Files, StoreError> {
         let failed = |error| self.location.io_error("look at it", error);
         let (files, _) = Files::look(self.location).map_err(failed)?;
-        if files.write_lock != id(&self.write_lock.metadata().map_err(failed)?) {
+        if files.write_lock != files::id(&self.write_lock.metadata().map_err(failed)?) {
             return Err(self.location.replaced());
         }
         let written = self.written()?;
@@ -149,7 +96,7 @@ impl Opening<'_> {
             written.map_or(Ok(()), |written| self.refuse_other_clock(&written))?;
             return Err(self.location.replaced());
         }
-        // A new number, so that no other file that this database has had for it agrees with it any more.
+        // A new number, so that no other lock's file that it has had agrees with it any more.
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(|error| failed(io::Error::other(error.to_string())))?;
         let number = u64::from_ne_bytes(bytes) & MAX_NUMBER;
@@ -183,20 +130,6 @@ impl Opening<'_> {
             false => Err(self.location.other_clock()),
         }
     }
-}
-
-/// Whether something is mounted on a file itself: then its log and the directory beside it are
-/// others than at the path where it comes from. Linux tells since 5.8.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn is_mounted_alone(path: &Path) -> bool {
-    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    let found = statx(CWD, path, AtFlags::NO_AUTOMOUNT, StatxFlags::empty());
-    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn is_mounted_alone(_path: &Path) -> bool {
-    false
 }
 
 #[cfg(test)]

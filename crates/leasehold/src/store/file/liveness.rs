@@ -34,6 +34,13 @@ pub(super) const FRAME: usize = 48;
 /// A pipe that is made to see whether pipes can be made.
 const TRIAL: &str = "trial";
 
+/// What is found, what it costs, and what mends it.
+pub(super) const NO_PIPES: [&str; 3] = [
+    "no named pipes can be made beside the database",
+    "a dead process is noticed when its lease ends, and a release within a second",
+    "use another file system",
+];
+
 const GRANTED: u64 = 1;
 const REVOKED: u64 = 2;
 const REVOKED_BY_FORCE: u64 = 3;

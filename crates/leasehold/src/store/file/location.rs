@@ -11,7 +11,7 @@ use rusqlite::ErrorCode;
 use rustix::process::{Resource, getrlimit};
 
 use super::access::{Access, NEW};
-use super::identity::is_mounted_alone;
+use super::mount::is_mounted_alone;
 use super::write_lock::{self, WriteLock};
 
 /// Appended to the database's name: the directory with what belongs to running processes.
@@ -106,8 +106,8 @@ impl Location {
     /// Several processes may do so at once.
     pub(super) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
-            // It is there for all of them, with the write lock's file in it, or it is not: else the others
-            // would be refused who come while it is being made.
+            // It is there for all of them, with the write lock's file in it, or it is not: else
+            // the others would be refused who come while it is being made.
             true if self.side.exists() => Ok(()),
             true => self.create_shared_side(access),
             false => fs::DirBuilder::new().mode(access.of_directory()).create(&self.side),

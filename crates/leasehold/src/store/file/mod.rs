@@ -6,7 +6,7 @@
 //! | file | what for |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
-//! | `PATH.clients/gate` | its lock is the right to use the database: [`write_lock`], [`identity`] |
+//! | `PATH.clients/gate` | the write lock of the database: [`write_lock`], [`identity`] |
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`liveness`] |
 //! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`subscription`] |
 //!
@@ -18,18 +18,23 @@ mod database;
 mod disk_space;
 mod doctor;
 mod executor;
+mod files;
+mod hash;
 mod identity;
 mod inbox;
 mod liveness;
 mod location;
 mod migrate;
+mod mount;
 mod reap;
 mod record;
 mod rows;
+mod rules;
 mod schema;
 mod subscription;
 mod tidy;
 mod transact;
+mod url;
 mod users;
 mod write_lock;
 mod writing;
@@ -38,9 +43,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use leasehold_core::model::{DEFAULT_RETENTION, Rules};
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Clock, Error, Invalid, LockName, Operation, StoreError,
     StoreErrorKind,
@@ -48,7 +51,9 @@ use leasehold_core::{
 
 use self::executor::Executor;
 use self::inbox::FileInbox;
+use self::liveness::NO_PIPES;
 pub use self::transact::FileTransaction;
+use self::url::path_of;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
@@ -58,20 +63,6 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// What a time namespace adds to the machine's clocks, in seconds and nanoseconds, a line for each
 /// clock; not there where the kernel knows no time namespaces. (time_namespaces(7))
 const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
-
-/// What is found, what it costs, and what mends it.
-const NO_PIPES: [&str; 3] = [
-    "no named pipes can be made beside the database",
-    "a dead process is noticed when its lease ends, and a release within a second",
-    "use another file system",
-];
-
-/// Most waiters are silent for 10 s, so that a hundred of them cost less than one hundredth of a
-/// processor. Elsewhere polls find lost messages and deaths; here a message is lost only with the
-/// process that sent it, and a waiter is woken by the deaths that concern it. What is left to polls
-/// are waiters that hang.
-const RULES: Rules =
-    Rules { retention: DEFAULT_RETENTION, longest_silence: Duration::from_secs(10) };
 
 /// A store for the processes of one machine, in one file.
 ///
@@ -145,26 +136,32 @@ impl File {
         let executor = Executor::open(path.as_ref(), boot, Arc::new(clock))?;
         Ok(Self { executor: Arc::new(executor) })
     }
-}
 
-/// The path in `file:PATH`.
-fn path_of(url: &str) -> Result<&str, Invalid> {
-    let path = url.strip_prefix("file:").unwrap_or(url);
-    if let Some((path, _)) = path.split_once('?') {
-        let why = format!("a file store has no options behind a `?`: write file:{path}");
-        return Err(Invalid::new("url", why));
+    /// Does `work` in one transaction on the database of this store, in its turn among all who use
+    /// the store: all of it or nothing, and never at the same time as an operation on a lock. It
+    /// survives what the locks survive. What it keeps is its own: in tables with a prefix of their
+    /// own, of which the store knows nothing.
+    ///
+    /// `work` may be done several times, of which one counts: where the disk is full, another
+    /// attempt is made after some room was found. Let it be short, since all locks wait meanwhile.
+    ///
+    /// For a crate that is released together with this one, as `leasehold-data` is: the version of
+    /// `rusqlite` is part of what [`FileTransaction::sql`] takes.
+    ///
+    /// # Errors
+    ///
+    /// What `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) where only the room is
+    /// left that is kept for renewals and releases; otherwise as an operation on a lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the work is done.
+    pub async fn transact<T: Send + 'static>(
+        &self,
+        work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.executor.transact(work).await
     }
-    if path.starts_with("//") && !path.starts_with("///") {
-        let why = "the store URL names a host, and a file store is local: write file:PATH";
-        return Err(Invalid::new("url", why));
-    }
-    if path == "~" || path.starts_with("~/") {
-        // A shell expands it at the beginning of a word only.
-        let why =
-            format!("`~` stands for no directory in a store URL: write file:$HOME{}", &path[1..]);
-        return Err(Invalid::new("url", why));
-    }
-    Ok(path)
 }
 
 /// The start of the machine, with what this process's clock differs from the machine's by: leases

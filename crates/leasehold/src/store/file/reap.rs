@@ -3,14 +3,15 @@
 use leasehold_core::model::{self, Holds as _, Record, Table as _, Tables};
 use leasehold_core::{Action, Addressed, ClientId, HoldState, HolderId, Now, Reply};
 
-use super::RULES;
 use super::liveness::Liveness;
+use super::rules::RULES;
 
 /// Most processes looked at in one go: as many as a step looks at holds for expiry. At 2 µs each
 /// that is little more than the step itself takes.
 const LOOK_BOUND: usize = model::REAP_BOUND as usize;
 
-/// Spreads times over all clients there may be: 2¹²⁸ divided by the golden ratio (Knuth, TAOCP 6.4).
+/// Spreads times over all clients there may be: 2¹²⁸ divided by the golden ratio. (Knuth, TAOCP,
+/// section 6.4)
 const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
 /// Most processes one waiter watches: the head may wait for any of several readers.

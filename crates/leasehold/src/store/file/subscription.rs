@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
+use super::hash::hash;
 use super::liveness::{Liveness, make_pipe, open_pipe};
 use crate::store::Subscription;
 
@@ -91,13 +92,6 @@ pub(super) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
 /// news says which it is about.
 pub(super) fn mark(name: &LockName) -> String {
     format!("{PREFIX}{:016x}-", hash(name.as_str().as_bytes()))
-}
-
-/// FNV-1a: the same in every process and release.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// Where the news of one name arrive.

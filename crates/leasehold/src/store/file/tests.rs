@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use leasehold_core::model::{Holds as _, Record, Table};
 use leasehold_core::{
@@ -13,6 +14,7 @@ use rusqlite::Connection;
 use super::location::Location;
 use super::record::StoredRecord;
 use super::rows::Source;
+use super::rules::RULES;
 use super::*;
 
 mod cost;
@@ -402,17 +404,6 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
         () = tokio::task::yield_now() => drop(guard),
     }
     token(waits.await);
-}
-
-#[test]
-fn a_url_is_refused_for_options_and_hosts() {
-    assert_eq!(path_of("file:/a b/c.db").unwrap(), "/a b/c.db");
-    assert_eq!(path_of("file:///a/c.db").unwrap(), "///a/c.db");
-    assert_eq!(path_of("file:c.db").unwrap(), "c.db");
-    assert!(path_of("file:c.db?timeout=3s").unwrap_err().why.contains("no options"));
-    assert!(path_of("file://host/c.db").unwrap_err().why.contains("names a host"));
-    assert!(path_of("file:~/c.db").unwrap_err().why.contains("write file:$HOME/c.db"));
-    assert_eq!(path_of("file:./~/c.db").unwrap(), "./~/c.db");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use leasehold_core::model::{self, Table as _};
 use leasehold_core::{Addressed, ClientId, HolderId, Now, StoreError};
 
-use super::RULES;
 use super::record::StoredRecord;
+use super::rules::RULES;
 use super::writing::{Row, Writing};
 
 /// How often the files are tidied by whichever process comes first: once per retention.

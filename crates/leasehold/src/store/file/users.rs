@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags, open};
 
+use super::hash::hash;
 use super::location::Location;
-use super::subscription::hash;
 
 /// A directory, and the byte of it that stands for one database.
 #[derive(Debug)]

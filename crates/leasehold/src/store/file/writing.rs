@@ -1,16 +1,18 @@
 //! What one transaction reads and writes: a row per name, and rows for what does not fit into it.
 
-use super::database::MAX_NUMBER;
 use leasehold_core::model::{self, Outcome};
 use leasehold_core::{Action, ClientId, LockName, Now, StoreError};
 use rusqlite::{OptionalExtension, Params, Transaction};
 
-use super::RULES;
 use super::liveness::Liveness;
 use super::location::Location;
 use super::reap;
 use super::record::{self, StoredRecord, Unreadable};
 use super::rows::Source;
+use super::rules::RULES;
+
+/// The largest number of the table `number`: 2⁵³ − 1, which any program reads exactly.
+pub(super) const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 const READ: &str = "SELECT record, boot FROM lock WHERE name = ?1";
 const INSERT: &str = "INSERT INTO lock VALUES (?1, ?2, ?3, ?4)";

@@ -3,7 +3,7 @@
 use super::*;
 use crate::store::file::database::Database;
 use crate::store::file::disk_space::{RESERVE, Reserve};
-use crate::store::file::identity::Files;
+use crate::store::file::files::Files;
 use crate::store::file::location::Location;
 
 #[test]
