@@ -8,6 +8,7 @@ mod alone;
 mod cluster;
 mod contended;
 mod contender;
+mod crowd;
 mod data;
 mod file;
 mod measure;
@@ -35,11 +36,11 @@ use crate::outcome::Outcome;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|data|file|held|names|outage|peers|quorum|replicas|sentinel|\
-    together|waiters]…";
+    [alone|cluster|contended|crowd|data|file|held|names|outage|peers|quorum|replicas|\
+    sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 14] = [
+const ALL: [&str; 15] = [
     "alone",
     "contended",
     "together",
@@ -52,6 +53,7 @@ const ALL: [&str; 14] = [
     "outage",
     "held",
     "waiters",
+    "crowd",
     "names",
     "peers",
 ];
@@ -96,6 +98,7 @@ async fn one(name: &str) -> Outcome {
         "alone" => alone::run().await,
         "cluster" => cluster::run().await,
         "contended" => contended::run().await,
+        "crowd" => crowd::run().await,
         "data" => data::run().await,
         "file" => file::run().await,
         "held" => scale::run_held().await,

@@ -3,6 +3,7 @@
 mod adopting;
 mod ballots;
 mod capacities;
+mod cost;
 mod events;
 mod invariants;
 mod leaving;

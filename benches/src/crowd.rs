@@ -1,0 +1,98 @@
+//! What a call costs with ten and with ten thousand waiters of its name, or permits held, where the
+//! model runs in this process: in memory and in a file.
+
+use std::time::{Duration, Instant};
+
+use leasehold::store::{File, Memory, Store};
+use leasehold_core::{
+    Acquire, Action, ClientId, Facts, HolderId, LockName, Mode, Operation, StoreError,
+};
+
+use crate::Outcome;
+use crate::measure::{Times, span};
+use crate::table::Table;
+
+/// How many wait or hold.
+const FEW: u64 = 10;
+const MANY: u64 = 10_000;
+
+/// Samples of each call.
+const CALLS: u64 = 1_000;
+
+/// Longer than the benchmark takes: nothing ends meanwhile.
+const TTL: Duration = Duration::from_secs(3_600);
+
+const ME: ClientId = ClientId(1);
+const OTHERS: ClientId = ClientId(2);
+
+/// Prints one table.
+pub(crate) async fn run() -> Outcome {
+    let heads = ["median of a call", "10", "10 000", "ratio"];
+    let mut table = Table::new("A crowd on one name", &heads);
+    let directory = tempfile::tempdir()?;
+    let file = File::open(directory.path().join("locks.db"))?;
+    for (store, what) in [(&Memory::new() as &dyn Store, "memory"), (&file, "file")] {
+        let permits = Mode::Permits { count: 1, capacity: 1_000_000 };
+        for (mode, crowd) in [(Mode::Exclusive, "waiters"), (permits, "permits held")] {
+            let few = calls(store, FEW, mode).await?;
+            let many = calls(store, MANY, mode).await?;
+            for ((call, few), (_, many)) in few.into_iter().zip(many) {
+                let (few, many) = (few.median(), many.median());
+                let ratio = format!("{:.2}", many.as_secs_f64() / few.as_secs_f64());
+                table.row([format!("{what}, {crowd}: {call}"), span(few), span(many), ratio]);
+            }
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// Times some calls on a name with a crowd.
+async fn calls(
+    store: &dyn Store,
+    count: u64,
+    mode: Mode,
+) -> Outcome<[(&'static str, Times); 3]> {
+    let name = LockName::new(format!("{count}/{}", mode.capacity()))?;
+    let act = async |action| -> Result<(), StoreError> {
+        store.execute(Operation::On { name: name.clone(), action }).await.map(drop)
+    };
+    act(acquire(ME, 1, mode)).await?;
+    for attempt in 1..=count {
+        act(acquire(OTHERS, attempt, mode)).await?;
+    }
+    let renew = |_| Action::Renew { id: id(ME, 1), ttl: TTL, mode, change: 0 };
+    let poll = |at| Action::Poll { id: id(OTHERS, count - at % count.min(9)), ttl: TTL };
+    let mut times: [Vec<Duration>; 3] = Default::default();
+    for at in 0..CALLS {
+        let begin = Instant::now();
+        act(renew(at)).await?;
+        times[0].push(begin.elapsed());
+        let begin = Instant::now();
+        act(poll(at)).await?;
+        times[1].push(begin.elapsed());
+        let begin = Instant::now();
+        act(acquire(ME, at + 2, mode)).await?;
+        act(Action::Cancel { id: id(ME, at + 2), unanswered: false }).await?;
+        times[2].push(begin.elapsed());
+    }
+    let [renewed, polled, joined] = times.map(Times::new);
+    Ok([("renew", renewed), ("poll", polled), ("acquire and cancel", joined)])
+}
+
+fn id(client: ClientId, attempt: u64) -> HolderId {
+    HolderId { client, attempt }
+}
+
+fn acquire(client: ClientId, attempt: u64, mode: Mode) -> Action {
+    Action::Acquire(Acquire {
+        id: id(client, attempt),
+        mode,
+        ttl: TTL,
+        wait: true,
+        nonce: 0,
+        not_after_us: 1 << 53,
+        ballot_us: None,
+        facts: Facts::default(),
+    })
+}
