@@ -48,11 +48,7 @@ pub(crate) async fn run() -> Outcome {
 }
 
 /// Times some calls on a name with a crowd.
-async fn calls(
-    store: &dyn Store,
-    count: u64,
-    mode: Mode,
-) -> Outcome<[(&'static str, Times); 3]> {
+async fn calls(store: &dyn Store, count: u64, mode: Mode) -> Outcome<[(&'static str, Times); 3]> {
     let name = LockName::new(format!("{count}/{}", mode.capacity()))?;
     let act = async |action| -> Result<(), StoreError> {
         store.execute(Operation::On { name: name.clone(), action }).await.map(drop)

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold::store::redis::Redis;
-use leasehold::store::redis::layout::codec::RECORD_VERSION;
-use leasehold::store::redis::layout::script::Script;
+use leasehold::store::Redis;
+use leasehold::store::redis::wire::RECORD_VERSION;
+use leasehold::store::redis::wire::Script;
 use leasehold_core::{
     Acquire, Action, Adopt, ClientId, Facts, FencingToken, HolderId, Mode, Reclaim, Refusal,
     RenewLease, Reply, StoreErrorKind,

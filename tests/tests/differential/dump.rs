@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leasehold::store::redis::layout::codec::RECORD_VERSION;
-use leasehold::store::redis::layout::codec::Reader;
+use leasehold::store::redis::wire::RECORD_VERSION;
+use leasehold::store::redis::wire::Reader;
 use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, HolderId};
 

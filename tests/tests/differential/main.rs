@@ -14,7 +14,7 @@ mod strategies;
 
 use std::cell::{Cell, RefCell};
 
-use leasehold::store::redis::layout::script::{CLOCK, Script};
+use leasehold::store::redis::wire::{CLOCK, Script};
 use leasehold_testkit::RedisServer;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
 

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::store::redis::layout::script::Script;
+use leasehold::store::redis::wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, StoreErrorKind};
 use leasehold_core::{Action, Operation};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use leasehold::store::redis::layout::script::Script;
+use leasehold::store::redis::wire::Script;
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost, Status};
 use leasehold_testkit::harness::queued;
 pub(crate) use leasehold_testkit::harness::{PATIENCE, connect, loss, soon};

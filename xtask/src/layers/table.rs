@@ -148,6 +148,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["list", "node_list", "pubsub"],
             &["doctor"],
             &["opening", "quorum_node", "run_script"],
+            &["wire"],
         ],
     },
     Layers {

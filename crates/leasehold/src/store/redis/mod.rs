@@ -1,12 +1,10 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
 
-#[doc(hidden)]
-pub mod connection;
+mod connection;
 mod delifeq;
 mod doctor;
 mod durability;
-#[doc(hidden)]
-pub mod layout;
+mod layout;
 mod list;
 mod node_list;
 mod opening;
@@ -18,6 +16,8 @@ mod run_script;
 mod topology;
 mod url;
 mod warnings;
+#[doc(hidden)]
+pub mod wire;
 
 use std::fmt;
 use std::sync::Arc;

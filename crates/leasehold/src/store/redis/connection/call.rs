@@ -27,7 +27,7 @@ impl ScriptText {
 
 /// What a reply may give to a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// The lease of another, who has handed it out.
     Adoption,
     /// What nobody held: an acquire.

@@ -1,7 +1,7 @@
 //! Bytes to and from one server: opening a connection, sending commands and scripts, and what an
 //! answer, a refusal or silence says about the connection. It knows no policy and no script.
 
-pub mod call;
+pub(crate) mod call;
 pub(crate) mod dial;
 pub(crate) mod error;
 pub(crate) mod eval;

@@ -1,12 +1,12 @@
 //! How locks stand on a server: the keys and channels, the scripts that touch them, and what the
 //! replies mean. A layout knows no server and no store: it plans calls.
 
-pub mod codec;
+pub(crate) mod codec;
 pub mod key;
-pub mod native;
+pub(crate) mod native;
 pub(crate) mod plain;
-pub mod reply;
-pub mod script;
+pub(crate) mod reply;
+pub(crate) mod script;
 
 use std::fmt;
 

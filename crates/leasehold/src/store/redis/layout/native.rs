@@ -16,7 +16,7 @@ use super::{Layout, effect, is_granted, key, reply};
 use crate::store::redis::connection::call::{Call, Effect};
 
 /// The field of a lock's hash that tells whether the lock is idle.
-pub const STATE_FIELD: &str = "s";
+pub(crate) const STATE_FIELD: &str = "s";
 
 /// Bytes of the state of a record that nobody holds: `<BBI4I4dd`.
 const IDLE_STATE_BYTES: usize = 26;
@@ -188,7 +188,7 @@ fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
 
 /// Whether nobody holds or awaits the name, by the value of [`STATE_FIELD`]; a state of another
 /// release counts as in use.
-pub fn is_idle(state: &[u8]) -> bool {
+pub(crate) fn is_idle(state: &[u8]) -> bool {
     match state {
         [RECORD_VERSION, flags, ..] => flags % 2 == 0 && state.len() == IDLE_STATE_BYTES,
         _ => false,

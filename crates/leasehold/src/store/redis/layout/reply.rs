@@ -17,7 +17,7 @@ use super::plain::value;
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or
 /// if the reply is none of our scripts'.
-pub fn one(reply: Value) -> Result<Answer, StoreError> {
+pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, mut replies) = parse(&reply).ok_or_else(foreign)?;
     let reply = if replies.len() == 1 { replies.pop() } else { None };
     let reply = reply.ok_or_else(foreign)?.ok_or_else(|| {
@@ -32,7 +32,7 @@ pub fn one(reply: Value) -> Result<Answer, StoreError> {
 /// # Errors
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is none of our scripts'.
-pub fn many(reply: Value) -> Result<Answer, StoreError> {
+pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, replies) = parse(&reply).ok_or_else(foreign)?;
     // One damaged record must not keep the other leases from being renewed; and its own holder can
     // no longer say that it holds it.

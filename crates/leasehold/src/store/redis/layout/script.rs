@@ -1,14 +1,16 @@
 //! The scripts: put together from their files once, and named by their SHA-1 as EVALSHA wants it.
 //!
-//! A file of `lua/` that is an operation begins with its flags and says where shared files belong:
-//! a line `--@include record` stands for the text of `lua/record.lua`. Shared code therefore exists
-//! once, and an operation can do its most frequent case before Lua has to build the functions of
-//! the general one. Constants are written in as values, those of the model from the model.
+//! A new script is a file of `lua/` and a line in the table below. A file says where shared files
+//! belong: a line `--@include native/record` stands for the text of `lua/native/record.lua`. Shared
+//! code therefore exists once, and an operation can take a fast path (`lua/fast/`) before Lua has to
+//! build the functions of the general code. Constants are written in as values, those of the model
+//! from the model.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, model, token};
+use sha1_smol::Sha1;
 
 use super::codec::RECORD_VERSION;
 use super::plain::value;
@@ -22,20 +24,79 @@ pub const CLOCK: &str = include_str!("lua/clock.lua");
 
 const INCLUDE: &str = "--@include ";
 
-/// The shared files, each under the name it is included by. The clock is not among them, so that
-/// a test can bring its own.
-const SHARED: [(&str, &str); 10] = [
-    ("arguments", include_str!("lua/arguments.lua")),
-    ("basics", include_str!("lua/basics.lua")),
-    ("confirm", include_str!("lua/confirm.lua")),
-    ("grant", include_str!("lua/grant.lua")),
-    ("hand_on", include_str!("lua/hand_on.lua")),
-    ("hold", include_str!("lua/hold.lua")),
-    ("join", include_str!("lua/join.lua")),
-    ("plain", include_str!("lua/plain.lua")),
-    ("queue", include_str!("lua/queue.lua")),
-    ("record", include_str!("lua/record.lua")),
+/// The files that others include, by their names: `lua/NAME.lua`. The clock is not among them, so
+/// that a test can bring its own.
+macro_rules! shared {
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
+}
+
+const SHARED: [(&str, &str); 16] = shared![
+    "arguments",
+    "fast/acquire",
+    "fast/confirm",
+    "fast/granted",
+    "fast/hand_on",
+    "fast/join",
+    "fast/keep_place",
+    "fast/release",
+    "fast/renew",
+    "fast/waiters",
+    "native/grant",
+    "native/hold",
+    "native/queue",
+    "native/record",
+    "plain/value",
+    "publish",
 ];
+
+/// The state of a record that one attempt holds alone: each value, by the name that Lua gives it,
+/// and how it is packed. A record that nobody holds has the first six; what follows is there once
+/// something is held, and ends with the only hold, or the hold at 0.
+const STATE: [(&str, &str); 22] = [
+    ("version", "B"),
+    ("flags", "B"),
+    ("total", "I4"),
+    ("asked", "I4"),
+    ("last_token", "d"),
+    ("collect_at", "d"),
+    ("count", "I4"),
+    ("used", "I4"),
+    ("cursor", "I4"),
+    ("bound", "d"),
+    ("running", "d"),
+    ("longest_ttl", "d"),
+    ("upgrading", "c24"),
+    ("holder", "c24"),
+    ("held_weight", "I4"),
+    ("hold_state", "B"),
+    ("token", "d"),
+    ("since", "d"),
+    ("deadline", "d"),
+    ("held_ttl", "d"),
+    ("change", "d"),
+    ("held_nonce", "c8"),
+];
+
+/// Where in the state the parts begin that are there once something is held.
+const HELD_FROM: usize = 6;
+const HOLD_FROM: usize = 13;
+
+/// How values are packed, as `struct.pack` takes it.
+fn format_of(values: &[(&str, &str)]) -> String {
+    let formats: String = values.iter().map(|(_, format)| *format).collect();
+    format!("'<{formats}'")
+}
+
+/// How many bytes values take when they are packed.
+fn bytes_of(values: &[(&str, &str)]) -> u64 {
+    let bytes = |format: &str| match format {
+        "B" => 1,
+        "I4" => 4,
+        "d" => 8,
+        text => text.trim_start_matches('c').parse().unwrap_or(0),
+    };
+    values.iter().map(|(_, format)| bytes(format)).sum()
+}
 
 /// A word in capitals that stands for a value, and that value as Lua writes it.
 type Constant = (&'static str, String);
@@ -45,6 +106,8 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
     let span = |name, span: Duration| (name, span.as_micros().to_string());
     let number = |name, number: u64| (name, number.to_string());
     let format = |name, format: &str| (name, format!("'{format}'"));
+    let (idle, rest) = STATE.split_at(HELD_FROM);
+    let (held, hold) = rest.split_at(HOLD_FROM - HELD_FROM);
     vec![
         span("BALLOT_LEAD", model::BALLOT_LEAD),
         span("CLAIM_WINDOW", model::CLAIM_WINDOW),
@@ -68,15 +131,16 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("REVOKED", 2),
         number("UNCLAIMED", 3),
         format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id
-        format("IDLE", "<BBI4I4dd"),
-        number("IDLE_BYTES", 26),
-        format("HELD", "<I4I4I4dddc24"),
-        number("HELD_BYTES", 60),
-        format("HOLD", "<c24I4Bdddddc8"),
-        number("HOLD_BYTES", 77),
-        format("HELD_BY_ONE", "<BBI4I4ddI4I4I4dddc24c24I4Bdddddc8"), // the three above together
-        number("HELD_BY_ONE_BYTES", 26 + 60 + 77),
-        number("HELD_BY_ONE_AT", 26 + 60 + 1), // where the holder's id begins
+        ("IDLE", format_of(idle)),
+        number("IDLE_BYTES", bytes_of(idle)),
+        ("HELD", format_of(held)),
+        number("HELD_BYTES", bytes_of(held)),
+        ("HOLD", format_of(hold)),
+        number("HOLD_BYTES", bytes_of(hold)),
+        ("HELD_BY_ONE", format_of(&STATE)),
+        number("HELD_BY_ONE_BYTES", bytes_of(&STATE)),
+        number("HELD_BY_ONE_AT", bytes_of(idle) + bytes_of(held) + 1), // where the holder begins
+        ("HELD_BY_ONE_FIELDS", STATE.map(|(name, _)| name).join(", ")),
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
         format("QUEUE", "<I4ddc24c24"),
@@ -88,85 +152,112 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
     ]
 });
 
-/// One script.
+/// What a script does to a server, and so what the server lets it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
-    /// Takes the lock, or joins its queue.
-    Acquire,
-    /// Takes over a lease that was handed out.
-    Adopt,
-    /// Whether the server has forgotten anything.
-    BootRecord,
-    /// A waiter leaves.
-    Cancel,
-    /// A reader becomes the writer, or a writer a reader.
-    ChangeMode,
-    /// Raises a hold's token.
-    Commit,
-    /// A holder changes what it says of itself.
-    Describe,
-    /// Who holds and who waits.
-    Inspect,
-    /// Which node of a quorum it is, and who uses it so.
-    Nodes,
-    /// Takes a plain lock.
-    PlainAcquire,
-    /// Takes over the lease of a plain lock.
-    PlainAdopt,
-    /// The holder of a plain lock changes what it says of itself.
-    PlainDescribe,
-    /// What stands under the key of a plain lock.
-    PlainInspect,
-    /// Ends the hold of a plain lock.
-    PlainRelease,
-    /// Moves the ends of plain locks on.
-    PlainRenew,
-    /// An operator ends the hold of a plain lock.
-    PlainRevoke,
-    /// Confirms a grant, or keeps a place.
-    Poll,
-    /// A holder takes back what was forgotten.
-    Reclaim,
-    /// Ends a hold and hands it on.
-    Release,
-    /// Moves deadlines on.
-    Renew,
-    /// An operator ends a hold.
-    Revoke,
-    /// An operator changes a capacity.
-    SetCapacity,
+enum Access {
+    /// It may add something: a full server refuses it.
+    Adds,
+    /// It ends, prolongs or moves what is there: a full server must not block an unlock.
+    Frees,
+    /// It only reads: a replica would run it too, and answer out of the past.
+    Reads,
 }
 
-static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> =
-    LazyLock::new(|| Script::ALL.map(|script| ScriptText::new(script.assemble(CLOCK))));
+impl Access {
+    /// The line that a script begins with.
+    const fn flags(self) -> &'static str {
+        match self {
+            Self::Adds => "#!lua\n",
+            Self::Frees => "#!lua flags=allow-oom\n",
+            Self::Reads => "#!lua flags=no-writes\n",
+        }
+    }
+}
+
+/// The table of scripts: a line for each, with its file below `lua/` and its access.
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident: $file:literal, $access:ident;)*) => {
+        /// One script.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Script {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Script {
+            /// Every script there is: what to load into a server.
+            pub const ALL: [Self; [$($file),*].len()] = [$(Self::$name),*];
+
+            const fn file(self) -> &'static str {
+                match self {
+                    $(Self::$name => include_str!(concat!("lua/", $file, ".lua")),)*
+                }
+            }
+
+            const fn access(self) -> Access {
+                match self {
+                    $(Self::$name => Access::$access,)*
+                }
+            }
+        }
+    };
+}
+
+scripts! {
+    /// Takes the lock, or joins its queue.
+    Acquire: "native/acquire", Adds;
+    /// Takes over a lease that was handed out.
+    Adopt: "native/adopt", Adds;
+    /// Whether the server has forgotten anything.
+    BootRecord: "boot_record", Frees;
+    /// A waiter leaves.
+    Cancel: "native/cancel", Frees;
+    /// A reader becomes the writer, or a writer a reader.
+    ChangeMode: "native/change_mode", Frees;
+    /// Raises a hold's token.
+    Commit: "native/commit", Frees;
+    /// A holder changes what it says of itself.
+    Describe: "native/describe", Adds;
+    /// Who holds and who waits.
+    Inspect: "native/inspect", Reads;
+    /// Which node of a quorum it is, and who uses it so.
+    Nodes: "nodes", Frees;
+    /// Takes a plain lock.
+    PlainAcquire: "plain/acquire", Adds;
+    /// Takes over the lease of a plain lock.
+    PlainAdopt: "plain/adopt", Adds;
+    /// The holder of a plain lock changes what it says of itself.
+    PlainDescribe: "plain/describe", Adds;
+    /// What stands under the key of a plain lock.
+    PlainInspect: "plain/inspect", Reads;
+    /// Ends the hold of a plain lock.
+    PlainRelease: "plain/release", Frees;
+    /// Moves the ends of plain locks on.
+    PlainRenew: "plain/renew", Frees;
+    /// An operator ends the hold of a plain lock.
+    PlainRevoke: "plain/revoke", Frees;
+    /// Confirms a grant, or keeps a place.
+    Poll: "native/poll", Frees;
+    /// A holder takes back what was forgotten.
+    Reclaim: "native/reclaim", Adds;
+    /// Ends a hold and hands it on.
+    Release: "native/release", Frees;
+    /// Moves deadlines on.
+    Renew: "native/renew", Frees;
+    /// An operator ends a hold.
+    Revoke: "native/revoke", Frees;
+    /// An operator changes a capacity.
+    SetCapacity: "native/set_capacity", Frees;
+}
+
+static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
+    Script::ALL.map(|script| {
+        let source = script.assemble(CLOCK);
+        let sha1 = Sha1::from(&source).digest().to_string();
+        ScriptText { source, sha1, is_read_only: script.access() == Access::Reads }
+    })
+});
 
 impl Script {
-    /// Every script there is: what to load into a server.
-    pub const ALL: [Self; 22] = [
-        Self::Acquire,
-        Self::Adopt,
-        Self::BootRecord,
-        Self::Cancel,
-        Self::ChangeMode,
-        Self::Commit,
-        Self::Describe,
-        Self::Inspect,
-        Self::Nodes,
-        Self::PlainAcquire,
-        Self::PlainAdopt,
-        Self::PlainDescribe,
-        Self::PlainInspect,
-        Self::PlainRelease,
-        Self::PlainRenew,
-        Self::PlainRevoke,
-        Self::Poll,
-        Self::Reclaim,
-        Self::Release,
-        Self::Renew,
-        Self::Revoke,
-        Self::SetCapacity,
-    ];
-
     /// As a server is given it.
     pub fn text(self) -> &'static ScriptText {
         &TEXTS[self as usize]
@@ -184,44 +275,22 @@ impl Script {
 
     /// The whole text, with this line as its clock. Only a test brings another than [`CLOCK`].
     pub fn assemble(self, clock: &str) -> String {
-        let mut whole = String::new();
-        for line in self.file().lines() {
-            match line.strip_prefix(INCLUDE) {
-                Some("clock") => whole.push_str(clock),
-                Some(name) => whole.push_str(shared(name)),
-                None => {
-                    whole.push_str(line);
-                    whole.push('\n');
-                }
-            }
-        }
+        let mut whole = self.access().flags().to_owned();
+        include(&mut whole, self.file(), clock);
         write_constants(&whole)
     }
+}
 
-    const fn file(self) -> &'static str {
-        match self {
-            Self::Acquire => include_str!("lua/acquire.lua"),
-            Self::Adopt => include_str!("lua/adopt.lua"),
-            Self::BootRecord => include_str!("lua/boot_record.lua"),
-            Self::Cancel => include_str!("lua/cancel.lua"),
-            Self::ChangeMode => include_str!("lua/change_mode.lua"),
-            Self::Commit => include_str!("lua/commit.lua"),
-            Self::Describe => include_str!("lua/describe.lua"),
-            Self::Inspect => include_str!("lua/inspect.lua"),
-            Self::Nodes => include_str!("lua/nodes.lua"),
-            Self::PlainAcquire => include_str!("lua/plain_acquire.lua"),
-            Self::PlainAdopt => include_str!("lua/plain_adopt.lua"),
-            Self::PlainDescribe => include_str!("lua/plain_describe.lua"),
-            Self::PlainInspect => include_str!("lua/plain_inspect.lua"),
-            Self::PlainRelease => include_str!("lua/plain_release.lua"),
-            Self::PlainRenew => include_str!("lua/plain_renew.lua"),
-            Self::PlainRevoke => include_str!("lua/plain_revoke.lua"),
-            Self::Poll => include_str!("lua/poll.lua"),
-            Self::Reclaim => include_str!("lua/reclaim.lua"),
-            Self::Release => include_str!("lua/release.lua"),
-            Self::Renew => include_str!("lua/renew.lua"),
-            Self::Revoke => include_str!("lua/revoke.lua"),
-            Self::SetCapacity => include_str!("lua/set_capacity.lua"),
+/// Adds a file with all that it includes.
+fn include(whole: &mut String, file: &str, clock: &str) {
+    for line in file.lines() {
+        match line.strip_prefix(INCLUDE) {
+            Some("clock") => whole.push_str(clock),
+            Some(name) => include(whole, shared(name), clock),
+            None => {
+                whole.push_str(line);
+                whole.push('\n');
+            }
         }
     }
 }
@@ -261,10 +330,11 @@ mod tests {
         for script in Script::ALL {
             assert!(script.source().starts_with("#!lua"), "{script:?}");
             assert!(!script.source().contains(INCLUDE), "{script:?}");
-            for line in script.file().lines() {
-                if let Some(name) = line.strip_prefix(INCLUDE) {
-                    assert!(name == "clock" || !shared(name).is_empty(), "{script:?}: {name}");
-                }
+        }
+        let files = Script::ALL.map(Script::file).into_iter();
+        for line in files.chain(SHARED.map(|(_, text)| text)).flat_map(str::lines) {
+            if let Some(name) = line.strip_prefix(INCLUDE) {
+                assert!(name == "clock" || !shared(name).is_empty(), "{name}");
             }
         }
     }
@@ -287,35 +357,47 @@ mod tests {
 
     #[test]
     fn a_full_server_blocks_no_unlock() {
-        for script in Script::ALL {
-            let flags = script.source().lines().next().unwrap();
-            let looks = matches!(script, Script::Inspect | Script::PlainInspect);
-            assert_eq!(script.text().is_read_only, looks);
-            match script {
-                Script::Acquire
-                | Script::Adopt
-                | Script::Describe
-                | Script::PlainAcquire
-                | Script::PlainAdopt
-                | Script::PlainDescribe
-                | Script::Reclaim => assert_eq!(flags, "#!lua"),
-                Script::Inspect | Script::PlainInspect => {
-                    assert_eq!(flags, "#!lua flags=no-writes");
-                }
-                Script::BootRecord
-                | Script::Cancel
-                | Script::ChangeMode
-                | Script::Commit
-                | Script::Nodes
-                | Script::PlainRelease
-                | Script::PlainRenew
-                | Script::PlainRevoke
-                | Script::Poll
-                | Script::Release
-                | Script::Renew
-                | Script::Revoke
-                | Script::SetCapacity => assert_eq!(flags, "#!lua flags=allow-oom"),
-            }
+        for script in [
+            Script::BootRecord,
+            Script::Cancel,
+            Script::ChangeMode,
+            Script::Commit,
+            Script::PlainRelease,
+            Script::PlainRenew,
+            Script::PlainRevoke,
+            Script::Poll,
+            Script::Release,
+            Script::Renew,
+            Script::Revoke,
+            Script::SetCapacity,
+        ] {
+            assert!(script.source().starts_with("#!lua flags=allow-oom\n"), "{script:?}");
         }
+    }
+
+    #[test]
+    fn a_full_server_grants_nothing() {
+        for script in [
+            Script::Acquire,
+            Script::Adopt,
+            Script::PlainAcquire,
+            Script::PlainAdopt,
+            Script::Reclaim,
+        ] {
+            assert!(script.source().starts_with("#!lua\n"), "{script:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_inspection_reads_without_writing() {
+        let reads = Script::ALL.into_iter().filter(|script| script.text().is_read_only);
+        assert_eq!(reads.collect::<Vec<_>>(), [Script::Inspect, Script::PlainInspect]);
+    }
+
+    #[test]
+    fn the_parts_of_a_state_have_the_lengths_that_records_have_had_since_version_1() {
+        let length = |name| CONSTANTS.iter().find(|(known, _)| *known == name).unwrap().1.clone();
+        let lengths = ["IDLE_BYTES", "HELD_BYTES", "HOLD_BYTES", "HELD_BY_ONE_BYTES"].map(length);
+        assert_eq!(lengths, ["26", "60", "77", "163"]);
     }
 }

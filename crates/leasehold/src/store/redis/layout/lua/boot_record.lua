@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Has this server forgotten anything? The boot record stands beside the locks and says which run of
 -- which server they belong to: another run id means a restart, another server behind the same
 -- address, or a replica that was promoted; no record at all an empty server or a flush. Then the

@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Which node of a quorum this is, and by which lists of nodes its clients use it. Clients that have
 -- different lists may each have a majority of their own, so each leaves its list and sees others.
 --

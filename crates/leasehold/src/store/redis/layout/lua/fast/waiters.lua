@@ -1,12 +1,4 @@
--- What the quick paths and the general one both do. A quick path is straight code in front of the
--- general one, for a record with nothing unusual in it: it reads what it needs, gives up before it
--- has written anything, and leaves exactly what the general one would leave.
-
--- Last and through pcall: the step has been written, and a server that denies PUBLISH must not make
--- it look as if it had not. Waiters find out by asking.
-local function publish(id, payload)
-  redis.pcall('PUBLISH', ARGV[1] .. string.format(HEX, struct.unpack('>I4I4I4I4', id)), payload)
-end
+-- What the fast paths ask about those who wait.
 
 -- A waiter as it is packed, when its client was last seen and how many of its attempts wait;
 -- nothing if the client is silent, or if a field is not what it should be.

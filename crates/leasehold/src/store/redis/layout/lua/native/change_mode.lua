@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- A reader becomes the writer once it is alone, a writer becomes a reader at once, and an
 -- upgradable reader a reader like others, in the order of their holder's numbers
 -- (model/change_mode.rs).
@@ -20,11 +19,11 @@ local retention, id, change, mode = struct.unpack('<dc24dc1', ARGV[2])
 if not (retention >= 0 and retention <= 1e15 and change >= 0 and change <= NEVER) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
---@include basics
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 local function upgrade(hold)
   local is_writer = hold.weight == LOCK_CAPACITY

@@ -1,15 +1,15 @@
--- The quick path of the usual hand-over: who holds alone leaves, the head of the queue is alive and
--- fits, and the next one is alive and does not fit. Its reply, or nothing if there is anything
--- unusual.
-local function hand_on(state, capacity, asked, last_token, collect_at)
+-- The fast path of a release that hands over: the head of the queue is alive and fits, and the next
+-- one is alive and does not fit. Gives the reply, or nothing if there is anything unusual.
+local function hand_on()
   local queue = redis.call('HGET', KEYS[1], 'q')
   if not queue or #queue ~= QUEUE_BYTES then return end
   local waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
   local waiter, last_seen, of_client = live_waiter(KEYS[1], head)
   if not waiter then return end
-  local _, before, after, weight, own_capacity, ttl, _, nonce, facts = struct.unpack(WAITER, waiter)
-  if before ~= NOBODY or own_capacity ~= capacity or weight > capacity
-      or not (ttl >= 0 and ttl <= NEVER) then
+  local _, before, after, held_weight, own_capacity, held_ttl, _, held_nonce, facts =
+    struct.unpack(WAITER, waiter)
+  if before ~= NOBODY or own_capacity ~= total or held_weight > total
+      or not (held_ttl >= 0 and held_ttl <= NEVER) then
     return
   end
 
@@ -20,7 +20,9 @@ local function hand_on(state, capacity, asked, last_token, collect_at)
     if not next_waiter or waiting < 2 then return end
     if string.sub(after, 1, 16) == client and of_next < 2 then return end
     local sequence, _, _, next_weight = struct.unpack(WAITER, next_waiter)
-    if weight + next_weight <= capacity or not (sequence >= 0 and sequence <= NEVER) then return end
+    if held_weight + next_weight <= total or not (sequence >= 0 and sequence <= NEVER) then
+      return
+    end
     head_sequence = sequence
   elseif waiting > 1 or tail ~= head then
     return
@@ -28,12 +30,12 @@ local function hand_on(state, capacity, asked, last_token, collect_at)
 
   local token = math.max(now, last_token + 1, TOKEN_EPOCH + 1)
   local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
-  local deadline = math.min(patience, now + math.min(CLAIM_WINDOW, ttl))
+  local deadline = math.min(patience, now + math.min(CLAIM_WINDOW, held_ttl))
   if collect_at < deadline + retention then return end
 
-  local held = struct.pack(HELD_BY_ONE, VERSION, string.byte(state, 2) - (next_waiter and 0 or 1),
-    capacity, asked, token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, head, weight,
-    UNCLAIMED, token, now, deadline, ttl, 0, nonce) .. string.sub(waiter, facts)
+  local flags, holder, hold_state = flags - (next_waiter and 0 or 1), head, UNCLAIMED
+--@include fast/granted
+  local held = struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. string.sub(waiter, facts)
   if next_waiter then
     redis.call('HSET', KEYS[1], 's', held, 'q', struct.pack(QUEUE, waiting - 1, last_sequence,
       head_sequence, after, tail), 'w' .. after, string.sub(next_waiter, 1, 8) .. NOBODY
@@ -48,7 +50,12 @@ local function hand_on(state, capacity, asked, last_token, collect_at)
   else
     redis.call('HDEL', KEYS[1], 'w' .. head, 'c' .. client)
   end
-  publish(head, struct.pack(GRANT_MESSAGE, 'G', struct.unpack('<d', head, 17), nonce, token, now,
-    deadline))
+  publish(head, struct.pack(GRANT_MESSAGE, 'G', struct.unpack('<d', head, 17), held_nonce, token,
+    now, deadline))
   return struct.pack('<dBc1', now, 0, 'F')
+end
+
+if is_awaited then
+  local reply = hand_on()
+  if reply then return reply end
 end

@@ -1,8 +1,7 @@
--- The quick path of whoever has to wait: somebody else holds alone, nobody can be granted now, and
--- this attempt is not known. Its reply, or nothing if there is anything unusual.
+-- The fast path of an acquire that has to wait: another attempt holds alone, nobody can be granted
+-- now, and this attempt is not known. Gives the reply, or nothing if there is anything unusual.
 local function join_or_busy(state)
-  local version, flags, total, _, last_token, collect_at, count, used, _, bound, _, longest_ttl,
-    upgrading = struct.unpack(HELD_BY_ONE, state)
+  local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or count ~= 1 or total ~= capacity or weight > capacity
       or upgrading ~= NOBODY or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
       or not (now + retention <= collect_at)
@@ -55,4 +54,10 @@ local function join_or_busy(state)
   local retry_after = POLL_INTERVAL
   if ahead == 0 then retry_after = math.min(bound - now, retry_after) end
   return struct.pack('<dBc1dI4dI4', now, 0, 'Q', sequence, ahead, retry_after, 0)
+end
+
+if state and #state >= HELD_BY_ONE_BYTES
+    and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
+  local reply = join_or_busy(state)
+  if reply then return reply end
 end

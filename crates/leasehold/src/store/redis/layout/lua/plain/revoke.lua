@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- An operator ends the hold of a plain lock that he saw, and no other.
 --
 -- KEYS  1 the lock's key
@@ -8,7 +7,7 @@
 -- reply packed as that of revoke.lua: 'V' revoked: whether that token was held (1)
 --@include clock
 --@include arguments
---@include plain
+--@include plain/value
 
 local mine, force = ARGV[1], number(3, 1) == 1
 local token, state, facts = parts_of(value_of(KEYS[1], redis.call), mine)

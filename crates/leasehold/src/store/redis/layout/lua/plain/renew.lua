@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Moves the ends of plain locks on: compare and expire.
 --
 -- KEYS  each the key of a lock
@@ -7,7 +6,7 @@
 --   'X' the key is no string
 --@include clock
 --@include arguments
---@include plain
+--@include plain/value
 
 local function renewed(key, mine, ttl)
   local value = value_of(key, redis.pcall)

@@ -1,4 +1,3 @@
-#!lua
 -- Takes a plain lock, or takes it back, or says that it is busy.
 --
 -- KEYS  1 the lock's key
@@ -10,7 +9,7 @@
 --       'S' stale
 --@include clock
 --@include arguments
---@include plain
+--@include plain/value
 
 local mine, rest, ttl, not_after = ARGV[1], ARGV[2], number(3, SPAN_MAX), number(4, TIME_MAX)
 local asked, behind = number(5, TIME_MAX), number(6, TIME_MAX)

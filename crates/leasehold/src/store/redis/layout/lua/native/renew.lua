@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Moves the deadlines of up to 100 holds on. Never revives, never shortens (model/renew.rs).
 --
 -- KEYS  1 … n the locks' records
@@ -23,26 +22,14 @@ for index = 1, #KEYS do
   asked[index] = { id = id, ttl = ttl, weight = weight, change = change }
 end
 if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of range') end
---@include basics
---@include confirm
-
-local function renew_alone(index)
-  local state = redis.pcall('HGET', KEYS[index], 's') -- a table if the key is of another type
-  local lease = asked[index]
-  return type(state) == 'string' and confirm_alone(KEYS[index], state, lease.id, lease.ttl, lease)
-end
-
-local replies = {}
-for index = 1, #KEYS do
-  local reply = renew_alone(index)
-  if not reply then break end
-  replies[index] = reply
-end
-if #replies == #KEYS then return struct.pack('<dB', now, 0) .. table.concat(replies) end
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include fast/waiters
+--@include fast/confirm
+--@include fast/renew
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 local function renew(lease)
   step.sweep()

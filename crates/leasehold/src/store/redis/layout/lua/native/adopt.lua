@@ -1,4 +1,3 @@
-#!lua
 -- The hold of a lease that was handed out becomes that of whoever adopts it first (model/adopt.rs).
 --
 -- KEYS  1 the lock's record
@@ -22,11 +21,11 @@ if not (retention >= 0 and retention <= 1e15 and token >= 0 and ttl >= 0 and ttl
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
 if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
---@include basics
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 -- A copy of an adoption that was done: the same grant again.
 local function adopt_again(index)

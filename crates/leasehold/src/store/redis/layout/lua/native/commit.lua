@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Raises the token of a hold and confirms it: how the nodes of a quorum come to one token
 -- (model/commit.rs).
 --
@@ -17,11 +16,11 @@ local retention, id, token, ttl = struct.unpack('<dc24dd', ARGV[2])
 if not (retention >= 0 and retention <= 1e15 and token >= 0 and ttl >= 0 and ttl <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
---@include basics
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 local function commit(index)
   local hold = holds.hold_at(index)

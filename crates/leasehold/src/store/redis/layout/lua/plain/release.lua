@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Ends a hold of a plain lock: compare and delete.
 --
 -- KEYS  1 the lock's key
@@ -7,7 +6,7 @@
 -- reply packed as that of release.lua: 'F' released, or 'N' not held
 --@include clock
 --@include arguments
---@include plain
+--@include plain/value
 
 local mine, keep = ARGV[1], number(2, SPAN_MAX)
 local value = value_of(KEYS[1], redis.call)

@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- An operator changes how many permits of a semaphore there are while they are held
 -- (model/set_capacity.rs).
 --
@@ -17,11 +16,11 @@ local retention, capacity = struct.unpack('<dI4', ARGV[2])
 if not (retention >= 0 and retention <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
---@include basics
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 return store.answer(store.run(KEYS[1], nil, function()
   if capacity == 0 or capacity >= LOCK_CAPACITY then return 'RW' end

@@ -1,4 +1,3 @@
-#!lua flags=no-writes
 -- Who holds and who waits; changes nothing (model/inspect.rs).
 --
 -- KEYS  1 the lock's record
@@ -19,10 +18,10 @@ local retention, limit = struct.unpack('<dI4', ARGV[2])
 if not (retention >= 0 and retention <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
---@include basics
---@include record
---@include hold
---@include queue
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
 
 local function holders()
   local list = {}

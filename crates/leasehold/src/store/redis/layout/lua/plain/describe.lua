@@ -1,4 +1,3 @@
-#!lua
 -- The holder of a plain lock changes what it says of itself.
 --
 -- KEYS  1 the lock's key
@@ -6,7 +5,7 @@
 --       2 what follows the token in them: ` held FACTS`
 -- reply packed as that of describe.lua: 'G' granted, 'N' not held, or 'V' revoked
 --@include clock
---@include plain
+--@include plain/value
 
 local mine, rest = ARGV[1], ARGV[2]
 local value = value_of(KEYS[1], redis.call)

@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- An operator ends the hold that he saw, and no other (model/revoke.rs).
 --
 -- KEYS  1 the lock's record
@@ -15,11 +14,11 @@ local retention, id, token_us, token, force = struct.unpack('<dc24dc8B', ARGV[2]
 if not (retention >= 0 and retention <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
---@include basics
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()

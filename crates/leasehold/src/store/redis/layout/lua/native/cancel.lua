@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- A waiter leaves, whether it still waits or was granted a moment ago (model/cancel.rs).
 --
 -- KEYS  1 the lock's record
@@ -15,11 +14,11 @@ local retention, id, unanswered = struct.unpack('<dc24B', ARGV[2])
 if not (retention >= 0 and retention <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
---@include basics
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 local function leave_or_release()
   local waiter = waiters.waiting_of(id)

@@ -1,4 +1,3 @@
-#!lua flags=no-writes
 -- The value of a plain lock and its end; changes nothing.
 --
 -- KEYS  1 the lock's key
@@ -6,7 +5,7 @@
 --       'P' plain: whether the key is there (1), its end (µs, or 0 for none), the value as far as
 --         it could be one of ours
 --@include clock
---@include plain
+--@include plain/value
 
 local value, until_ms = value_of(KEYS[1], redis.call), redis.call('PEXPIRETIME', KEYS[1])
 local is_there = until_ms ~= -2 and 1 or 0 -- an empty string is a value too

@@ -1,4 +1,3 @@
-#!lua
 -- Gives the lease of a plain lock to whoever adopts it first: compare and set.
 --
 -- KEYS  1 the lock's key
@@ -11,7 +10,7 @@
 --       or 'V' revoked
 --@include clock
 --@include arguments
---@include plain
+--@include plain/value
 
 local mine, rest, theirs, expected = ARGV[1], ARGV[2], ARGV[3], number(4, TIME_MAX)
 local ttl, not_after, asked = number(5, SPAN_MAX), number(6, TIME_MAX), number(7, TIME_MAX)

@@ -1,4 +1,3 @@
-#!lua
 -- A holder takes back, by its token, what this server has forgotten or let run out
 -- (model/reclaim.rs).
 --
@@ -23,11 +22,11 @@ if not (retention >= 0 and retention <= 1e15 and token >= 0 and ttl >= 0 and ttl
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
 if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
---@include basics
---@include record
---@include hold
---@include queue
---@include grant
+--@include publish
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 -- The writer of which only the reader is known here is the writer again, if nobody else came.
 local function become_writer_again(hold)

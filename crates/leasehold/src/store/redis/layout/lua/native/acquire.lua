@@ -1,4 +1,3 @@
-#!lua
 -- Takes the lock, or joins its queue, or says that it is busy (model/acquire.rs).
 --
 -- KEYS  1 the lock's record
@@ -27,47 +26,14 @@ end
 if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
 local state = redis.call('HGET', KEYS[1], 's')
 
--- The most frequent case, before Lua has to build the functions of the general one, and with the
--- same result: nobody holds or awaits the name, and this client's attempts are not remembered.
-if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_BYTES)
-    and weight <= capacity then
-  local version, flags, last_token, collect_at, _ = VERSION, 0, 0, 0, nil
-  if state then version, flags, _, _, last_token, collect_at = struct.unpack(IDLE, state) end
-  local is_known = flags > 0 -- if only tombstones are there, one look tells
-  if flags == 2 then
-    local tombstones = redis.call('HGET', KEYS[1], 't')
-    is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)
-  end
-  if version == VERSION and not is_known and last_token >= 0 and last_token < NEVER
-      and collect_at >= 0 and collect_at <= NEVER
-      and ballot <= math.max(now, last_token) + BALLOT_LEAD then
-    local token, deadline = now, now + ttl
-    if ballot > 0 then token = math.max(ballot, now - BALLOT_LEAD) end
-    if token <= last_token then token = last_token + 1 end
-    if token <= TOKEN_EPOCH then token = TOKEN_EPOCH + 1 end
-    local is_moved = collect_at < deadline + retention
-    if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
-    redis.call('HSET', KEYS[1], 's', struct.pack(HELD_BY_ONE, VERSION, flags, capacity,
-      capacity, token, collect_at, 1, weight, 0, deadline, NEVER, ttl, NOBODY, id, weight, CLAIMED,
-      token, now, deadline, ttl, 0, nonce) .. facts)
-    if is_moved then
-      redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.ceil(collect_at / 1000)))
-    end
-    return struct.pack('<dBc1ddB', now, 0, 'G', token, deadline, 0)
-  end
-end
---@include basics
---@include join
-
-if state and #state >= HELD_BY_ONE_BYTES
-    and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
-  local reply = join_or_busy(state)
-  if reply then return reply end
-end
---@include record
---@include hold
---@include queue
---@include grant
+--@include fast/acquire
+--@include publish
+--@include fast/waiters
+--@include fast/join
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 -- A copy of an acquire that was granted: the same grant again.
 local function acquire_again(index)

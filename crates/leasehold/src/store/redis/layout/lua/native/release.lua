@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Ends a hold and hands the lock on in the same step (model/release.rs).
 --
 -- KEYS  1 the lock's record
@@ -17,35 +16,14 @@ if not (retention >= 0 and retention <= 1e15 and keep >= 0 and keep <= 1e15) the
 end
 local state = redis.call('HGET', KEYS[1], 's')
 
--- The most frequent case, before Lua has to build the functions of the general one, and with the
--- same result: this attempt is the only one that holds, its time has not come, and nobody waits.
-local is_awaited, capacity, asked, last_token, collect_at = false, nil, nil, nil, nil
-if state and #state >= HELD_BY_ONE_BYTES and keep == 0 and unanswered == 0
-    and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then
-  local version, flags, count, used, _, upgrading, weight, hold_state, deadline
-  version, flags, capacity, asked, last_token, collect_at, count, used, _, _, _, _, upgrading, _,
-    weight, hold_state, _, _, deadline = struct.unpack(HELD_BY_ONE, state)
-  if hold_state ~= KEPT and deadline > now and version == VERSION and count == 1
-      and last_token >= 0 and last_token < NEVER
-      and collect_at >= now + retention and collect_at <= NEVER then
-    if flags % 2 == 0 then
-      redis.call('HSET', KEYS[1], 's', string.sub(state, 1, IDLE_BYTES))
-      return struct.pack('<dBc1', now, 0, 'F')
-    end
-    is_awaited = flags % 2 == 1 and upgrading == NOBODY and used == weight
-  end
-end
---@include basics
---@include hand_on
-
-if is_awaited then
-  local reply = hand_on(state, capacity, asked, last_token, collect_at)
-  if reply then return reply end
-end
---@include record
---@include hold
---@include queue
---@include grant
+--@include fast/release
+--@include publish
+--@include fast/waiters
+--@include fast/hand_on
+--@include native/record
+--@include native/hold
+--@include native/queue
+--@include native/grant
 
 -- The name stays taken, by nobody.
 local function keep_hold(hold, index)

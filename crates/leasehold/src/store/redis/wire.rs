@@ -1,0 +1,9 @@
+//! The wire format, for leasehold's own tests and its testkit. It is no public API: any release may
+//! change it.
+
+pub use super::connection::call::Call;
+pub use super::layout::codec::{RECORD_VERSION, Reader};
+pub use super::layout::key;
+pub use super::layout::native::{Keyspace, Native};
+pub use super::layout::reply::message;
+pub use super::layout::script::{CLOCK, Script};
