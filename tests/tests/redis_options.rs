@@ -1,0 +1,146 @@
+//! Redis stores that are opened with options of the program's own, on real servers.
+#![cfg(test)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use leasehold::store::redis::rustls::ClientConfig;
+use leasehold::store::redis::rustls::RootCertStore;
+use leasehold::store::redis::rustls::crypto::ring;
+use leasehold::store::redis::rustls::pki_types::CertificateDer;
+use leasehold::store::redis::rustls::pki_types::pem::PemObject as _;
+use leasehold::store::redis::{Secret, TlsFiles};
+use leasehold::store::{self, Redis, RedisOptions, Store};
+use leasehold::{Client, Error};
+use leasehold_core::StoreErrorKind;
+use leasehold_testkit::RedisServer;
+use tokio::time::timeout;
+
+/// How long something that must happen may take before the test gives it up: generous.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server on this machine.
+fn options(server: &RedisServer) -> RedisOptions {
+    RedisOptions::standalone("127.0.0.1", server.port())
+}
+
+async fn client(store: impl Store) -> Client {
+    Client::builder().store(store).build().await.unwrap()
+}
+
+async fn take_and_release(client: &Client) {
+    let lock = client.mutex("a");
+    timeout(PATIENCE, lock.acquire()).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_next_connection_after_a_password_has_changed_logs_in_with_the_new_one() {
+    let user = format!("rotating on >1 {}", Redis::HOLDER_RIGHTS);
+    let server = RedisServer::options().user(&user).start().unwrap();
+    let (current, asked) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
+    let source = {
+        let (current, asked) = (Arc::clone(&current), Arc::clone(&asked));
+        move || {
+            asked.fetch_add(1, Ordering::SeqCst);
+            let password = current.load(Ordering::SeqCst).to_string();
+            async move { Ok(Secret::from(password)) }
+        }
+    };
+    let options = options(&server).user("rotating").password_from(source);
+    let client = client(Redis::open(options).await.unwrap()).await;
+    take_and_release(&client).await;
+    let before = asked.load(Ordering::SeqCst);
+    current.store(2, Ordering::SeqCst);
+    let _: () = server.command("ACL SETUSER rotating resetpass >2").unwrap();
+    take_and_release(&client).await;
+    assert_eq!(asked.load(Ordering::SeqCst), before, "what is open stays open");
+    let _: usize = server.command("CLIENT KILL USER rotating").unwrap();
+    take_and_release(&client).await;
+    assert!(asked.load(Ordering::SeqCst) > before, "each new connection asks");
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_password_source_that_fails_is_an_outage_whose_words_stay_hidden() {
+    let server = RedisServer::options().password("2").start().unwrap();
+    let fails = Arc::new(AtomicBool::new(true));
+    let source = {
+        let fails = Arc::clone(&fails);
+        move || {
+            let fails = fails.load(Ordering::SeqCst);
+            async move { if fails { Err("no token for hunter2".into()) } else { Ok("2".into()) } }
+        }
+    };
+    let options = options(&server).password_from(source);
+    let Err(Error::Store(error)) = Redis::open(options.clone()).await else {
+        panic!("there is no password")
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(!error.may_have_executed() && !error.to_string().contains("hunter2"), "{error}");
+    fails.store(false, Ordering::SeqCst);
+    let client = client(Redis::open(options).await.unwrap()).await;
+    take_and_release(&client).await;
+}
+
+#[tokio::test]
+async fn a_password_source_that_hangs_is_given_up_with_the_connection() {
+    let server = RedisServer::start().unwrap();
+    let options = options(&server)
+        .password_from(std::future::pending)
+        .connect_timeout(Duration::from_millis(50));
+    let Err(Error::Store(error)) = Redis::open(options).await else {
+        panic!("there is no password")
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Timeout);
+    assert!(error.to_string().contains("no password within 50ms"), "{error}");
+}
+
+#[tokio::test]
+async fn no_refusal_shows_the_password() {
+    let server = RedisServer::options().password("right").start().unwrap();
+    for options in
+        [options(&server).password("hunter2"), options(&server).user("hunter2").password("x")]
+    {
+        let error = Redis::open(options).await.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn tls_may_be_a_configuration_of_the_programs_own_or_files() {
+    let server = RedisServer::options().tls(false).start().unwrap();
+    let authority = &server.certificates().unwrap().authority;
+    let mut trusted = RootCertStore::empty();
+    trusted.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(trusted)
+        .with_no_client_auth();
+    for options in [
+        options(&server).tls_config(Arc::new(config)),
+        options(&server).tls(TlsFiles::new().ca(authority)),
+        options(&server).tls(TlsFiles::new().insecure()),
+    ] {
+        take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
+    }
+    let error = Redis::open(options(&server).tls(TlsFiles::new())).await.unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn a_socket_and_a_quorum_are_opened_with_options_too() {
+    let servers = [(); 3].map(|()| RedisServer::start().unwrap());
+    let options = RedisOptions::unix(servers[0].socket());
+    take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
+    let nodes = servers.each_ref().map(|server| ("127.0.0.1", server.port()));
+    let options = RedisOptions::quorum(nodes).quarantine(None).prefix("quorum:");
+    let error = Redis::open(options.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("store::open"), "{error}");
+    take_and_release(&client(store::open(options).await.unwrap()).await).await;
+    for server in &servers {
+        assert_eq!(server.command::<usize>("EXISTS quorum:a").unwrap(), 1);
+    }
+}
