@@ -91,7 +91,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
         Scheme::File => File::examine(url).await,
         Scheme::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "redis")]
-        Scheme::Redis => Redis::examine(url).await,
+        Scheme::Redis => Redis::diagnose(url).await,
     }
 }
 

@@ -7,13 +7,14 @@ use std::io;
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_mangen::Man;
-use leasehold::store::MANUAL;
+use leasehold::store::{MANUAL, redis};
 
 use crate::args::Cli;
 use crate::report::{Failure, Outcome, print};
 
-/// The page of store URLs.
+/// The page of store URLs, and that of Redis.
 const STORE: &str = "store";
+const REDIS: &str = "redis";
 
 /// How paragraphs of help begin that are sections of their own in a manual.
 const EXAMPLES: &str = "Examples:\n";
@@ -22,7 +23,7 @@ const EXIT_CODE: &str = "Exit code: ";
 /// What a command says by its exit code that says nothing else about it.
 const USUAL_EXIT: &str = "0 done; 1 the answer is no; 69 trouble with the store; 2 usage.";
 
-/// Prints a manual page: of the whole, of one command, or of store URLs.
+/// Prints a manual page: of the whole, of one command, of store URLs or of Redis.
 pub(crate) fn man(name: Option<&str>) -> Outcome {
     let mut whole = Cli::command();
     whole.build();
@@ -31,10 +32,16 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
         Some(STORE) => {
             Ok(roff::page("leasehold-store", "store URLs, their options and their needs", MANUAL))
         }
+        Some(REDIS) => Ok(roff::page(
+            "leasehold-redis",
+            "Redis and Valkey: promises, settings, rights",
+            redis::MANUAL,
+        )),
         Some(name) => match whole.find_subcommand(name) {
             Some(command) => page_of(command.clone()),
             None => {
-                let why = format!("there is no page {name:?}: name a command, or `{STORE}`");
+                let why =
+                    format!("there is no page {name:?}: name a command, `{STORE}` or `{REDIS}`");
                 return Err(Failure::usage(why));
             }
         },

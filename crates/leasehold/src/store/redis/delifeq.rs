@@ -91,7 +91,7 @@ impl Values {
             _ => return Ok(None),
         }
         let now = time.and_then(reply::time);
-        let now = now.ok_or_else(|| error::nonsense(connection.server(), "TIME"))?;
+        let now = now.ok_or_else(|| error::unexpected_reply(connection.server(), "TIME"))?;
         let reply = match action {
             Action::Cancel { .. } => Reply::Cancelled(Cancelled::Released),
             _ => Reply::Released,

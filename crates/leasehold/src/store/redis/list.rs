@@ -10,7 +10,7 @@ use super::connection::{Connection, error};
 use super::durability::Server;
 use super::layout::{Layout, reply};
 
-/// How many keys the server looks at in one step: well below a millisecond of its time.
+/// How many keys the server visits in one step: well below a millisecond of its time.
 const SCAN_COUNT: u32 = 500;
 
 /// Which names are asked for.
@@ -73,15 +73,15 @@ impl Listing<'_> {
         connection: &Connection,
         keys: Vec<(LockName, Vec<u8>)>,
     ) -> Result<Vec<LockName>, StoreError> {
-        let mut looks = redis::pipe();
+        let mut peeks = redis::pipe();
         for (_, key) in &keys {
-            looks.add_command(self.layout.peek(key));
+            peeks.add_command(self.layout.peek(key));
         }
-        let seen = connection.ask_all(&looks).await?;
-        let found = keys.into_iter().zip(seen).filter_map(|((name, _), seen)| {
+        let values = connection.ask_all(&peeks).await?;
+        let found = keys.into_iter().zip(values).filter_map(|((name, _), value)| {
             // A key of another type, or one that is gone by now, is no lock.
-            let seen = Option::<Vec<u8>>::from_redis_value(seen).ok()??;
-            self.layout.is_lock(&seen, self.idle).then_some(name)
+            let value = Option::<Vec<u8>>::from_redis_value(value).ok()??;
+            self.layout.is_lock(&value, self.idle).then_some(name)
         });
         Ok(found.collect())
     }
@@ -89,7 +89,7 @@ impl Listing<'_> {
 
 async fn time(connection: &Connection) -> Result<Now, StoreError> {
     let time = connection.ask(&redis::cmd("TIME")).await?;
-    reply::time(time).ok_or_else(|| error::nonsense(connection.server(), "TIME"))
+    reply::time(time).ok_or_else(|| error::unexpected_reply(connection.server(), "TIME"))
 }
 
 fn read<T: FromRedisValue>(
@@ -97,5 +97,5 @@ fn read<T: FromRedisValue>(
     command: &str,
     value: Value,
 ) -> Result<T, StoreError> {
-    T::from_redis_value(value).map_err(|_| error::nonsense(connection.server(), command))
+    T::from_redis_value(value).map_err(|_| error::unexpected_reply(connection.server(), command))
 }

@@ -36,7 +36,7 @@ use self::layout::native::{Keyspace, Native};
 use self::layout::plain::{Plain, keys_note};
 use self::layout::{Layout, key, reply};
 use self::list::{Listing, list};
-use self::opening::Seen;
+use self::opening::Opened;
 pub use self::options::{LayoutName, RedisOptions, Replicas, Secret, TlsFiles};
 use self::options::{Servers, Settings};
 use self::pubsub::cluster_inbox::ClusterInbox;
@@ -49,14 +49,17 @@ use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription};
 /// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
 pub use tokio_rustls::rustls;
 
+#[doc = include_str!("../../../docs/redis.md")]
+pub const MANUAL: &str = include_str!("../../../docs/redis.md");
+
 /// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
 ///
 /// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
 /// A grant lives in the server's memory: how much of it a crash forgets is up to its append-only
 /// file, and [`Store::warnings`] says what was found.
 ///
-/// Its URLs, their options, the rights it needs, and what each option promises and costs:
-/// [`MANUAL`](super::MANUAL).
+/// URLs and their options: [`store::MANUAL`](super::MANUAL). What each topology and each option
+/// promises and costs, what to configure on the server, which rights to grant: [`MANUAL`].
 pub struct Redis {
     servers: Servers,
     name: LayoutName,
@@ -148,8 +151,8 @@ impl Redis {
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
             warnings.add(keys_note(settings.prefix()).join(": "));
         }
-        let Seen { words, mut clocks, followers, reading } =
-            opening::look(&topology, &settings).await?;
+        let Opened { words, mut clocks, followers, reading } =
+            opening::check_servers(&topology, &settings).await?;
         words.into_iter().for_each(|warning| warnings.add(warning));
         let clock_offset = settings.clock_offset(!followers.is_empty());
         if settings.quarantine().is_none() {
@@ -182,9 +185,9 @@ impl Redis {
         RedisOptions::from_url(url)?.0.check()
     }
 
-    /// What would break a promise: looks at every server that a URL leads to.
-    pub(crate) async fn examine(url: &str) -> leasehold_core::Result<Vec<Finding>> {
-        doctor::examine(RedisOptions::from_url(url)?).await
+    /// What would break a promise, of every server that a URL leads to.
+    pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Vec<Finding>> {
+        doctor::diagnose(RedisOptions::from_url(url)?).await
     }
 
     /// What a store of this layout can do, whatever else is asked of it.
@@ -298,9 +301,10 @@ impl Store for Redis {
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(key::news(&self.keyspace.prefix, name)).arg(message);
+        publish.arg(key::channel(&self.keyspace.prefix, name)).arg(message);
         let key = self.layout.key(name);
-        // By the same server as before, so that news arrive in the order in which they are told.
+        // By the same server as before, so that messages arrive in the order in which they are
+        // published.
         Box::pin(async move { self.topology.serving(&key).await?.ask(&publish).await.map(drop) })
     }
 
@@ -308,7 +312,7 @@ impl Store for Redis {
         &self,
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        let channel = key::news(&self.keyspace.prefix, name);
+        let channel = key::channel(&self.keyspace.prefix, name);
         let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
         let opening = subscription::open(topology, warnings, channel);
         Box::pin(async {

@@ -18,7 +18,7 @@ use super::connection::Connection;
 use super::connection::call::Call;
 use super::connection::dial::Admission;
 use super::layout::key;
-use super::layout::reply::foreign;
+use super::layout::reply::unexpected_reply;
 use super::layout::script::{LIST_LIFE, Script};
 use super::topology::Topology;
 
@@ -108,7 +108,7 @@ impl NodeEntry {
         is_due
     }
 
-    /// Leaves the list at this node, and looks which others are there. What cannot be done within
+    /// Leaves the list at this node, and reads which others are there. What cannot be done within
     /// that time is tried again.
     pub(crate) async fn leave_list(&self, topology: &Topology, prefix: &str, limit: Duration) {
         let call = self.call(prefix);
@@ -125,7 +125,7 @@ impl NodeEntry {
         let former = &state.nodes[self.index].former;
         let [own, former] = [&state.list, former].map(|list| list.clone().unwrap_or_default());
         let args = [new_id(), own, state.addresses(), former].map(String::into_bytes);
-        let decode = |value| Lists::from_redis_value(value).map_err(|_| foreign());
+        let decode = |value| Lists::from_redis_value(value).map_err(|_| unexpected_reply());
         Call::new(Script::Nodes.text(), vec![key::nodes(prefix)], args.to_vec(), decode)
     }
 
@@ -163,7 +163,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes note of what a node said. With a new list, all are to have it.
+    /// Takes note of a node's reply. With a new list, all are to have it.
     fn learn(&mut self, index: usize, id: &str, others: Vec<(String, String)>) {
         let node = &mut self.nodes[index];
         (node.id, node.former) = (Some(id.to_owned()), None);

@@ -1,4 +1,4 @@
-//! What is looked at when a store is opened: every primary, and what weakens a promise there.
+//! What is checked when a store is opened: every primary, and what weakens a promise there.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::doctor::connect_check;
 use super::options::{Address, Settings};
 use super::topology::Topology;
 
-/// The pauses before a server is looked at again that has closed the connection: 50 to 400 ms, and
-/// each time it is dialled no sooner than any other that failed. Who closes every connection at
-/// once, as a TLS port may, is told of in less than two seconds.
+/// The pauses before a server is checked again that has closed the connection: 50 to 400 ms, and
+/// each time the server is dialled no sooner than any other that failed. One that closes every
+/// connection at once, as a TLS port may, is reported in less than two seconds.
 const CLOSED_PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(100),
@@ -21,8 +21,8 @@ const CLOSED_PAUSES: [Duration; 4] = [
     Duration::from_millis(400),
 ];
 
-/// What was seen of all primaries.
-pub(super) struct Seen {
+/// What was found at all primaries.
+pub(super) struct Opened {
     /// What weakens a promise.
     pub(super) words: Vec<String>,
     pub(super) clocks: Vec<ServerClock>,
@@ -31,37 +31,40 @@ pub(super) struct Seen {
     pub(super) reading: Option<ClockReading>,
 }
 
-/// Looks at the primaries, and again if the server closes a connection meanwhile: an operator
+/// Checks the primaries, and again if a server closes a connection meanwhile: an operator
 /// closes all there are, or a proxy is restarted.
 ///
 /// # Errors
 ///
-/// When one will not do, or none can be reached. Nothing was executed.
-pub(super) async fn look(topology: &Topology, settings: &Settings) -> Result<Seen, StoreError> {
+/// When one cannot be used, or none can be reached. Nothing was executed.
+pub(super) async fn check_servers(
+    topology: &Topology,
+    settings: &Settings,
+) -> Result<Opened, StoreError> {
     for pause in CLOSED_PAUSES {
-        match look_once(topology, settings).await {
+        match check_once(topology, settings).await {
             Err(error) if error::is_closed(&error) => sleep(pause).await,
             outcome => return outcome.map_err(StoreError::not_executed),
         }
     }
-    look_once(topology, settings).await.map_err(StoreError::not_executed)
+    check_once(topology, settings).await.map_err(StoreError::not_executed)
 }
 
-async fn look_once(topology: &Topology, settings: &Settings) -> Result<Seen, StoreError> {
+async fn check_once(topology: &Topology, settings: &Settings) -> Result<Opened, StoreError> {
     let primaries = topology.primaries().await?.into_iter();
     let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
     // Those of a cluster that answer serve their slots, even while others do not.
-    let looked_at = if found.is_empty() { missing } else { found };
+    let checked = if found.is_empty() { missing } else { found };
     let (mut words, mut reading) = (Vec::new(), None);
     let (mut clocks, mut followers) = (Vec::new(), Vec::new());
-    for server in looked_at {
+    for server in checked {
         let server = server?;
-        let seen = connect_check::look(&server, settings).await?;
-        clocks.extend(seen.clock);
-        followers.extend(seen.followers);
-        words.extend(seen.findings.iter().map(ToString::to_string));
+        let check = connect_check::check(&server, settings).await?;
+        clocks.extend(check.clock);
+        followers.extend(check.followers);
+        words.extend(check.findings.iter().map(ToString::to_string));
         words.extend(server.check_durability().await?);
-        reading = seen.reading.filter(|_| topology.has_one_clock());
+        reading = check.reading.filter(|_| topology.has_one_clock());
     }
-    Ok(Seen { words, clocks, followers, reading })
+    Ok(Opened { words, clocks, followers, reading })
 }

@@ -104,7 +104,7 @@ impl QuorumNodes {
         }
     }
 
-    /// Leaves the list of the nodes at each that is there, and looks which others are there: first
+    /// Leaves the list of the nodes at each that is there, and reads which others are there: first
     /// to learn which nodes they are, and then to say so.
     async fn compare_lists(&self) {
         for _ in 0..2 {
@@ -186,7 +186,7 @@ impl LazyNode {
         }
     }
 
-    /// Connects, and looks what it is.
+    /// Connects, and checks what it is.
     async fn connect(&self) -> Result<(), StoreError> {
         let redis =
             Redis::open_admitted(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await;
@@ -204,7 +204,7 @@ impl LazyNode {
             && self.entry.is_due()
     }
 
-    /// Leaves the list of the nodes at this one, and looks which others are there.
+    /// Leaves the list of the nodes at this one, and reads which others are there.
     async fn leave_list(&self) {
         if let Some(redis) = self.redis.get() {
             let prefix = &redis.keyspace.prefix;

@@ -5,7 +5,7 @@ use redis::Value;
 
 use super::Redis;
 use super::connection::call::{Call, ScriptText};
-use super::layout::reply::foreign;
+use super::layout::reply::unexpected_reply;
 
 /// A Lua script of another crate, for [`Redis::run_script`].
 #[derive(Debug)]
@@ -71,11 +71,11 @@ impl Redis {
 }
 
 fn items(reply: Value) -> Result<Vec<RedisItem>, StoreError> {
-    let Value::Array(values) = reply else { return Err(foreign()) };
+    let Value::Array(values) = reply else { return Err(unexpected_reply()) };
     let item = |value| match value {
         Value::BulkString(bytes) => Ok(RedisItem::Bytes(bytes)),
         Value::Int(number) => Ok(RedisItem::Number(number)),
-        _ => Err(foreign()),
+        _ => Err(unexpected_reply()),
     };
     values.into_iter().map(item).collect()
 }

@@ -31,7 +31,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
 
-/// Somebody who looks at each new connection before it is used.
+/// A check of each new connection before it is used.
 pub(crate) trait Admission: fmt::Debug + Send + Sync {
     /// Refuses it, or takes note of it.
     fn admit<'a>(&'a self, connection: &'a Connection) -> BoxFuture<'a, Result<(), StoreError>>;
@@ -68,7 +68,7 @@ impl Dialer {
         })
     }
 
-    /// The same, with somebody who looks at each connection before it is used.
+    /// The same, with a check of each connection before it is used.
     pub(crate) fn admitted_by(self, admission: Option<Arc<dyn Admission>>) -> Self {
         Self { admission, ..self }
     }
@@ -80,7 +80,7 @@ impl Dialer {
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
-    /// The same, for somebody who says nothing of himself; for a look only.
+    /// The same, without a login: whether a server lets in whoever gives no password.
     pub(crate) fn without_login(&self) -> Self {
         let (login, paces) = (Login::default(), Arc::default());
         Self { admission: None, login, database: 0, paces, ..self.clone() }

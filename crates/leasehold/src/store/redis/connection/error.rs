@@ -149,7 +149,7 @@ pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> 
 }
 
 /// The server answered with something that no server should.
-pub(crate) fn nonsense(server: &str, what: &str) -> StoreError {
+pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, format!("{server}: unexpected answer to {what}"))
         .maybe_executed()
 }

@@ -59,7 +59,7 @@ async fn ask(connection: &Connection, command: Cmd) -> Result<Value, StoreError>
     let mut both = Pipeline::new();
     add(&mut both, command, true);
     let replies = connection.ask_all(&both).await?;
-    replies.into_iter().last().ok_or_else(|| error::nonsense(connection.server(), "ASKING"))
+    replies.into_iter().last().ok_or_else(|| error::unexpected_reply(connection.server(), "ASKING"))
 }
 
 /// Adds the call of a script to what is sent together. What says `asking` holds for the one command
@@ -81,7 +81,7 @@ pub(crate) fn check(connection: &Connection, value: Value) -> Result<Value, Fail
     }
 }
 
-/// Gives a server the texts of scripts of which it has said that it does not know them, as long as
+/// Gives a server the texts of scripts that it does not know, as long as
 /// that may help.
 #[derive(Debug, Default)]
 pub(crate) struct Loads(u32);

@@ -97,7 +97,7 @@ impl Connection {
         let asking = || async {
             let info = Info::of(self.ask(redis::cmd("INFO").arg("server")).await?);
             let run_id = info.field("run_id").map(ToOwned::to_owned);
-            run_id.ok_or_else(|| error::nonsense(&self.server, "INFO: it tells no run_id"))
+            run_id.ok_or_else(|| error::unexpected_reply(&self.server, "INFO: there is no run_id"))
         };
         self.run_id.get_or_try_init(asking).await.map(String::as_str)
     }
@@ -143,14 +143,14 @@ impl Connection {
         let mut connection = self.connection.clone();
         connection.set_response_timeout(limit);
         let sent = Instant::now();
-        self.heard(sent, limit, connection.send_packed_command(command).await)
+        self.note_answer(sent, limit, connection.send_packed_command(command).await)
     }
 
     /// Sends one command; a refusal is a value like others.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
         let sent = Instant::now();
         let outcome = self.connection.clone().send_packed_command(command).await;
-        self.heard(sent, self.timeout, outcome)
+        self.note_answer(sent, self.timeout, outcome)
     }
 
     /// Sends many commands at once; refusals are values like others.
@@ -161,7 +161,7 @@ impl Connection {
         let sent = Instant::now();
         let count = commands.len();
         let outcome = self.connection.clone().send_packed_commands(commands, 0, count).await;
-        self.heard(sent, self.timeout, outcome)
+        self.note_answer(sent, self.timeout, outcome)
     }
 
     /// Takes a refusal for what it is.
@@ -176,7 +176,7 @@ impl Connection {
     }
 
     /// Learns from an answer, or from its absence, whether the connection is worth keeping.
-    fn heard<T>(
+    fn note_answer<T>(
         &self,
         sent: Instant,
         limit: Duration,
@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// Learns the same from another connection to the same server.
-    pub(crate) fn heard_beside(&self, sent: Instant, failure: Option<&StoreError>) {
+    pub(crate) fn note_answer_elsewhere(&self, sent: Instant, failure: Option<&StoreError>) {
         match failure.map(StoreError::kind) {
             None => self.silent_since_us.store(0, Ordering::Relaxed),
             Some(StoreErrorKind::Timeout) if !self.is_silent(sent) => {}
@@ -215,7 +215,7 @@ impl Connection {
         self.retired.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing was heard for too long, after a request sent at `sent` had no answer.
+    /// Whether nothing has arrived for too long, after a request sent at `sent` had no answer.
     fn is_silent(&self, sent: Instant) -> bool {
         let since_open =
             |at: Instant| u64::try_from((at - self.opened).as_micros()).unwrap_or(u64::MAX).max(1);

@@ -1,6 +1,6 @@
 //! How often an address is dialled at which nothing is there.
 //!
-//! Requests of several runtimes, inboxes and news each open connections of their own, and all of
+//! Requests of several runtimes, and subscriptions, each open connections of their own, and all of
 //! them try again while a server is away. Together they dial it a few times a second, however many
 //! callers wait: each of them takes what came of the next dial as its own.
 

@@ -44,10 +44,10 @@ fn from_files(files: &TlsFiles) -> Result<Arc<ClientConfig>, Invalid> {
     };
     let config = match (&files.certificate, &files.key) {
         (Some(certificate), Some(key)) => {
-            let key = PrivateKeyDer::from_pem_slice(&read("key", key)?)
-                .map_err(|error| invalid("key", &error))?;
+            // There is one at least.
+            let key: PrivateKeyDer<'_> = pem("key", key, "private key")?.swap_remove(0);
             trusting
-                .with_client_auth_cert(certificates("cert", certificate)?, key)
+                .with_client_auth_cert(pem("cert", certificate, "certificate")?, key)
                 .map_err(|error| invalid("cert", &error))?
         }
         _ => trusting.with_no_client_auth(),
@@ -66,12 +66,13 @@ fn read(option: &str, path: &Path) -> Result<Vec<u8>, Invalid> {
     })
 }
 
-fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&read(option, path)?)
+/// What a PEM file has of one kind, which is `what`.
+fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, Invalid> {
+    let found: Vec<T> = T::pem_slice_iter(&read(option, path)?)
         .collect::<Result<_, _>>()
         .map_err(|error| invalid(option, &error))?;
     if found.is_empty() {
-        let why = format!("`{option}` names {}: no certificate", path.display());
+        let why = format!("`{option}` names {}: no {what}", path.display());
         return Err(Invalid::new("url", why));
     }
     Ok(found)
@@ -85,7 +86,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, Invalid> {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(store);
     };
-    for certificate in certificates("ca", file)? {
+    for certificate in pem::<CertificateDer<'_>>("ca", file, "certificate")? {
         store.add(certificate).map_err(|error| invalid("ca", &error))?;
     }
     Ok(store)

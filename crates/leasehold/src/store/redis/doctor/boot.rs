@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn a_quarantine_is_over_when_its_span_is() {
-        let told = |age| judge("h:1", Duration::from_secs(60), age).found;
-        assert!(told(Some(20.0)).contains("another 40s"), "{}", told(Some(20.0)));
-        assert!(told(Some(61.0)).contains("over"));
-        assert!(told(None).contains("forgotten"));
+        let found = |age| judge("h:1", Duration::from_secs(60), age).found;
+        assert!(found(Some(20.0)).contains("another 40s"), "{}", found(Some(20.0)));
+        assert!(found(Some(61.0)).contains("over"));
+        assert!(found(None).contains("forgotten"));
     }
 }

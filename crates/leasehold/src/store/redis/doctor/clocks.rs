@@ -84,8 +84,7 @@ fn extremes(clocks: &[ServerClock]) -> Option<(&ServerClock, &ServerClock)> {
 }
 
 fn apart(behind: &ServerClock, ahead: &ServerClock) -> Offset {
-    let (of_one, of_other) = (ahead.offset, behind.offset);
-    Offset { ahead: of_one.ahead - of_other.ahead, error: of_one.error + of_other.error }
+    ahead.offset.from(behind.offset)
 }
 
 /// How far a server's clock is from this machine's.
@@ -142,13 +141,18 @@ impl Offset {
         Ok(ClockReading::ask(connection, limit).await?.map(ClockReading::offset))
     }
 
+    /// How far it is from the clock of another server.
+    pub(crate) fn from(self, other: Self) -> Self {
+        Self { ahead: self.ahead - other.ahead, error: self.error + other.error }
+    }
+
     /// Whether it is certainly more than this.
     pub(crate) fn exceeds(self, limit: Duration) -> bool {
         self.ahead.abs() - self.error > limit.as_secs_f64()
     }
 
-    /// How far it may be at the most, to the millisecond: what is below that changes from one look
-    /// to the next.
+    /// How far it may be at the most, to the millisecond: what is below that changes from one
+    /// reading to the next.
     pub(crate) fn bound(self) -> Duration {
         let ms = ((self.ahead.abs() + self.error) * 1000.0).ceil();
         Duration::from_millis(ms as u64)
@@ -186,18 +190,18 @@ mod tests {
             server: server.to_owned(),
             offset: Offset { ahead, error: 0.001 },
         };
-        let told = |clocks: &[(&str, f64)]| {
+        let found = |clocks: &[(&str, f64)]| {
             let clocks: Vec<_> = clocks.iter().copied().map(clock).collect();
             let finding = finding(&clocks, Duration::from_millis(500))?;
             Some((finding.level, finding.to_string()))
         };
-        assert_eq!(told(&[]), None);
-        assert_eq!(told(&[("a:1", 7.0)]), None, "it has nobody to follow");
-        let (level, words) = told(&[("a:1", 7.0), ("b:1", 7.125)]).unwrap();
+        assert_eq!(found(&[]), None);
+        assert_eq!(found(&[("a:1", 7.0)]), None, "it has nobody to follow");
+        let (level, words) = found(&[("a:1", 7.0), ("b:1", 7.125)]).unwrap();
         assert!(level == Level::Ok && words.contains("within 127ms"), "{words}");
-        let (level, words) = told(&[("a:1", 0.0), ("b:1", -0.3), ("c:1", 0.1)]).unwrap();
+        let (level, words) = found(&[("a:1", 0.0), ("b:1", -0.3), ("c:1", 0.1)]).unwrap();
         assert!(level == Level::Warning && words.starts_with("c:1: its clock is 400ms"), "{words}");
-        let (level, words) = told(&[("a:1", 9.0), ("b:1", 8.0)]).unwrap();
+        let (level, words) = found(&[("a:1", 9.0), ("b:1", 8.0)]).unwrap();
         assert!(level == Level::Danger && words.contains("that of b:1"), "{words}");
     }
 }

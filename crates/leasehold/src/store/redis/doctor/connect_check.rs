@@ -1,4 +1,4 @@
-//! One look at the server on connecting: will it do, and what weakens a promise?
+//! Checks of a server on connecting: whether it can be used, and what weakens a promise.
 
 use leasehold_core::StoreError;
 
@@ -7,9 +7,9 @@ use crate::store::redis::doctor::clocks::{ClockReading, ServerClock};
 use crate::store::redis::options::{Address, Servers, Settings};
 use crate::store::{Finding, Level};
 
-/// What was seen of a server.
+/// What was found at a server.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct ConnectCheck {
     /// What weakens a promise; nothing if all is well.
     pub(crate) findings: Vec<Finding>,
     /// What its clock showed, if the user may ask.
@@ -19,20 +19,25 @@ pub(crate) struct Look {
     pub(crate) followers: Vec<Address>,
 }
 
-/// Looks at a server.
+/// Checks a server.
 ///
 /// # Errors
 ///
-/// When the server will not do: too old, a replica, a sentinel, a node of a cluster where none is
+/// When the server cannot be used: too old, a replica, a sentinel, a node of a cluster where none is
 /// expected; or when it does not answer within the time for connecting.
-pub(crate) async fn look(connection: &Connection, settings: &Settings) -> Result<Look, StoreError> {
+pub(crate) async fn check(
+    connection: &Connection,
+    settings: &Settings,
+) -> Result<ConnectCheck, StoreError> {
     let (server, limit) = (connection.server(), settings.connect_timeout);
     let Some(info) = connection.info(limit).await? else {
-        return Ok(Look { findings: vec![no_info(server)], ..Look::default() });
+        return Ok(ConnectCheck { findings: vec![no_info(server)], ..ConnectCheck::default() });
     };
-    if let Some(unfit) = info.unfit(matches!(settings.servers, Servers::Cluster(_))) {
-        let why = format!("{server}: {}: {}", unfit.is, unfit.remedy);
-        return Err(StoreError::new(unfit.kind, why));
+    if let Some(incompatible) =
+        info.incompatibility(matches!(settings.servers, Servers::Cluster(_)))
+    {
+        let why = format!("{server}: {}: {}", incompatible.is, incompatible.remedy);
+        return Err(StoreError::new(incompatible.kind, why));
     }
     let persistence = info.persistence(server, settings);
     let reading = ClockReading::ask(connection, limit).await?;
@@ -41,7 +46,7 @@ pub(crate) async fn look(connection: &Connection, settings: &Settings) -> Result
     let mut findings: Vec<_> =
         info.eviction(server).into_iter().chain(persistence).chain(clock).collect();
     findings.retain(|finding| finding.level != Level::Ok);
-    Ok(Look {
+    Ok(ConnectCheck {
         findings,
         reading,
         clock: offset.map(|offset| ServerClock { server: server.to_owned(), offset }),

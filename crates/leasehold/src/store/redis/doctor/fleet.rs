@@ -8,10 +8,10 @@ use leasehold_core::StoreError;
 use leasehold_core::text::show_duration;
 use redis::FromRedisValue;
 
-use super::server::Seen;
+use super::server::ServerReport;
 use crate::store::Finding;
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::doctor::clocks::{CLOCK_OFFSET, Offset};
+use crate::store::redis::doctor::clocks::CLOCK_OFFSET;
 use crate::store::redis::node_list;
 use crate::store::redis::options::{Address, LayoutName, Servers, Settings};
 
@@ -34,10 +34,10 @@ pub(crate) async fn sentinels(
     let dialer = Dialer::to_sentinels(settings)?;
     let watching = join_all(addresses.iter().map(|address| watch(&dialer, address, service))).await;
     let (topic, mut findings) = ("sentinels", Vec::new());
-    let mut said = Vec::new();
+    let mut watches = Vec::new();
     for (address, outcome) in addresses.iter().zip(watching) {
         match outcome {
-            Ok(watch) => said.push((address, watch)),
+            Ok(watch) => watches.push((address, watch)),
             Err(error) => findings.push(Finding::warning(
                 &address.to_string(),
                 topic,
@@ -47,7 +47,7 @@ pub(crate) async fn sentinels(
             )),
         }
     }
-    for (address, watch) in &said {
+    for (address, watch) in &watches {
         if watch.is_down {
             findings.push(Finding::warning(
                 &address.to_string(),
@@ -58,8 +58,8 @@ pub(crate) async fn sentinels(
             ));
         }
     }
-    let Some((first, watch)) = said.first() else { return Ok(findings) };
-    if let Some((other, otherwise)) = said.iter().find(|(_, it)| it.primary != watch.primary) {
+    let Some((first, watch)) = watches.first() else { return Ok(findings) };
+    if let Some((other, otherwise)) = watches.iter().find(|(_, it)| it.primary != watch.primary) {
         findings.push(Finding::danger(
             service,
             topic,
@@ -71,7 +71,7 @@ pub(crate) async fn sentinels(
             "wait for the end of a failover; else SENTINEL RESET on those that are wrong",
         ));
     }
-    let count = said.iter().map(|(_, watch)| watch.others + 1).max().unwrap_or(1);
+    let count = watches.iter().map(|(_, watch)| watch.others + 1).max().unwrap_or(1);
     findings.push(match count {
         3.. => Finding::ok(service, topic, format!("{count} sentinels name {}", watch.primary)),
         _ => Finding::warning(
@@ -99,7 +99,7 @@ async fn watch(dialer: &Dialer, address: &Address, service: &str) -> Result<Watc
 }
 
 /// Whether nodes are so many, and so independent, that a majority means something.
-pub(crate) fn quorum(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
+pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let (place, topic) = (&settings.servers.to_string(), "quorum");
     let needed = nodes / 2 + 1;
     let mut findings = vec![match nodes {
@@ -120,17 +120,17 @@ pub(crate) fn quorum(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Fi
         nodes => Finding::ok(place, topic, format!("{needed} of {nodes} nodes must agree")),
     }];
     let pairs =
-        (0..seen.len()).flat_map(|first| (first + 1..seen.len()).map(move |it| (first, it)));
-    for (one, other) in pairs.map(|(first, second)| (&seen[first], &seen[second])) {
+        (0..reports.len()).flat_map(|first| (first + 1..reports.len()).map(move |it| (first, it)));
+    for (one, other) in pairs.map(|(first, second)| (&reports[first], &reports[second])) {
         findings.extend(same(one, other));
         findings.extend(apart(one, other));
     }
-    findings.extend(lists(settings, seen, nodes));
+    findings.extend(lists(settings, reports, nodes));
     findings
 }
 
 /// Whether all clients of these nodes have the same nodes.
-fn lists(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
+fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let (place, topic) = (&settings.servers.to_string(), "nodes");
     if settings.layout == LayoutName::Plain {
         let found = "programs in other languages leave no word of their nodes here: compare them";
@@ -139,10 +139,10 @@ fn lists(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
     let Servers::Quorum(addresses) = &settings.servers else { return Vec::new() };
     let own = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut others: Vec<&(String, String)> = Vec::new();
-    for list in seen.iter().flat_map(|one| &one.node.lists) {
+    for list in reports.iter().flat_map(|one| &one.node.lists) {
         // Of those that cannot be reached nothing is known.
-        let unknown = std::iter::repeat_n(None, nodes - seen.len());
-        let ids = seen.iter().map(|one| one.node.id.as_deref()).chain(unknown);
+        let unknown = std::iter::repeat_n(None, nodes - reports.len());
+        let ids = reports.iter().map(|one| one.node.id.as_deref()).chain(unknown);
         if !node_list::agree(ids, &list.0) && !others.iter().any(|other| other.0 == list.0) {
             others.push(list);
         }
@@ -157,8 +157,8 @@ fn lists(settings: &Settings, seen: &[Seen], nodes: usize) -> Vec<Finding> {
     others.into_iter().map(danger).collect()
 }
 
-fn same(one: &Seen, other: &Seen) -> Option<Finding> {
-    let run_id = |seen: &Seen| Some(seen.info.as_ref()?.field("run_id")?.to_owned());
+fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
+    let run_id = |report: &ServerReport| Some(report.info.as_ref()?.field("run_id")?.to_owned());
     (run_id(one).is_some() && run_id(one) == run_id(other)).then(|| {
         Finding::danger(
             &one.server,
@@ -170,10 +170,8 @@ fn same(one: &Seen, other: &Seen) -> Option<Finding> {
     })
 }
 
-fn apart(one: &Seen, other: &Seen) -> Option<Finding> {
-    let (of_one, of_other) = (one.offset?, other.offset?);
-    let apart =
-        Offset { ahead: of_one.ahead - of_other.ahead, error: of_one.error + of_other.error };
+fn apart(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
+    let apart = one.offset?.from(other.offset?);
     let far = show_duration(Duration::from_secs_f64(apart.ahead.abs()));
     let found = format!("its clock is {far} from that of {}", other.server);
     let remedy = "run NTP on both";

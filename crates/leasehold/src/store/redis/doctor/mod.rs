@@ -1,11 +1,10 @@
-//! What would break a promise: every server of a store is looked at, and what is found is said in
-//! words.
+//! What would break a promise: reports of every server of a store, and findings in words.
 
 mod boot;
 pub(crate) mod clocks;
 pub(crate) mod connect_check;
-mod fitness;
 mod fleet;
+mod info_checks;
 mod nodes;
 mod replication;
 mod rights;
@@ -16,38 +15,38 @@ use futures_util::future::join_all;
 use leasehold_core::StoreError;
 
 use self::clocks::ServerClock;
-use self::server::Seen;
+use self::server::ServerReport;
 use crate::store::Finding;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::layout::plain::keys_note;
 use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers, Settings};
 use crate::store::redis::topology::Topology;
 
-/// Looks at every server of a store.
+/// Reports of every server of a store, as findings.
 ///
 /// # Errors
 ///
-/// When not one of them can be looked at.
-pub(crate) async fn examine(options: RedisOptions) -> leasehold_core::Result<Vec<Finding>> {
+/// When not one of them can be reached.
+pub(crate) async fn diagnose(options: RedisOptions) -> leasehold_core::Result<Vec<Finding>> {
     let settings = options.0;
     let dialer = Dialer::new(&settings)?;
     let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
-    let (seen, missing) = match &settings.servers {
+    let (reports, missing) = match &settings.servers {
         Servers::Standalone(address) => {
-            look_at_all(&settings, &dialer, std::slice::from_ref(address)).await
+            report_all(&settings, &dialer, std::slice::from_ref(address)).await
         }
         Servers::Quorum(nodes) => {
-            let found = look_at_all(&settings, &dialer, nodes).await;
+            let found = report_all(&settings, &dialer, nodes).await;
             findings.extend(fleet::quorum(&settings, &found.0, nodes.len()));
             found
         }
         Servers::Cluster(_) | Servers::Sentinel { .. } => {
             let (addresses, missing) = primaries(&settings).await?;
-            let (seen, gone) = look_at_all(&settings, &dialer, &addresses).await;
-            (seen, missing.into_iter().chain(gone).collect())
+            let (reports, gone) = report_all(&settings, &dialer, &addresses).await;
+            (reports, missing.into_iter().chain(gone).collect())
         }
     };
-    if let ([], [error, ..]) = (&seen[..], &missing[..]) {
+    if let ([], [error, ..]) = (&reports[..], &missing[..]) {
         return Err(error.clone().into());
     }
     findings.extend(missing.iter().map(unreachable));
@@ -55,14 +54,14 @@ pub(crate) async fn examine(options: RedisOptions) -> leasehold_core::Result<Vec
         findings.extend(fleet::sentinels(&settings, sentinels, service).await?);
     }
     let mut clocks = Vec::new();
-    for primary in &seen {
+    for primary in &reports {
         findings.extend(primary.findings(&settings));
         let (followers, found) = replicas(&settings, &dialer, primary).await;
         findings.extend(found);
         let together = std::iter::once(primary).chain(&followers);
-        clocks.push(together.filter_map(Seen::clock).collect::<Vec<_>>());
+        clocks.push(together.filter_map(ServerReport::clock).collect::<Vec<_>>());
     }
-    let is_followed = seen.iter().any(|primary| !primary.followers().is_empty());
+    let is_followed = reports.iter().any(|primary| !primary.followers().is_empty());
     findings.extend(apart(&settings, is_followed, clocks));
     Ok(findings)
 }
@@ -92,21 +91,21 @@ fn layout(settings: &Settings) -> Option<Finding> {
     })
 }
 
-/// Looks at servers, all at the same time: what was seen, and why others were not.
-async fn look_at_all(
+/// Reports of servers, made at the same time, and why there is none of the others.
+async fn report_all(
     settings: &Settings,
     dialer: &Dialer,
     addresses: &[Address],
-) -> (Vec<Seen>, Vec<StoreError>) {
-    let looking = addresses.iter().map(|address| Seen::look(settings, dialer, address));
-    let (mut seen, mut missing) = (Vec::new(), Vec::new());
-    for outcome in join_all(looking).await {
+) -> (Vec<ServerReport>, Vec<StoreError>) {
+    let reporting = addresses.iter().map(|address| ServerReport::make(settings, dialer, address));
+    let (mut reports, mut missing) = (Vec::new(), Vec::new());
+    for outcome in join_all(reporting).await {
         match outcome {
-            Ok(found) => seen.push(found),
+            Ok(found) => reports.push(found),
             Err(error) => missing.push(error),
         }
     }
-    (seen, missing)
+    (reports, missing)
 }
 
 /// The primaries that sentinels or a cluster name now.
@@ -125,23 +124,23 @@ async fn primaries(settings: &Settings) -> leasehold_core::Result<(Vec<Address>,
 async fn replicas(
     settings: &Settings,
     dialer: &Dialer,
-    primary: &Seen,
-) -> (Vec<Seen>, Vec<Finding>) {
+    primary: &ServerReport,
+) -> (Vec<ServerReport>, Vec<Finding>) {
     let followers = primary.followers();
     let addresses: Vec<Address> = followers.into_iter().map(|follower| follower.address).collect();
-    let (seen, missing) = look_at_all(settings, dialer, &addresses).await;
-    let would_be = seen.iter().flat_map(|replica| replica.findings_as_replica(settings));
+    let (reports, missing) = report_all(settings, dialer, &addresses).await;
+    let would_be = reports.iter().flat_map(|replica| replica.findings_as_replica(settings));
     let unknown = missing.iter().map(|error| {
         Finding::warning(
             &primary.server,
             "replicas",
-            format!("a replica cannot be looked at from here ({error})"),
+            format!("a replica cannot be reached from here ({error})"),
             "nothing is known of its settings, which are those of the primary after a failover",
             "run doctor where it can be reached",
         )
     });
     let findings = would_be.chain(unknown).collect();
-    (seen, findings)
+    (reports, findings)
 }
 
 fn unreachable(error: &StoreError) -> Finding {

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use leasehold_core::text::show_duration;
 
-use super::server::Seen;
+use super::server::ServerReport;
 use crate::store::Finding;
 use crate::store::redis::connection::info::{Follower, Info};
 use crate::store::redis::options::{Replicas, Servers, Settings};
 
 const TOPIC: &str = "replicas";
 
-/// How long a replica may not acknowledge before that is said: 5 s. It does every second.
+/// How long a replica may not acknowledge before that is a finding: 5 s. It does every second.
 const LAG: Duration = Duration::from_secs(5);
 
 /// What the replicas mean for the promises.
-pub(crate) fn findings(primary: &Seen, info: &Info, settings: &Settings) -> Vec<Finding> {
+pub(crate) fn findings(primary: &ServerReport, info: &Info, settings: &Settings) -> Vec<Finding> {
     let followers = info.followers();
     let mut findings = vec![policy(&primary.server, followers.len(), settings)];
     findings.extend(followers.iter().filter_map(|follower| trouble(&primary.server, follower)));
@@ -94,9 +94,9 @@ fn trouble(place: &str, follower: &Follower) -> Option<Finding> {
     Some(Finding::warning(place, TOPIC, found, risk, remedy))
 }
 
-/// A primary that is cut off from its replicas goes on granting, unless it is told not to; where
+/// A primary that is cut off from its replicas goes on granting, unless it is configured not to; where
 /// grants wait for replicas it cannot.
-fn write_limit(primary: &Seen, count: usize, settings: &Settings) -> Option<Finding> {
+fn write_limit(primary: &ServerReport, count: usize, settings: &Settings) -> Option<Finding> {
     let limit = primary.setting("min-replicas-to-write")?;
     if count == 0 || settings.replicas != Replicas::None {
         return None;
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replica_that_is_not_in_step_is_told_of() {
+    fn a_replica_that_is_not_in_step_is_a_finding() {
         let info = Info::from(
             "connected_slaves:3\r\n\
              slave0:ip=10.0.0.1,port=6379,state=online,offset=14,lag=1\r\n\
@@ -130,9 +130,9 @@ mod tests {
              slave2:ip=10.0.0.3,port=6379,state=wait_bgsave,offset=0,lag=0\r\n",
         );
         let followers = info.followers();
-        let told: Vec<String> =
+        let found: Vec<String> =
             followers.iter().filter_map(|follower| Some(trouble("h:1", follower)?.found)).collect();
-        let [late, behind] = &told[..] else { panic!("{told:?}") };
+        let [late, behind] = &found[..] else { panic!("{found:?}") };
         assert!(late.contains("[::1]:7000") && late.contains("12s"), "{late}");
         assert!(behind.contains("10.0.0.3:6379") && behind.contains("wait_bgsave"), "{behind}");
     }

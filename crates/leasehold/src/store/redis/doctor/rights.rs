@@ -45,7 +45,7 @@ fn needed(settings: &Settings) -> Vec<&'static str> {
         LayoutName::Native => rights::HOLDER,
         LayoutName::Plain => rights::PLAIN,
     };
-    // INFO is tried and told of by itself.
+    // INFO is tried, and is a finding of its own.
     let mut rules: Vec<_> = words(rights).filter(|rule| *rule != "+info").collect();
     if matches!(settings.servers, Servers::Cluster(_)) {
         rules.extend(words(rights::CLUSTER));
@@ -194,10 +194,10 @@ mod tests {
         let (holder, more) = (rights::HOLDER, rights::CLUSTER);
         let more = [more, rights::OPERATOR, rights::REPLICAS];
         let of_users = [holder, rights::PLAIN, rights::SENTINEL];
-        let manual = crate::store::MANUAL.replace("\\|", "|");
+        let manual = crate::store::redis::MANUAL.replace("\\|", "|");
         let known: Vec<&str> = manual.split(|c: char| c.is_whitespace() || c == '`').collect();
         for right in of_users.into_iter().chain(more).flat_map(str::split_whitespace) {
-            assert!(known.contains(&right), "{right} is not in docs/store-urls.md");
+            assert!(known.contains(&right), "{right} is not in docs/redis.md");
         }
     }
 

@@ -1,4 +1,4 @@
-//! One server: what is seen of it, and what that means.
+//! One server: a report of it, and what that means.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -29,9 +29,9 @@ const SETTINGS: [&str; 6] = [
     "stop-writes-on-bgsave-error",
 ];
 
-/// What was seen of a server.
+/// A report of a server.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ServerReport {
     pub(crate) server: String,
     /// Unless the user may not ask.
     pub(crate) info: Option<Info>,
@@ -46,9 +46,9 @@ pub(crate) struct Seen {
     is_open: bool,
 }
 
-impl Seen {
-    /// Connects to a server and looks at it.
-    pub(crate) async fn look(
+impl ServerReport {
+    /// Connects to a server and collects what there is to know of it.
+    pub(crate) async fn make(
         settings: &Settings,
         dialer: &Dialer,
         address: &Address,
@@ -145,15 +145,21 @@ impl Seen {
         let place = &self.server;
         let Some(info) = &self.info else { return vec![no_info(place)] };
         let in_cluster = matches!(settings.servers, Servers::Cluster(_));
-        let unfit = info.unfit(in_cluster).filter(|unfit| !as_replica || unfit.topic != "role");
+        let incompatible = info
+            .incompatibility(in_cluster)
+            .filter(|incompatible| !as_replica || incompatible.topic != "role");
         let is = match info.version() {
             Some((name, version)) => format!("it is {name} {version}, {role}"),
             None => format!("it is {role}"),
         };
-        let role = match unfit {
-            Some(unfit) => {
-                Finding::danger(place, unfit.topic, unfit.is, "nothing can be locked", unfit.remedy)
-            }
+        let role = match incompatible {
+            Some(incompatible) => Finding::danger(
+                place,
+                incompatible.topic,
+                incompatible.is,
+                "nothing can be locked",
+                incompatible.remedy,
+            ),
             None => Finding::ok(place, "role", is),
         };
         let mut findings = vec![role];

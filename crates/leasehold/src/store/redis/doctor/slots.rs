@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn slots_that_nobody_serves_are_counted() {
-        let told = |state: &str, assigned: u64, failed: u64| {
+        let found = |state: &str, assigned: u64, failed: u64| {
             let text = format!(
                 "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\n\
                  cluster_slots_ok:{}\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:{failed}\r\n",
@@ -75,14 +75,14 @@ mod tests {
             let finding = judge("h:1", &Info::from(text.as_str())).unwrap();
             (finding.level, finding.found)
         };
-        assert_eq!(told("ok", ALL, 0), (Level::Ok, "all 16384 slots are served".to_owned()));
+        assert_eq!(found("ok", ALL, 0), (Level::Ok, "all 16384 slots are served".to_owned()));
         for (state, assigned, failed, words) in [
             ("ok", ALL, 5461, "5461 of 16384 slots are served by nobody"),
             ("fail", ALL - 1, 0, "1 of 16384 slots are served by nobody"),
             ("fail", ALL, 0, "cluster_state is fail, as this node sees it"),
         ] {
-            let (level, found) = told(state, assigned, failed);
-            assert!(level == Level::Danger && found.contains(words), "{found}");
+            let (level, text) = found(state, assigned, failed);
+            assert!(level == Level::Danger && text.contains(words), "{text}");
         }
         assert_eq!(judge("h:1", &Info::from("")), None);
     }

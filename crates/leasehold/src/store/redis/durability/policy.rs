@@ -30,7 +30,7 @@ pub(super) struct Verdict {
 pub(super) type Outcome = Result<(Value, Result<Verdict, StoreError>), StoreError>;
 
 impl Durability {
-    /// What a URL asks for; `None` if it asks for nothing.
+    /// What the settings ask for; `None` if they ask for nothing.
     pub(crate) fn new(settings: &Settings) -> Option<Arc<Self>> {
         let quarantine = settings.quarantine().map(|span| Quarantine::new(settings.prefix(), span));
         let replication = Replication::new(settings);

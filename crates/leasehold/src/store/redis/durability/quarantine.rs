@@ -15,7 +15,7 @@ use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::Script;
 
 /// How long a client that knows of a quarantine believes in it without asking: 250 ms, so that the
-/// waiters of one client ask four times a second together, and an operator's word is soon heard.
+/// waiters of one client ask four times a second together, and soon know that an operator has ended it.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// The restart check of one primary.
@@ -81,7 +81,7 @@ impl Quarantine {
             false => connection.check(value)?,
         };
         let left_us = u64::from_redis_value(value)
-            .map_err(|_| error::nonsense(connection.server(), "the boot record"))?;
+            .map_err(|_| error::unexpected_reply(connection.server(), "the boot record"))?;
         let left = (left_us > 0).then(|| Duration::from_micros(left_us));
         *self.known() = left.map(|left| (Instant::now(), left));
         Ok(left)
@@ -103,8 +103,8 @@ impl Quarantine {
         left.map_or(Ok(()), |left| Err(refusal(connection.server(), left)))
     }
 
-    /// Words for a server that is in quarantine as a client connects.
-    pub(crate) async fn look(
+    /// A warning if the server is in quarantine as a client connects.
+    pub(crate) async fn warning(
         &self,
         connection: &Connection,
         run_id: &str,

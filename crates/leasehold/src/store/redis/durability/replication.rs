@@ -12,8 +12,8 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::error;
 use crate::store::redis::options::{Address, Replicas, Servers, Settings};
 
-/// How much later than it was told to a server ends a WAIT: it looks ten times a second whose time
-/// is up. 200 ms, twice that.
+/// How much later than its time limit a server may end a WAIT: the server checks time limits ten
+/// times a second. 200 ms, twice that.
 pub(crate) const WAIT_SLACK: Duration = Duration::from_millis(200);
 
 /// How many replicas, and whether the disk, must have a grant before it counts.
@@ -31,7 +31,7 @@ pub(crate) struct Replication {
 }
 
 impl Replication {
-    /// What a URL asks for, if it asks for anything.
+    /// What the settings ask for, if they ask for anything.
     pub(crate) fn new(settings: &Settings) -> Option<Self> {
         let (replicas, on_disk) = (settings.replicas, settings.waitaof);
         (replicas != Replicas::None || on_disk).then(|| Self {
@@ -45,7 +45,10 @@ impl Replication {
 
     /// Finds out whether the server has the commands, and its user the rights, and how many
     /// replicas there are.
-    pub(crate) async fn look(&self, connection: &Connection) -> Result<Option<String>, StoreError> {
+    pub(crate) async fn check_server(
+        &self,
+        connection: &Connection,
+    ) -> Result<Option<String>, StoreError> {
         let wait = match self.on_disk {
             true => connection.send(redis::cmd("WAITAOF").arg(1).arg(0).arg(1)).await?,
             false => connection.send(redis::cmd("WAIT").arg(0).arg(1)).await?,
@@ -126,13 +129,14 @@ impl Replication {
         value: Value,
     ) -> Result<Option<String>, StoreError> {
         let value = connection.check(value)?;
-        let nonsense = || error::nonsense(connection.server(), "WAIT");
+        let unexpected_reply = || error::unexpected_reply(connection.server(), "WAIT");
         let (on_disk, have) = match self.on_disk {
             true => {
-                let (own, have) = <(u32, u32)>::from_redis_value(value).map_err(|_| nonsense())?;
+                let (own, have) =
+                    <(u32, u32)>::from_redis_value(value).map_err(|_| unexpected_reply())?;
                 (own > 0, have)
             }
-            false => (true, u32::from_redis_value(value).map_err(|_| nonsense())?),
+            false => (true, u32::from_redis_value(value).map_err(|_| unexpected_reply())?),
         };
         let span = show_duration(self.patience);
         let where_to = if self.on_disk { " on their disks" } else { "" };
@@ -152,7 +156,7 @@ impl Replication {
 /// How many replicas are online, by the answer to ROLE.
 pub(crate) fn count(connection: &Connection, role: Value) -> Result<u32, StoreError> {
     let Value::Array(parts) = connection.check(role)? else {
-        return Err(error::nonsense(connection.server(), "ROLE"));
+        return Err(error::unexpected_reply(connection.server(), "ROLE"));
     };
     match &parts[..] {
         [_, _, Value::Array(replicas), ..] => Ok(u32::try_from(replicas.len()).unwrap_or(u32::MAX)),

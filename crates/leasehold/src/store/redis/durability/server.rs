@@ -95,14 +95,15 @@ impl Server {
         }
     }
 
-    /// Looks at a server that was just connected to: will it do, and what is not as it should be?
+    /// Checks a server that was just connected to: whether it can be used, and what is not as it
+    /// should be.
     ///
     /// # Errors
     ///
     /// When it lacks a command or a setting, or its user a right.
     pub(crate) async fn check_durability(&self) -> Result<Vec<String>, StoreError> {
         match &self.durable {
-            Some(durable) => durable.look(&self.connection).await,
+            Some(durable) => durable.check(&self.connection).await,
             None => Ok(Vec::new()),
         }
     }
@@ -143,14 +144,14 @@ impl Durable {
         Self { durability, dialer, address, run_id, waiting, loaded: Mutex::default() }
     }
 
-    async fn look(&self, connection: &Connection) -> Result<Vec<String>, StoreError> {
+    async fn check(&self, connection: &Connection) -> Result<Vec<String>, StoreError> {
         let mut words = Vec::new();
         if let Some(replication) = &self.durability.replication {
-            words.extend(replication.look(connection).await?);
+            words.extend(replication.check_server(connection).await?);
         }
         if let Some(quarantine) = &self.durability.quarantine {
             let run_id = self.run_id(quarantine, connection).await?;
-            words.extend(quarantine.look(connection, run_id).await?);
+            words.extend(quarantine.warning(connection, run_id).await?);
         }
         Ok(words)
     }
@@ -238,14 +239,14 @@ impl Durable {
         Ok(())
     }
 
-    /// With replicas to wait for, other connections carry it. What they hear of the server counts
-    /// for the one that brought us here: else it would look alive for as long as nothing is asked
-    /// on it, and nobody would look for another primary.
+    /// With replicas to wait for, other connections carry it. What they learn of the server counts
+    /// for the one that brought us here: else it would seem alive for as long as nothing is asked
+    /// on it, and nobody would search for another primary.
     async fn with_replicas(&self, connection: &Connection, command: Cmd, asking: bool) -> Outcome {
         let open = || WaitBatcher::open(&self.durability, &self.dialer, &self.address);
         let sent = Instant::now();
         let outcome = self.waiting.get_or_init(open).submit(command, asking).await;
-        connection.heard_beside(sent, outcome.as_ref().err());
+        connection.note_answer_elsewhere(sent, outcome.as_ref().err());
         outcome
     }
 
@@ -267,7 +268,10 @@ impl Durable {
         pair.add_command(command).add_command(quarantine.question(run_id, false).command());
         let mut values = connection.ask_all(&pair).await?;
         let (Some(boot), Some(value)) = (values.pop(), values.pop()) else {
-            return Err(error::nonsense(connection.server(), "a script and the boot record"));
+            return Err(error::unexpected_reply(
+                connection.server(),
+                "a script and the boot record",
+            ));
         };
         let left = quarantine.judge(connection, run_id, boot).await;
         let verdict = left.map(|quarantined| Verdict { quarantined, ..Verdict::default() });

@@ -162,7 +162,9 @@ impl Worker {
     ) -> Result<Verdict, StoreError> {
         let mut behind = behind.into_iter();
         let mut next = || {
-            behind.next().ok_or_else(|| error::nonsense(connection.server(), "a WAIT and its like"))
+            behind
+                .next()
+                .ok_or_else(|| error::unexpected_reply(connection.server(), "a WAIT and its like"))
         };
         let quarantined = match &self.durability.quarantine {
             Some(quarantine) => quarantine.judge(connection, run_id, next()?).await?,

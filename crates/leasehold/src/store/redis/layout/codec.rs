@@ -46,7 +46,7 @@ impl Writer {
         self.bytes(&id.client.0.to_be_bytes()).number(id.attempt)
     }
 
-    /// Host, process and label; scripts keep them and do not look inside.
+    /// Host, process and label; scripts keep them as they are.
     pub(crate) fn facts(self, facts: &Facts) -> Self {
         let host = facts.host.as_bytes();
         let length = u16::try_from(host.len()).unwrap_or(u16::MAX);

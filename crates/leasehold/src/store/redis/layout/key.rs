@@ -47,15 +47,15 @@ pub(crate) fn nodes(prefix: &str) -> Vec<u8> {
     format!("{prefix}%nodes").into_bytes()
 }
 
-/// The channel on which a client is told of its grants. All of them begin with
+/// The channel of the messages to a client. All of them begin with
 /// [`inbox_prefix`], so that one ACL pattern (`&lh:inbox:*`) covers them.
 pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {
     format!("{}{client}", inbox_prefix(prefix)).into_bytes()
 }
 
-/// The channel of the news of a name. It is among the inboxes, so that the rights to those suffice;
+/// The channel of the messages about a name. It is among the inboxes, so that the rights to those suffice;
 /// no client has a `@` in its name.
-pub fn news(prefix: &str, name: &LockName) -> Vec<u8> {
+pub fn channel(prefix: &str, name: &LockName) -> Vec<u8> {
     format!("{}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
 }
 

@@ -18,9 +18,9 @@ use super::plain::value;
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or
 /// if the reply is none of our scripts'.
 pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
-    let (now, more, mut replies) = parse(&reply).ok_or_else(foreign)?;
+    let (now, more, mut replies) = parse(&reply).ok_or_else(unexpected_reply)?;
     let reply = if replies.len() == 1 { replies.pop() } else { None };
-    let reply = reply.ok_or_else(foreign)?.ok_or_else(|| {
+    let reply = reply.ok_or_else(unexpected_reply)?.ok_or_else(|| {
         let what = "the key of this lock is damaged: look at it, and delete it to mend it";
         StoreError::new(StoreErrorKind::Corrupt, what)
     })?;
@@ -33,7 +33,7 @@ pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is none of our scripts'.
 pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
-    let (now, more, replies) = parse(&reply).ok_or_else(foreign)?;
+    let (now, more, replies) = parse(&reply).ok_or_else(unexpected_reply)?;
     // One damaged record must not keep the other leases from being renewed; and its own holder can
     // no longer say that it holds it.
     let not_held = || Reply::NotHeld { newest: None };
@@ -49,7 +49,7 @@ pub(crate) fn time(reply: Value) -> Option<Now> {
 }
 
 /// The reply is none of our scripts'.
-pub(crate) fn foreign() -> StoreError {
+pub(crate) fn unexpected_reply() -> StoreError {
     let what = "the server's reply is none of leasehold's: is something between that changes it?";
     StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
 }
@@ -180,21 +180,21 @@ pub fn message(payload: &[u8]) -> Option<Message> {
 /// The answers of several servers to one question each as the answer to all of them.
 ///
 /// Each came with the time of its own server. What follows from a deadline is how much is left
-/// until then, so all are told as the first server would have told them.
+/// until then, so all are given as the first server would have given them.
 pub(crate) fn merge(answers: Vec<Answer>) -> Answer {
     let now = answers.first().map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
     let more = answers.iter().any(|answer| answer.more);
-    let told = |answer: Answer| match answer.reply {
+    let translated = |answer: Answer| match answer.reply {
         Reply::Many(replies) => {
             replies.into_iter().map(|reply| translate(reply, answer.now, now)).collect()
         }
         reply => vec![translate(reply, answer.now, now)],
     };
-    let replies = Reply::Many(answers.into_iter().flat_map(told).collect());
+    let replies = Reply::Many(answers.into_iter().flat_map(translated).collect());
     Answer::new(now, replies).with_more(more)
 }
 
-/// What a server said when its time was `from`, in the words of one whose time was `to` then.
+/// The reply of a server whose time was `from`, as a server whose time was `to` would give it.
 fn translate(mut reply: Reply, from: Now, to: Now) -> Reply {
     if let Reply::Granted(grant) = &mut reply {
         grant.deadline_us = to.lease_us + grant.deadline_us.saturating_sub(from.lease_us);

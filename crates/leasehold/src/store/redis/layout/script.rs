@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_state_have_the_lengths_that_records_have_had_since_version_1() {
+    fn the_parts_of_a_state_are_as_long_as_in_the_records_of_this_version() {
         let length = |name| CONSTANTS.iter().find(|(known, _)| *known == name).unwrap().1.clone();
         let lengths = ["IDLE_BYTES", "HELD_BYTES", "HOLD_BYTES", "HELD_BY_ONE_BYTES"].map(length);
         assert_eq!(lengths, ["26", "60", "77", "163"]);

@@ -23,7 +23,7 @@ const RETENTIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 /// What a quarantine may last: as long as the longest lease that may be out.
 const QUARANTINES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
 
-/// What clocks may be apart: far less than the 10 s by which late copies of requests are told.
+/// What clocks may be apart: far less than the 10 s after which copies of requests are too late.
 const OFFSETS: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(10));
 
 /// Most replicas that can be asked for: more than anybody has.

@@ -97,7 +97,7 @@ impl RedisOptions {
         self
     }
 
-    /// Who the client is; `default` where nothing is said.
+    /// Who the client is; `default` where none is given.
     pub fn user(mut self, name: impl Into<String>) -> Self {
         self.0.login.user = Some(name.into());
         self
@@ -123,7 +123,7 @@ impl RedisOptions {
         self
     }
 
-    /// Who the client is to sentinels; `default` where nothing is said.
+    /// Who the client is to sentinels; `default` where none is given.
     pub fn sentinel_user(mut self, name: impl Into<String>) -> Self {
         self.0.sentinel_login.user = Some(name.into());
         self

@@ -53,7 +53,7 @@ pub enum Replicas {
 /// Whether there is a quarantine, and how long it lasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QuarantineSpan {
-    /// Nobody has said: there is one on the nodes of a quorum.
+    /// It was not given: there is one on the nodes of a quorum.
     #[default]
     Default,
     Off,

@@ -12,23 +12,23 @@ use futures_util::future::{join_all, pending, select_all};
 use leasehold_core::{BoxFuture, Message, StoreError};
 use tokio::time::timeout;
 
-use super::subscription::Subscription;
+use super::message;
+use super::subscription::ChannelSubscription;
 use crate::store::Inbox;
-use crate::store::redis::layout::reply;
 use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
 use crate::store::redis::warnings::Warnings;
 
-/// How often it is looked whether the primaries are still the same: every second, which is how
-/// often waiters ask by themselves.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the primaries are compared with the subscriptions: every second, which is how often
+/// waiters ask by themselves.
+const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
 /// Where the messages of one client arrive, from all primaries.
 pub(crate) struct ClusterInbox {
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     channel: Vec<u8>,
-    open: Vec<Subscription>,
+    open: Vec<ChannelSubscription>,
 }
 
 impl ClusterInbox {
@@ -42,7 +42,7 @@ impl ClusterInbox {
     ) -> Result<Self, StoreError> {
         let mut inbox = Self { topology, warnings, channel, open: Vec::new() };
         inbox.follow(nodes);
-        let mut outcomes = join_all(inbox.open.iter_mut().map(Subscription::open)).await;
+        let mut outcomes = join_all(inbox.open.iter_mut().map(ChannelSubscription::open)).await;
         if !outcomes.is_empty() && outcomes.iter().all(Result::is_err) {
             outcomes.swap_remove(0)?;
         }
@@ -55,7 +55,7 @@ impl ClusterInbox {
         for node in nodes {
             if self.open.iter().all(|channel| channel.node() != Some(&node)) {
                 let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
-                self.open.push(Subscription::new(
+                self.open.push(ChannelSubscription::new(
                     topology,
                     warnings,
                     self.channel.clone(),
@@ -77,7 +77,7 @@ impl ClusterInbox {
                     }
                 }
             };
-            if let Ok(payload) = timeout(LOOK_EVERY, received).await {
+            if let Ok(payload) = timeout(COMPARE_EVERY, received).await {
                 return payload;
             }
         }
@@ -88,8 +88,7 @@ impl Inbox for ClusterInbox {
     fn next(&mut self) -> BoxFuture<'_, Message> {
         Box::pin(async {
             loop {
-                let Some(payload) = self.receive().await else { return Message::Gap };
-                if let Some(message) = reply::message(&payload) {
+                if let Some(message) = message(self.receive().await) {
                     return message;
                 }
             }

@@ -1,5 +1,4 @@
-//! Inboxes of clients and news of names: each is a connection of its own that is subscribed to the
-//! channel of the one or the other.
+//! Subscriptions to the channel of a client or of a name, each on a connection of its own.
 //!
 //! It is kept apart from the connections that carry requests: a subscribed connection counts as
 //! one for messages, and such are ended by the server when they read too slowly, by a failover, and
@@ -15,9 +14,9 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
+use super::message;
 use crate::store::Inbox;
 use crate::store::redis::connection::Connection;
-use crate::store::redis::layout::reply;
 use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
 use crate::store::redis::warnings::Warnings;
@@ -38,14 +37,14 @@ pub(crate) async fn open(
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     channel: Vec<u8>,
-) -> Result<Subscription, StoreError> {
-    let mut subscription = Subscription::new(topology, warnings, channel, None);
+) -> Result<ChannelSubscription, StoreError> {
+    let mut subscription = ChannelSubscription::new(topology, warnings, channel, None);
     subscription.open().await?;
     Ok(subscription)
 }
 
 /// Where messages arrive.
-pub(crate) struct Subscription {
+pub(crate) struct ChannelSubscription {
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     channel: Vec<u8>,
@@ -84,7 +83,7 @@ impl State {
     }
 }
 
-impl Subscription {
+impl ChannelSubscription {
     /// One that is not subscribed yet, and says so by a gap once it is.
     pub(crate) fn new(
         topology: Arc<Topology>,
@@ -159,13 +158,11 @@ impl Subscription {
     }
 }
 
-impl Inbox for Subscription {
+impl Inbox for ChannelSubscription {
     fn next(&mut self) -> BoxFuture<'_, Message> {
         Box::pin(async {
             loop {
-                let Some(payload) = self.receive().await else { return Message::Gap };
-                // Anything else was sent by somebody who has no business on this channel.
-                if let Some(message) = reply::message(&payload) {
+                if let Some(message) = message(self.receive().await) {
                     return message;
                 }
             }
@@ -173,7 +170,7 @@ impl Inbox for Subscription {
     }
 }
 
-impl crate::store::Subscription for Subscription {
+impl crate::store::Subscription for ChannelSubscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async { self.receive().await.and_then(|payload| String::from_utf8(payload).ok()) })
     }
@@ -221,7 +218,7 @@ impl SubscribedConnection {
             self.ping_at = Instant::now() + PING_EVERY;
             match kind {
                 PushKind::Disconnection => return None,
-                // Subscription, payload.
+                // ChannelSubscription, payload.
                 PushKind::Message => {
                     if let Some(Value::BulkString(payload)) = data.pop() {
                         return Some(payload);

@@ -120,7 +120,7 @@ impl Topology {
         }
     }
 
-    /// Opens a connection of its own on which the messages of all channels can be heard: to one of
+    /// Opens a connection of its own on which the messages of all channels arrive: to one of
     /// the [`subscribed_nodes`](Self::subscribed_nodes), or to any server.
     pub(crate) async fn listen(
         &self,

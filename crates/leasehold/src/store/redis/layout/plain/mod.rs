@@ -167,7 +167,7 @@ fn map(value: Value, meaning: fn(Reply) -> Reply) -> Result<Answer, StoreError> 
     Ok(Answer::new(answer.now, reply).with_more(answer.more))
 }
 
-/// What to say where nobody has said what the keys begin with: a program that writes other keys
+/// The warning where no prefix was given: a program that writes other keys
 /// excludes nobody, and nothing else would show it.
 pub(crate) fn keys_note(prefix: &str) -> [String; 2] {
     let found = format!("with layout=plain the key of a lock is {prefix:?} and its name");

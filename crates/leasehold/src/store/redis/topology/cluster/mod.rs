@@ -40,14 +40,14 @@ const MAX_HOPS: u32 = 8;
 const HALF_MOVED_PAUSE: Duration = Duration::from_millis(25);
 
 /// The map is asked for at most every 100 ms, however many requests find it out of date: the others
-/// follow what they are told, or are sent again by their callers.
+/// follow the redirections, or are sent again by their callers.
 const ASK_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many nodes are asked for the map at the same time: 3, so that one that hangs, or is cut off
 /// together with the one that failed, does not hide the others.
 const ASKED_AT_ONCE: usize = 3;
 
-/// At how many primaries a client listens for its grants: 8. What is published at them is heard at
+/// At how many primaries a client listens for its grants: 8. What is published at them arrives at
 /// once. What is published elsewhere comes by the bus, which costs another hop, and at times 40 ms:
 /// where nodes leave Nagle's algorithm on for it (Redis 7.0), the second of two messages waits for
 /// the receiver's delayed acknowledgement of the first.

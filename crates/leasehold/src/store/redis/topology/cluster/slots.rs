@@ -1,4 +1,4 @@
-//! Who serves which slot, as some node of the cluster said.
+//! Who serves which slot, by the map of a node of the cluster.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -126,7 +126,7 @@ impl Discovery {
 
     /// What the sentinels say, of which at least one has answered.
     ///
-    /// Just after a failover only the one that led it knows the new primary, so all are heard if
+    /// Just after a failover only the one that led it knows the new primary, so all count if
     /// they answer about as fast as the majority. Those that hang delay nobody.
     async fn ask_all(&self) -> Result<Vec<Opinion>, StoreError> {
         let mut asking: FuturesUnordered<_> =
@@ -185,10 +185,10 @@ impl Discovery {
             Some(Value::Array(parts)) if parts.len() == 2 => {
                 match (text(&parts[0]), text(&parts[1]).and_then(|port| port.parse().ok())) {
                     (Some(host), Some(port)) => Ok(Address::Tcp { host, port }),
-                    _ => Err(error::nonsense(&sentinel.to_string(), "SENTINEL")),
+                    _ => Err(error::unexpected_reply(&sentinel.to_string(), "SENTINEL")),
                 }
             }
-            _ => Err(error::nonsense(&sentinel.to_string(), "SENTINEL")),
+            _ => Err(error::unexpected_reply(&sentinel.to_string(), "SENTINEL")),
         }
     }
 

@@ -72,7 +72,7 @@ impl SwitchListener {
         Ok((connection, pushes))
     }
 
-    fn heard(&self, payload: &Value) {
+    fn announced(&self, payload: &Value) {
         let Some(primary) = text(payload).and_then(|payload| new_primary(&self.service, &payload))
         else {
             return;
@@ -109,7 +109,7 @@ async fn listen(switches: Weak<SwitchListener>) {
                     let Some(listener) = switches.upgrade() else { return };
                     match (kind, data.last()) {
                         (PushKind::Disconnection, _) => break,
-                        (PushKind::Message, Some(payload)) => listener.heard(payload),
+                        (PushKind::Message, Some(payload)) => listener.announced(payload),
                         _ => {}
                     }
                 }

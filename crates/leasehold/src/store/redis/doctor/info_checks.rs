@@ -1,5 +1,5 @@
-//! What INFO means for the promises: the one place for what is told on connecting and by an
-//! examination.
+//! What INFO means for the promises: the one place for the warnings on connecting and for the
+//! findings of a diagnosis.
 
 use leasehold_core::StoreErrorKind;
 
@@ -11,12 +11,12 @@ use crate::store::redis::options::Settings;
 const OLDEST_REDIS: (u32, u32) = (7, 0);
 const OLDEST_VALKEY: (u32, u32) = (7, 2);
 
-/// How full a server that evicts nothing may be before that is said: nine tenths.
+/// How full a server that evicts nothing may be before that is a finding: nine tenths.
 const NEARLY_FULL: f64 = 0.9;
 
-/// Why a server will not do.
+/// Why a server cannot be used.
 #[derive(Debug)]
-pub(crate) struct Unfit {
+pub(crate) struct Incompatible {
     pub(crate) kind: StoreErrorKind,
     pub(crate) topic: &'static str,
     pub(crate) is: String,
@@ -25,10 +25,10 @@ pub(crate) struct Unfit {
 
 impl Info {
     /// Why this cannot be a primary of the store; nothing if it can.
-    pub(crate) fn unfit(&self, in_cluster: bool) -> Option<Unfit> {
+    pub(crate) fn incompatibility(&self, in_cluster: bool) -> Option<Incompatible> {
         let unsupported = |is: &str, remedy| {
             let (kind, topic) = (StoreErrorKind::Unsupported, "role");
-            Some(Unfit { kind, topic, is: is.to_owned(), remedy })
+            Some(Incompatible { kind, topic, is: is.to_owned(), remedy })
         };
         match self.field("redis_mode").or_else(|| self.field("server_mode")) {
             Some("sentinel") => {
@@ -57,7 +57,7 @@ impl Info {
         }
         let (name, version) = self.version()?;
         let oldest = if name == "Valkey" { OLDEST_VALKEY } else { OLDEST_REDIS };
-        (parse_version(version)? < oldest).then(|| Unfit {
+        (parse_version(version)? < oldest).then(|| Incompatible {
             kind: StoreErrorKind::Version,
             topic: "version",
             is: format!("it is {name} {version}"),
@@ -142,11 +142,11 @@ mod tests {
     use crate::store::redis::options::RedisOptions;
 
     fn kind(info: &str) -> Option<StoreErrorKind> {
-        Info::from(info).unfit(false).map(|unfit| unfit.kind)
+        Info::from(info).incompatibility(false).map(|incompatible| incompatible.kind)
     }
 
     #[test]
-    fn a_server_that_will_not_do_is_refused() {
+    fn a_server_that_cannot_be_used_is_refused() {
         use StoreErrorKind::{Unsupported, Version};
         assert_eq!(kind("redis_version:7.0.15\r\nrole:master\r\n"), None);
         assert_eq!(kind("redis_version:6.2.14\r\nrole:master\r\n"), Some(Version));
@@ -156,7 +156,9 @@ mod tests {
         assert_eq!(kind("redis_mode:cluster\r\n"), Some(Unsupported));
         assert_eq!(kind("redis_mode:sentinel\r\n"), Some(Unsupported));
         assert_eq!(kind("something else"), None);
-        let in_cluster = |info: &str| Info::from(info).unfit(true).map(|unfit| unfit.kind);
+        let in_cluster = |info: &str| {
+            Info::from(info).incompatibility(true).map(|incompatible| incompatible.kind)
+        };
         assert_eq!(in_cluster("redis_mode:cluster\r\nrole:master\r\n"), None);
         assert_eq!(in_cluster("redis_mode:standalone\r\n"), Some(Unsupported));
     }
