@@ -23,8 +23,8 @@ pub(crate) struct ConnectCheck {
 ///
 /// # Errors
 ///
-/// When the server cannot be used: too old, a replica, a sentinel, a node of a cluster where none is
-/// expected; or when it does not answer within the time for connecting.
+/// When the server cannot be used: too old, a replica, a sentinel, a node of a cluster where none
+/// is expected; or when it does not answer within the time for connecting.
 pub(crate) async fn check(
     connection: &Connection,
     settings: &Settings,

@@ -2,6 +2,7 @@
 
 mod boot;
 pub(crate) mod clocks;
+mod config;
 pub(crate) mod connect_check;
 mod fleet;
 mod info_checks;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::text::show_duration;
 
-use super::server::ServerReport;
+use super::config::ServerConfig;
 use crate::store::Finding;
 use crate::store::redis::connection::info::{Follower, Info};
 use crate::store::redis::options::{Replicas, Servers, Settings};
@@ -16,11 +16,16 @@ const TOPIC: &str = "replicas";
 const LAG: Duration = Duration::from_secs(5);
 
 /// What the replicas mean for the promises.
-pub(crate) fn findings(primary: &ServerReport, info: &Info, settings: &Settings) -> Vec<Finding> {
+pub(crate) fn findings(
+    place: &str,
+    info: &Info,
+    config: &ServerConfig,
+    settings: &Settings,
+) -> Vec<Finding> {
     let followers = info.followers();
-    let mut findings = vec![policy(&primary.server, followers.len(), settings)];
-    findings.extend(followers.iter().filter_map(|follower| trouble(&primary.server, follower)));
-    findings.extend(write_limit(primary, followers.len(), settings));
+    let mut findings = vec![policy(place, followers.len(), settings)];
+    findings.extend(followers.iter().filter_map(|follower| trouble(place, follower)));
+    findings.extend(write_limit(place, config, followers.len(), settings));
     findings
 }
 
@@ -94,25 +99,30 @@ fn trouble(place: &str, follower: &Follower) -> Option<Finding> {
     Some(Finding::warning(place, TOPIC, found, risk, remedy))
 }
 
-/// A primary that is cut off from its replicas goes on granting, unless it is configured not to; where
-/// grants wait for replicas it cannot.
-fn write_limit(primary: &ServerReport, count: usize, settings: &Settings) -> Option<Finding> {
-    let limit = primary.setting("min-replicas-to-write")?;
+/// A primary that is cut off from its replicas goes on granting, unless it is configured not to;
+/// where grants wait for replicas it cannot.
+fn write_limit(
+    place: &str,
+    config: &ServerConfig,
+    count: usize,
+    settings: &Settings,
+) -> Option<Finding> {
+    let limit = config.get("min-replicas-to-write")?;
     if count == 0 || settings.replicas != Replicas::None {
         return None;
     }
     Some(match limit {
         "0" => Finding::warning(
-            &primary.server,
+            place,
             TOPIC,
             "min-replicas-to-write is 0",
             "a primary that is cut off goes on granting what the promoted one grants, too",
             "set min-replicas-to-write 1 and min-replicas-max-lag 10",
         ),
         limit => {
-            let lag = primary.setting("min-replicas-max-lag").unwrap_or("?");
+            let lag = config.get("min-replicas-max-lag").unwrap_or("?");
             let found = format!("it stops writing with fewer than {limit} replicas, after {lag} s");
-            Finding::ok(&primary.server, TOPIC, found)
+            Finding::ok(place, TOPIC, found)
         }
     })
 }

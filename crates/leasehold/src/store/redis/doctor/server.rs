@@ -1,13 +1,12 @@
 //! One server: a report of it, and what that means.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 use leasehold_core::StoreError;
 use leasehold_core::text::show_duration;
-use redis::FromRedisValue;
 
 use super::boot;
+use super::config::ServerConfig;
 use super::nodes::Node;
 use super::replication;
 use super::rights::Rights;
@@ -19,23 +18,13 @@ use crate::store::redis::doctor::connect_check::no_info;
 use crate::store::redis::options::{Address, Servers, Settings};
 use crate::store::{Finding, Level};
 
-/// The settings that INFO does not tell.
-const SETTINGS: [&str; 6] = [
-    "appendfsync",
-    "bind",
-    "min-replicas-max-lag",
-    "min-replicas-to-write",
-    "protected-mode",
-    "stop-writes-on-bgsave-error",
-];
-
 /// A report of a server.
 #[derive(Debug)]
 pub(crate) struct ServerReport {
     pub(crate) server: String,
     /// Unless the user may not ask.
     pub(crate) info: Option<Info>,
-    pub(crate) settings: HashMap<String, String>,
+    config: ServerConfig,
     pub(crate) offset: Option<Offset>,
     pub(crate) node: Node,
     quarantine: Option<Finding>,
@@ -73,17 +62,14 @@ impl ServerReport {
         let is_open = settings.login.password.is_none()
             || dialer.without_login().dial(address, None).await.is_ok();
         // What is denied is not tried: it would be an entry in the server's ACL LOG.
-        let found = match rights.may_read_settings {
-            true => {
-                let ask = redis::cmd("CONFIG").arg("GET").arg(&SETTINGS).to_owned();
-                connection.ask_within(limit, &ask).await?
-            }
-            false => redis::Value::Map(Vec::new()),
+        let config = match rights.may_read_settings {
+            true => ServerConfig::read(&connection, limit).await?,
+            false => ServerConfig::default(),
         };
         Ok(Self {
             server: connection.server().to_owned(),
             info,
-            settings: HashMap::from_redis_value(found).unwrap_or_default(),
+            config,
             offset,
             node,
             quarantine,
@@ -91,10 +77,6 @@ impl ServerReport {
             slots,
             is_open,
         })
-    }
-
-    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
-        self.settings.get(name).map(String::as_str)
     }
 
     /// Who follows it.
@@ -112,7 +94,7 @@ impl ServerReport {
     pub(crate) fn findings(&self, settings: &Settings) -> Vec<Finding> {
         let mut findings = self.findings_of_any(settings, "a primary", false);
         if let Some(info) = self.info.as_ref().filter(|info| !info.is_replica()) {
-            findings.extend(replication::findings(self, info, settings));
+            findings.extend(replication::findings(&self.server, info, &self.config, settings));
         }
         findings.extend(self.offset.map(|offset| {
             offset.finding(&self.server).unwrap_or_else(|| {
@@ -177,7 +159,7 @@ impl ServerReport {
         let is_alone = matches!(settings.servers, Servers::Standalone(_))
             && info.number("connected_slaves") == 0;
         let remedy = settings.or_quarantine("set appendfsync always");
-        Some(match (self.setting("appendfsync")?, quarantine) {
+        Some(match (self.config.get("appendfsync")?, quarantine) {
             ("always", true) if is_alone => Finding::warning(
                 place,
                 topic,
@@ -219,7 +201,7 @@ impl ServerReport {
     /// A snapshot that fails stops all writes, if so configured, as it is by default.
     fn snapshots(&self, info: &Info) -> Option<Finding> {
         let failed = info.field("rdb_last_bgsave_status") == Some("err");
-        let stops = self.setting("stop-writes-on-bgsave-error") != Some("no");
+        let stops = self.config.get("stop-writes-on-bgsave-error") != Some("no");
         (failed && stops).then(|| {
             Finding::danger(
                 &self.server,
@@ -255,7 +237,7 @@ impl ServerReport {
                 "give its default user the password (requirepass), or name none for the store",
             ));
         } else if let (Some(mode), Some(bind)) =
-            (self.setting("protected-mode"), self.setting("bind"))
+            (self.config.get("protected-mode"), self.config.get("bind"))
         {
             findings.push(exposure(place, mode, bind));
         }

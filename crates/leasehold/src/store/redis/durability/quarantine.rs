@@ -15,7 +15,8 @@ use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::Script;
 
 /// How long a client that knows of a quarantine believes in it without asking: 250 ms, so that the
-/// waiters of one client ask four times a second together, and soon know that an operator has ended it.
+/// waiters of one client ask four times a second together, and soon know that an operator has ended
+/// it.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// The restart check of one primary.

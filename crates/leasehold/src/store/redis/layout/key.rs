@@ -53,8 +53,8 @@ pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {
     format!("{}{client}", inbox_prefix(prefix)).into_bytes()
 }
 
-/// The channel of the messages about a name. It is among the inboxes, so that the rights to those suffice;
-/// no client has a `@` in its name.
+/// The channel of the messages about a name. It is among the inboxes, so that the rights to those
+/// suffice; no client has a `@` in its name.
 pub fn channel(prefix: &str, name: &LockName) -> Vec<u8> {
     format!("{}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
 }

@@ -42,23 +42,11 @@ impl Native {
     /// [`Unsupported`](leasehold_core::StoreErrorKind::Unsupported) for an action without a script.
     pub fn on(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let Self(keyspace) = self;
-        let script = match action {
-            Action::Acquire(_) => Script::Acquire,
-            Action::Adopt(_) => Script::Adopt,
-            Action::Cancel { .. } => Script::Cancel,
-            Action::ChangeMode { .. } => Script::ChangeMode,
-            Action::Commit { .. } => Script::Commit,
-            Action::Describe { .. } => Script::Describe,
-            Action::Inspect { .. } => Script::Inspect,
-            Action::Poll { .. } => Script::Poll,
-            Action::Reclaim(_) => Script::Reclaim,
-            Action::Release { .. } => Script::Release,
-            Action::Renew { .. } => Script::Renew,
-            Action::Revoke { .. } => Script::Revoke,
-            Action::SetCapacity { .. } => Script::SetCapacity,
-            _ => return Err(StoreError::unknown_request()),
+        let Some((script, packed)) =
+            pack_action(Writer::default().span(keyspace.retention), action)
+        else {
+            return Err(StoreError::unknown_request());
         };
-        let packed = pack_action(Writer::default().span(keyspace.retention), action);
         let keys = vec![key::key(&keyspace.prefix, name)];
         let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
         let call = Call::new(script.text(), keys, args, reply::one);
@@ -111,34 +99,41 @@ impl Layout for Native {
     }
 }
 
-fn pack_action(packed: Writer, action: &Action) -> Writer {
-    match action {
-        Action::Acquire(request) => pack_acquire(packed, request),
-        Action::Adopt(request) => pack_adopt(packed, request),
-        Action::Cancel { id, unanswered } => packed.id(*id).flag(*unanswered),
+/// The script of an action, and what it is called with; none for an action that has no script.
+fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
+    Some(match action {
+        Action::Acquire(request) => (Script::Acquire, pack_acquire(packed, request)),
+        Action::Adopt(request) => (Script::Adopt, pack_adopt(packed, request)),
+        Action::Cancel { id, unanswered } => (Script::Cancel, packed.id(*id).flag(*unanswered)),
         Action::ChangeMode { id, mode, change } => {
-            packed.id(*id).number(*change).byte(match mode {
+            let mode = match mode {
                 Mode::Permits { .. } => b'P',
                 Mode::Shared => b'S',
                 Mode::Upgradable => b'U',
                 _ => b'E',
-            })
+            };
+            (Script::ChangeMode, packed.id(*id).number(*change).byte(mode))
         }
-        Action::Commit { id, token, ttl } => packed.id(*id).number(token.us()).span(*ttl),
-        Action::Describe { id, facts } => packed.id(*id).facts(facts),
-        Action::Inspect { limit } => packed.word(*limit),
-        Action::Poll { id, ttl } => packed.id(*id).span(*ttl),
-        Action::Reclaim(request) => pack_reclaim(packed, request),
-        Action::Release { id, keep, unanswered } => packed.id(*id).span(*keep).flag(*unanswered),
+        Action::Commit { id, token, ttl } => {
+            (Script::Commit, packed.id(*id).number(token.us()).span(*ttl))
+        }
+        Action::Describe { id, facts } => (Script::Describe, packed.id(*id).facts(facts)),
+        Action::Inspect { limit } => (Script::Inspect, packed.word(*limit)),
+        Action::Poll { id, ttl } => (Script::Poll, packed.id(*id).span(*ttl)),
+        Action::Reclaim(request) => (Script::Reclaim, pack_reclaim(packed, request)),
+        Action::Release { id, keep, unanswered } => {
+            (Script::Release, packed.id(*id).span(*keep).flag(*unanswered))
+        }
         Action::Renew { id, ttl, mode, change } => {
-            pack_renewal(packed.id(*id).span(*ttl), *mode, *change)
+            (Script::Renew, pack_renewal(packed.id(*id).span(*ttl), *mode, *change))
         }
         Action::Revoke { id, token, force } => {
-            packed.id(*id).number(token.us()).bytes(&token.get().to_be_bytes()).flag(*force)
+            let packed = packed.id(*id).number(token.us());
+            (Script::Revoke, packed.bytes(&token.get().to_be_bytes()).flag(*force))
         }
-        Action::SetCapacity { capacity } => packed.word(*capacity),
-        _ => packed, // has no script
-    }
+        Action::SetCapacity { capacity } => (Script::SetCapacity, packed.word(*capacity)),
+        _ => return None,
+    })
 }
 
 /// What a holder believes of its hold.

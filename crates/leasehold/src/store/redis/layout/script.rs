@@ -2,9 +2,9 @@
 //!
 //! A new script is a file of `lua/` and a line in the table below. A file says where shared files
 //! belong: a line `--@include native/record` stands for the text of `lua/native/record.lua`. Shared
-//! code therefore exists once, and an operation can take a fast path (`lua/fast/`) before Lua has to
-//! build the functions of the general code. Constants are written in as values, those of the model
-//! from the model.
+//! code therefore exists once, and an operation can take a fast path (`lua/fast/`) before Lua has
+//! to build the functions of the general code. Constants are written in as values, those of the
+//! model from the model.
 
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -67,7 +67,8 @@ impl RedisOptions {
         Self::of(Servers::Standalone(Address::Unix(path.into())))
     }
 
-    /// The primary of a service, as these sentinels name it: `redis+sentinel://HOST:PORT,…/SERVICE`.
+    /// The primary of a service, as these sentinels name it:
+    /// `redis+sentinel://HOST:PORT,…/SERVICE`.
     pub fn sentinel<H: Into<String>>(
         sentinels: impl IntoIterator<Item = (H, u16)>,
         service: impl Into<String>,

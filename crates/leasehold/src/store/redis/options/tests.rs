@@ -1,3 +1,5 @@
+//! Options of a program, held against URLs.
+
 use std::error::Error as _;
 
 use leasehold_core::StoreError;

@@ -1,6 +1,6 @@
 -- The fast path of a holder that confirms or renews: it holds alone, and nobody can be granted.
--- Gives the reply, or nothing if there is anything unusual. With `believed`, the weight and the change
--- that the holder believes in must be those of the hold.
+-- Gives the reply, or nothing if there is anything unusual. With `believed`, the weight and the
+-- change that the holder believes in must be those of the hold.
 local function confirm_alone(key, state, id, ttl, believed)
   if #state < HELD_BY_ONE_BYTES
       or string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then

@@ -1,5 +1,5 @@
--- The fast path of a waiter: another attempt alone holds, and the head of the queue is alive and does
--- not fit. Gives the reply, or nothing if there is anything unusual.
+-- The fast path of a waiter: another attempt alone holds, and the head of the queue is alive and
+-- does not fit. Gives the reply, or nothing if there is anything unusual.
 local function keep_place()
   local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
   if version ~= VERSION or flags % 2 == 0 or count ~= 1 or upgrading ~= NOBODY
