@@ -99,7 +99,11 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
 ///
 /// # Errors
 ///
-/// As [`Redis::open`].
+/// As [`Redis::open`]; of a quorum, why a majority of its nodes is not there.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes what was opened.
 #[cfg(feature = "redis")]
 pub async fn open(options: RedisOptions) -> Result<Box<dyn Store>> {
     let Some(nodes) = QuorumNodes::of(&options)? else {

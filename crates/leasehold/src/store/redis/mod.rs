@@ -1,4 +1,7 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
+//!
+//! [`Redis`] is the store, [`RedisOptions`] how a program asks for it without a URL, and [`MANUAL`]
+//! what its operators need to know.
 
 mod connection;
 mod delifeq;
@@ -46,6 +49,7 @@ use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::warnings::Warnings;
 use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription};
+
 /// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
 pub use tokio_rustls::rustls;
 
@@ -131,7 +135,7 @@ impl Redis {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened; nothing was changed on the servers.
+    /// Dropping the future closes what was opened.
     ///
     /// # Cost
     ///
@@ -151,9 +155,9 @@ impl Redis {
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
             warnings.add(keys_note(settings.prefix()).join(": "));
         }
-        let Opened { words, mut clocks, followers, reading } =
+        let Opened { warnings: found, mut clocks, followers, reading } =
             opening::check_servers(&topology, &settings).await?;
-        words.into_iter().for_each(|warning| warnings.add(warning));
+        found.into_iter().for_each(|warning| warnings.add(warning));
         let clock_offset = settings.clock_offset(!followers.is_empty());
         if settings.quarantine().is_none() {
             clocks.extend(clocks::read(&settings, &followers).await);

@@ -24,7 +24,7 @@ const CLOSED_PAUSES: [Duration; 4] = [
 /// What was found at all primaries.
 pub(super) struct Opened {
     /// What weakens a promise.
-    pub(super) words: Vec<String>,
+    pub(super) warnings: Vec<String>,
     pub(super) clocks: Vec<ServerClock>,
     pub(super) followers: Vec<Address>,
     /// What the clock showed by which all leases end.
@@ -55,16 +55,16 @@ async fn check_once(topology: &Topology, settings: &Settings) -> Result<Opened, 
     let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
     // Those of a cluster that answer serve their slots, even while others do not.
     let checked = if found.is_empty() { missing } else { found };
-    let (mut words, mut reading) = (Vec::new(), None);
+    let (mut warnings, mut reading) = (Vec::new(), None);
     let (mut clocks, mut followers) = (Vec::new(), Vec::new());
     for server in checked {
         let server = server?;
         let check = connect_check::check(&server, settings).await?;
         clocks.extend(check.clock);
         followers.extend(check.followers);
-        words.extend(check.findings.iter().map(ToString::to_string));
-        words.extend(server.check_durability().await?);
+        warnings.extend(check.findings.iter().map(ToString::to_string));
+        warnings.extend(server.check_durability().await?);
         reading = check.reading.filter(|_| topology.has_one_clock());
     }
-    Ok(Opened { words, clocks, followers, reading })
+    Ok(Opened { warnings, clocks, followers, reading })
 }

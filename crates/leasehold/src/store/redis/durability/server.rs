@@ -145,15 +145,15 @@ impl Durable {
     }
 
     async fn check(&self, connection: &Connection) -> Result<Vec<String>, StoreError> {
-        let mut words = Vec::new();
+        let mut warnings = Vec::new();
         if let Some(replication) = &self.durability.replication {
-            words.extend(replication.check_server(connection).await?);
+            warnings.extend(replication.check_server(connection).await?);
         }
         if let Some(quarantine) = &self.durability.quarantine {
             let run_id = self.run_id(quarantine, connection).await?;
-            words.extend(quarantine.warning(connection, run_id).await?);
+            warnings.extend(quarantine.warning(connection, run_id).await?);
         }
-        Ok(words)
+        Ok(warnings)
     }
 
     async fn run<A>(

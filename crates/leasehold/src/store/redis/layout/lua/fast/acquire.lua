@@ -4,7 +4,7 @@ if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_B
     and weight <= capacity then
   local version, flags, last_token, collect_at, _ = VERSION, 0, 0, 0, nil
   if state then version, flags, _, _, last_token, collect_at = struct.unpack(IDLE, state) end
-  local is_known = flags > 0 -- if only tombstones are there, one look tells
+  local is_known = flags > 0 -- if only tombstones are there, they tell
   if flags == 2 then
     local tombstones = redis.call('HGET', KEYS[1], 't')
     is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)

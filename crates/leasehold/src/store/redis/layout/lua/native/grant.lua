@@ -59,12 +59,12 @@ step = {
     holds.keep_until(deadline)
   end,
 
-  tell = function(id, payload)
+  send = function(id, payload)
     store.messages[#store.messages + 1] = { id = id, payload = payload }
   end,
 
-  tell_granted = function(hold)
-    step.tell(hold.id, struct.pack(GRANT_MESSAGE, 'G', holds.attempt_of(hold.id), hold.nonce,
+  send_granted = function(hold)
+    step.send(hold.id, struct.pack(GRANT_MESSAGE, 'G', holds.attempt_of(hold.id), hold.nonce,
       hold.token, now, hold.deadline))
   end,
 
@@ -105,7 +105,7 @@ step = {
     local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
     local claim_by = math.min(patience, now + math.min(CLAIM_WINDOW, head.ttl))
     step.grant(head, UNCLAIMED, step.mint(0), claim_by)
-    step.tell_granted(holds.hold_at(record.count - 1))
+    step.send_granted(holds.hold_at(record.count - 1))
   end,
 
   -- Grants to whoever is next, until something does not fit. Skips the dead. `caller` is the
@@ -115,7 +115,7 @@ step = {
     if record.upgrading ~= NOBODY then
       if record.count == 1 then -- the reader that waits to become the writer is the last one left
         step.become_writer(holds.hold_at(0))
-        step.tell_granted(holds.hold_at(0))
+        step.send_granted(holds.hold_at(0))
       end
       return
     end

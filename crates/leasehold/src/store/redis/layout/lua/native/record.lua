@@ -187,13 +187,13 @@ store = {
   -- Does one action to one record and gives its reply: a letter and what belongs to it. `state` is
   -- the field of that name if it has been read, false if there is none.
   run = function(key, state, action)
-    local told = #store.messages
+    local before = #store.messages
     local done, reply = pcall(store.load_act_and_save, key, state, action)
     if done then return reply end
     local why = type(reply) == 'table' and reply.err or reply -- depends on the server's version
     local code = string.match(why, '^%-?(%u+)')
     if code ~= 'CORRUPT' and code ~= 'WRONGTYPE' then error({ err = why }) end
-    for last = #store.messages, told + 1, -1 do store.messages[last] = nil end
+    for last = #store.messages, before + 1, -1 do store.messages[last] = nil end
     return 'X'
   end,
 

@@ -39,7 +39,7 @@ return store.answer(store.run(KEYS[1], nil, function()
     if record.upgrading == id then record.upgrading = NOBODY end
   end
   if not was_kept then
-    step.tell(id, struct.pack('<c1dc8c8B', 'R', holds.attempt_of(id), hold.nonce, token,
+    step.send(id, struct.pack('<c1dc8c8B', 'R', holds.attempt_of(id), hold.nonce, token,
       forced and 1 or 0))
   end
   holds.keep_until(now)

@@ -25,7 +25,7 @@ end
 return store.answer(store.run(KEYS[1], nil, function()
   if capacity == 0 or capacity >= LOCK_CAPACITY then return 'RW' end
   step.sweep()
-  -- Who holds or waits only until this step looks is not there.
+  -- Who has held or waited only until this step is not there.
   step.promote(nil)
   if record.count == 0 and record.waiting == 0 then return struct.pack('<c1I4', 'Y', 0) end
   local before = record.capacity
