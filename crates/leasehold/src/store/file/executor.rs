@@ -6,6 +6,7 @@
 //! write lock, for another task of this one, for the disk. That is done by one thread per store,
 //! started when it is first needed, while the caller's runtime goes on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -281,7 +282,10 @@ impl Shared {
                     let _ = self.tidy();
                     self.is_tidying.store(false, Ordering::Relaxed);
                 }
-                Request::Transact(work) => work(self),
+                Request::Transact(work) => {
+                    // What panics there has been undone, and must not end the thread of the locks.
+                    let _ = catch_unwind(AssertUnwindSafe(|| work(self)));
+                }
             }
             self.queued.fetch_sub(1, Ordering::Relaxed);
         }

@@ -144,6 +144,7 @@ impl File {
     ///
     /// `work` may be done several times, of which one counts: where the disk is full, another
     /// attempt is made after some room was found. Let it be short, since all locks wait meanwhile.
+    /// If it panics, it is undone.
     ///
     /// For a crate that is released together with this one, as `leasehold-data` is: the version of
     /// `rusqlite` is part of what [`FileTransaction::sql`] takes.

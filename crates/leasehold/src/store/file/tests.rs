@@ -24,6 +24,7 @@ mod earlier;
 mod history;
 mod places;
 mod subscription;
+mod transact;
 
 const TTL: Duration = Duration::from_secs(30);
 const ALICE: ClientId = ClientId(0xa11ce);

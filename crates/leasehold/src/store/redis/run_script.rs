@@ -28,12 +28,15 @@ impl RedisScript {
 pub enum RedisItem {
     /// A string.
     Bytes(Vec<u8>),
-    /// A number, cut to a whole one as Redis cuts what Lua gives it.
+    /// A whole number: Redis drops what a number of Lua has behind the point.
     Number(i64),
 }
 
 impl Redis {
     /// What all keys of this store begin with: `prefix=` in its URL, `lh:` without.
+    ///
+    /// In the native layout no lock's key goes on with a `%` and a letter behind it: keys as
+    /// `lh:%stock:…` are free for the data of other crates.
     pub fn key_prefix(&self) -> &str {
         &self.keyspace.prefix
     }
