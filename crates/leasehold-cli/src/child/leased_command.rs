@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use leasehold::{Clock as _, Error, Guard, LockName, LossReason, Lost, show_duration};
-use rustix::fs::{FileType, fstat};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
 use super::guardian::descendants::Remaining;
@@ -12,11 +11,11 @@ use super::guardian::link::Link;
 use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report, micros};
 use super::guardian::timing::{CLOCK, sleep_until};
 use super::guardian::watch::{Advice, Watch};
+use super::terminal_loan::TerminalLoan;
 use crate::args::{GivenLimit, OnLost};
 use crate::connection::{Connection, reentry};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice};
 use crate::signals::{Death, numbered, signal_name};
-use crate::terminal::Terminal;
 
 /// A command to run under a lease, and how it is ended.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +42,7 @@ pub(crate) struct LeasedCommand<'a> {
     lost: Lost,
     link: Link,
     watch: Watch,
-    terminal: Option<Terminal>,
-    /// The command has the terminal from the start. In a pipeline it gets it only when it asks,
-    /// because a pager in our own group, to the right of us, needs it to read its keys.
-    lends_at_once: bool,
+    terminal: TerminalLoan,
     /// The signal that was last passed on to the command.
     passed_on: Option<Signal>,
     loss: Option<LossReason>,
@@ -64,9 +60,7 @@ impl<'a> LeasedCommand<'a> {
     ) -> Outcome {
         let since = Instant::now();
         let voice = spec.voice;
-        let terminal = Terminal::of_this_process();
-        let lends_at_once =
-            terminal.as_ref().is_some_and(Terminal::is_in_foreground) && !stdout_is_a_pipe();
+        let terminal = TerminalLoan::of_this_process();
         let valid_until = valid_until(&guard);
         let begin = Begin {
             until_us: micros(valid_until.since_origin()),
@@ -75,7 +69,7 @@ impl<'a> LeasedCommand<'a> {
             on_lost: spec.on_lost,
             signal: spec.signal.as_raw(),
             is_nested: reentry::is_nested(),
-            lend_terminal: lends_at_once,
+            lend_terminal: terminal.is_lent_at_once(),
         };
         let (names, tokens): (Vec<_>, Vec<_>) =
             guard.tokens().map(|(name, token)| (name.to_string(), token.to_string())).unzip();
@@ -101,7 +95,6 @@ impl<'a> LeasedCommand<'a> {
             link,
             watch: Watch::new(spec.on_lost, spec.kill_after, valid_until),
             terminal,
-            lends_at_once,
             passed_on: None,
             loss: None,
             ending: None,
@@ -166,11 +159,7 @@ impl<'a> LeasedCommand<'a> {
 
     async fn note(&mut self, report: Report) {
         match report {
-            Report::Started { .. } => {
-                if let Some(terminal) = self.terminal.as_mut().filter(|_| self.lends_at_once) {
-                    terminal.note_lent();
-                }
-            }
+            Report::Started { .. } => self.terminal.note_start(),
             Report::Stopped { signal } => self.note_stop(signal).await,
             Report::LeftBehind { wait_us } => {
                 let wait = show_duration(Duration::from_micros(wait_us));
@@ -233,11 +222,7 @@ impl<'a> LeasedCommand<'a> {
     async fn note_stop(&mut self, number: i32) {
         let signal = Signal::from_named_raw(number);
         let wants_terminal = matches!(signal, Some(Signal::TTIN | Signal::TTOU));
-        if let (true, Some(terminal), Some(group)) =
-            (wants_terminal, self.terminal.as_mut(), self.link.group())
-            && terminal.is_in_foreground()
-        {
-            terminal.lend(group);
+        if wants_terminal && self.terminal.lend(self.link.group()) {
             self.link.order(Order::Signal { number: Signal::CONT.as_raw() }).await;
             return;
         }
@@ -247,8 +232,7 @@ impl<'a> LeasedCommand<'a> {
         let (name, left) = (self.name.clone(), show_duration(self.guard.validity()));
         self.voice
             .remark(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
-        let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
-        self.take_terminal_back();
+        let was_lent = self.terminal.take_back();
         // The shell must see that its job has stopped. What the command's group got from the
         // terminal would have gone to our whole group, so all of that stops: a script around us,
         // too. Without a terminal only we were asked to.
@@ -259,26 +243,16 @@ impl<'a> LeasedCommand<'a> {
     }
 
     async fn pass_on(&mut self, signal: Signal) {
-        if let (Signal::CONT, true, Some(terminal), Some(group)) =
-            (signal, self.lends_at_once, self.terminal.as_mut(), self.link.group())
-            && terminal.is_in_foreground()
-        {
-            terminal.lend(group);
+        if signal == Signal::CONT && self.terminal.is_lent_at_once() {
+            self.terminal.lend(self.link.group());
         }
         self.passed_on = Some(signal);
         self.link.order(Order::Signal { number: signal.as_raw() }).await;
     }
 
-    fn take_terminal_back(&mut self) {
-        if let Some(terminal) = &mut self.terminal {
-            terminal.take_back();
-        }
-    }
-
     /// The guardian has ended, and the command with it: lets go and says how it went.
     async fn end(mut self) -> Outcome {
-        let was_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
-        self.take_terminal_back();
+        let was_lent = self.terminal.take_back();
         let (name, voice) = (self.name.clone(), self.voice);
         let how = match self.how {
             Some(how) => how,
@@ -372,9 +346,4 @@ fn say_that_it_remains(name: &str, voice: Voice, process: &Remaining) {
 fn valid_until(guard: &Guard) -> leasehold::Instant {
     let now = CLOCK.now();
     now + guard.validity()
-}
-
-fn stdout_is_a_pipe() -> bool {
-    let kind = fstat(std::io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
-    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
 }
