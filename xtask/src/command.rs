@@ -1,5 +1,6 @@
 //! Running a program: said before, shown while it runs, and read for the summary it prints.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -26,8 +27,7 @@ pub(crate) struct Counts {
 impl Run {
     /// The cargo that runs this task, in the root of the workspace.
     pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Self {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
+        let mut command = as_typed(Command::new(cargo()));
         command.args(arguments).current_dir(root);
         Self { command, words: format!("cargo {}", arguments.join(" ")) }
     }
@@ -35,9 +35,8 @@ impl Run {
     /// The same, ended with all that it started after a time limit as `timeout` takes it: what
     /// hangs is then named in the output, and does not hold up whoever waits for the result.
     pub(crate) fn cargo_within(limit: &str, root: &Path, arguments: &[&str]) -> Self {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new("timeout");
-        command.args(["--kill-after=30s", limit]).arg(cargo).args(arguments).current_dir(root);
+        let mut command = as_typed(Command::new("timeout"));
+        command.args(["--kill-after=30s", limit]).arg(cargo()).args(arguments).current_dir(root);
         Self { command, words: format!("timeout {limit} cargo {}", arguments.join(" ")) }
     }
 
@@ -105,6 +104,24 @@ impl Run {
         let end = child.wait().map_err(|error| format!("`{}`: {error}", self.words))?;
         if end.success() { Ok(counts) } else { Err(format!("`{}` ({end})", self.words)) }
     }
+}
+
+fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Without the variables by which cargo tells this program which package it is. Build scripts look
+/// at some of them, so that what `cargo xtask` builds would be built anew by a `cargo` that is typed,
+/// and the other way round.
+fn as_typed(mut command: Command) -> Command {
+    for (name, _) in std::env::vars_os() {
+        let is_of_package =
+            |name: &str| name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_");
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -193,6 +210,14 @@ mod tests {
         let failed = Run::program("false", &["--loudly"]).show();
         assert!(failed.is_err_and(|why| why.contains("`false --loudly`")));
         assert!(!Run::program("no-such-program-anywhere", &[]).works());
+    }
+
+    #[test]
+    fn a_cargo_is_not_told_which_package_this_program_is() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "cargo tells it");
+        let run = Run::cargo(Path::new("."), &["--version"]);
+        let is_removed = |name: &str| run.command.get_envs().any(|it| it == (name.as_ref(), None));
+        assert!(is_removed("CARGO_MANIFEST_DIR") && is_removed("CARGO_PKG_NAME"));
     }
 
     #[test]
