@@ -111,8 +111,8 @@ fn cargo() -> OsString {
 }
 
 /// Without the variables by which cargo tells this program which package it is. Build scripts look
-/// at some of them, so that what `cargo xtask` builds would be built anew by a `cargo` that is typed,
-/// and the other way round.
+/// at some of them: what `cargo xtask` builds would be built anew by a `cargo` that is typed, and
+/// the other way round.
 fn as_typed(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let is_of_package =
