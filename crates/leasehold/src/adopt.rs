@@ -36,9 +36,7 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
     let (first, longest) = RETRY_BACKOFF;
     let (mut backoff, mut jitter) = (Backoff::new(first, longest), engine.jitter());
     loop {
-        if engine.keeper.is_closed() {
-            return Err(Error::Closed);
-        }
+        engine.keeper.ensure_open()?;
         let late = || StoreError::new(StoreErrorKind::Timeout, "the store answers too late");
         let error = match attempt.send(engine, &options, until).await {
             Ok(timed) => match &timed.answer.reply {
@@ -51,7 +49,9 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
                 reply => {
                     let grant = attempt.outcome(reply)?;
                     let valid_until = store.valid_until(&timed, grant, lease.ttl);
-                    return Ok(attempt.granted(options, grant.token, valid_until, asked_at));
+                    let held = attempt.granted(options, grant.token, valid_until, asked_at);
+                    Held::mark_delivered(std::slice::from_ref(&held));
+                    return Ok(held);
                 }
             },
             Err(error) if error.kind().is_outage() => error,

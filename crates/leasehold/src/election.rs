@@ -1,8 +1,8 @@
 //! Leader election: one of many candidates leads, the others see who and with what value.
 //!
 //! An election is a mutex whose holder says something: the value lies in the holder's facts, so it
-//! ends with the leadership, and nobody but the leader can change it. Who only watches is told by
-//! the news of the name, and looks at the record before it believes that nobody leads.
+//! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the name,
+//! and inspect the record before they believe that nobody leads.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{
-    Action, FencingToken, HoldState, Instant, Invalid, LeaseOptions, LockName, Reply, Result,
-    Status,
+    Action, Error, FencingToken, HoldState, Instant, Invalid, LeaseOptions, LockName, Reply,
+    Result, Status,
 };
 
 use crate::engine::{Engine, Handle};
@@ -22,13 +22,13 @@ use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::store::Subscription;
 
-/// How long after news an observer looks at the record itself: 50 ms, so that a successor's own
-/// news come first, and several changes on end are told one by one.
+/// How long after a message an observer inspects the record itself: 50 ms, so that a successor's
+/// own message comes first, and several changes on end are seen one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How often a quiet election is looked at although news arrive: every 10 s, or when the leader's
-/// lease ends. A leader that crashes tells nobody.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often the record of a quiet election is inspected although messages arrive: every 10 s, or
+/// when the leader's lease ends. A leader that crashes publishes nothing.
+const INSPECT_EVERY: Duration = Duration::from_secs(10);
 
 /// One leader among many candidates, under a name. [`Client::election`](crate::Client::election)
 /// tells what it is for.
@@ -85,7 +85,7 @@ impl Election {
         check_value(&self.engine, &value)?;
         let guard = self.lock.clone().label(&value).acquire().await?;
         let leadership = Leadership { engine: self.engine.clone(), guard };
-        leadership.tell_value(&value).await;
+        leadership.publish_value(&value).await;
         Ok(leadership)
     }
 
@@ -109,7 +109,7 @@ impl Election {
     /// after a leader resigned, or was dropped after a second or more, and when the lease of one
     /// ends that crashed. Whoever holds the name as a plain [`Lock`] leads, too, but tells nobody
     /// that it does: it is seen when the record is looked at, after 10 s at most, and not at all if
-    /// it has let go by then. A store without news
+    /// it has let go by then. A store without messages
     /// (a Redis user who may not subscribe, a file on a file system without pipes) is looked at
     /// once a second, and a leader that lasts less than that may not be seen.
     ///
@@ -121,9 +121,9 @@ impl Election {
     pub async fn observe(&self) -> Result<Observation> {
         let (engine, name) = (self.engine.clone(), self.name.clone()?);
         let store = &engine.keeper.store;
-        let news = store.inner.subscribe(&name).await?;
-        let (look_at, jitter) = (store.now(), engine.jitter());
-        Ok(Observation { engine, name, news, known: None, look_at, jitter })
+        let subscription = store.inner.subscribe(&name).await?;
+        let (inspect_at, jitter) = (store.now(), engine.jitter());
+        Ok(Observation { engine, name, subscription, known: None, inspect_at, jitter })
     }
 }
 
@@ -172,7 +172,7 @@ impl Leadership {
         let value = value.into();
         check_value(&self.engine, &value)?;
         self.guard.describe(self.engine.facts(Some(value.clone()))).await?;
-        self.tell_value(&value).await;
+        self.publish_value(&value).await;
         Ok(())
     }
 
@@ -191,13 +191,13 @@ impl Leadership {
         let Self { engine, guard } = self;
         let (name, token) = (guard.name().clone(), guard.token());
         guard.release().await?;
-        tell(&engine, &name, &Said::Left(token)).await;
+        publish(&engine, &name, &ElectionMessage::Left(token)).await;
         Ok(())
     }
 
-    async fn tell_value(&self, value: &str) {
+    async fn publish_value(&self, value: &str) {
         let leader = Leader { token: self.guard.token(), value: value.to_owned() };
-        tell(&self.engine, self.guard.name(), &Said::Leads(leader)).await;
+        publish(&self.engine, self.guard.name(), &ElectionMessage::Leads(leader)).await;
     }
 }
 
@@ -205,10 +205,10 @@ impl Leadership {
 pub struct Observation {
     engine: Handle,
     name: LockName,
-    news: Option<Box<dyn Subscription>>,
-    /// Who leads, as was told last; `None` before anything was told.
+    subscription: Option<Box<dyn Subscription>>,
+    /// Who leads, as was given last; `None` before the first time.
     known: Option<Option<Leader>>,
-    look_at: Instant,
+    inspect_at: Instant,
     jitter: Jitter,
 }
 
@@ -226,18 +226,18 @@ impl Observation {
     /// Dropping the future loses no change.
     pub async fn next(&mut self) -> Result<Option<Leader>> {
         loop {
-            let due = self.engine.keeper.store.clock.sleep_until(self.look_at);
-            let news = match &mut self.news {
-                Some(news) => news.next(),
+            let due = self.engine.keeper.store.clock.sleep_until(self.inspect_at);
+            let message = match &mut self.subscription {
+                Some(subscription) => subscription.next(),
                 None => Box::pin(std::future::pending()),
             };
-            let woken = match select(news, due).await {
-                Either::Left((news, _)) => Some(news),
+            let received = match select(message, due).await {
+                Either::Left((message, _)) => Some(message),
                 Either::Right(_) => None,
             };
-            let changed = match woken {
-                Some(news) => self.heard(news),
-                None => self.look().await?,
+            let changed = match received {
+                Some(message) => self.received(message),
+                None => self.inspect().await?,
             };
             if changed && let Some(known) = &self.known {
                 return Ok(known.clone());
@@ -245,22 +245,19 @@ impl Observation {
         }
     }
 
-    /// Takes note of news; true if they say something new.
+    /// Takes note of a message; true if it brings a change.
     ///
-    /// A leader's own word is believed. That nobody leads is not: a successor may be on its way.
-    fn heard(&mut self, news: Option<String>) -> bool {
+    /// A leader's own message is believed. That nobody leads is not: a successor may be on its way.
+    fn received(&mut self, message: Option<String>) -> bool {
         let now = self.engine.keeper.store.now();
-        self.look_at = now + SETTLE;
-        let said = match news.as_deref().map(Said::parse) {
-            Some(said) => said,
-            None => {
-                self.look_at = now; // some news were lost
-                None
-            }
+        self.inspect_at = match message {
+            Some(_) => now + SETTLE,
+            None => now, // some messages were lost
         };
-        let Some(Said::Leads(leader)) = said else { return false };
+        let message = message.as_deref().and_then(ElectionMessage::parse);
+        let Some(ElectionMessage::Leads(leader)) = message else { return false };
         let known = self.known.as_ref().and_then(Option::as_ref);
-        // Connections differ in speed: the word of an earlier leader may come after a look.
+        // Connections differ in speed: an earlier leader's message may come after an inspection.
         if known.is_some_and(|known| known.token > leader.token || *known == leader) {
             return false;
         }
@@ -268,46 +265,51 @@ impl Observation {
         true
     }
 
-    /// Looks at the record; true if it says something new.
-    async fn look(&mut self) -> Result<bool> {
-        let store = &self.engine.keeper.store;
-        let look = Action::Inspect { limit: 1 };
-        let reply = match store.apply(&self.name, look).await {
-            Ok(timed) => timed.answer.reply,
+    /// Inspects the record; true if it brings a change.
+    async fn inspect(&mut self) -> Result<bool> {
+        let status = match inspect(&self.engine, &self.name).await {
+            Ok(status) => status,
             Err(error) => {
-                self.look_at = store.now() + self.jitter.around(POLL_INTERVAL);
-                return if error.kind().is_outage() { Ok(false) } else { Err(error.into()) };
+                self.inspect_at = self.after(POLL_INTERVAL);
+                return match error {
+                    Error::Store(error) if error.kind().is_outage() => Ok(false),
+                    error => Err(error),
+                };
             }
         };
-        let Reply::Status(status) = reply else { return Err(unexpected_reply(&reply).into()) };
-        // News that came meanwhile tell one by one what the record sums up.
-        let mut news_came = false;
-        while let Some(news) = self.news.as_mut().and_then(|news| news.next().now_or_never()) {
-            news_came = true;
-            if self.heard(news) {
+        // Messages that came meanwhile tell one by one what the record sums up.
+        let mut messages_came = false;
+        while let Some(message) =
+            self.subscription.as_mut().and_then(|open| open.next().now_or_never())
+        {
+            messages_came = true;
+            if self.received(message) {
                 return Ok(true);
             }
         }
-        if news_came {
+        if messages_came {
             return Ok(false);
         }
         let found = leader_of(&status);
         let now = self.engine.keeper.store.now();
-        self.look_at = now
-            + match &found {
-                _ if self.news.is_none() => self.jitter.around(POLL_INTERVAL),
-                Some((_, ttl_left)) => (*ttl_left).clamp(SETTLE, LOOK_EVERY),
-                None => LOOK_EVERY,
-            };
+        self.inspect_at = match &found {
+            _ if self.subscription.is_none() => self.after(POLL_INTERVAL),
+            Some((_, ttl_left)) => now + (*ttl_left).clamp(SETTLE, INSPECT_EVERY),
+            None => now + INSPECT_EVERY,
+        };
         if status.holders.iter().any(|holder| holder.state == HoldState::Unclaimed) {
-            // Whether it is still there will be seen soon, by its news or by its claim.
-            self.look_at = now + SETTLE;
+            // Whether it is still there will be seen soon, by its message or by its claim.
+            self.inspect_at = now + SETTLE;
             return Ok(false);
         }
         let found = Some(found.map(|(leader, _)| leader));
         let is_new = self.known != found;
         self.known = found;
         Ok(is_new)
+    }
+
+    fn after(&mut self, span: Duration) -> Instant {
+        self.engine.keeper.store.now() + self.jitter.around(span)
     }
 }
 
@@ -320,14 +322,14 @@ impl std::fmt::Debug for Observation {
     }
 }
 
-/// What a leader tells the observers of its election.
+/// What a leader publishes to the observers of its election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
+enum ElectionMessage {
     Leads(Leader),
     Left(FencingToken),
 }
 
-impl Said {
+impl ElectionMessage {
     fn text(&self) -> String {
         match self {
             Self::Leads(Leader { token, value }) => format!("leads {token} {value}"),
@@ -348,17 +350,17 @@ impl Said {
     }
 }
 
-/// Tells the observers. They find out by looking as well, so a failure is not the leader's.
-async fn tell(engine: &Engine, name: &LockName, said: &Said) {
-    drop(engine.keeper.store.inner.publish(name, &said.text()).await);
+/// Publishes a message. Observers inspect the record as well, so a failure is not the leader's.
+async fn publish(engine: &Engine, name: &LockName, message: &ElectionMessage) {
+    let _ = engine.keeper.store.inner.publish(name, &message.text()).await;
 }
 
 fn check_value(engine: &Engine, value: &str) -> Result<()> {
-    let said = engine.facts(Some(value.to_owned()));
+    let facts = engine.facts(Some(value.to_owned()));
     let as_value = |refusal: Invalid| {
         Invalid::new("value", format!("it is kept as the leader's label: {}", refusal.why))
     };
-    Ok(said.check().map_err(as_value)?)
+    Ok(facts.check().map_err(as_value)?)
 }
 
 async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
@@ -386,15 +388,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_leader_says_survives_its_text() {
+    fn a_message_survives_its_text() {
         let token = FencingToken::at_us(1_800_000_000_000_000);
         for value in ["", "10.0.0.5:80", "{\"a\": 1, \"b\": \"x y\"}"] {
-            let said = Said::Leads(Leader { token, value: value.to_owned() });
-            assert_eq!(Said::parse(&said.text()), Some(said));
+            let message = ElectionMessage::Leads(Leader { token, value: value.to_owned() });
+            assert_eq!(ElectionMessage::parse(&message.text()), Some(message));
         }
-        assert_eq!(Said::parse(&Said::Left(token).text()), Some(Said::Left(token)));
+        assert_eq!(
+            ElectionMessage::parse(&ElectionMessage::Left(token).text()),
+            Some(ElectionMessage::Left(token))
+        );
         for wrong in ["", "leads", "leads 1", "leads x y", "left", "left x", "sings 1"] {
-            assert_eq!(Said::parse(wrong), None, "{wrong}");
+            assert_eq!(ElectionMessage::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting until names are free, without taking them and without a place in line.
+//! Waiting until names are free, without taking them and without a place in their queues.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::engine::Engine;
 use crate::keeper::unexpected_reply;
 use crate::store::Subscription;
 
-/// The shortest pause between two looks, where nothing was told: 50 ms. A lease that is about to
-/// end may be renewed again and again.
+/// The shortest pause between two polls without a message: 50 ms. A lease that is about to end may
+/// be renewed again and again.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Waits until all of these are free at the same time.
@@ -22,13 +22,12 @@ pub(crate) async fn wait_free(
     limit: Option<Duration>,
 ) -> Result<()> {
     let started = engine.keeper.store.now();
-    let jitter = engine.jitter();
     let give_up = limit.map(|limit| started + limit);
-    let mut watch = Watch { engine, started, give_up, jitter };
+    let mut call = Call { engine, started, give_up, jitter: engine.jitter() };
     loop {
         let mut was_busy = false;
         for name in names {
-            was_busy |= watch.until_free(name).await?;
+            was_busy |= call.until_free(name).await?;
         }
         // While one was waited for, another may have been taken.
         if !was_busy || names.len() == 1 {
@@ -37,69 +36,72 @@ pub(crate) async fn wait_free(
     }
 }
 
-struct Watch<'a> {
+/// One call under way.
+struct Call<'a> {
     engine: &'a Engine,
     started: Instant,
     give_up: Option<Instant>,
     jitter: Jitter,
 }
 
-impl Watch<'_> {
+impl Call<'_> {
     /// Waits until nobody holds this name; whether somebody did.
     async fn until_free(&mut self, name: &LockName) -> Result<bool> {
         let store = &self.engine.keeper.store;
-        let (mut news, mut listens, mut was_busy) = (None, false, false);
+        let (mut subscription, mut is_subscribed, mut was_busy) = (None, false, false);
         loop {
-            if self.engine.keeper.is_closed() {
-                return Err(Error::Closed);
-            }
-            let looked = match self.look(name).await {
+            self.engine.keeper.ensure_open()?;
+            let polled = match self.poll(name).await {
                 Err(error) if !error.kind().is_outage() => return Err(error.into()),
-                looked => looked,
+                polled => polled,
             };
-            if looked.as_ref().is_ok_and(|status| status.is_free()) {
+            if polled.as_ref().is_ok_and(|status| status.is_free()) {
                 return Ok(was_busy);
             }
             was_busy = true;
             if self.give_up.is_some_and(|limit| store.now() >= limit) {
-                return Err(match looked {
+                return Err(match polled {
                     Ok(status) => self.timeout(name, *status),
                     Err(error) => error.into(),
                 });
             }
-            if looked.is_ok() && !listens {
-                // What was told before this had nobody to hear it, so it is looked once more.
-                listens = true;
-                news = store.inner.subscribe(name).await.ok().flatten();
+            if polled.is_ok() && !is_subscribed {
+                // A release before this was published to nobody, so it is polled once more.
+                is_subscribed = true;
+                subscription = store.inner.subscribe(name).await.ok().flatten();
                 continue;
             }
-            self.pause(&mut news, looked.ok().as_deref()).await;
+            self.pause(&mut subscription, polled.ok().as_deref()).await;
         }
     }
 
-    async fn look(&self, name: &LockName) -> Result<Box<Status>, StoreError> {
-        let look = Action::Inspect { limit: 1 };
-        match self.engine.keeper.store.apply(name, look).await?.answer.reply {
+    async fn poll(&self, name: &LockName) -> Result<Box<Status>, StoreError> {
+        let inspect = Action::Inspect { limit: 1 };
+        match self.engine.keeper.store.apply(name, inspect).await?.answer.reply {
             Reply::Status(status) => Ok(status),
             other => Err(unexpected_reply(&other)),
         }
     }
 
-    /// Until something is told, the lease may end, or it is time to look anyway.
-    async fn pause(&mut self, news: &mut Option<Box<dyn Subscription>>, status: Option<&Status>) {
+    /// Until a message comes, the lease may end, or it is time to poll anyway.
+    async fn pause(
+        &mut self,
+        subscription: &mut Option<Box<dyn Subscription>>,
+        status: Option<&Status>,
+    ) {
         let clock = &self.engine.keeper.store.clock;
         let usual = self.jitter.around(POLL_INTERVAL);
         let left = status.and_then(|status| status.holders.first()).map(|holder| holder.ttl_left);
         let pause = left.map_or(usual, |left| left.clamp(LEAST_PAUSE, usual));
         let until = clock.now() + pause;
         let until = self.give_up.map_or(until, |limit| limit.min(until));
-        let told = async {
-            match news {
-                Some(news) => drop(news.next().await),
+        let message = async {
+            match subscription {
+                Some(subscription) => subscription.next().await,
                 None => pending().await,
             }
         };
-        match select(std::pin::pin!(told), clock.sleep_until(until)).await {
+        match select(std::pin::pin!(message), clock.sleep_until(until)).await {
             Either::Left(_) | Either::Right(_) => {}
         }
     }

@@ -130,6 +130,25 @@ async fn a_lease_travels_as_text_and_is_adopted() {
 }
 
 #[tokio::test]
+async fn an_adopted_lease_is_reported_as_granted_and_as_released() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let observe = move |event: &Event<'_>| {
+        seen.lock().unwrap().push(match event {
+            Event::Granted { .. } => "granted",
+            Event::Released { .. } => "released",
+            _ => "else",
+        });
+    };
+    let store = leasehold::store::Memory::new();
+    let here = Client::builder().store(store.clone()).build().await.unwrap();
+    let there = Client::builder().store(store).observer(observe).build().await.unwrap();
+    let lease = here.mutex("a").acquire().await.unwrap().into_lease().unwrap();
+    there.adopt(lease).await.unwrap().release().await.unwrap();
+    assert_eq!(*events.lock().unwrap(), ["granted", "released"]);
+}
+
+#[tokio::test]
 async fn a_revoked_holder_is_told_and_the_next_one_is_not_hit() {
     let client = Client::memory();
     let guard = client.mutex("a").acquire().await.unwrap();
