@@ -4,6 +4,7 @@
 //! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the name,
 //! and inspect the record before they believe that nobody leads.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -29,6 +30,11 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// How often the record of a quiet election is inspected although messages arrive: every 10 s, or
 /// when the leader's lease ends. A leader that crashes publishes nothing.
 const INSPECT_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a subscribed observer waits for the message of a leader that it has found in the record:
+/// 1 s. The record is read over another connection, so the messages of leaders before it may still
+/// be on their way.
+const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One leader among many candidates, under a name. [`Client::election`](crate::Client::election)
 /// tells what it is for.
@@ -84,7 +90,8 @@ impl Election {
         let value = value.into();
         check_value(&self.engine, &value)?;
         let guard = self.lock.clone().label(&value).acquire().await?;
-        let leadership = Leadership { engine: self.engine.clone(), guard };
+        let leadership =
+            Leadership { engine: self.engine.clone(), guard, messages: AtomicU64::new(0) };
         leadership.publish_value(&value).await;
         Ok(leadership)
     }
@@ -108,7 +115,7 @@ impl Election {
     /// delivered in order, over a connection of the observer's own. That nobody leads is seen soon
     /// after a leader resigned, or was dropped after a second or more, and when the lease of one
     /// ends that crashed. Whoever holds the name as a plain [`Lock`] leads, too, but tells nobody
-    /// that it does: it is seen when the record is looked at, after 10 s at most, and not at all if
+    /// that it does: it is seen when the record is looked at, after 11 s at most, and not at all if
     /// it has let go by then. A store without messages
     /// (a Redis user who may not subscribe, a file on a file system without pipes) is looked at
     /// once a second, and a leader that lasts less than that may not be seen.
@@ -122,8 +129,18 @@ impl Election {
         let (engine, name) = (self.engine.clone(), self.name.clone()?);
         let store = &engine.keeper.store;
         let subscription = store.inner.subscribe(&name).await?;
-        let (inspect_at, jitter) = (store.now(), engine.jitter());
-        Ok(Observation { engine, name, subscription, known: None, inspect_at, jitter })
+        let (since, jitter) = (store.now(), engine.jitter());
+        Ok(Observation {
+            engine,
+            name,
+            subscription,
+            since,
+            known: None,
+            newest: None,
+            found: None,
+            inspect_at: since,
+            jitter,
+        })
     }
 }
 
@@ -136,6 +153,8 @@ impl Election {
 pub struct Leadership {
     engine: Handle,
     guard: Guard,
+    /// How often it has published what it says.
+    messages: AtomicU64,
 }
 
 impl Leadership {
@@ -188,7 +207,7 @@ impl Leadership {
     ///
     /// Dropping the future has the keeper finish the release.
     pub async fn resign(self) -> Result<()> {
-        let Self { engine, guard } = self;
+        let Self { engine, guard, .. } = self;
         let (name, token) = (guard.name().clone(), guard.token());
         guard.release().await?;
         publish(&engine, &name, &ElectionMessage::Left(token)).await;
@@ -197,7 +216,8 @@ impl Leadership {
 
     async fn publish_value(&self, value: &str) {
         let leader = Leader { token: self.guard.token(), value: value.to_owned() };
-        publish(&self.engine, self.guard.name(), &ElectionMessage::Leads(leader)).await;
+        let nth = self.messages.fetch_add(1, Ordering::Relaxed);
+        publish(&self.engine, self.guard.name(), &ElectionMessage::Leads { leader, nth }).await;
     }
 }
 
@@ -206,8 +226,14 @@ pub struct Observation {
     engine: Handle,
     name: LockName,
     subscription: Option<Box<dyn Subscription>>,
+    /// When it subscribed.
+    since: Instant,
     /// Who leads, as was given last; `None` before the first time.
     known: Option<Option<Leader>>,
+    /// The newest message of a leader that was received: whose, and its number.
+    newest: Option<(FencingToken, u64)>,
+    /// The leader that the last inspection found, whose own message has not come since.
+    found: Option<Leader>,
     inspect_at: Instant,
     jitter: Jitter,
 }
@@ -250,12 +276,18 @@ impl Observation {
     /// A leader's own message is believed. That nobody leads is not: a successor may be on its way.
     fn received(&mut self, message: Option<String>) -> bool {
         let now = self.engine.keeper.store.now();
+        self.found = None;
         self.inspect_at = match message {
             Some(_) => now + SETTLE,
             None => now, // some messages were lost
         };
         let message = message.as_deref().and_then(ElectionMessage::parse);
-        let Some(ElectionMessage::Leads(leader)) = message else { return false };
+        let Some(ElectionMessage::Leads { leader, nth }) = message else { return false };
+        // Several nodes deliver every message, some later than others.
+        if self.newest >= Some((leader.token, nth)) {
+            return false;
+        }
+        self.newest = Some((leader.token, nth));
         let known = self.known.as_ref().and_then(Option::as_ref);
         // Connections differ in speed: an earlier leader's message may come after an inspection.
         if known.is_some_and(|known| known.token > leader.token || *known == leader) {
@@ -302,7 +334,18 @@ impl Observation {
             self.inspect_at = now + SETTLE;
             return Ok(false);
         }
-        let found = Some(found.map(|(leader, _)| leader));
+        let found = found.map(|(leader, _)| leader);
+        let subscribed_for = now.saturating_since(self.since);
+        let is_later = status.holders.iter().any(|holder| holder.held_for < subscribed_for);
+        let publishes = self.subscription.is_some() && (self.known.is_some() || is_later);
+        let is_another = found.is_some() && self.known.as_ref() != Some(&found);
+        if publishes && is_another && self.found != found {
+            // Its own message comes soon, and those of leaders before it that no inspection found.
+            self.found = found;
+            self.inspect_at = now + MESSAGE_PATIENCE;
+            return Ok(false);
+        }
+        let found = Some(found);
         let is_new = self.known != found;
         self.known = found;
         Ok(is_new)
@@ -325,14 +368,20 @@ impl std::fmt::Debug for Observation {
 /// What a leader publishes to the observers of its election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ElectionMessage {
-    Leads(Leader),
+    /// The `nth` message of a leader.
+    Leads {
+        leader: Leader,
+        nth: u64,
+    },
     Left(FencingToken),
 }
 
 impl ElectionMessage {
     fn text(&self) -> String {
         match self {
-            Self::Leads(Leader { token, value }) => format!("leads {token} {value}"),
+            Self::Leads { leader: Leader { token, value }, nth } => {
+                format!("leads {token} {nth} {value}")
+            }
             Self::Left(token) => end_notice(*token),
         }
     }
@@ -341,8 +390,10 @@ impl ElectionMessage {
         let (verb, rest) = text.split_once(' ')?;
         match verb {
             "leads" => {
-                let (token, value) = rest.split_once(' ')?;
-                Some(Self::Leads(Leader { token: token.parse().ok()?, value: value.to_owned() }))
+                let (token, rest) = rest.split_once(' ')?;
+                let (nth, value) = rest.split_once(' ')?;
+                let leader = Leader { token: token.parse().ok()?, value: value.to_owned() };
+                Some(Self::Leads { leader, nth: nth.parse().ok()? })
             }
             "left" => Some(Self::Left(rest.parse().ok()?)),
             _ => None, // a later release may say more
@@ -391,14 +442,19 @@ mod tests {
     fn a_message_survives_its_text() {
         let token = FencingToken::at_us(1_800_000_000_000_000);
         for value in ["", "10.0.0.5:80", "{\"a\": 1, \"b\": \"x y\"}"] {
-            let message = ElectionMessage::Leads(Leader { token, value: value.to_owned() });
+            let message = ElectionMessage::Leads {
+                leader: Leader { token, value: value.to_owned() },
+                nth: 7,
+            };
             assert_eq!(ElectionMessage::parse(&message.text()), Some(message));
         }
         assert_eq!(
             ElectionMessage::parse(&ElectionMessage::Left(token).text()),
             Some(ElectionMessage::Left(token))
         );
-        for wrong in ["", "leads", "leads 1", "leads x y", "left", "left x", "sings 1"] {
+        for wrong in
+            ["", "leads", "leads 1", "leads 1 2", "leads x 1 y", "left", "left x", "sings 1"]
+        {
             assert_eq!(ElectionMessage::parse(wrong), None, "{wrong}");
         }
     }
