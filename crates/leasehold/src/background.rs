@@ -3,10 +3,11 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use leasehold_core::{BoxFuture, Clock, StoreError, StoreErrorKind};
 use tokio::sync::mpsc::{self, UnboundedSender};
+
+use crate::mutex::Mutex;
 
 type Task = BoxFuture<'static, ()>;
 
@@ -47,7 +48,7 @@ pub(crate) fn is_this_thread() -> bool {
 /// Hands a task to the thread, which is started by the first one and lives as long as the process:
 /// nobody could say when the last client of a process was made.
 fn hand_over(task: Task) -> Result<(), StoreError> {
-    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut thread = THREAD.lock();
     let task = match thread.as_ref() {
         Some(running) => match running.send(task) {
             Ok(()) => return Ok(()),

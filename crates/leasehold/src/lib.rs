@@ -17,6 +17,7 @@ mod keeper;
 mod lock;
 mod lost;
 mod multi;
+mod mutex;
 mod once;
 mod poll_queue;
 mod refusal;

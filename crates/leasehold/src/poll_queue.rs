@@ -6,7 +6,7 @@
 //! process, not all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, pending, select};
@@ -16,6 +16,7 @@ use leasehold_core::{Instant, LockName};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::background;
+use crate::mutex::Mutex;
 use crate::store::Subscription;
 use crate::store::clocked::ClockedStore;
 
@@ -63,7 +64,7 @@ impl std::fmt::Debug for PollQueues {
 
 impl PollQueues {
     fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 
     /// Queues for a name until everybody before has had a turn.

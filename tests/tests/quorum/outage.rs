@@ -119,7 +119,8 @@ impl Crowd {
         }
         let crowd = Self { subject, clock, ways, clients };
         for client in &crowd.clients {
-            drop(must(crowd.subject.drive(client.mutex("warm").try_acquire()).await));
+            let warm = must(crowd.subject.drive(client.mutex("warm").acquire()).await);
+            must(crowd.subject.drive(warm.release()).await);
         }
         crowd
     }

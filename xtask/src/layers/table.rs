@@ -61,6 +61,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &[],
         rows: &[
+            &["mutex"],
             &["background", "clock", "event", "failures", "lost", "refusal"],
             &["store"],
             &["keeper", "poll_queue"],
@@ -71,6 +72,18 @@ pub(super) const LAYERS: &[Layers] = &[
             &["election", "fence", "once", "rwlock", "semaphore"],
             &["client"],
             &["blocking"],
+        ],
+    },
+    Layers {
+        package: "crates/leasehold",
+        within: &["blocking"],
+        rows: &[
+            &["cancel"],
+            &["driver"],
+            &["guard"],
+            &["lock"],
+            &["election", "once"],
+            &["client"],
         ],
     },
     Layers {

@@ -1,7 +1,7 @@
 //! The state of one held lease, shared by its guards and the keeper.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{
@@ -14,6 +14,7 @@ use super::delivery::Delivery;
 use super::mode_changes::ModeChanges;
 use crate::failures::FailureStreak;
 use crate::lost::Signal;
+use crate::mutex::Mutex;
 
 /// What guards and keeper share of one lease.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl LeaseState {
     }
 
     fn modes(&self) -> MutexGuard<'_, ModeChanges> {
-        self.modes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.modes.lock()
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -166,11 +167,11 @@ impl LeaseState {
     }
 
     pub(super) fn label(&self) -> Option<String> {
-        self.label.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.label.lock().clone()
     }
 
     pub(crate) fn described(&self, label: Option<String>) {
-        *self.label.lock().unwrap_or_else(PoisonError::into_inner) = label;
+        *self.label.lock() = label;
     }
 
     /// A copy of something that grants may arrive late: the release leaves a tombstone.
@@ -179,7 +180,7 @@ impl LeaseState {
     }
 
     fn failures(&self) -> MutexGuard<'_, FailureStreak> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failures.lock()
     }
 
     /// A renewal has failed. True if that was for another kind of reason than the one before.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -16,6 +16,7 @@ use super::lease::LeaseState;
 use super::table;
 use crate::background;
 use crate::event::Event;
+use crate::mutex::Mutex;
 use crate::store::clocked::ClockedStore;
 
 /// How long closing waits for a store that does not answer: 5 s, as `connect_timeout`.
@@ -71,7 +72,7 @@ impl Keeper {
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// What this client tells of itself.

@@ -1,7 +1,7 @@
 //! A store whose every answer is a sample of its clock.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -14,6 +14,7 @@ use super::clock_sample::ClockSample;
 use super::traits::Store;
 use crate::event::{Event, Observer};
 use crate::failures::no_answer;
+use crate::mutex::Mutex;
 
 /// An acquire whose store's time is not known yet may be executed at any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
@@ -57,7 +58,7 @@ impl ClockedStore {
     }
 
     fn samples(&self) -> MutexGuard<'_, BTreeMap<u64, ClockSample>> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+        self.samples.lock()
     }
 
     // ---- requests

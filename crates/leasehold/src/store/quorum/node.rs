@@ -1,6 +1,6 @@
 //! One node: a store, what time it is there, and whether it can be reached.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::pending_cleanups::PendingCleanups;
 use crate::background;
 use crate::event::Silent;
+use crate::mutex::Mutex;
 use crate::store::Store;
 use crate::store::clocked::{ClockedStore, TimedAnswer};
 
@@ -62,7 +63,7 @@ impl Node {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Asks, for as long as the caller polls, unless it is away.

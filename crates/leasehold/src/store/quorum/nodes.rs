@@ -1,6 +1,6 @@
 //! The nodes of a quorum, and what all requests to them share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -10,6 +10,7 @@ use leasehold_core::{Answer, Clock, Instant, LockName, Now, Reply, StoreError, S
 
 use super::leases::Leases;
 use super::node::{Node, micros, no_answer, seed};
+use crate::mutex::Mutex;
 use crate::store::{Capabilities, Store};
 
 /// How long one node may take to answer an acquire: a hundredth of the ttl, but no less than 5 ms
@@ -65,11 +66,11 @@ impl Nodes {
     }
 
     pub(super) fn leases(&self) -> MutexGuard<'_, Leases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leases.lock()
     }
 
     pub(super) fn ballots(&self) -> MutexGuard<'_, Ballots> {
-        self.ballots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ballots.lock()
     }
 
     /// The next ballot, where nodes come to one token.
@@ -79,7 +80,7 @@ impl Nodes {
     }
 
     pub(super) fn jitter(&self) -> MutexGuard<'_, Jitter> {
-        self.jitter.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jitter.lock()
     }
 
     pub(super) fn between(&self, low: Duration, high: Duration) -> Duration {

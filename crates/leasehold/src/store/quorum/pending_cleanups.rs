@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use leasehold_core::{HolderId, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
 
 /// Where the answers of one node go, with its number.
@@ -18,7 +19,7 @@ pub(super) struct PendingCleanups(Mutex<HashMap<HolderId, Vec<Listener>>>);
 
 impl PendingCleanups {
     fn entries(&self) -> MutexGuard<'_, HashMap<HolderId, Vec<Listener>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn contains(&self, id: HolderId) -> bool {
