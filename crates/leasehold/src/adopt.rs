@@ -40,7 +40,7 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
         let late = || StoreError::new(StoreErrorKind::Timeout, "the store answers too late");
         let error = match attempt.send(engine, &options, until).await {
             Ok(timed) => match &timed.answer.reply {
-                // The store has told what time it is.
+                // Its answer was a sample of its clock.
                 Reply::Late => late(),
                 Reply::Stale => {
                     attempt = Attempt::new(engine, &lease);

@@ -1,8 +1,8 @@
 //! Leader election: one of many candidates leads, the others see who and with what value.
 //!
 //! An election is a mutex whose holder says something: the value lies in the holder's facts, so it
-//! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the name,
-//! and inspect the record before they believe that nobody leads.
+//! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the
+//! name, and inspect the record before they believe that nobody leads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,9 +31,9 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// when the leader's lease ends. A leader that crashes publishes nothing.
 const INSPECT_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a subscribed observer waits for the message of a leader that it has found in the record:
-/// 1 s. The record is read over another connection, so the messages of leaders before it may still
-/// be on their way.
+/// How long a subscribed observer waits for the message of a leader that it has found in the
+/// record: 1 s. The record is read over another connection, so the messages of leaders before it
+/// may still be on their way.
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One leader among many candidates, under a name. [`Client::election`](crate::Client::election)

@@ -13,7 +13,7 @@ pub(crate) fn no_answer() -> StoreError {
     StoreError::new(StoreErrorKind::Timeout, NO_ANSWER).maybe_executed()
 }
 
-/// Whether an error is [`no_answer`]: an error before it says more.
+/// Whether an error is [`no_answer`]: the error before it is more telling.
 pub(crate) fn is_no_answer(error: &StoreError) -> bool {
     error.to_string() == NO_ANSWER
 }
@@ -24,7 +24,7 @@ pub(crate) struct FailureStreak(Option<Streak>);
 
 #[derive(Clone, Debug)]
 struct Streak {
-    /// The newest error that says something.
+    /// The newest error other than [`no_answer`], if there is one.
     cause: StoreError,
     since: Instant,
 }
@@ -48,7 +48,7 @@ impl FailureStreak {
         self.0.take().is_some()
     }
 
-    /// The newest error that says something, while requests fail.
+    /// The newest error other than [`no_answer`], if there is one, while requests fail.
     pub(crate) fn cause(&self) -> Option<&StoreError> {
         self.0.as_ref().map(|streak| &streak.cause)
     }

@@ -2,7 +2,8 @@
 
 use leasehold_core::{FencingToken, Grant, LossReason, Reply, StoreError, StoreErrorKind};
 
-/// What a renewal's answer says of a lease with this token; `None` if it says nothing.
+/// What a reply to a renewal means for a lease with this token; `None` for a reply to something
+/// else.
 pub(crate) fn renewal_outcome(
     reply: &Reply,
     token: FencingToken,

@@ -1,10 +1,10 @@
-//! Whether a grant has come into the hands of whoever asked for it.
+//! Whether a grant has reached the caller that asked for it.
 //!
 //! A future may be alive and not be polled: another branch of a `select!` is at work, or its thread
 //! is blocked. What is granted to it meanwhile would be renewed for ever, and a whole fleet would
 //! wait for a process that looks healthy. So a grant that nobody fetches in time is given back. The
 //! table decides that under its lock, as it does that a grant was fetched: whoever is polled too
-//! late is told that there is none.
+//! late finds that there is none.
 
 use std::pin::pin;
 use std::sync::Arc;

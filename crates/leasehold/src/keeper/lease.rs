@@ -30,14 +30,14 @@ pub(crate) struct LeaseState {
     /// until it has come into the hands of the caller; one that never does (given back, cancelled,
     /// one of several names) keeps nothing taken.
     delivered: OnceLock<Instant>,
-    /// Rung when the store says that this reader has become the writer.
+    /// Rung when a message announces that this reader has become the writer.
     pub(crate) upgraded: Notify,
     /// For how long it is renewed, in nanoseconds, and the longest that it ever was.
     ttl: AtomicU64,
     longest_ttl: AtomicU64,
     /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: AtomicBool,
-    /// What the holder says of itself to others.
+    /// The label that others see.
     label: Mutex<Option<String>>,
     /// Somebody has taken on its release, or it was handed out.
     finished: AtomicBool,

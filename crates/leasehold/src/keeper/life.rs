@@ -42,7 +42,7 @@ pub(crate) struct Keeper {
     table: Mutex<Table>,
     /// How many clients and locks there are that could ask for more.
     handles: AtomicUsize,
-    /// Rung when the table has something that is due sooner than the keeper will look.
+    /// Rung when the table has something that is due before the keeper wakes by itself.
     pub(super) wake: Notify,
     /// Rung when a cleanup is done.
     pub(super) cleaned: Notify,
@@ -75,7 +75,7 @@ impl Keeper {
         self.table.lock()
     }
 
-    /// What this client tells of itself.
+    /// How this client presents itself to others.
     pub(crate) fn facts(&self, label: Option<String>) -> Facts {
         Facts::new(self.host.clone(), std::process::id()).with_label(label)
     }
@@ -105,8 +105,8 @@ impl Keeper {
         self.handles.load(Ordering::Acquire) > 0
     }
 
-    /// Blocks for a moment until the store knows of all that was let go, if the keeper has a thread
-    /// of its own to tell it.
+    /// Blocks for a moment until the cleanups of this client are done, if the keeper has a thread
+    /// of its own to do them.
     pub(crate) fn settle(&self) {
         if self.store.clock.is_driven_by_caller() || background::is_this_thread() {
             return;
@@ -124,14 +124,14 @@ impl Keeper {
         if was_running { Ok(()) } else { self.start() }
     }
 
-    /// Has something drive this keeper, which the table says already.
+    /// Has something drive this keeper. The caller has marked it as running.
     pub(super) fn start(self: &Arc<Self>) -> Result<(), StoreError> {
         let task = Box::pin(Arc::clone(self).run());
         background::spawn(&*self.store.clock, task).inspect_err(|_| self.table().running = false)
     }
 
-    /// Wakes the keeper if it would look too late. Most leases end long before they are due for
-    /// anything, so most calls of a verb wake nobody.
+    /// Wakes the keeper if it would wake too late by itself. Most leases end long before they are
+    /// due for anything, so most calls of a verb wake nobody.
     pub(super) fn wake_by(&self, table: &mut Table, due: Instant) {
         if due < table.planned {
             table.planned = due;
@@ -158,7 +158,7 @@ impl Keeper {
             (table.leases.all(), table.waiters.take_all())
         };
         for waiter in waiters {
-            // Dropping its turn tells it.
+            // Dropping the sender of its turn ends its call.
             let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
             self.clean(waiter.name, cancel, waiter.options.ttl);
         }

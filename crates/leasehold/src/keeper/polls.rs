@@ -229,7 +229,7 @@ impl Keeper {
     }
 
     /// Gives a waiter its lease. If nobody takes it any more, dropping it lets go, and so does the
-    /// keeper if nobody looks for it in time.
+    /// keeper if nobody fetches it in time.
     fn enter(
         self: &Arc<Self>,
         waiter: Waiter,

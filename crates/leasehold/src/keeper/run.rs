@@ -95,7 +95,7 @@ impl Running {
         }
     }
 
-    /// Starts what is due and says when something will be next; `None` to stop.
+    /// Starts what is due and gives when something will be next; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
         let now = self.keeper.store.now();
         let (due, next, open) = {

@@ -17,7 +17,7 @@ use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// A hand-over counts only once its claim was answered: what a message says is not entered.
+    /// A hand-over counts only once its claim was answered: a message alone grants nothing.
     /// So it is where the grant itself may not count: replicas that have not acknowledged it, a
     /// majority that was not asked.
     pub claims_first: bool,

@@ -249,8 +249,8 @@ impl Call<'_> {
         }
     }
 
-    /// Leaves the queue, and says what was in the way: a store that cannot be reached, or who holds
-    /// the lock.
+    /// Leaves the queue, with what was in the way as the error: a store that cannot be reached, or
+    /// who holds the lock.
     async fn leave(&self, mut attempt: Attempt, failure: Option<StoreError>) -> Result<Outcome> {
         let until = self.leave_until();
         let left = attempt.cancel_now(until).await;

@@ -84,8 +84,8 @@ pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
 }
 
 impl Call<'_> {
-    /// Asks the store, for little longer than the limit: an answer that is under way says more than
-    /// none.
+    /// Asks the store, for little longer than the limit: an answer that is under way is worth
+    /// more than none.
     async fn ask(&self, operation: Operation, sent: Instant) -> Result<TimedAnswer, StoreError> {
         let until = self.give_up.map(|limit| limit + LEAVE_PATIENCE);
         self.keeper.store.execute_at(operation, sent, until).await
@@ -95,7 +95,7 @@ impl Call<'_> {
         self.give_up.is_some_and(|limit| self.keeper.store.now() >= limit)
     }
 
-    /// Until when a request is waited for that leaves nothing behind, or says what was in the way.
+    /// How long a last request may take: a cancel, or the question who holds the lock.
     fn leave_until(&self) -> Instant {
         self.keeper.store.now() + LEAVE_PATIENCE
     }

@@ -8,7 +8,7 @@ use super::{Call, Limit};
 use crate::event::Event;
 use crate::refusal::waits_for_capacity;
 
-/// How many holders are looked at when a wait has ended: 32, each some hundred bytes.
+/// How many holders are inspected when a wait has ended: 32, each some hundred bytes.
 const LOOK_LIMIT: u32 = 32;
 
 impl Call<'_> {

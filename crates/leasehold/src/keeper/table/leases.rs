@@ -148,8 +148,8 @@ impl Leases {
         Some(due)
     }
 
-    /// Tells a lease's renewal what came of it, and gives what it says to that; `None` if the lease
-    /// is not kept any more.
+    /// Updates the renewal of a lease, and gives the output of that; `None` if the lease is not
+    /// kept any more.
     pub(crate) fn update<T>(
         &mut self,
         id: HolderId,
@@ -164,7 +164,7 @@ impl Leases {
     }
 
     /// Messages may have been lost, perhaps because the store has forgotten everything: every lease
-    /// is renewed soon, which tells.
+    /// is renewed soon, and so finds out.
     pub(crate) fn renew_all(&mut self, now: Instant) {
         for entry in self.entries.values_mut() {
             entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));

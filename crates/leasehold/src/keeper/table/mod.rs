@@ -1,4 +1,5 @@
-//! What the keeper has to look after, and when. Plain data behind one mutex; no I/O, no callbacks.
+//! The leases, waiters and cleanups of a keeper, and when each is due. Plain data behind one mutex;
+//! no I/O, no callbacks.
 
 mod due_queue;
 mod leases;
@@ -38,14 +39,14 @@ pub(crate) struct Table<L> {
     cleanups: Vec<Cleanup>,
     /// Cleanups that are queued or under way.
     pub(crate) unfinished: usize,
-    /// Why a cleanup was given up, for whoever waits for all of them.
+    /// Why a cleanup was given up, for the caller of `close`.
     pub(crate) given_up: Option<StoreError>,
     pub(crate) ended: RecentlyEnded,
     /// A task drives the keeper.
     pub(crate) running: bool,
     pub(crate) closed: bool,
     pub(crate) wants_inbox: bool,
-    /// When the keeper will look next by itself.
+    /// When the keeper will wake next by itself.
     pub(crate) planned: Instant,
     jitter: Jitter,
 }

@@ -49,7 +49,7 @@ pub(crate) struct Waiter<L> {
 /// How far the store is asked about a waiter.
 #[derive(Debug, Default)]
 pub(crate) struct Polling {
-    /// Its place in the store's order, once the store has told it. From then on the keeper polls,
+    /// Its place in the store's order, once it is known. From then on the keeper polls,
     /// and before its acquire does: there are never two requests about it at once.
     sequence: Option<u64>,
     in_flight: bool,

@@ -1,8 +1,8 @@
 //! Cleanups: ending what nodes hold or may hold, also on those that do not answer now.
 //!
 //! The background thread does it, because it must go on when the caller has gone, runtime and all.
-//! Each node is asked to end an attempt by one task only: whoever asks for that again waits for the
-//! same answer.
+//! Each node is asked to end an attempt by one task only: a second caller waits for the same
+//! answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ struct PendingCleanup {
 }
 
 impl PendingCleanup {
-    /// Adds it for whoever listens to the answers; `None` if it is pending already.
+    /// Adds it for one who listens to the answers; `None` if it is pending already.
     fn add(
         nodes: &Nodes,
         index: usize,

@@ -1,4 +1,4 @@
-//! Describe: what a holder says of itself changes on all nodes.
+//! Describe: the facts of a holder change on all nodes.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use leasehold_core::{
 use super::fan_out::FanOut;
 use super::nodes::Nodes;
 
-/// Says who holds a name: whoever does so on a majority of the nodes, or may do so if those that
+/// Gives the holders of a name: those that hold it on a majority of the nodes, or may if those that
 /// do not answer are counted in.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,

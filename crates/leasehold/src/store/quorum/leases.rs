@@ -9,7 +9,7 @@ use leasehold_core::{Facts, FencingToken, Grant, HolderId, Instant, Mode};
 
 use crate::store::clocked::TimedAnswer;
 
-/// Fewest leases among which those are looked for that nobody asks about any more.
+/// Fewest leases that are swept for those that nobody renews any more.
 const SWEEP_AT: usize = 1024;
 
 /// A lease as this client knows it.
@@ -23,7 +23,7 @@ pub(super) struct Known {
     /// Nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they say to a
     /// later question: there a release must leave a tombstone.
     pub(super) unanswered: Vec<bool>,
-    /// Until when it was said to be held, last time.
+    /// Until when it is held, by the last answer to its holder.
     pub(super) until: Instant,
 }
 

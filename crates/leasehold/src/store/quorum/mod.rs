@@ -190,7 +190,7 @@ impl Store for Quorum {
             durable: all(|can| can.durable),
             permits: false,
             queued: false,
-            // Its nodes' memory is looked after at each renewal.
+            // A node that has forgotten a lease is given it back at each renewal.
             reclaims: false,
             recorded_tokens: all(|can| can.recorded_tokens),
             shared: all(|can| can.shared),
@@ -244,7 +244,7 @@ impl Store for Quorum {
         let each = nodes.nodes.iter().flat_map(|node| node.store.inner.warnings());
         let mut warnings: Vec<_> = even.into_iter().collect();
         for words in each {
-            // What concerns all of them, each says.
+            // What concerns all nodes, each of them warns of.
             if !warnings.contains(&words) {
                 warnings.push(words);
             }

@@ -31,7 +31,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A store among others.
 ///
-/// One that cannot be reached is *away*: nothing is sent there, and whoever asks is told so at
+/// One that cannot be reached is *away*: nothing is sent there, and requests fail at
 /// once, while the background thread probes whether it is back. So an outage costs the same however
 /// many wait, and nobody waits for a node of which nothing will come.
 #[derive(Debug)]
