@@ -1,10 +1,16 @@
 //! Leader election, on the memory store.
 #![cfg(test)]
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::store::Memory;
-use leasehold::{Client, Error, LossReason, Observation};
+use leasehold::store::{
+    Answer, BoxFuture, Capabilities, Inbox, Memory, Operation, Store, Subscription,
+};
+use leasehold::{
+    Client, ClientId, Clock, Error, FakeClock, Instant, LockName, LossReason, Observation,
+    StoreError,
+};
 
 /// Leaders that follow each other in one test.
 const LEADERS: usize = 50;
@@ -150,4 +156,121 @@ fn the_blocking_election_is_the_same() {
     assert_eq!(observation.next().unwrap().unwrap().value, "two");
     leadership.resign().unwrap();
     assert_eq!(election.leader().unwrap(), None);
+}
+
+/// A store whose news come late, and each of them again after the next.
+#[derive(Debug)]
+struct Echoing {
+    store: Memory,
+    clock: FakeClock,
+}
+
+impl Store for Echoing {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        self.store.execute(operation)
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.store.inbox(client)
+    }
+
+    fn publish(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.publish(name, news)
+    }
+
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        let (name, clock) = (name.clone(), self.clock.clone());
+        Box::pin(async move {
+            let Some(news) = self.store.subscribe(&name).await? else { return Ok(None) };
+            let echo = Echo { news, clock, late: VecDeque::new(), before: None };
+            Ok(Some(Box::new(echo) as Box<dyn Subscription>))
+        })
+    }
+}
+
+struct Echo {
+    news: Box<dyn Subscription>,
+    clock: FakeClock,
+    late: VecDeque<(Instant, Option<String>)>,
+    before: Option<Option<String>>,
+}
+
+/// How late the news are: later than a look at the record.
+const LATE: Duration = Duration::from_millis(200);
+
+impl Subscription for Echo {
+    fn next(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async {
+            loop {
+                let due = self.late.front().map(|(due, _)| self.clock.sleep_until(*due));
+                let due = async {
+                    match due {
+                        Some(due) => due.await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    news = self.news.next() => {
+                        let due = self.clock.now() + LATE;
+                        let before = self.before.replace(news.clone());
+                        self.late.extend([Some(news), before].into_iter().flatten().map(|n| (due, n)));
+                    }
+                    () = due => return self.late.pop_front().and_then(|(_, news)| news),
+                }
+            }
+        })
+    }
+}
+
+/// News of several nodes come several times, and a record is read over another connection than
+/// the one on which news come.
+#[tokio::test]
+async fn an_observer_sees_all_in_turn_though_news_come_late_and_again() {
+    let clock = FakeClock::new();
+    clock.advance(Duration::from_secs(1_000));
+    let store = Memory::with_clock(clock.clone());
+    let watching = Echoing { store: store.clone(), clock: clock.clone() };
+    let build = Client::builder().store(store).clock(clock.clone()).build();
+    let client = build.await.unwrap();
+    let build = Client::builder().store(watching).clock(clock.clone()).build();
+    let mut observation = build.await.unwrap().election("a").observe().await.unwrap();
+    let seen = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while seen.last().is_none_or(|value| value != "last") {
+            seen.extend(observation.next().await.unwrap().map(|leader| leader.value));
+        }
+        seen
+    });
+    let mut said = Vec::new();
+    for number in 0..20 {
+        let leader = client.election("a").campaign(format!("{number}")).await.unwrap();
+        pass(&clock, Duration::from_millis(90)).await;
+        leader.proclaim(format!("{number} again")).await.unwrap();
+        pass(&clock, Duration::from_millis(90)).await;
+        leader.resign().await.unwrap();
+        said.extend([format!("{number}"), format!("{number} again")]);
+    }
+    let _leader = client.election("a").campaign("last").await.unwrap();
+    said.push("last".to_owned());
+    pass(&clock, Duration::from_secs(5)).await;
+    assert_eq!(seen.await.unwrap(), said);
+}
+
+/// Lets time pass in steps, and everybody do what is due.
+async fn pass(clock: &FakeClock, span: Duration) {
+    let step = Duration::from_millis(10);
+    for _ in 0..span.as_millis() / step.as_millis() {
+        clock.advance(step);
+        for _ in 0..16 {
+            tokio::task::yield_now().await;
+        }
+    }
 }
