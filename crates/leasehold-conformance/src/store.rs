@@ -284,13 +284,14 @@ pub async fn a_release_by_somebody_else_touches_nobody(subject: &Subject) {
 pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     bench.take(id, ALONE).await;
-    let keep = |keep| Action::Release { id, keep, unanswered: false };
-    assert_eq!(bench.act(keep(LONG)).await, Reply::Released);
+    let keep = Action::Release { id, keep: LONG, unanswered: false };
+    assert_eq!(bench.act(keep).await, Reply::Released);
     assert!(bench.is_busy(ALONE).await);
     assert!(matches!(bench.renew(id).await, Reply::NotHeld { .. }));
-    let short = Bench::new(subject);
+    // An attempt is one call for one name.
+    let (short, id) = (Bench::new(subject), somebody());
     short.take(id, ALONE).await;
-    short.act(keep(SHORT)).await;
+    short.act(Action::Release { id, keep: SHORT, unanswered: false }).await;
     subject.pass(AFTER_SHORT).await;
     assert!(!short.is_busy(ALONE).await);
 }

@@ -23,15 +23,14 @@ pub async fn a_dead_reader_is_not_kept_by_a_living_one(subject: &Subject) {
     if !subject.can().shared {
         return;
     }
-    let benches = [Bench::new(subject), Bench::new(subject)];
-    let living = somebody();
-    benches[0].take_briefly(somebody(), Mode::Shared).await;
-    for bench in &benches {
-        bench.take(living, Mode::Shared).await;
+    let [before, after] = [(); 2].map(|()| (Bench::new(subject), somebody()));
+    before.0.take_briefly(somebody(), Mode::Shared).await;
+    for (bench, living) in [&before, &after] {
+        bench.take(*living, Mode::Shared).await;
     }
-    benches[1].take_briefly(somebody(), Mode::Shared).await;
+    after.0.take_briefly(somebody(), Mode::Shared).await;
     subject.pass(AFTER_SHORT).await;
-    for bench in &benches {
+    for (bench, living) in [before, after] {
         let writer = somebody();
         bench.wait_if_queued(writer, Mode::Exclusive).await;
         assert_eq!(bench.holders().await, [living]);
