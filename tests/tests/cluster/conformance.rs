@@ -13,4 +13,4 @@ async fn make() -> Subject {
     Subject::real(store, LeastPrivilege(cluster))
 }
 
-conformance!(make());
+conformance!(together make());

@@ -28,7 +28,7 @@ mod three_servers {
         Subject::real(fleet.patient_store().await, fleet)
     }
 
-    conformance!(make());
+    conformance!(together make());
 }
 
 mod five_servers {
@@ -39,5 +39,5 @@ mod five_servers {
         Subject::real(fleet.patient_store().await, fleet)
     }
 
-    conformance!(make());
+    conformance!(together make());
 }
