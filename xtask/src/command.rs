@@ -147,7 +147,7 @@ fn relay(from: impl Read, side: Side) -> Counts {
 impl Counts {
     /// Reads the summary line of libtest (`test result: ok. 3 passed; 0 failed; 1 ignored; …`) or
     /// of nextest (`Summary [ 1.2s] 4 tests run: 3 passed (1 slow), 1 failed, 2 skipped`).
-    fn of_line(line: &str) -> Option<Self> {
+    pub(crate) fn of_line(line: &str) -> Option<Self> {
         let numbers = match line.strip_prefix("test result: ") {
             Some(rest) => rest,
             None => line.trim_start().strip_prefix("Summary [")?.split_once(" run: ")?.1,

@@ -18,6 +18,7 @@ mod servers;
 mod source;
 mod stress;
 mod test;
+mod test_programs;
 mod tidy;
 mod tree;
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::command::{Counts, Run};
 use crate::outcome::Outcome;
-use crate::{api, layers, mixed, needs, packages, servers, stress, tidy};
+use crate::{api, layers, mixed, needs, packages, servers, stress, test_programs, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 5] = [
@@ -30,10 +30,6 @@ const FEATURED: [&str; 2] = ["leasehold", "leasehold-data"];
 /// The packages of the tests that start servers, and how they are told which.
 const STORES: [&str; 4] = ["--package", "leasehold-tests", "--package", "leasehold-data"];
 const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
-
-/// How many tests run at the same time where nextest does not decide it: 4. Most of them wait for a
-/// server or for a lease to end; with more, two processors stall those that do not.
-const TEST_THREADS: u32 = 4;
 
 /// How long the tests of the mandatory suite may take, as `timeout` takes it: ten times as long as
 /// they do.
@@ -196,21 +192,20 @@ fn own_store(root: &Path) -> Outcome<Counts> {
 fn tests(root: &Path, length: Length) -> Outcome<Counts> {
     let everything = ["--workspace", "--all-features", "--locked"];
     Run::cargo(root, &[&["build", "--bins"], &everything[..]].concat()).show()?;
-    let runner: &[&str] = match (needs::has_nextest(root), length) {
-        (true, Length::Long) => &["nextest", "run", "--profile", "long", "--no-fail-fast"],
-        (true, Length::Mandatory) => &["nextest", "run", "--no-fail-fast"],
-        (false, _) => &["test", "--lib", "--bins", "--tests", "--no-fail-fast"],
+    let (profile, limit, environment): (&[&str], _, &[_]) = match length {
+        Length::Long => (&["--profile", "long"], None, &LONG),
+        Length::Mandatory => (&[], Some(MANDATORY_LIMIT), &[]),
     };
-    let arguments = [runner, &everything].concat();
-    let run = match length {
-        Length::Long => Run::cargo(root, &arguments),
-        Length::Mandatory => Run::cargo_within(MANDATORY_LIMIT, root, &arguments),
-    };
-    let run = run.with("RUST_TEST_THREADS", &TEST_THREADS.to_string());
-    match length {
-        Length::Long => LONG.iter().fold(run, |run, (name, value)| run.with(name, value)).count(),
-        Length::Mandatory => run.count(),
+    if !needs::has_nextest(root) {
+        let selected = [&["--lib", "--bins", "--tests"], &everything[..]].concat();
+        return test_programs::run(root, &selected, limit, environment);
     }
+    let arguments = [&["nextest", "run", "--no-fail-fast"], profile, &everything].concat();
+    let run = match limit {
+        None => Run::cargo(root, &arguments),
+        Some(limit) => Run::cargo_within(limit, root, &arguments),
+    };
+    environment.iter().fold(run, |run, (name, value)| run.with(name, value)).count()
 }
 
 #[cfg(test)]
