@@ -1,2 +1,21 @@
 //! Tests that need more than one crate are in `tests/`; there is no library.
+//!
+//! A test whose name begins with a letter and a number, as `c1_…` does, is about one fault. The
+//! letter says what it befalls, and the number tells the faults of one letter apart:
+//!
+//! | letter | what it befalls | tests |
+//! |---|---|---|
+//! | A | a process that holds or waits | `contention.rs`, `deaths.rs`, `stress/` |
+//! | B | the network between a client and a server | `faults/network.rs`, `plain/late.rs` |
+//! | C | one server: its process, its memory, its disk | `faults/server.rs`, `faults/data.rs`, `replicas/` |
+//! | D | a primary, its replicas and its sentinels | `sentinel/`, `replicas/` |
+//! | E | a cluster | `cluster/` |
+//! | F | messages | `faults/messages.rs` |
+//! | H | the nodes of a quorum | `quorum/` |
+//! | I | clocks | `faults/clocks.rs` |
+//! | J | the files of a file store | `file_store.rs`, `full_disk.rs` |
+//! | K | rights: what a user may do | `faults/data.rs` |
+//!
+//! The tables of `GUARANTEES.md` say of the faults that can break a promise, under the same letter
+//! and number, what is left of it in each mode.
 #![forbid(unsafe_code)]

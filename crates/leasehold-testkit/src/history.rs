@@ -1,7 +1,7 @@
 //! What happened to one name, as its users saw it, and whether that may happen.
 //!
-//! Times are spans since any origin that all of them share. The numbers of the invariants are
-//! those of the design.
+//! Times are spans since any origin that all of them share. What must hold of every history are
+//! the kinds of [`Violation`] that must not be in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -72,29 +72,29 @@ impl Hold {
 /// What must not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Violation {
-    /// I1: two grants have one token.
+    /// Two grants have one token.
     TokenTwice,
-    /// I2: a grant that returned before another was asked for has the larger token.
+    /// A grant that returned before another was asked for has the larger token.
     TokenOrder,
-    /// I3: the resource accepted a lower token after a higher one.
+    /// The resource accepted a lower token after a higher one.
     WriteOrder,
-    /// I4: two held at once what only one can hold.
+    /// Two held at once what only one can hold.
     Overlap,
-    /// I9: more permits were held at once than there are, or a reader and a writer.
+    /// More permits were held at once than there are, or a reader and a writer.
     Excess,
-    /// I5: work went on after its validity, and nobody had told it.
+    /// Work went on after its validity, and nobody had told it.
     UntoldLoss,
-    /// I6: a waiter was served before one that had joined earlier and waited throughout.
+    /// A waiter was served before one that had joined earlier and waited throughout.
     OutOfOrder,
-    /// I7: an attempt that was given up holds.
+    /// An attempt that was given up holds.
     GivenUpYetHeld,
-    /// I8: nobody held and somebody waited for longer than it may last.
+    /// Nobody held and somebody waited for longer than it may last.
     LostWakeUp,
-    /// I10: one attempt has two tokens.
+    /// One attempt has two tokens.
     AttemptTwice,
-    /// I11: something was left in the store when nobody could want it any more.
+    /// Something was left in the store when nobody could want it any more.
     Remains,
-    /// I12: a caller was told of something that passes or of a lost lease as if it were another
+    /// A caller was told of something that passes or of a lost lease as if it were another
     /// thing.
     WrongError,
 }

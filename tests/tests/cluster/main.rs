@@ -1,5 +1,4 @@
-//! Locks in a cluster: what every store must do, and what befalls only a cluster. The numbers are
-//! those of the fault catalogue.
+//! Locks in a cluster: what every store must do, and what befalls only a cluster.
 #![cfg(test)]
 
 mod clocks;

@@ -1,5 +1,5 @@
 //! Messages: they are heard at every primary, whatever becomes of one. With plain publish no
-//! subscription depends on a slot, which is what E7 of the catalogue is about.
+//! subscription depends on a slot, which is what E7 is about.
 
 use std::time::Duration;
 

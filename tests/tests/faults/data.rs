@@ -167,7 +167,7 @@ async fn k5_the_least_privileged_user_needs_nothing_more_under_contention() {
     assert_eq!(server.acl_log().unwrap().len(), 0, "{:?}", server.acl_log());
 }
 
-/// I11 of the invariants: a record is kept for its tokens, and not for ever.
+/// A record is kept for its tokens, and not for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_record_is_left_after_the_retention() {
     let server = RedisServer::start().unwrap();

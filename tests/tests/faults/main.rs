@@ -1,4 +1,4 @@
-//! The fault catalogue on one real server: each scenario under its number.
+//! Faults of one real server, its network, its messages and its clock.
 //!
 //! A scenario shows what must hold; and where a fault does break something, that it does, since a
 //! test of a fault that never happened proves nothing.

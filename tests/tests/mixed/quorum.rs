@@ -5,9 +5,8 @@
 //! fail on that: two of its processes can keep each other out. So it does not take part where many
 //! race.
 
-use std::time::Duration;
-
 use leasehold::Client;
+use leasehold_testkit::harness::{until, until_so};
 use leasehold_testkit::{RedisServer, Worker, must};
 
 use super::contender::{Kind, url};
@@ -39,6 +38,15 @@ impl Three {
         };
         self.servers.iter().map(get).collect()
     }
+
+    /// How often each was asked for a lock, in whatever words.
+    fn asked(&self) -> Vec<u64> {
+        let asked = |server: &RedisServer| {
+            let calls = |command| must(server.command_stats(command)).0;
+            ["set", "eval", "evalsha"].into_iter().map(calls).sum()
+        };
+        self.servers.iter().map(asked).collect()
+    }
 }
 
 #[test]
@@ -51,9 +59,7 @@ fn no_update_is_lost_between_the_redlocks_of_two_libraries_though_a_server_dies(
         worker.tell(&format!("add {COUNTER} {ROUNDS}"));
     }
     // Once they are at it; the counter is on the first.
-    while three.added() < ROUNDS {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until_so("they are at it", || three.added() >= ROUNDS);
     must(three.servers[2].kill9());
     for worker in &mut workers {
         worker.expect("added");
@@ -79,8 +85,13 @@ async fn a_majority_of_theirs_keeps_us_out_and_ours_keeps_them_out() {
         theirs.tell("release");
         theirs.expect("released");
         let guard = must(client.mutex(NAME).acquire().await);
+        let asked = three.asked();
         theirs.tell("acquire 1000");
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        let have_asked_twice = |(now, before): (u64, &u64)| now > before + 1;
+        until("a majority has refused them twice", async || {
+            three.asked().into_iter().zip(&asked).filter(|pair| have_asked_twice(*pair)).count() > 1
+        })
+        .await;
         let ours = three.values().into_iter().flatten();
         let ours = ours.filter(|value| value.starts_with(b"leasehold-1 ")).count();
         assert!(ours >= 2, "{kind:?}: what is ours is left alone");

@@ -1,5 +1,4 @@
-//! A store made of stores: what every store must do, contention, and faults of its nodes. Scenarios
-//! are named by their number in the catalogue of faults.
+//! A store made of stores: what every store must do, contention, and faults of its nodes.
 
 mod adopting;
 mod clocks;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Event, LossReason, Status};
-use leasehold_testkit::harness::soon;
+use leasehold::{Client, Event, Guard, LossReason, Status};
+use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{Data, must};
 use tokio::sync::Notify;
 
@@ -23,6 +23,12 @@ async fn observed(network: &Network) -> (Client, Arc<Notify>) {
         }
     };
     (must(Client::builder().url(network.url()).observer(observer).build().await), overdue)
+}
+
+/// Waits until a renewal counts: by itself, a lease is relied on for less and less.
+async fn until_renewed(guard: &Guard) {
+    let validity = guard.validity();
+    until("it is renewed", async || guard.validity() > validity).await;
 }
 
 #[tokio::test]
@@ -54,12 +60,11 @@ async fn h8_a_lease_that_was_overdue_lives_on_once_a_majority_is_reached_again()
     let network = fleet.network();
     let (client, overdue) = observed(&network).await;
     let name = name("majority back");
-    let ttl = Duration::from_secs(10);
-    let guard = must(client.mutex(&name).ttl(ttl).acquire().await);
+    let guard = must(client.mutex(&name).ttl(Duration::from_secs(10)).acquire().await);
     network.swallow(&[0, 1, 2], true);
     soon(overdue.notified()).await;
     network.swallow(&[0, 1], false);
-    tokio::time::sleep(ttl).await;
+    until_renewed(&guard).await;
     must(guard.ensure_held());
     must(guard.release().await);
 }
@@ -121,7 +126,7 @@ async fn a_lease_that_was_handed_over_is_renewed_by_its_new_holder() {
     must(fleet.servers[1].command::<()>("FLUSHALL"));
     let holds = |status: &Status| status.holders.iter().any(|held| held.id == guard.holder());
     fleet.until(1, &name, holds).await;
-    tokio::time::sleep(TTL + TTL / 4).await;
+    until_renewed(&guard).await;
     must(guard.ensure_held());
     let store = fleet.store().await;
     assert!(!store.capabilities().queued);

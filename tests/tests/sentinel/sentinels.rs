@@ -6,7 +6,7 @@ use leasehold::{Client, Error, StoreErrorKind};
 use leasehold_testkit::{Data, RedisServer, SentinelFleet};
 use tokio::time::timeout;
 
-use crate::{LONG, PATIENCE, connect, queued, retry, soon};
+use crate::{LONG, PATIENCE, connect, queued, retry, soon, until};
 
 async fn refusal(url: &str) -> (StoreErrorKind, String) {
     match soon(Client::connect(url)).await {
@@ -114,13 +114,15 @@ async fn d14_a_failover_needs_neither_a_tilted_sentinel_nor_its_answers() {
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
     fleet.servers().wait_in_sync().unwrap();
     let tilted = &fleet.sentinels()[0];
-    while !is_in_tilt(tilted) {
+    until("it is in tilt", async || {
         tilted.stop().unwrap();
         // A gap of more than 2 s between two turns of its timer.
         tokio::time::sleep(Duration::from_millis(2_500)).await;
         tilted.cont().unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+        is_in_tilt(tilted)
+    })
+    .await;
     fleet.servers_mut()[0].kill9().unwrap();
     retry(async || guard.renew().await).await;
     assert!(is_in_tilt(&fleet.sentinels()[0]), "it was of no use all the time");
