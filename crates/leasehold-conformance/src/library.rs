@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join, join_all, select};
 use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, Mode, Renewal, StoreErrorKind};
 
-use crate::bench::{LONG, SHORT};
+use crate::bench::{LONG, SHORT, answered};
 use crate::subject::{Subject, must};
 
 /// What can be held by one alone.
@@ -260,7 +260,7 @@ pub async fn a_limit_of_zero_is_a_try(subject: &Subject) {
         for limit in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(10)] {
             let guard = must(subject.drive(pair.by_one().acquire_within(limit)).await);
             let newcomer = pair.kind.of(&subject.client().await, &pair.name);
-            let busy = subject.drive(newcomer.acquire_within(limit)).await;
+            let busy = subject.drive(answered(async || newcomer.acquire_within(limit).await)).await;
             assert!(matches!(busy, Err(Error::Timeout { .. })), "{limit:?}: {busy:?}");
             must(subject.drive(guard.release()).await);
             let guard = must(subject.drive(newcomer.acquire_within(Duration::ZERO)).await);
