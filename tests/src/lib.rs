@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | A | a process that holds or waits | `contention.rs`, `deaths.rs`, `stress/` |
 //! | B | the network between a client and a server | `faults/network.rs`, `plain/late.rs` |
-//! | C | one server: its process, its memory, its disk | `faults/server.rs`, `faults/data.rs`, `replicas/` |
+//! | C | one server: process, memory, disk | `faults/server.rs`, `faults/data.rs`, `replicas/` |
 //! | D | a primary, its replicas and its sentinels | `sentinel/`, `replicas/` |
 //! | E | a cluster | `cluster/` |
 //! | F | messages | `faults/messages.rs` |

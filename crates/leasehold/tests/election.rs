@@ -221,7 +221,8 @@ impl Subscription for Echo {
                     news = self.news.next() => {
                         let due = self.clock.now() + LATE;
                         let before = self.before.replace(news.clone());
-                        self.late.extend([Some(news), before].into_iter().flatten().map(|n| (due, n)));
+                        let told = [Some(news), before].into_iter().flatten();
+                        self.late.extend(told.map(|news| (due, news)));
                     }
                     () = due => return self.late.pop_front().and_then(|(_, news)| news),
                 }

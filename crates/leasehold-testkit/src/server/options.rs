@@ -55,8 +55,9 @@ impl RedisOptions {
         self.user(&format!("holder on >secret {}", Redis::HOLDER_RIGHTS))
     }
 
-    /// Serves TLS on the port, with [`RedisServer::certificates`](crate::RedisServer::certificates); `clients` says whether a client
-    /// needs a certificate.
+    /// Serves TLS on the port, with
+    /// [`RedisServer::certificates`](crate::RedisServer::certificates); `clients` says whether a
+    /// client needs a certificate.
     #[must_use]
     pub fn tls(mut self, clients: bool) -> Self {
         self.tls = true;
@@ -70,7 +71,8 @@ impl RedisOptions {
         self
     }
 
-    /// Gives it a wall clock of its own, for [`RedisServer::set_clock`](crate::RedisServer::set_clock). It is then the machine's
+    /// Gives it a wall clock of its own, for
+    /// [`RedisServer::set_clock`](crate::RedisServer::set_clock). It is then the machine's
     /// own server, whatever [`SERVER_PROGRAM`](crate::SERVER_PROGRAM) says.
     #[must_use]
     pub fn own_clock(mut self) -> Self {
