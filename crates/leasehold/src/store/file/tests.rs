@@ -58,7 +58,10 @@ impl Place {
 
     /// What the database says of a name.
     fn record(&self, name: &LockName) -> Option<Record> {
-        let mut connection = Connection::open(self.path()).unwrap();
+        self.record_by(&mut Connection::open(self.path()).unwrap(), name)
+    }
+
+    fn record_by(&self, connection: &mut Connection, name: &LockName) -> Option<Record> {
         let location = Location::check(&self.path()).unwrap();
         let transaction = connection.transaction().unwrap();
         let bytes = transaction.query_row(

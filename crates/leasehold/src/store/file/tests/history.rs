@@ -96,8 +96,8 @@ async fn a_random_history_leaves_the_same_records_as_the_model() {
 
 #[tokio::test]
 async fn a_random_history_of_a_crowd_leaves_the_same_records_as_the_model() {
-    let apart = compare_with_model(History::new(20_260_102, Some(40)), 6_000).await;
-    assert!(apart > 1_000, "{apart} times a table had rows of its own");
+    let apart = compare_with_model(History::new(20_260_102, Some(40)), 1_500).await;
+    assert!(apart > 300, "{apart} times a table had rows of its own");
 }
 
 /// Compares each reply and each record. Gives how often a record had rows beside it.
@@ -105,7 +105,7 @@ async fn compare_with_model(mut history: History, steps: u32) -> u32 {
     let place = Place::new();
     let store = place.open();
     let mut records: HashMap<LockName, Record> = HashMap::new();
-    let reader = Connection::open(place.path()).unwrap();
+    let mut reader = Connection::open(place.path()).unwrap();
     let mut apart = 0;
     for step in 0..steps {
         place.clock.advance(Duration::from_micros(history.pause_us()));
@@ -120,7 +120,7 @@ async fn compare_with_model(mut history: History, steps: u32) -> u32 {
         let operation = Operation::On { name: name.clone(), action: action.clone() };
         let answer = store.execute(operation).await.unwrap();
         assert_eq!(answer, Answer::new(now, expected.reply).with_more(expected.more), "{action:?}");
-        let found = place.record(&name).unwrap_or_default();
+        let found = place.record_by(&mut reader, &name).unwrap_or_default();
         assert_eq!(*record, found, "step {step}: {action:?}");
         let sql = "SELECT count(*) FROM lock_row WHERE name = ?1";
         let rows = reader.query_row(sql, [name.as_str()], |row| row.get::<_, u32>(0));
