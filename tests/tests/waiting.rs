@@ -97,6 +97,6 @@ async fn a_lease_that_a_server_does_not_renew_any_more_is_lost_with_the_reason()
     must(server.kill9());
     let _nobody_else = must(Refusing::at(server.port()));
     until(&mut told, Told::Overdue(Kind::Unreachable)).await;
-    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert_eq!(guard.lost().await, Some(LossReason::Expired));
     until(&mut told, Told::Lost(Some(Kind::Unreachable))).await;
 }

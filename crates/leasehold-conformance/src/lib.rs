@@ -114,7 +114,7 @@ macro_rules! conformance {
             store::asking_about_an_unknown_name_leaves_nothing_behind;
             alone::a_lease_that_nothing_renews_goes_to_who_waits;
             alone::who_is_forced_out_is_told_and_harms_nobody;
-            alone::the_signal_of_a_guard_says_that_it_was_let_go;
+            alone::the_signal_of_a_guard_that_is_let_go_ends_without_a_loss;
             alone::a_crowd_that_gives_up_costs_nobody_its_turn;
             alone::waiters_follow_in_order_though_nobody_lets_go;
             alone::a_lease_is_relied_on_no_longer_than_the_store_keeps_it;

@@ -276,7 +276,7 @@ pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
         let ttl = Duration::from_secs(6);
         let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
         assert!(must(pair.two.admin().revoke(&pair.name, guard.token()).await));
-        assert_eq!(subject.drive(guard.lost()).await, LossReason::Revoked);
+        assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::Revoked));
         assert!(guard.ensure_held().is_err());
         drop(guard);
         pair.until_free().await;
@@ -288,7 +288,7 @@ pub async fn a_lease_is_lost_when_it_is_held_for_too_long(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let lock = pair.by_one().max_hold(Duration::from_millis(300));
         let guard = must(subject.drive(lock.acquire()).await);
-        assert_eq!(subject.drive(guard.lost()).await, LossReason::HeldTooLong);
+        assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::HeldTooLong));
         drop(guard);
         pair.until_free().await;
     }
@@ -386,7 +386,7 @@ pub async fn a_closed_client_gives_everything_back(subject: &Subject) {
     let lock = pair.by_one();
     must(subject.drive(pair.one.clone().close()).await);
     assert!(pair.is_free().await);
-    assert_eq!(subject.drive(guard.lost()).await, LossReason::Closed);
+    assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::Closed));
     assert!(matches!(subject.drive(lock.acquire()).await, Err(Error::Closed)));
 }
 

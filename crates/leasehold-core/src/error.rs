@@ -136,10 +136,9 @@ fn not_adopted(reason: LossReason) -> String {
             "somebody has adopted it already, or it had ended and the name was granted again, with \
              token {by}"
         ),
-        LossReason::Closed
-        | LossReason::Expired
-        | LossReason::HeldTooLong
-        | LossReason::Released => "it has ended".to_owned(),
+        LossReason::Closed | LossReason::Expired | LossReason::HeldTooLong => {
+            "it has ended".to_owned()
+        }
         LossReason::Revoked | LossReason::Vanished => reason.to_string(),
     }
 }

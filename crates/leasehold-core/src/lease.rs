@@ -172,7 +172,7 @@ impl FromStr for Lease {
     }
 }
 
-/// Why a lease ended.
+/// Why a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -182,8 +182,6 @@ pub enum LossReason {
     Expired,
     /// It reached its `max_hold`.
     HeldTooLong,
-    /// It was released: by its holder, as asked.
-    Released,
     /// An operator revoked it.
     Revoked,
     /// It ended unnoticed, and somebody was granted the lock since.
@@ -201,7 +199,6 @@ impl fmt::Display for LossReason {
             Self::Closed => f.write_str("its client was closed"),
             Self::Expired => f.write_str("it was not renewed in time"),
             Self::HeldTooLong => f.write_str("it was held for longer than max_hold allows"),
-            Self::Released => f.write_str("it was released"),
             Self::Revoked => f.write_str("an operator revoked it"),
             Self::Superseded { by } => {
                 write!(f, "it had ended and was granted again with token {by}")

@@ -146,10 +146,16 @@ pub async fn queued(client: &Client, name: impl AsRef<str>, count: u32) {
 ///
 /// # Panics
 ///
-/// When it is not after [`PATIENCE`].
+/// When it is not after [`PATIENCE`], or was released.
 #[track_caller]
 pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
-    soon(guard.lost())
+    let lost = soon(guard.lost());
+    async move {
+        match lost.await {
+            Some(reason) => reason,
+            None => panic!("it was released"),
+        }
+    }
 }
 
 /// A wish for a lease that is held alone, does not end during a test and waits for nobody. It is

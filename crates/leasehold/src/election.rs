@@ -168,8 +168,8 @@ impl Leadership {
         self.guard.token()
     }
 
-    /// Completes when this leadership ends, as [`Guard::lost`]. From then on somebody else may
-    /// lead.
+    /// Completes when this leadership ends, as [`Guard::lost`]: `None` if it was resigned. From
+    /// then on somebody else may lead.
     pub fn lost(&self) -> Lost {
         self.guard.lost()
     }

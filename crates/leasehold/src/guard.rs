@@ -14,7 +14,7 @@ use leasehold_core::{
 use crate::background;
 use crate::event::{self, Event};
 use crate::keeper::{Held, Keeper, LeaseState, unexpected_reply};
-use crate::lost::Lost;
+use crate::lost::{End, Lost};
 
 /// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
 ///
@@ -112,20 +112,42 @@ impl Guard {
         self.held.iter().try_for_each(Held::ensure_held)
     }
 
-    /// The loss signal: completes when the lease ends, or that of any of several names.
+    /// The loss signal: completes with the reason once the lease is lost, or that of any of several
+    /// names, and with `None` once it was released.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let client = leasehold::Client::memory();
+    /// let guard = client.mutex("invoices/42").acquire().await?;
+    /// tokio::select! {
+    ///     done = charge() => println!("charged {done}"),
+    ///     Some(reason) = guard.lost() => println!("stopped: {reason}"),
+    /// }
+    /// guard.release().await
+    /// # }
+    /// # async fn charge() -> u32 { 7 }
+    /// ```
     pub fn lost(&self) -> Lost {
         Lost::new(self.held.iter().map(|held| &held.state.signal))
     }
 
-    pub(crate) fn loss(&self) -> Option<LossReason> {
-        self.held.iter().find_map(|held| held.state.signal.check())
+    /// Why the lease was lost, or `None` while it may be relied on. No I/O, as
+    /// [`is_held`](Guard::is_held).
+    pub fn loss(&self) -> Option<LossReason> {
+        self.held.iter().find_map(|held| held.state.signal.check().and_then(End::loss))
     }
 
-    pub(crate) fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
+    /// Calls back once, if the lease is lost; not if it is released.
+    ///
+    /// The call comes from the thread that renews all leases, so it must be quick and must not
+    /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
+    /// lease, and is told to the observer as a [`Warning`](crate::Event::Warning).
+    pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         let (store, lost) = (&self.keeper().store, self.lost());
         let observer = Arc::clone(&store.observer);
         let calling = async move {
-            let reason = lost.await;
+            let Some(reason) = lost.await else { return };
             if event::panics(|| call(reason)) {
                 let text = "a callback of on_lost panicked: mend it";
                 observer.observe(&Event::Warning { text });

@@ -10,6 +10,29 @@ use std::time::Duration;
 use leasehold_core::{BoxFuture, Clock, Instant, LossReason};
 use tokio::runtime::Handle;
 
+/// How a lease has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Lost(LossReason),
+    /// Its holder let go, or it was handed out.
+    Released,
+}
+
+impl End {
+    pub(crate) fn loss(self) -> Option<LossReason> {
+        match self {
+            Self::Lost(reason) => Some(reason),
+            Self::Released => None,
+        }
+    }
+}
+
+impl From<LossReason> for End {
+    fn from(reason: LossReason) -> Self {
+        Self::Lost(reason)
+    }
+}
+
 /// What a guard, its [`Lost`] futures and the keeper share of one lease.
 pub(crate) struct Signal {
     clock: Arc<dyn Clock>,
@@ -22,7 +45,7 @@ pub(crate) struct Signal {
 
 #[derive(Default)]
 struct State {
-    ended: Option<LossReason>,
+    ended: Option<End>,
     next_slot: u64,
     wakers: Vec<(u64, Waker)>,
 }
@@ -58,14 +81,14 @@ impl Signal {
         }
     }
 
-    /// Why the lease has ended, or `None` while it may be relied on. Compares the clock first, so
+    /// How the lease has ended, or `None` while it may be relied on. Compares the clock first, so
     /// that a process that was stopped for longer than its lease learns it at its first question.
-    pub(crate) fn check(&self) -> Option<LossReason> {
+    pub(crate) fn check(&self) -> Option<End> {
         self.check_at(self.clock.now())
     }
 
     /// The same for several leases at one time.
-    pub(crate) fn check_at(&self, now: Instant) -> Option<LossReason> {
+    pub(crate) fn check_at(&self, now: Instant) -> Option<End> {
         if now >= self.valid_until() {
             let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
             let reason = if too_long { LossReason::HeldTooLong } else { LossReason::Expired };
@@ -74,14 +97,14 @@ impl Signal {
         self.state().ended
     }
 
-    /// Ends the lease, for the first reason that is given. True if this was it.
-    pub(crate) fn end(&self, reason: LossReason) -> bool {
+    /// Ends the lease, in the first way that is given. True if this was it.
+    pub(crate) fn end(&self, end: impl Into<End>) -> bool {
         let wakers = {
             let mut state = self.state();
             if state.ended.is_some() {
                 return false;
             }
-            state.ended = Some(reason);
+            state.ended = Some(end.into());
             std::mem::take(&mut state.wakers)
         };
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
@@ -103,9 +126,11 @@ impl std::fmt::Debug for Signal {
     }
 }
 
-/// Completes when the lease ends: lost, or released ([`LossReason::Released`]).
+/// The loss signal of a [`Guard`](crate::Guard): `Some` with the reason once the lease is lost, and
+/// `None` once it was released or handed out, so that a task which watches it ends with the guard.
 ///
-/// With several names, when the first of them ends. Every poll compares the clock first, and a
+/// Beside work in a `select!`, a pattern tells the two apart: `Some(reason) = guard.lost() => …`.
+/// With several names, it completes when the first of them ends. Every poll compares the clock first, and a
 /// timer of its own sees to it that it is polled when the validity is over: it depends on nobody
 /// who looks (but outside of a tokio runtime, where there are no timers, on the keeper). Cloning
 /// gives an independent waiter; neither keeps the lease alive.
@@ -148,13 +173,15 @@ impl Clone for Lost {
 }
 
 impl Future for Lost {
-    type Output = LossReason;
+    type Output = Option<LossReason>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LossReason> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            let ended = self.watched.iter().find_map(|watched| watched.poll(context.waker()));
-            if let Some(reason) = ended {
-                return Poll::Ready(reason);
+            let ends = self.watched.iter().filter_map(|watched| watched.poll(context.waker()));
+            // A loss counts, whatever became of the other names.
+            let ended = ends.reduce(|one, other| if one.loss().is_some() { one } else { other });
+            if let Some(end) = ended {
+                return Poll::Ready(end.loss());
             }
             let signals = self.watched.iter().map(|watched| &watched.signal);
             let Some(first) = signals.min_by_key(|signal| signal.valid_until()) else {
@@ -201,9 +228,9 @@ impl Watched {
         Self { signal: Arc::clone(signal), slot: state.next_slot }
     }
 
-    fn poll(&self, waker: &Waker) -> Option<LossReason> {
-        if let Some(reason) = self.signal.check() {
-            return Some(reason);
+    fn poll(&self, waker: &Waker) -> Option<End> {
+        if let Some(end) = self.signal.check() {
+            return Some(end);
         }
         let mut state = self.signal.state();
         if state.ended.is_none() {
@@ -233,7 +260,7 @@ mod tests {
         Signal::new(Arc::new(clock.clone()), clock.now() + LEASE)
     }
 
-    fn poll(lost: &mut Lost) -> Poll<LossReason> {
+    fn poll(lost: &mut Lost) -> Poll<Option<LossReason>> {
         Pin::new(lost).poll(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -244,7 +271,7 @@ mod tests {
         let mut lost = Lost::new([&signal]);
         assert!(poll(&mut lost).is_pending());
         clock.advance(LEASE);
-        assert_eq!(poll(&mut lost), Poll::Ready(LossReason::Expired));
+        assert_eq!(poll(&mut lost), Poll::Ready(Some(LossReason::Expired)));
     }
 
     #[test]
@@ -253,15 +280,15 @@ mod tests {
         let signal = held(&clock);
         clock.advance(LEASE);
         signal.extend(clock.now(), clock.now() + LEASE);
-        assert_eq!(signal.check(), Some(LossReason::Expired));
+        assert_eq!(signal.check(), Some(End::Lost(LossReason::Expired)));
     }
 
     #[test]
-    fn the_first_reason_stays() {
+    fn the_first_end_stays() {
         let signal = held(&FakeClock::new());
         assert!(signal.end(LossReason::Revoked));
-        assert!(!signal.end(LossReason::Released));
-        assert_eq!(signal.check(), Some(LossReason::Revoked));
+        assert!(!signal.end(End::Released));
+        assert_eq!(signal.check(), Some(End::Lost(LossReason::Revoked)));
     }
 
     #[test]
@@ -275,7 +302,7 @@ mod tests {
         clock.advance(LEASE);
         signal.extend(clock.now(), clock.now() + LEASE);
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-        assert_eq!(signal.check(), Some(LossReason::Expired));
+        assert_eq!(signal.check(), Some(End::Lost(LossReason::Expired)));
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
     }
 
@@ -300,7 +327,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!lost.is_finished(), "it was prolonged");
         clock.advance(LEASE / 2);
-        assert_eq!(lost.await.unwrap(), LossReason::Expired);
+        assert_eq!(lost.await.unwrap(), Some(LossReason::Expired));
     }
 
     #[test]
@@ -314,6 +341,6 @@ mod tests {
         assert!(poll().is_pending());
         clock.advance(LEASE / 2);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        assert_eq!(poll(), Poll::Ready(LossReason::HeldTooLong));
+        assert_eq!(poll(), Poll::Ready(Some(LossReason::HeldTooLong)));
     }
 }

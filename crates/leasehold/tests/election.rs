@@ -75,7 +75,8 @@ async fn what_a_leader_proclaims_is_seen_and_what_an_overtaken_one_proclaims_is_
     let new = other.election("a").campaign("two").await.unwrap();
     let error = old.proclaim("one again").await.unwrap_err();
     assert!(matches!(error, Error::Lost { .. }), "{error}");
-    assert!(matches!(old.lost().await, LossReason::Revoked | LossReason::Superseded { .. }));
+    let loss = old.lost().await;
+    assert!(matches!(loss, Some(LossReason::Revoked | LossReason::Superseded { .. })));
     assert_eq!(other.election("a").leader().await.unwrap().unwrap().value, "two");
     new.resign().await.unwrap();
 }

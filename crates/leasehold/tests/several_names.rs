@@ -94,7 +94,7 @@ async fn losing_one_name_loses_all_and_keeps_the_others_taken_until_the_guard_is
     let lost = guard.lost();
     let (name, token) = guard.tokens().nth(1).map(|(name, token)| (name.clone(), token)).unwrap();
     assert!(client.admin().revoke(&name, token).await.unwrap());
-    assert_eq!(lost.await, LossReason::Revoked);
+    assert_eq!(lost.await, Some(LossReason::Revoked));
     assert_eq!(guard.validity(), Duration::ZERO);
     let Err(Error::Lost { name: said, .. }) = guard.ensure_held() else { panic!("it is held") };
     assert_eq!(said, name);

@@ -154,7 +154,7 @@ async fn a_revoked_holder_is_told_and_the_next_one_is_not_hit() {
     let guard = client.mutex("a").acquire().await.unwrap();
     let (name, token) = (guard.name().clone(), guard.token());
     assert!(client.admin().revoke(&name, token).await.unwrap());
-    assert_eq!(guard.lost().await, LossReason::Revoked);
+    assert_eq!(guard.lost().await, Some(LossReason::Revoked));
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     let next = client.mutex("a").acquire_within(SOON).await.unwrap();
     assert!(!client.admin().revoke(&name, token).await.unwrap());
@@ -166,7 +166,7 @@ async fn a_lease_that_nobody_renews_is_lost_after_its_ttl() {
     let client = Client::memory();
     let lock = client.mutex("a").ttl(Duration::from_millis(100)).renewal(Renewal::Off);
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert_eq!(guard.lost().await, Some(LossReason::Expired));
     assert!(!guard.is_held());
 }
 
@@ -176,7 +176,7 @@ async fn max_hold_ends_a_lease_that_is_renewed() {
     // Long enough that on a busy machine, too, it is renewed until then.
     let lock = client.mutex("a").ttl(Duration::from_secs(2));
     let guard = lock.max_hold(Duration::from_secs(3)).acquire().await.unwrap();
-    assert_eq!(guard.lost().await, LossReason::HeldTooLong);
+    assert_eq!(guard.lost().await, Some(LossReason::HeldTooLong));
 }
 
 #[tokio::test]
@@ -416,4 +416,19 @@ async fn who_waits_for_another_capacity_is_told_why_and_served_once_it_is_set() 
         let refused = client.admin().set_capacity(held.name(), wrong).await;
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn a_release_is_no_loss_and_ends_whoever_watches_for_one() {
+    let client = Client::memory();
+    let guard = client.mutex("a").acquire().await.unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    guard.on_lost(move |reason| tell.send(reason).unwrap());
+    let watcher = tokio::spawn(guard.lost());
+    assert_eq!(guard.loss(), None);
+    guard.release().await.unwrap();
+    assert_eq!(watcher.await.unwrap(), None);
+    client.close().await.unwrap();
+    // The callback is dropped, and with it the end of the channel that it had.
+    assert!(told.recv().is_err());
 }

@@ -163,7 +163,7 @@ async fn a_lease_that_is_not_renewed_is_lost_with_the_newest_reason() {
     clock.advance(TTL / 10);
     assert_eq!(next(&mut told).await, "a overdue: 10.0.0.5:6379: Unreachable");
     clock.advance(TTL);
-    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert_eq!(guard.lost().await, Some(LossReason::Expired));
     assert_eq!(next(&mut told).await, "a lost: Expired, 10.0.0.5:6379: Unreachable");
 }
 
@@ -179,6 +179,6 @@ async fn a_lease_that_is_revoked_after_an_outage_is_not_lost_because_of_that() {
     store.is(None);
     guard.renew().await.unwrap();
     assert!(client.admin().revoke(guard.name(), guard.token()).await.unwrap());
-    assert_eq!(guard.lost().await, LossReason::Revoked);
+    assert_eq!(guard.lost().await, Some(LossReason::Revoked));
     assert_eq!(next(&mut told).await, "a lost: Revoked, no trouble");
 }

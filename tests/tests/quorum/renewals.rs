@@ -51,7 +51,7 @@ async fn h8_renewals_that_reach_a_minority_end_nothing_before_the_time_is_over()
         let holders = fleet.seen_by(index, &name).await.holders;
         assert_eq!(holders.iter().map(|h| h.token).collect::<Vec<_>>(), [guard.token()]);
     }
-    assert_eq!(soon(guard.lost()).await, LossReason::Expired);
+    assert_eq!(soon(guard.lost()).await, Some(LossReason::Expired));
 }
 
 #[tokio::test]

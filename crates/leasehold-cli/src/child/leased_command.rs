@@ -114,7 +114,9 @@ impl<'a> LeasedCommand<'a> {
         loop {
             tokio::select! {
                 biased;
-                reason = &mut self.lost, if self.loss.is_none() => self.note_loss(reason).await,
+                Some(reason) = &mut self.lost, if self.loss.is_none() => {
+                    self.note_loss(reason).await;
+                }
                 report = self.link.report() => match report {
                     Some(report) => self.note(report).await,
                     None => return,

@@ -91,16 +91,12 @@ impl Guard {
         self.inner.ensure_held()
     }
 
-    /// Why the lease has ended, or `None` while it may be relied on. No I/O.
+    /// As [`crate::Guard::loss`].
     pub fn loss(&self) -> Option<LossReason> {
         self.inner.loss()
     }
 
-    /// Calls back once, when the lease ends: lost, or released ([`LossReason::Released`]).
-    ///
-    /// The call comes from the thread that renews all leases, so it must be quick and must not
-    /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
-    /// lease, and is told to the observer as a [`Warning`](crate::Event::Warning).
+    /// As [`crate::Guard::on_lost`].
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         self.inner.on_lost(call);
     }

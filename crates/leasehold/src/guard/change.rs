@@ -94,8 +94,8 @@ async fn until_rung(held: &Held, at_most: Duration) -> Result<()> {
     let rung = std::pin::pin!(held.state.upgraded.notified());
     let timer = clock.sleep_until(clock.now() + at_most);
     match select(Lost::new(iter::once(&held.state.signal)), select(rung, timer)).await {
-        Either::Left((reason, _)) => Err(held.state.lost(reason)),
-        Either::Right(_) => Ok(()),
+        Either::Left((Some(reason), _)) => Err(held.state.lost(reason)),
+        Either::Left((None, _)) | Either::Right(_) => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ use leasehold_core::{Reply, Result};
 
 use super::answers::{renewal_outcome, unexpected_reply};
 use super::life::Held;
+use crate::lost::End;
 use crate::store::clocked::TimedAnswer;
 
 impl Held {
@@ -16,7 +17,8 @@ impl Held {
     }
 
     pub(crate) fn ensure_held(&self) -> Result<()> {
-        self.state.signal.check().map_or(Ok(()), |reason| Err(self.state.lost(reason)))
+        let loss = self.state.signal.check().and_then(End::loss);
+        loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
     /// Takes note of the answer to a renewal, for another ttl perhaps. What the store has forgotten
@@ -60,7 +62,11 @@ impl Held {
     /// Lets go now. Without an answer it is left to the keeper, which is as good.
     pub(crate) async fn release(&self) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
-        self.ensure_held()?;
+        match state.signal.check() {
+            Some(End::Lost(reason)) => return Err(state.lost(reason)),
+            Some(End::Released) => return Ok(()), // by the keeper, before anybody had it
+            None => {}
+        }
         let action = keeper.begin_release(state);
         match keeper.store.apply(&state.name, action).await {
             Ok(timed) => {

@@ -12,7 +12,7 @@ use super::delivery::Delivery;
 use super::lease::{Granted, LeaseState};
 use super::life::{Held, Keeper, Table};
 use crate::event::Event;
-use crate::lost::Signal;
+use crate::lost::{End, Signal};
 
 /// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
 /// where another renewal is due: a critical section that is over by then needs no confirmation, and
@@ -127,10 +127,10 @@ impl Keeper {
 
     /// Takes a lease out of keeping and reports its end. The store still has to be told.
     pub(crate) fn forget(&self, state: &LeaseState) {
-        let reason = ended(state, LossReason::Released);
+        let end = ended(state);
         let was_kept = self.table().leases.remove(state.id);
         if was_kept {
-            self.report_end(state, reason);
+            self.report_end(state, end);
         }
     }
 
@@ -142,37 +142,37 @@ impl Keeper {
 
     /// Gives back what nobody has fetched in time. The table has forgotten it already.
     pub(super) fn give_back(self: &Arc<Self>, state: &LeaseState) {
-        state.signal.end(LossReason::Released);
-        self.report_end(state, LossReason::Released);
+        state.signal.end(End::Released);
+        self.report_end(state, End::Released);
         if state.finish() {
             self.let_go(state);
         }
     }
 
-    pub(super) fn report_end(&self, state: &LeaseState, reason: LossReason) {
+    pub(super) fn report_end(&self, state: &LeaseState, end: End) {
         let (name, token) = (&state.name, state.token());
         let held = self.store.now().saturating_since(state.granted_at);
         if !state.is_delivered() {
             self.observe(&Event::Undelivered { name, token, held });
-        } else if reason == LossReason::Released {
-            self.observe(&Event::Released { name, token, held });
-        } else {
+        } else if let End::Lost(reason) = end {
             let cause = state.cause(reason);
             self.observe(&Event::Lost { name, token, reason, cause: cause.as_ref() });
+        } else {
+            self.observe(&Event::Released { name, token, held });
         }
     }
 
     /// Takes a lease out of keeping, and gives the action that releases it.
     pub(super) fn begin_release(&self, state: &LeaseState) -> Action {
         let action = state.release_action(self.store.now());
-        let reason = ended(state, LossReason::Released);
+        let end = ended(state);
         let was_kept = {
             let mut table = self.table();
             table.ended.add(state.id, state.token(), &state.name);
             table.leases.remove(state.id)
         };
         if was_kept {
-            self.report_end(state, reason);
+            self.report_end(state, end);
         }
         action
     }
@@ -200,10 +200,10 @@ impl Keeper {
     }
 }
 
-/// Ends a lease for `reason`, unless it has ended before; gives why it has.
-fn ended(state: &LeaseState, reason: LossReason) -> LossReason {
+/// Ends a lease by its release, unless it has ended before; gives how it has.
+fn ended(state: &LeaseState) -> End {
     state.signal.check().unwrap_or_else(|| {
-        state.signal.end(reason);
-        reason
+        state.signal.end(End::Released);
+        End::Released
     })
 }

@@ -121,8 +121,8 @@ impl Running {
         for (state, reason) in due.leases.lost {
             // The table has forgotten it already, so nobody else reports it.
             state.signal.end(reason);
-            let reason = state.signal.check().unwrap_or(reason);
-            self.keeper.report_end(&state, reason);
+            let end = state.signal.check().unwrap_or(reason.into());
+            self.keeper.report_end(&state, end);
         }
         for state in due.leases.unfetched {
             self.keeper.give_back(&state);
