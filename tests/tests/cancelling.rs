@@ -9,7 +9,7 @@ use leasehold_testkit::harness::{PATIENCE, until_so};
 use leasehold_testkit::{RedisServer, SharedStore, must};
 
 fn client(store: impl Store) -> Client {
-    must(Client::build(leasehold::Client::builder().store(store)))
+    must(Client::builder().store(store).build())
 }
 
 fn until_so_many_wait(client: &Client, count: u32) {

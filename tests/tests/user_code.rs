@@ -52,8 +52,8 @@ fn a_callback_that_panics_harms_no_other_and_is_told_of() {
             warn.lock().unwrap().send((*text).to_owned()).unwrap();
         }
     };
-    let builder = Client::builder().url("memory:").observer(observer);
-    let client = must(blocking::Client::build(builder));
+    let builder = blocking::Client::builder().url("memory:").observer(observer);
+    let client = must(builder.build());
     let guard = must(client.mutex("a").acquire());
     let (tell, told) = mpsc::channel();
     guard.on_lost(|reason| panic!("on purpose: {reason}"));
@@ -69,7 +69,7 @@ fn a_callback_that_panics_harms_no_other_and_is_told_of() {
 
 #[test]
 fn a_callback_may_let_go_of_another_lease() {
-    let client = must(blocking::Client::build(Client::builder().url("memory:")));
+    let client = must(blocking::Client::builder().url("memory:").build());
     let (one, other) = (must(client.mutex("a").acquire()), must(client.mutex("b").acquire()));
     let (tell, told) = mpsc::channel();
     one.on_lost(move |reason| {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::store::model::NOT_AFTER;
-use leasehold::store::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply, Store};
+use leasehold::store::Store;
+use leasehold::store::protocol::NOT_AFTER;
+use leasehold::store::protocol::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply};
 use leasehold::{
     ClientId, Error, Facts, FencingToken, HolderId, LockName, Mode, Status, StoreErrorKind,
 };

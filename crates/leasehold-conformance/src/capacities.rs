@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use leasehold::store::{Action, LOCK_CAPACITY, Refusal, Reply};
+use leasehold::store::protocol::{Action, LOCK_CAPACITY, Refusal, Reply};
 use leasehold::{Error, HolderId, Mode, StoreErrorKind};
 
 use crate::bench::{Bench, LONG, granted, somebody};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::{Either, select};
-use leasehold::store::{
-    Action, Answer, BoxFuture, Capabilities, Inbox, Operation, Store, Subscription,
-};
+use leasehold::store::protocol::{Action, Answer, BoxFuture, Operation};
+use leasehold::store::{Capabilities, Inbox, Store, Subscription};
 use leasehold::{Client, ClientId, Guard, LockName, Mode, StoreError};
 
 use crate::subject::{SharedStore, Subject, must};

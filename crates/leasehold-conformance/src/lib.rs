@@ -1,7 +1,7 @@
 //! What every store of leasehold must do, as tests: run them against a store of your own.
 //!
 //! A store is a [`Store`](leasehold::store::Store): it applies
-//! [`model::step`](leasehold::store::model::step), or the same in another language, to the record
+//! [`step`](leasehold::store::protocol::step), or the same in another language, to the record
 //! of a name, atomically. A [`Subject`] is such a store with the time it lives in, and
 //! [`conformance!`] makes a test of every case:
 //!

@@ -1,6 +1,7 @@
 //! Cases that speak the vocabulary of stores: readers, writers and permits.
 
-use leasehold::store::{Action, LOCK_CAPACITY, Operation, Refusal, Reply, Store};
+use leasehold::store::Store;
+use leasehold::store::protocol::{Action, LOCK_CAPACITY, Operation, Refusal, Reply};
 use leasehold::{HolderId, Mode, StoreErrorKind};
 
 use crate::bench::{Bench, LONG, granted, somebody};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::store::{Action, Cancelled, Message, Operation, Place, RenewLease, Reply, Store};
+use leasehold::store::Store;
+use leasehold::store::protocol::{Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
 use leasehold::{Facts, FencingToken, HolderId, LockName, Mode};
 
 use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use leasehold::store::{
-    Answer, BoxFuture, Capabilities, Inbox, Memory, Operation, Reading, Store, Subscription,
-};
+use leasehold::store::protocol::{Answer, BoxFuture, Operation};
+use leasehold::store::{Capabilities, Inbox, Memory, Reading, Store, Subscription};
 use leasehold::{
     Client, ClientBuilder, ClientId, Clock, FakeClock, LockName, Observer, StoreError,
 };

@@ -30,6 +30,10 @@ impl Admin {
     /// # Errors
     ///
     /// [`crate::Error::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
     pub async fn list(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
         self.names(prefix, limit, false).await
     }
@@ -39,6 +43,10 @@ impl Admin {
     /// # Errors
     ///
     /// [`crate::Error::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
     pub async fn list_all(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
         self.names(prefix, limit, true).await
     }
@@ -57,8 +65,17 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Store`].
-    pub async fn inspect(&self, name: &LockName) -> Result<Status> {
+    /// [`crate::Error::Store`]; [`crate::Error::Invalid`] for a name that is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Status> {
+        self.status(&LockName::new(name)?).await
+    }
+
+    /// The same of a name that was checked.
+    pub(crate) async fn status(&self, name: &LockName) -> Result<Status> {
         let look = Action::Inspect { limit: INSPECT_LIMIT };
         match self.apply(name, look).await? {
             Reply::Status(status) => Ok(*status),
@@ -75,8 +92,12 @@ impl Admin {
     /// # Errors
     ///
     /// [`crate::Error::Store`].
-    pub async fn revoke(&self, name: &LockName, token: FencingToken) -> Result<bool> {
-        self.end(name, token, false).await
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the lease was revoked: ask again, or look.
+    pub async fn revoke(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
+        self.end(&LockName::new(name)?, token, false).await
     }
 
     /// Ends the lease with this token now and grants it to the next. **Its holder may still be at
@@ -85,8 +106,12 @@ impl Admin {
     /// # Errors
     ///
     /// [`crate::Error::Store`].
-    pub async fn revoke_now(&self, name: &LockName, token: FencingToken) -> Result<bool> {
-        self.end(name, token, true).await
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the lease was revoked: ask again, or look.
+    pub async fn revoke_now(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
+        self.end(&LockName::new(name)?, token, true).await
     }
 
     /// Changes how many permits of a semaphore there are while it is in use, in one step, and gives
@@ -105,7 +130,12 @@ impl Admin {
     /// [`crate::Error::Store`], with [`Mismatch`](crate::StoreErrorKind::Mismatch) if it is in use
     /// as a mutex or read/write lock, and with
     /// [`Unsupported`](crate::StoreErrorKind::Unsupported) if the store has no permits.
-    pub async fn set_capacity(&self, name: &LockName, capacity: u32) -> Result<Option<u32>> {
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether it was changed: ask again.
+    pub async fn set_capacity(&self, name: impl AsRef<str>, capacity: u32) -> Result<Option<u32>> {
+        let name = &LockName::new(name)?;
         let mode = Mode::Permits { count: 1, capacity };
         mode.check()?;
         match self.apply(name, Action::SetCapacity { capacity }).await? {
@@ -125,12 +155,16 @@ impl Admin {
     /// # Errors
     ///
     /// [`crate::Error::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether it was ended: ask again.
     pub async fn end_quarantine(&self) -> Result<bool> {
         Ok(self.engine.keeper.store.inner.end_quarantine().await?)
     }
 
     async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
-        let status = self.inspect(name).await?;
+        let status = self.status(name).await?;
         let Some(holder) = status.holders.iter().find(|holder| holder.token == token) else {
             return Ok(false);
         };

@@ -42,6 +42,10 @@ impl Client {
     /// after its `connect_timeout` (5 s). One that is away is not waited for; whoever wants to
     /// calls again while [`is_outage`](crate::StoreErrorKind::is_outage) says so. From then on
     /// [outages](Lock#outages) are ridden out.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened; nothing is held.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self> {
         Self::builder().url(url.as_ref()).build().await
     }
@@ -174,8 +178,8 @@ impl Client {
     ///
     /// let job = client
     ///     .once("nightly-report")
-    ///     .at_least(Duration::from_secs(30)) // clocks of the machines differ by less
-    ///     .at_most(Duration::from_secs(3600)); // it hangs after that
+    ///     .min_hold(Duration::from_secs(30)) // clocks of the machines differ by less
+    ///     .max_hold(Duration::from_secs(3600)); // it hangs after that
     /// match job.run(async |guard| report(guard.token()).await).await? {
     ///     Some(pages) => println!("{pages} pages"),
     ///     None => println!("another machine is at it, or was just now"),
@@ -240,6 +244,23 @@ impl Client {
 }
 
 /// Makes a [`Client`].
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// use std::time::Duration;
+///
+/// use leasehold::{Client, LeaseOptions};
+///
+/// let client = Client::builder()
+///     .url("memory:")
+///     .defaults(LeaseOptions::default().with_ttl(Duration::from_secs(10)))
+///     .observer(|event: &leasehold::Event<'_>| println!("{event:?}"))
+///     .build()
+///     .await?;
+/// client.mutex("a").acquire().await?.release().await
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
@@ -308,6 +329,10 @@ impl ClientBuilder {
     ///
     /// As [`Client::connect`]; [`Error::Invalid`] for defaults or a drift out of range, or without
     /// a store.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened; nothing is held.
     pub async fn build(mut self) -> Result<Client> {
         self.defaults.check()?;
         if !(0.0..=0.5).contains(&self.drift) {

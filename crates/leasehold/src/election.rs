@@ -103,6 +103,10 @@ impl Election {
     /// # Errors
     ///
     /// [`Error::Store`](crate::Error::Store), [`Error::Invalid`](crate::Error::Invalid).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let status = inspect(&self.engine, self.name.as_ref().map_err(Invalid::clone)?).await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
@@ -125,6 +129,10 @@ impl Election {
     /// # Errors
     ///
     /// [`Error::Store`](crate::Error::Store), [`Error::Invalid`](crate::Error::Invalid).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
     pub async fn observe(&self) -> Result<Observation> {
         let (engine, name) = (self.engine.clone(), self.name.clone()?);
         let store = &engine.keeper.store;

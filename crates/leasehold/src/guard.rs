@@ -25,6 +25,18 @@ use crate::lost::{End, Lost};
 /// waits until the store knows, for 1 s at most. A process that ends in another way (`abort`,
 /// `process::exit`, `kill -9`, a task that is never dropped) leaves its leases to their ttl: call
 /// [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let client = leasehold::Client::memory();
+/// let guard = client.mutex("invoices/42").acquire().await?;
+/// println!("token {}, valid for {:?}", guard.token(), guard.validity());
+/// // … a step of the work …
+/// guard.ensure_held()?; // before the next: asks no server
+/// guard.release().await
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {

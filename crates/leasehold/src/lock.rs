@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Error, Invalid, LeaseOptions, LockName, Mode, Renewal, Result};
+use leasehold_core::{Error, Invalid, LeaseOptions, LockName, Mode, Renewal, Result, Status};
 
+use crate::admin::Admin;
 use crate::engine::Handle;
 use crate::guard::Guard;
 use crate::multi::{self, Meanwhile};
@@ -15,6 +16,25 @@ use crate::wait_free;
 ///
 /// A mutex, a reader, a writer and a permit differ in what is asked, not in how it is asked: the
 /// verbs are the same, and so is the guard. A wrong name or option is reported by the verb.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let client = leasehold::Client::memory();
+/// use std::time::Duration;
+///
+/// let lock = client.mutex("import").ttl(Duration::from_secs(10)).label("nightly import");
+/// let guard = lock.acquire().await?; // waits in line
+/// assert!(lock.try_acquire().await?.is_none(), "busy is not an error");
+/// assert!(lock.acquire_within(Duration::from_millis(10)).await.is_err());
+/// assert_eq!(lock.status().await?.holders[0].token, guard.token());
+/// guard.release().await?;
+/// let rows = lock.run(async |guard| import(guard.token()).await).await?;
+/// # assert_eq!(rows, 3);
+/// # Ok(())
+/// # }
+/// # async fn import(_: leasehold::FencingToken) -> leasehold::Result<u32> { Ok(3) }
+/// ```
 ///
 /// # Fairness
 ///
@@ -209,6 +229,27 @@ impl Lock {
     /// As there.
     pub async fn wait_free_within(&self, limit: Duration) -> Result<()> {
         self.watch(Some(limit)).await
+    }
+
+    /// Who holds the name and who waits for it, as [`Admin::inspect`]. A snapshot: stale once read.
+    ///
+    /// Cost: one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`]; [`Error::Invalid`] for several names, each of which has a status.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn status(&self) -> Result<Status> {
+        match self.names.as_ref().map_err(Invalid::clone)? {
+            Names::One(name) => Admin::new(self.engine.clone()).status(name).await,
+            Names::Several(..) => {
+                let why = "several names have no status in common: ask `Admin::inspect` for each";
+                Err(Invalid::new("names", why).into())
+            }
+        }
     }
 
     async fn watch(&self, limit: Option<Duration>) -> Result<()> {

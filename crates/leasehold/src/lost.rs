@@ -129,6 +129,23 @@ impl std::fmt::Debug for Signal {
 /// The loss signal of a [`Guard`](crate::Guard): `Some` with the reason once the lease is lost, and
 /// `None` once it was released or handed out, so that a task which watches it ends with the guard.
 ///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let client = leasehold::Client::memory();
+/// let guard = client.mutex("import").acquire().await?;
+/// let lost = guard.lost(); // owned: it goes where the guard does not
+/// let watcher = tokio::spawn(async move {
+///     if let Some(reason) = lost.await {
+///         eprintln!("stop: {reason}");
+///     }
+/// });
+/// guard.release().await?;
+/// watcher.await.expect("it ends with the guard");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Beside work in a `select!`, a pattern tells the two apart: `Some(reason) = guard.lost() => …`.
 /// With several names, it completes when the first of them ends. Every poll compares the clock first, and a
 /// timer of its own sees to it that it is polled when the validity is over: it depends on nobody

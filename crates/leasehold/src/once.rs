@@ -25,13 +25,13 @@ impl Once {
     /// does not run the job again. Nobody waits for it. Nothing by default, at most 24 h.
     ///
     /// A machine that dies does not keep the name taken: its lease ends after the ttl.
-    pub fn at_least(self, least: Duration) -> Self {
+    pub fn min_hold(self, least: Duration) -> Self {
         Self { lock: self.lock.min_hold(least) }
     }
 
     /// The job is over after this long, even if it hangs: [`run`](Once::run) drops it and gives
     /// [`Error::Lost`], and the next machine may start. For ever by default.
-    pub fn at_most(self, limit: Duration) -> Self {
+    pub fn max_hold(self, limit: Duration) -> Self {
         Self { lock: self.lock.max_hold(limit) }
     }
 
@@ -51,7 +51,7 @@ impl Once {
     /// # Errors
     ///
     /// What the job returns; [`Error::Lost`] if it was still running at the end of
-    /// [`at_most`](Once::at_most) or when its lease was lost; what [`Lock::try_acquire`] returns.
+    /// [`max_hold`](Once::max_hold) or when its lease was lost; what [`Lock::try_acquire`] returns.
     ///
     /// # Cancel safety
     ///

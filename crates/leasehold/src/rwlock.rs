@@ -7,6 +7,20 @@ use crate::lock::Lock;
 
 /// Many readers or one writer, on one name. A mutex of the same name excludes as a writer does.
 ///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let client = leasehold::Client::memory();
+/// let prices = client.rwlock("prices");
+/// let [one, other] = [prices.read().acquire().await?, prices.read().acquire().await?];
+/// assert!(prices.write().try_acquire().await?.is_none(), "it is read");
+/// one.release().await?;
+/// other.release().await?;
+/// prices.write().run(async |guard| change(guard.token()).await).await
+/// # }
+/// # async fn change(_: leasehold::FencingToken) -> leasehold::Result<()> { Ok(()) }
+/// ```
+///
 /// # Fairness
 ///
 /// Readers and writers queue together. A reader that comes after a waiting writer waits behind it,

@@ -1,11 +1,27 @@
 //! A number of permits.
 
-use leasehold_core::{Invalid, LockName, Mode};
+use std::time::Duration;
+
+use leasehold_core::{Invalid, LockName, Mode, Result};
 
 use crate::engine::Handle;
+use crate::guard::Guard;
 use crate::lock::Lock;
 
 /// At most `capacity` permits at a time, on one name.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let client = leasehold::Client::memory();
+/// let gpus = client.semaphore("gpu", 4);
+/// let one = gpus.acquire().await?;
+/// let three = gpus.permits(3).label("training run 7").acquire().await?;
+/// assert!(gpus.try_acquire().await?.is_none(), "all are taken");
+/// one.release().await?;
+/// three.release().await
+/// # }
+/// ```
 ///
 /// # Capacity
 ///
@@ -35,9 +51,48 @@ impl Semaphore {
         Self { all, capacity }
     }
 
-    /// One permit.
+    /// One permit, with options of its own: `semaphore.permit().label("training").acquire()`.
     pub fn permit(&self) -> Lock {
         self.permits(1)
+    }
+
+    /// Waits for one permit, as [`Lock::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    pub async fn acquire(&self) -> Result<Guard> {
+        self.permit().acquire().await
+    }
+
+    /// Waits for one permit, but not longer than `limit`, as [`Lock::acquire_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
+        self.permit().acquire_within(limit).await
+    }
+
+    /// Takes one permit if there is one, as [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
+        self.permit().try_acquire().await
     }
 
     /// Several permits at once, all or none.

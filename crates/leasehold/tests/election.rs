@@ -4,9 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::store::{
-    Answer, BoxFuture, Capabilities, Inbox, Memory, Operation, Store, Subscription,
-};
+use leasehold::store::protocol::{Answer, BoxFuture, Operation};
+use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::{
     Client, ClientId, Clock, Error, FakeClock, Instant, LockName, LossReason, Observation,
     StoreError,

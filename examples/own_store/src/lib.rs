@@ -11,10 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold::store::model::{self, Outcome, Record};
-use leasehold::store::{
-    Action, Answer, BoxFuture, Capabilities, Inbox, Now, Operation, Reply, Store,
-};
+use leasehold::store::protocol::{Action, Answer, BoxFuture, Now, Operation, Reply};
+use leasehold::store::protocol::{DEFAULT_RETENTION, Outcome, Record, step};
+use leasehold::store::{Capabilities, Inbox, Store};
 use leasehold::{ClientId, Clock, LockName, StoreError, SystemClock};
 
 use crate::mailbox::{Mailbox, Recipient};
@@ -95,7 +94,7 @@ impl Shared {
         if record.collect_at_us <= now.lease_us {
             record = Record::default(); // its time was over: nobody relies on it any more
         }
-        let outcome = model::step(&mut record, now, model::DEFAULT_RETENTION, action);
+        let outcome = step(&mut record, now, DEFAULT_RETENTION, action);
         if record.collect_at_us > now.lease_us {
             self.records.insert(name, record);
         }

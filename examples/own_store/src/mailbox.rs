@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use leasehold::store::{BoxFuture, Inbox, Message};
+use leasehold::store::Inbox;
+use leasehold::store::protocol::{BoxFuture, Message};
 
 /// The end of the store. Clones are the same mailbox.
 #[derive(Clone, Default)]

@@ -113,7 +113,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &["store"],
         rows: &[
-            &["finding", "traits"],
+            &["finding", "protocol", "traits"],
             &["clock_sample"],
             &["clocked"],
             &["file", "memory", "quorum", "redis"],

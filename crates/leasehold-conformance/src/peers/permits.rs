@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use leasehold::store::Reply;
+use leasehold::store::protocol::Reply;
 use leasehold::{Error, Mode, Status};
 
 use crate::bench::{AFTER_SHORT, Bench, somebody};

@@ -1,8 +1,10 @@
 //! The entry point without async.
 
-use leasehold_core::{FencingToken, Lease, LockName, Result, Status};
+use leasehold_core::{Clock, FencingToken, Lease, LeaseOptions, LockName, Result, Status};
 
 use super::{Driver, Election, Guard, Lock, Once, RwLock, Semaphore};
+use crate::event::Observer;
+use crate::store::Store;
 
 /// Gives locks, as [`crate::Client`] does.
 #[derive(Clone, Debug)]
@@ -18,7 +20,7 @@ impl Client {
     ///
     /// As there.
     pub fn connect(url: impl AsRef<str>) -> Result<Self> {
-        Self::build(crate::Client::builder().url(url.as_ref()))
+        Self::builder().url(url.as_ref()).build()
     }
 
     /// As [`crate::Client::memory`].
@@ -26,15 +28,9 @@ impl Client {
         Self { inner: crate::Client::memory(), driver: Driver::default() }
     }
 
-    /// As [`crate::ClientBuilder::build`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn build(builder: crate::ClientBuilder) -> Result<Self> {
-        let driver = Driver::default();
-        let inner = driver.wait(builder.build())?;
-        Ok(Self { inner, driver })
+    /// As [`crate::Client::builder`].
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder(crate::Client::builder())
     }
 
     /// As [`crate::Client::mutex`].
@@ -97,6 +93,54 @@ impl Client {
     }
 }
 
+/// Makes a [`Client`], as [`crate::ClientBuilder`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct ClientBuilder(crate::ClientBuilder);
+
+impl ClientBuilder {
+    /// As [`crate::ClientBuilder::url`].
+    pub fn url(self, url: impl Into<String>) -> Self {
+        Self(self.0.url(url))
+    }
+
+    /// As [`crate::ClientBuilder::store`].
+    pub fn store(self, store: impl Store) -> Self {
+        Self(self.0.store(store))
+    }
+
+    /// As [`crate::ClientBuilder::defaults`].
+    pub fn defaults(self, options: LeaseOptions) -> Self {
+        Self(self.0.defaults(options))
+    }
+
+    /// As [`crate::ClientBuilder::drift`].
+    pub fn drift(self, ratio: f64) -> Self {
+        Self(self.0.drift(ratio))
+    }
+
+    /// As [`crate::ClientBuilder::clock`].
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Self(self.0.clock(clock))
+    }
+
+    /// As [`crate::ClientBuilder::observer`].
+    pub fn observer(self, observer: impl Observer) -> Self {
+        Self(self.0.observer(observer))
+    }
+
+    /// As [`crate::ClientBuilder::build`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn build(self) -> Result<Client> {
+        let driver = Driver::default();
+        let inner = driver.wait(self.0.build())?;
+        Ok(Client { inner, driver })
+    }
+}
+
 /// What an operator looks at and does, as [`crate::Admin`].
 #[derive(Clone, Debug)]
 pub struct Admin {
@@ -128,7 +172,7 @@ impl Admin {
     /// # Errors
     ///
     /// As there.
-    pub fn inspect(&self, name: &LockName) -> Result<Status> {
+    pub fn inspect(&self, name: impl AsRef<str>) -> Result<Status> {
         self.driver.wait(self.inner.inspect(name))
     }
 
@@ -137,7 +181,7 @@ impl Admin {
     /// # Errors
     ///
     /// As there.
-    pub fn revoke(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+    pub fn revoke(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
         self.driver.wait(self.inner.revoke(name, token))
     }
 
@@ -146,7 +190,7 @@ impl Admin {
     /// # Errors
     ///
     /// As there.
-    pub fn revoke_now(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+    pub fn revoke_now(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
         self.driver.wait(self.inner.revoke_now(name, token))
     }
 
@@ -155,7 +199,7 @@ impl Admin {
     /// # Errors
     ///
     /// As there.
-    pub fn set_capacity(&self, name: &LockName, capacity: u32) -> Result<Option<u32>> {
+    pub fn set_capacity(&self, name: impl AsRef<str>, capacity: u32) -> Result<Option<u32>> {
         self.driver.wait(self.inner.set_capacity(name, capacity))
     }
 

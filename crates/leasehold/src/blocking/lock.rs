@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Error, LeaseOptions, Renewal, Result};
+use leasehold_core::{Error, LeaseOptions, Renewal, Result, Status};
 
 use super::{Cancel, Driver, Guard};
 
@@ -109,6 +109,15 @@ impl Lock {
         self.driver.wait(self.inner.wait_free_within(limit))
     }
 
+    /// As [`crate::Lock::status`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn status(&self) -> Result<Status> {
+        self.driver.wait(self.inner.status())
+    }
+
     /// Acquires, runs `work` and releases. A thread cannot be stopped from outside: `work` that may
     /// take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
     ///
@@ -175,6 +184,33 @@ impl Semaphore {
     /// One permit.
     pub fn permit(&self) -> Lock {
         self.permits(1)
+    }
+
+    /// As [`crate::Semaphore::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn acquire(&self) -> Result<Guard> {
+        self.permit().acquire()
+    }
+
+    /// As [`crate::Semaphore::acquire_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn acquire_within(&self, limit: Duration) -> Result<Guard> {
+        self.permit().acquire_within(limit)
+    }
+
+    /// As [`crate::Semaphore::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire(&self) -> Result<Option<Guard>> {
+        self.permit().try_acquire()
     }
 
     /// Several permits at once, all or none.

@@ -2,10 +2,16 @@
 //!
 //! ```
 //! # fn main() -> leasehold::Result<()> {
-//! let client = leasehold::blocking::Client::memory();
-//! let guard = client.mutex("migrate").acquire()?;
+//! use std::time::Duration;
+//!
+//! use leasehold::blocking::Client;
+//!
+//! let client = Client::memory(); // or Client::connect("redis://10.0.0.5/")?
+//! let guard = client.mutex("migrate").acquire_within(Duration::from_secs(30))?;
+//! guard.on_lost(|reason| eprintln!("stop: {reason}"));
 //! guard.release()?;
-//! # client.close()
+//! client.mutex("migrate").run(|guard| Ok::<_, leasehold::Error>(guard.token()))?;
+//! client.close()
 //! # }
 //! ```
 //!
@@ -22,7 +28,7 @@ mod lock;
 mod once;
 
 pub use self::cancel::Cancel;
-pub use self::client::{Admin, Client};
+pub use self::client::{Admin, Client, ClientBuilder};
 pub use self::election::{Election, Leadership, Observation};
 pub use self::guard::Guard;
 pub use self::lock::{Lock, RwLock, Semaphore};

@@ -23,15 +23,15 @@ impl Once {
         Self { inner: change(self.inner), driver: self.driver }
     }
 
-    /// As [`crate::Once::at_least`].
-    pub fn at_least(self, least: Duration) -> Self {
-        self.map(|once| once.at_least(least))
+    /// As [`crate::Once::min_hold`].
+    pub fn min_hold(self, least: Duration) -> Self {
+        self.map(|once| once.min_hold(least))
     }
 
-    /// As [`crate::Once::at_most`], except that a thread cannot be stopped from outside: a job that
+    /// As [`crate::Once::max_hold`], except that a thread cannot be stopped from outside: a job that
     /// may take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
-    pub fn at_most(self, limit: Duration) -> Self {
-        self.map(|once| once.at_most(limit))
+    pub fn max_hold(self, limit: Duration) -> Self {
+        self.map(|once| once.max_hold(limit))
     }
 
     /// As [`crate::Once::ttl`].

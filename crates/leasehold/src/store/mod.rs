@@ -7,8 +7,10 @@
 //! it says so, with its own clock; then it answers, and only then delivers the messages of that
 //! step to the inboxes they are addressed to. It retries nothing by itself that may have been
 //! executed: it says so in the error, and its callers ask again with the same attempt.
-//! [`Memory`] is the shortest example. The crate `leasehold-conformance` tests that a store does
-//! what every store must do.
+//!
+//! All that it needs is in this module, in [`protocol`] and in [`crate::time`]. The crate
+//! `leasehold-conformance` tests that a store does what every store must do, and the example
+//! `own_store` in the repository is one that does.
 
 pub(crate) mod clock_sample;
 pub(crate) mod clocked;
@@ -16,6 +18,7 @@ pub(crate) mod clocked;
 mod file;
 mod finding;
 mod memory;
+pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -34,10 +37,6 @@ pub(crate) use self::router::is_memory;
 pub use self::router::open;
 pub use self::router::{check_url, connect, examine, shown_url};
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
-pub use leasehold_core::{
-    Acquire, Action, Adopt, Answer, BoxFuture, Cancelled, Grant, LOCK_CAPACITY, Message, Now,
-    Operation, Place, Reclaim, Refusal, RenewLease, Reply, model,
-};
 
 #[doc = include_str!("../../docs/store-urls.md")]
 pub const MANUAL: &str = include_str!("../../docs/store-urls.md");

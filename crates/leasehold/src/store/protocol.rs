@@ -1,0 +1,11 @@
+//! What a [`Store`](super::Store) is asked and what it says, for stores of your own.
+//!
+//! [`step`] is the meaning of every [`Action`]: a store that keeps a [`Record`] for each name and
+//! applies it atomically is right. What a record consists of is the model's own and may change with
+//! any release.
+
+pub use leasehold_core::model::{DEFAULT_RETENTION, NOT_AFTER, Outcome, Record, step};
+pub use leasehold_core::{
+    Acquire, Action, Addressed, Adopt, Answer, BoxFuture, Cancelled, ClientId, Grant, HolderId,
+    LOCK_CAPACITY, Message, Mode, Now, Operation, Place, Reclaim, Refusal, RenewLease, Reply,
+};
