@@ -50,7 +50,7 @@ pub(crate) async fn run() -> Outcome {
 
 async fn all(client: &Client, names: &[String]) -> Outcome<Duration> {
     let begin = Instant::now();
-    client.all(names).acquire().await?.release().await?;
+    client.multi(names).acquire().await?.release().await?;
     Ok(begin.elapsed())
 }
 

@@ -38,7 +38,7 @@ fn ends_waits(holder: &Client, waiter: &Client) {
     let lock = waiter.mutex("a");
     cancelled(holder, |cancel| lock.clone().cancelled_by(cancel).acquire());
     cancelled(holder, |cancel| lock.clone().cancelled_by(cancel).acquire_within(10 * PATIENCE));
-    cancelled(holder, |cancel| waiter.all(["0", "a"]).cancelled_by(cancel).acquire());
+    cancelled(holder, |cancel| waiter.multi(["0", "a"]).cancelled_by(cancel).acquire());
     cancelled(holder, |cancel| waiter.election("a").cancelled_by(cancel).campaign("me"));
     let cancel = Cancel::new();
     let cancellable = lock.clone().cancelled_by(&cancel);
@@ -47,7 +47,7 @@ fn ends_waits(holder: &Client, waiter: &Client) {
     must(guard.ensure_held());
     must(guard.release());
     assert!(matches!(cancellable.try_acquire(), Err(Error::Cancelled)), "it stays cancelled");
-    must(must(waiter.all(["0", "a"]).acquire_within(PATIENCE)).release());
+    must(must(waiter.multi(["0", "a"]).acquire_within(PATIENCE)).release());
 }
 
 #[test]

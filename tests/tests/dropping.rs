@@ -131,7 +131,7 @@ async fn several_names_that_are_dropped_at_any_point_leave_nothing_behind() {
                 0 => None,
                 _ => Some(must(subject.drive(other.mutex(&names[1]).acquire()).await)),
             };
-            for lock in [client.all(&names), client.all_at_once(&names)] {
+            for lock in [client.multi(&names), client.multi(&names).release_while_waiting()] {
                 let mut acquire = Box::pin(lock.acquire());
                 for poll in 0..polls {
                     if poll == held_for {

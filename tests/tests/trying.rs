@@ -50,7 +50,7 @@ async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_of_i
                 true => all.clone(),
                 false => some_names(&all, &mut random),
             };
-            locks.push(client.all(&names));
+            locks.push(client.multi(&names));
         }
         let tries = join_all(locks.iter().map(leasehold::Lock::try_acquire));
         let guards: Vec<_> = subject.drive(tries).await.into_iter().filter_map(must).collect();
@@ -79,7 +79,7 @@ async fn a_try_is_not_held_up_by_whoever_works_under_one_of_its_names() {
     let busy = must(subject.drive(client.mutex("b").acquire()).await);
     subject.pass(Duration::from_secs(1)).await;
     let began = leasehold::Clock::now(&clock);
-    let lock = client.all(["a", "b", "c"]);
+    let lock = client.multi(["a", "b", "c"]);
     assert!(must(subject.drive(lock.try_acquire()).await).is_none());
     let took = leasehold::Clock::now(&clock).saturating_since(began);
     assert!(took.is_zero(), "{took:?}");

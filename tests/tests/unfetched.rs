@@ -199,7 +199,7 @@ async fn names_that_are_kept_by_a_call_which_is_not_polled_are_given_back() {
     for is_handed_over in [false, true] {
         let scene = Scene::new().await;
         let mut busy = Some(must(scene.subject.drive(scene.other.mutex("b").acquire()).await));
-        let lock = scene.client.all(["a", "b", "c"]).ttl(TTL);
+        let lock = scene.client.multi(["a", "b", "c"]).ttl(TTL);
         let mut waits = pin!(lock.acquire());
         scene.until_waiting("b", waits.as_mut()).await;
         assert!(!scene.is_free("a").await);
@@ -224,7 +224,7 @@ async fn names_that_are_kept_by_a_call_which_is_not_polled_are_given_back() {
 async fn a_call_that_is_polled_keeps_its_names_for_as_long_as_it_waits() {
     let scene = Scene::new().await;
     let busy = must(scene.subject.drive(scene.other.mutex("b").acquire()).await);
-    let lock = scene.client.all(["a", "b"]).ttl(Duration::from_secs(1));
+    let lock = scene.client.multi(["a", "b"]).ttl(Duration::from_secs(1));
     let mut waits = pin!(lock.acquire());
     scene.until_waiting("b", waits.as_mut()).await;
     let holder = scene.status("a").await.holders[0].token;

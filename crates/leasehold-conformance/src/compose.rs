@@ -43,7 +43,7 @@ pub async fn several_names_are_held_all_or_none(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
     let busy = must(subject.drive(two.mutex(&names[0]).acquire()).await);
-    assert!(must(subject.drive(one.all(&names).try_acquire()).await).is_none());
+    assert!(must(subject.drive(one.multi(&names).try_acquire()).await).is_none());
     for name in &names[1..] {
         assert!(is_free(subject, &two, name).await);
     }
@@ -59,7 +59,7 @@ pub async fn several_names_are_held_all_or_none(subject: &Subject) {
         }
         must(busy.release().await);
     };
-    let all = one.all(&names);
+    let all = one.multi(&names);
     let (guard, ()) = subject.drive(join(all.acquire(), release)).await;
     let guard = must(guard);
     assert!(guard.tokens().map(|(name, _)| name).eq(&names));
@@ -79,8 +79,8 @@ pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Sub
     let names = names(subject);
     let reversed: Vec<&LockName> = names.iter().rev().collect();
     for (by_one, by_two) in [
-        (one.all(&names), two.all(&reversed)),
-        (one.all_at_once(&names), two.all_at_once(&reversed)),
+        (one.multi(&names), two.multi(&reversed)),
+        (one.multi(&names).release_while_waiting(), two.multi(&reversed).release_while_waiting()),
     ] {
         let rounds = async |lock: leasehold::Lock| {
             for _ in 0..ROUNDS {
@@ -103,7 +103,7 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
     }
     let names = names(subject);
     for round in 0..TRIES {
-        let locks: Vec<_> = clients.iter().map(|client| client.all(&names)).collect();
+        let locks: Vec<_> = clients.iter().map(|client| client.multi(&names)).collect();
         let tries = join_all(locks.iter().map(leasehold::Lock::try_acquire));
         let guards: Vec<_> = subject.drive(tries).await.into_iter().filter_map(must).collect();
         assert_eq!(guards.len(), 1, "round {round}");
@@ -118,7 +118,7 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
 pub async fn a_try_outlasts_whoever_has_just_taken_one_of_its_names(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
-    let all = one.all(&names);
+    let all = one.multi(&names);
     let [_, last, first] = &names;
     let get = async |taken: &LockName| {
         let guard = must(subject.drive(two.mutex(taken).acquire()).await);
@@ -230,7 +230,7 @@ pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
     must(freed);
     let names = [name.clone(), subject.fresh_name("free too")];
     let held = must(subject.drive(two.mutex(&names[1]).acquire()).await);
-    let both = watching.all(&names);
+    let both = watching.multi(&names);
     assert!(matches!(
         subject.drive(both.wait_free_within(SHORT)).await,
         Err(Error::Timeout { name, .. }) if name == names[1]
@@ -268,7 +268,7 @@ pub async fn a_job_that_ended_at_once_is_skipped_for_a_while(subject: &Subject) 
     let (one, two) = (subject.client().await, subject.client().await);
     let (name, brief) = (subject.fresh_name("job"), subject.fresh_name("brief job"));
     let run = async |client: &Client, name: &LockName, least: Duration| {
-        let job = client.once(name).min_hold(least);
+        let job = client.job(name).min_hold(least);
         must(subject.drive(job.run(async |_| Ok::<_, Error>(()))).await)
     };
     assert_eq!(run(&one, &name, LONG).await, Some(()));

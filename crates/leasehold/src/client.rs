@@ -15,11 +15,10 @@ use crate::election::Election;
 use crate::engine::{Engine, Handle};
 use crate::event::{Event, Observer, Shielded, Silent};
 use crate::guard::Guard;
+use crate::job::Job;
 use crate::keeper::Keeper;
 use crate::lock::Lock;
 use crate::lost::Lost;
-use crate::multi::Meanwhile;
-use crate::once::Once;
 use crate::rwlock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::store::clocked::ClockedStore;
@@ -94,7 +93,8 @@ impl Client {
     /// caller that has to wait stands in the queue of the first busy name and **keeps those before
     /// it**: it is served in turn, but others meanwhile find names taken on which nobody works
     /// yet, and a slow holder of one name can so hold up a whole row. Where that is too dear, and
-    /// waiting longer oneself is not, take [`all_at_once`](Client::all_at_once).
+    /// waiting longer oneself is not, add
+    /// [`release_while_waiting`](Lock::release_while_waiting).
     ///
     /// Not for a thousand rows of one table, nor for "all of them": give the whole a name, and let
     /// whoever wants a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
@@ -108,7 +108,7 @@ impl Client {
     /// # #[tokio::main]
     /// # async fn main() -> leasehold::Result<()> {
     /// # let client = leasehold::Client::memory();
-    /// let guard = client.all(["account/7", "account/3"]).acquire().await?;
+    /// let guard = client.multi(["account/7", "account/3"]).acquire().await?;
     /// for (name, token) in guard.tokens() {
     ///     println!("{name} with token {token}");
     /// }
@@ -116,18 +116,8 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
-        Lock::all(self.engine.clone(), names, Meanwhile::KeepEarlier)
-    }
-
-    /// The same, but holds nothing while it waits: it stands in the queue of one busy name, and
-    /// once it is served there asks for all others, which must be free at that moment.
-    ///
-    /// It holds up nobody, and nobody waits for it in vain. The price is its own: there is no turn
-    /// to be served in, and under steady contention for many names it may wait very long; give it
-    /// a limit with [`acquire_within`](Lock::acquire_within).
-    pub fn all_at_once<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
-        Lock::all(self.engine.clone(), names, Meanwhile::KeepNone)
+    pub fn multi<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
+        Lock::multi(self.engine.clone(), names)
     }
 
     /// One leader among many candidates: the instance that runs the scheduler, the writer of a
@@ -177,7 +167,7 @@ impl Client {
     /// use std::time::Duration;
     ///
     /// let job = client
-    ///     .once("nightly-report")
+    ///     .job("nightly-report")
     ///     .min_hold(Duration::from_secs(30)) // clocks of the machines differ by less
     ///     .max_hold(Duration::from_secs(3600)); // it hangs after that
     /// match job.run(async |guard| report(guard.token()).await).await? {
@@ -188,8 +178,8 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn once(&self, name: impl AsRef<str>) -> Once {
-        Once::new(self.mutex(name))
+    pub fn job(&self, name: impl AsRef<str>) -> Job {
+        Job::new(self.mutex(name))
     }
 
     /// What an operator looks at and does.

@@ -82,13 +82,10 @@ impl Lock {
     }
 
     /// Several mutexes as one.
-    pub(crate) fn all<N: AsRef<str>>(
-        engine: Handle,
-        names: impl IntoIterator<Item = N>,
-        meanwhile: Meanwhile,
-    ) -> Self {
+    pub(crate) fn multi<N: AsRef<str>>(engine: Handle, names: impl IntoIterator<Item = N>) -> Self {
         let options = engine.defaults.clone();
-        let names = multi::parse(names).map(|names| Names::Several(names.into(), meanwhile));
+        let several = |names: Vec<_>| Names::Several(names.into(), Meanwhile::KeepEarlier);
+        let names = multi::parse(names).map(several);
         Self { engine, names, mode: Mode::Exclusive, options }
     }
 
@@ -131,6 +128,20 @@ impl Lock {
     /// What the holder says of itself to an operator who looks.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.options.label = Some(label.into());
+        self
+    }
+
+    /// Of several names ([`Client::multi`](crate::Client::multi)), holds none while it waits: it
+    /// stands in the queue of one busy name, and once it is served there asks for all others, which
+    /// must be free at that moment. A lock of one name stays as it is.
+    ///
+    /// It holds up nobody, and nobody waits for it in vain. The price is its own: there is no turn
+    /// to be served in, and under steady contention for many names it may wait very long; give it a
+    /// limit with [`acquire_within`](Lock::acquire_within).
+    pub fn release_while_waiting(mut self) -> Self {
+        if let Ok(Names::Several(_, meanwhile)) = &mut self.names {
+            *meanwhile = Meanwhile::KeepNone;
+        }
         self
     }
 

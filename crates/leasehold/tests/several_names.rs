@@ -35,7 +35,7 @@ fn tokens(guard: &Guard) -> Vec<(&str, FencingToken)> {
 #[tokio::test]
 async fn all_names_are_held_together_each_with_its_token_in_the_order_given() {
     let client = Client::memory();
-    let guard = client.all(["c", "a", "b", "a"]).acquire().await.unwrap();
+    let guard = client.multi(["c", "a", "b", "a"]).acquire().await.unwrap();
     let held = tokens(&guard);
     assert_eq!(held.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["c", "a", "b"]);
     assert_eq!((guard.name().as_str(), guard.token()), held[0]);
@@ -52,10 +52,10 @@ async fn all_names_are_held_together_each_with_its_token_in_the_order_given() {
 async fn a_try_takes_all_or_nothing() {
     let client = Client::memory();
     let busy = client.mutex("b").acquire().await.unwrap();
-    assert!(client.all(["a", "b", "c"]).try_acquire().await.unwrap().is_none());
+    assert!(client.multi(["a", "b", "c"]).try_acquire().await.unwrap().is_none());
     assert!(is_free(&client, "a").await && is_free(&client, "c").await);
     busy.release().await.unwrap();
-    assert!(client.all(["a", "b", "c"]).try_acquire().await.unwrap().is_some());
+    assert!(client.multi(["a", "b", "c"]).try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn whoever_waits_for_a_name_keeps_those_before_it_and_none_after_it() {
     let client = Client::memory();
     let busy = client.mutex("b").acquire().await.unwrap();
     let waiter = tokio::spawn({
-        let lock = client.all(["c", "b", "a"]);
+        let lock = client.multi(["c", "b", "a"]);
         async move { lock.acquire().await }
     });
     until_somebody_waits(&client, "b").await;
@@ -74,11 +74,11 @@ async fn whoever_waits_for_a_name_keeps_those_before_it_and_none_after_it() {
 }
 
 #[tokio::test]
-async fn all_at_once_holds_nothing_while_it_waits() {
+async fn releasing_while_waiting_holds_nothing_while_it_waits() {
     let client = Client::memory();
     let busy = client.mutex("b").acquire().await.unwrap();
     let waiter = tokio::spawn({
-        let lock = client.all_at_once(["a", "b", "c"]);
+        let lock = client.multi(["a", "b", "c"]).release_while_waiting();
         async move { lock.acquire().await }
     });
     until_somebody_waits(&client, "b").await;
@@ -90,7 +90,7 @@ async fn all_at_once_holds_nothing_while_it_waits() {
 #[tokio::test]
 async fn losing_one_name_loses_all_and_keeps_the_others_taken_until_the_guard_is_gone() {
     let client = Client::memory();
-    let guard = client.all(["a", "b"]).ttl(Duration::from_secs(2)).acquire().await.unwrap();
+    let guard = client.multi(["a", "b"]).ttl(Duration::from_secs(2)).acquire().await.unwrap();
     let lost = guard.lost();
     let (name, token) = guard.tokens().nth(1).map(|(name, token)| (name.clone(), token)).unwrap();
     assert!(client.admin().revoke(&name, token).await.unwrap());
@@ -101,27 +101,27 @@ async fn losing_one_name_loses_all_and_keeps_the_others_taken_until_the_guard_is
     // Work that has not noticed yet must not meet somebody else's under the name that is left.
     assert!(!is_free(&client, "a").await);
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
-    client.all(["a", "b"]).acquire_within(SOON).await.unwrap().release().await.unwrap();
+    client.multi(["a", "b"]).acquire_within(SOON).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_guard_of_several_names_is_renewed_and_reentered_like_any_other() {
     let client = Client::memory();
-    let lock = client.all(["a", "b"]).ttl(Duration::from_secs(5)).renewal(Renewal::Off);
+    let lock = client.multi(["a", "b"]).ttl(Duration::from_secs(5)).renewal(Renewal::Off);
     let guard = lock.acquire().await.unwrap();
     assert!(guard.renew().await.unwrap() > Duration::ZERO);
     let inner = guard.reenter().unwrap();
     guard.release().await.unwrap();
     assert!(inner.is_held());
     assert!(matches!(inner.into_lease(), Err(Error::Invalid(_))));
-    client.all(["a", "b"]).acquire_within(SOON).await.unwrap().release().await.unwrap();
+    client.multi(["a", "b"]).acquire_within(SOON).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
 async fn names_that_were_given_back_are_not_kept_for_min_hold() {
     let client = Client::memory();
     let busy = client.mutex("b").acquire().await.unwrap();
-    let lock = client.all(["a", "b"]).min_hold(Duration::from_secs(3600));
+    let lock = client.multi(["a", "b"]).min_hold(Duration::from_secs(3600));
     assert!(lock.try_acquire().await.unwrap().is_none());
     assert!(is_free(&client, "a").await);
     busy.release().await.unwrap();
@@ -133,7 +133,7 @@ async fn names_that_were_given_back_are_not_kept_for_min_hold() {
 async fn a_wait_for_several_names_ends_at_its_limit_with_nothing_held() {
     let client = Client::memory();
     let _busy = client.mutex("b").label("stock taking").acquire().await.unwrap();
-    let lock = client.all(["a", "b"]);
+    let lock = client.multi(["a", "b"]);
     let error = lock.acquire_within(Duration::from_millis(20)).await.unwrap_err();
     let Error::Timeout { name, holder: Some(holder), .. } = error else { panic!("{error}") };
     assert_eq!((name.as_str(), holder.facts.label.as_deref()), ("b", Some("stock taking")));
@@ -144,7 +144,7 @@ async fn a_wait_for_several_names_ends_at_its_limit_with_nothing_held() {
 async fn wrong_lists_of_names_are_reported_by_the_verb() {
     let client = Client::memory();
     let many: Vec<String> = (0..65).map(|n| n.to_string()).collect();
-    for lock in [client.all([""; 0]), client.all(["a", ""]), client.all(&many)] {
+    for lock in [client.multi([""; 0]), client.multi(["a", ""]), client.multi(&many)] {
         assert!(matches!(lock.try_acquire().await, Err(Error::Invalid(_))));
     }
 }
@@ -172,13 +172,17 @@ async fn contend(lock: [leasehold::Lock; 2]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_callers_with_reversed_names_never_wait_for_each_other() {
     let client = Client::memory();
-    contend([client.all(["a", "b", "c", "d"]), client.all(["d", "c", "b", "a"])]).await;
+    contend([client.multi(["a", "b", "c", "d"]), client.multi(["d", "c", "b", "a"])]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_callers_that_hold_nothing_while_they_wait_both_get_on() {
     let client = Client::memory();
-    contend([client.all_at_once(["a", "b", "c"]), client.all_at_once(["c", "b", "a"])]).await;
+    contend([
+        client.multi(["a", "b", "c"]).release_while_waiting(),
+        client.multi(["c", "b", "a"]).release_while_waiting(),
+    ])
+    .await;
 }
 
 /// Polls a future a number of times, with everybody else let on in between, and drops it.
@@ -200,14 +204,17 @@ async fn a_future_that_is_dropped_at_any_await_leaves_nothing_behind() {
     let other = Client::builder().store(store).build().await.unwrap();
     for polls in 0..40 {
         for busy in [None, Some("a"), Some("b"), Some("c")] {
-            for lock in [client.all(["a", "b", "c"]), client.all_at_once(["a", "b", "c"])] {
+            for lock in [
+                client.multi(["a", "b", "c"]),
+                client.multi(["a", "b", "c"]).release_while_waiting(),
+            ] {
                 let held = match busy {
                     Some(name) => Some(other.mutex(name).acquire().await.unwrap()),
                     None => None,
                 };
                 drop(poll_and_drop(lock.acquire(), polls).await);
                 drop(held);
-                let all = other.all(["a", "b", "c"]).acquire_within(SOON).await;
+                let all = other.multi(["a", "b", "c"]).acquire_within(SOON).await;
                 drop(all.unwrap_or_else(|error| panic!("{polls} polls, {busy:?}: {error}")));
             }
         }

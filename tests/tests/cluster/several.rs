@@ -25,14 +25,14 @@ async fn e8_when_the_second_node_fails_the_first_name_is_given_back() {
     let mut cluster = three_alone();
     let names = names(&cluster);
     let (one, two) = (client(&cluster).await, client(&cluster).await);
-    let all = one.all(&names).ttl(LONG).acquire().await.unwrap();
+    let all = one.multi(&names).ttl(LONG).acquire().await.unwrap();
     assert_eq!(all.tokens().len(), 2);
     all.release().await.unwrap();
 
     cluster.kill(1).unwrap();
-    let refused = one.all(&names).ttl(LONG).acquire_within(TTL).await;
+    let refused = one.multi(&names).ttl(LONG).acquire_within(TTL).await;
     assert!(matches!(refused, Err(Error::Store(_) | Error::Timeout { .. })), "{refused:?}");
-    let refused = one.all(&names).ttl(LONG).try_acquire().await;
+    let refused = one.multi(&names).ttl(LONG).try_acquire().await;
     assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");
     let free = soon(two.mutex(&names[0]).acquire()).await.expect("nobody holds the first name");
     assert!(free.is_held());
@@ -45,7 +45,7 @@ async fn e9_clients_with_reversed_names_of_two_nodes_never_wait_for_each_other()
     let section = Arc::new(Section::default());
     let mut running = Vec::new();
     for names in [names.to_vec(), names.iter().rev().cloned().collect()] {
-        let lock = client(&cluster).await.all(&names).ttl(LONG);
+        let lock = client(&cluster).await.multi(&names).ttl(LONG);
         let section = Arc::clone(&section);
         running.push(tokio::spawn(async move {
             for _ in 0..ROUNDS {

@@ -95,8 +95,8 @@ impl Player {
                 let names = (0..count).map(|_| Plan::name(self.random.below(self.plan.names)));
                 let names: Vec<_> = names.collect();
                 match self.random.chance(70) {
-                    true => self.client().all(names),
-                    false => self.client().all_at_once(names),
+                    true => self.client().multi(names),
+                    false => self.client().multi(names).release_while_waiting(),
                 }
             }
             36..45 => self.client().rwlock(name).write(),

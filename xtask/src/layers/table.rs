@@ -69,7 +69,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["admin", "guard", "wait"],
             &["adopt", "multi", "wait_free"],
             &["lock"],
-            &["election", "fence", "once", "rwlock", "semaphore"],
+            &["election", "fence", "job", "rwlock", "semaphore"],
             &["client"],
             &["blocking"],
         ],
@@ -77,14 +77,7 @@ pub(super) const LAYERS: &[Layers] = &[
     Layers {
         package: "crates/leasehold",
         within: &["blocking"],
-        rows: &[
-            &["cancel"],
-            &["driver"],
-            &["guard"],
-            &["lock"],
-            &["election", "once"],
-            &["client"],
-        ],
+        rows: &[&["cancel"], &["driver"], &["guard"], &["lock"], &["election", "job"], &["client"]],
     },
     Layers {
         package: "crates/leasehold",

@@ -18,7 +18,7 @@ pub(crate) fn wait(args: &Wait) -> Outcome {
         let mut connection = Connection::open(&choice, voice, budget).await?;
         let lock = match args.names.as_slice() {
             [name] => connection.client.mutex(name),
-            names => connection.client.all(names),
+            names => connection.client.multi(names),
         };
         let waiting = async {
             let freed = match args.wait {

@@ -44,7 +44,7 @@ pub(super) fn requested(
                 "several names are taken exclusively: give --shared and --permits with one name",
             ));
         }
-        return Ok(client.all(names));
+        return Ok(client.multi(names));
     };
     Ok(match args.permits {
         Some(Mode::Permits { count, capacity }) => client.semaphore(name, capacity).permits(count),

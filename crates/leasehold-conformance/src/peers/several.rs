@@ -12,7 +12,7 @@ pub async fn sets_of_names_that_overlap_exclude_each_other(subject: &Subject) {
     let names = ["a", "b", "c", "d"].map(|what| subject.fresh_name(what));
     let [a, b, c, d] = &names;
     let take = async |client: &leasehold::Client, names: [&LockName; 2]| {
-        must(subject.drive(client.all(names).try_acquire()).await)
+        must(subject.drive(client.multi(names).try_acquire()).await)
     };
     let (ab, cd) = (take(&one, [a, b]).await, take(&one, [c, d]).await);
     let (Some(ab), Some(cd)) = (ab, cd) else { panic!("they have nothing in common") };

@@ -2,7 +2,7 @@
 
 use leasehold_core::{Clock, FencingToken, Lease, LeaseOptions, LockName, Result, Status};
 
-use super::{Driver, Election, Guard, Lock, Once, RwLock, Semaphore};
+use super::{Driver, Election, Guard, Job, Lock, RwLock, Semaphore};
 use crate::event::Observer;
 use crate::store::Store;
 
@@ -48,14 +48,9 @@ impl Client {
         Semaphore::new(self.inner.semaphore(name, capacity), self.driver.clone())
     }
 
-    /// As [`crate::Client::all`].
-    pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
-        Lock::new(self.inner.all(names), self.driver.clone())
-    }
-
-    /// As [`crate::Client::all_at_once`].
-    pub fn all_at_once<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
-        Lock::new(self.inner.all_at_once(names), self.driver.clone())
+    /// As [`crate::Client::multi`].
+    pub fn multi<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
+        Lock::new(self.inner.multi(names), self.driver.clone())
     }
 
     /// As [`crate::Client::election`].
@@ -63,9 +58,9 @@ impl Client {
         Election::new(self.inner.election(name), self.driver.clone())
     }
 
-    /// As [`crate::Client::once`].
-    pub fn once(&self, name: impl AsRef<str>) -> Once {
-        Once::new(self.inner.once(name), self.driver.clone())
+    /// As [`crate::Client::job`].
+    pub fn job(&self, name: impl AsRef<str>) -> Job {
+        Job::new(self.inner.job(name), self.driver.clone())
     }
 
     /// As [`crate::Client::admin`].

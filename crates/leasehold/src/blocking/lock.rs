@@ -59,6 +59,11 @@ impl Lock {
         self.map(|lock| lock.label(label))
     }
 
+    /// As [`crate::Lock::release_while_waiting`].
+    pub fn release_while_waiting(self) -> Self {
+        self.map(crate::Lock::release_while_waiting)
+    }
+
     /// As [`crate::Lock::options`].
     pub fn options(self, options: LeaseOptions) -> Self {
         self.map(|lock| lock.options(options))

@@ -24,14 +24,14 @@ mod client;
 mod driver;
 mod election;
 mod guard;
+mod job;
 mod lock;
-mod once;
 
 pub use self::cancel::Cancel;
 pub use self::client::{Admin, Client, ClientBuilder};
 pub use self::election::{Election, Leadership, Observation};
 pub use self::guard::Guard;
+pub use self::job::Job;
 pub use self::lock::{Lock, RwLock, Semaphore};
-pub use self::once::Once;
 
 pub use self::driver::Driver;

@@ -15,7 +15,7 @@ async fn client(clock: &FakeClock) -> Client {
 #[tokio::test]
 async fn a_job_is_skipped_while_another_machine_has_it() {
     let client = client(&FakeClock::new()).await;
-    let job = client.once("report");
+    let job = client.job("report");
     let done = job
         .run(async |_| {
             assert_eq!(job.run(async |_| Ok::<_, Error>(2)).await?, None);
@@ -30,7 +30,7 @@ async fn a_job_is_skipped_while_another_machine_has_it() {
 async fn a_job_that_ends_at_once_is_skipped_until_at_least_is_over() {
     let clock = FakeClock::new();
     let client = client(&clock).await;
-    let job = client.once("report").min_hold(LEAST);
+    let job = client.job("report").min_hold(LEAST);
     assert_eq!(job.run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
     assert_eq!(job.run(async |_| Ok::<_, Error>(2)).await.unwrap(), None);
     clock.advance(LEAST - Duration::from_secs(1));
@@ -42,7 +42,7 @@ async fn a_job_that_ends_at_once_is_skipped_until_at_least_is_over() {
 #[tokio::test]
 async fn a_job_that_failed_keeps_its_name_taken_too() {
     let client = client(&FakeClock::new()).await;
-    let job = client.once("report").min_hold(LEAST);
+    let job = client.job("report").min_hold(LEAST);
     let failed: Result<Option<()>> = job.run(async |_| Err(Error::Closed)).await;
     assert!(matches!(failed, Err(Error::Closed)));
     assert!(job.try_start().await.unwrap().is_none());
@@ -52,7 +52,7 @@ async fn a_job_that_failed_keeps_its_name_taken_too() {
 async fn a_job_that_hangs_is_dropped_at_the_end_of_at_most_and_the_next_may_start() {
     let client = Client::memory();
     let limit = Duration::from_millis(100);
-    let job = client.once("report").max_hold(limit);
+    let job = client.job("report").max_hold(limit);
     let error = job
         .run(async |_| {
             std::future::pending::<()>().await;
@@ -68,14 +68,14 @@ async fn a_job_that_hangs_is_dropped_at_the_end_of_at_most_and_the_next_may_star
 #[tokio::test]
 async fn min_hold_must_not_be_longer_than_max_hold() {
     let client = client(&FakeClock::new()).await;
-    let job = client.once("report").min_hold(MOST).max_hold(LEAST);
+    let job = client.job("report").min_hold(MOST).max_hold(LEAST);
     assert!(matches!(job.try_start().await, Err(Error::Invalid(_))));
 }
 
 #[test]
 fn the_blocking_job_is_the_same() {
     let client = leasehold::blocking::Client::memory();
-    let job = client.once("report").min_hold(LEAST).max_hold(MOST);
+    let job = client.job("report").min_hold(LEAST).max_hold(MOST);
     assert_eq!(job.run(|_| Ok::<_, Error>(1)).unwrap(), Some(1));
     assert_eq!(job.run(|_| Ok::<_, Error>(2)).unwrap(), None);
 }

@@ -6,45 +6,45 @@ use leasehold_core::{Error, LeaseOptions, Result};
 
 use super::{Driver, Guard};
 
-/// A job that is to run once although every machine starts it, as [`crate::Once`].
+/// A job that is to run once although every machine starts it, as [`crate::Job`].
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until `run` or `try_start`"]
-pub struct Once {
-    inner: crate::Once,
+pub struct Job {
+    inner: crate::Job,
     driver: Driver,
 }
 
-impl Once {
-    pub(super) fn new(inner: crate::Once, driver: Driver) -> Self {
+impl Job {
+    pub(super) fn new(inner: crate::Job, driver: Driver) -> Self {
         Self { inner, driver }
     }
 
-    fn map(self, change: impl FnOnce(crate::Once) -> crate::Once) -> Self {
+    fn map(self, change: impl FnOnce(crate::Job) -> crate::Job) -> Self {
         Self { inner: change(self.inner), driver: self.driver }
     }
 
-    /// As [`crate::Once::min_hold`].
+    /// As [`crate::Job::min_hold`].
     pub fn min_hold(self, least: Duration) -> Self {
-        self.map(|once| once.min_hold(least))
+        self.map(|job| job.min_hold(least))
     }
 
-    /// As [`crate::Once::max_hold`], except that a thread cannot be stopped from outside: a job that
+    /// As [`crate::Job::max_hold`], except that a thread cannot be stopped from outside: a job that
     /// may take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
     pub fn max_hold(self, limit: Duration) -> Self {
-        self.map(|once| once.max_hold(limit))
+        self.map(|job| job.max_hold(limit))
     }
 
-    /// As [`crate::Once::ttl`].
+    /// As [`crate::Job::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
-        self.map(|once| once.ttl(ttl))
+        self.map(|job| job.ttl(ttl))
     }
 
-    /// As [`crate::Once::options`].
+    /// As [`crate::Job::options`].
     pub fn options(self, options: LeaseOptions) -> Self {
-        self.map(|once| once.options(options))
+        self.map(|job| job.options(options))
     }
 
-    /// As [`crate::Once::run`].
+    /// As [`crate::Job::run`].
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Once {
         }
     }
 
-    /// As [`crate::Once::try_start`].
+    /// As [`crate::Job::try_start`].
     ///
     /// # Errors
     ///

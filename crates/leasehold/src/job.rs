@@ -8,14 +8,14 @@ use crate::guard::Guard;
 use crate::lock::Lock;
 
 /// A job that is to run once although every machine starts it.
-/// [`Client::once`](crate::Client::once) tells what it is for.
+/// [`Client::job`](crate::Client::job) tells what it is for.
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until `run` or `try_start`"]
-pub struct Once {
+pub struct Job {
     lock: Lock,
 }
 
-impl Once {
+impl Job {
     pub(crate) fn new(lock: Lock) -> Self {
         Self { lock }
     }
@@ -29,7 +29,7 @@ impl Once {
         Self { lock: self.lock.min_hold(least) }
     }
 
-    /// The job is over after this long, even if it hangs: [`run`](Once::run) drops it and gives
+    /// The job is over after this long, even if it hangs: [`run`](Job::run) drops it and gives
     /// [`Error::Lost`], and the next machine may start. For ever by default.
     pub fn max_hold(self, limit: Duration) -> Self {
         Self { lock: self.lock.max_hold(limit) }
@@ -51,7 +51,7 @@ impl Once {
     /// # Errors
     ///
     /// What the job returns; [`Error::Lost`] if it was still running at the end of
-    /// [`max_hold`](Once::max_hold) or when its lease was lost; what [`Lock::try_acquire`] returns.
+    /// [`max_hold`](Job::max_hold) or when its lease was lost; what [`Lock::try_acquire`] returns.
     ///
     /// # Cancel safety
     ///
