@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::{File, Memory, Store};
 use leasehold_core::{
-    Acquire, Action, ClientId, Facts, HolderId, LockName, Mode, Operation, StoreError,
+    Acquire, Action, ClientId, HolderId, HolderInfo, LockName, Mode, Operation, StoreError,
 };
 
 use crate::Outcome;
@@ -89,6 +89,6 @@ fn acquire(client: ClientId, attempt: u64, mode: Mode) -> Action {
         nonce: 0,
         not_after_us: 1 << 53,
         ballot_us: None,
-        facts: Facts::default(),
+        info: HolderInfo::default(),
     })
 }

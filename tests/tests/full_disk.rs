@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use leasehold::store::{File, Store};
-use leasehold::{ClientId, Facts, HolderId, LockName, Mode};
+use leasehold::{ClientId, HolderId, HolderInfo, LockName, Mode};
 use leasehold_core::{Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
 use leasehold_testkit::harness::request;
 use leasehold_testkit::worker::{self, Worker};
@@ -46,9 +46,9 @@ impl Client {
 
     /// Acquires the name of this number, with an attempt of the same number.
     async fn acquire(&self, number: u64, wait: bool) -> Result<Reply, StoreError> {
-        let facts = Facts::new("h".repeat(200), 1);
+        let info = HolderInfo::new("h".repeat(200), 1);
         let request =
-            request(self.holder(number)).with_wait(wait).with_nonce(number).with_facts(facts);
+            request(self.holder(number)).with_wait(wait).with_nonce(number).with_info(info);
         let action = Action::Acquire(request);
         self.ask(number, action).await
     }

@@ -216,7 +216,7 @@ async fn a_stopped_server_is_a_timeout_after_which_anything_may_have_happened() 
     assert!(error.may_have_executed());
     server.cont().unwrap();
     let holder = eventually_held(&store, id(1, 1)).await;
-    assert!(holder.us() > 0);
+    assert!(holder.micros() > 0);
 }
 
 /// The token of an attempt whose first copy had no answer.

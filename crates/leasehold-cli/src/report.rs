@@ -115,8 +115,8 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<leasehold::Invalid> for Failure {
-    fn from(refusal: leasehold::Invalid) -> Self {
+impl From<leasehold::InvalidInput> for Failure {
+    fn from(refusal: leasehold::InvalidInput) -> Self {
         Self::usage(refusal.to_string())
     }
 }

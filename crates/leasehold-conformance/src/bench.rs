@@ -6,7 +6,7 @@ use leasehold::store::Store;
 use leasehold::store::protocol::NOT_AFTER;
 use leasehold::store::protocol::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply};
 use leasehold::{
-    ClientId, Error, Facts, FencingToken, HolderId, LockName, Mode, Status, StoreErrorKind,
+    ClientId, Error, FencingToken, HolderId, HolderInfo, LockName, Mode, Status, StoreErrorKind,
 };
 
 use crate::subject::{Subject, fresh_number, must};
@@ -58,7 +58,7 @@ impl<'a> Bench<'a> {
             .with_wait(true)
             .with_nonce(7)
             .with_not_after(now.lease_us + NOT_AFTER.as_micros() as u64)
-            .with_facts(Facts::new("host", 42).with_label(Some("a label".into())))
+            .with_info(HolderInfo::new("host", 42).with_label(Some("a label".into())))
     }
 
     pub(super) async fn acquire(&self, id: HolderId, mode: Mode) -> Reply {

@@ -243,7 +243,7 @@ pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
                 ..
             }) => {
                 assert_eq!((&name, holder.id), (&pair.name, guard.holder()));
-                assert_eq!(holder.facts.label.as_deref(), Some("the first"));
+                assert_eq!(holder.info.label.as_deref(), Some("the first"));
                 assert!(waited >= limit);
             }
             other => panic!("{other:?}"),

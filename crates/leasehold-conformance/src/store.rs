@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::store::Store;
 use leasehold::store::protocol::{Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
-use leasehold::{Facts, FencingToken, HolderId, LockName, Mode};
+use leasehold::{FencingToken, HolderId, HolderInfo, LockName, Mode};
 
 use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};
 use crate::subject::{Subject, must};
@@ -302,7 +302,7 @@ pub async fn a_revocation_hits_the_token_that_was_seen_and_no_other(subject: &Su
     let (bench, id) = (Bench::new(subject), somebody());
     let mut inbox = must(subject.store().inbox(id.client).await);
     let token = bench.take(id, ALONE).await.token;
-    let wrong = FencingToken::at_us(token.us() - 1);
+    let wrong = FencingToken::from_micros(token.micros() - 1);
     assert_eq!(bench.revoke(id, wrong, true).await, Reply::Revoked(false));
     assert_eq!(bench.revoke(id, token, false).await, Reply::Revoked(true));
     assert_eq!(bench.renew(id).await, Reply::Revoked(true));
@@ -334,15 +334,15 @@ pub async fn a_holder_changes_what_it_says_of_itself_and_nobody_else_does(subjec
     let (bench, id, waiter) = (Bench::new(subject), somebody(), somebody());
     let grant = bench.take(id, ALONE).await;
     bench.wait_if_queued(waiter, ALONE).await;
-    let facts = |label: &str| Facts::new("h", 7).with_label(Some(label.to_owned()));
-    let said = granted(bench.act(Action::Describe { id, facts: facts("ünï") }).await);
+    let info = |label: &str| HolderInfo::new("h", 7).with_label(Some(label.to_owned()));
+    let said = granted(bench.act(Action::Describe { id, info: info("ünï") }).await);
     assert_eq!((said.token, said.deadline_us), (grant.token, grant.deadline_us));
-    let reply = bench.act(Action::Describe { id: waiter, facts: facts("no") }).await;
+    let reply = bench.act(Action::Describe { id: waiter, info: info("no") }).await;
     assert!(matches!(reply, Reply::NotHeld { .. }), "{reply:?}");
     let status = bench.status().await;
-    assert_eq!(status.holders[0].facts, facts("ünï"));
+    assert_eq!(status.holders[0].info, info("ünï"));
     if subject.can().queued {
-        assert_eq!(status.waiters[0].facts.label.as_deref(), Some("a label"));
+        assert_eq!(status.waiters[0].info.label.as_deref(), Some("a label"));
     }
 }
 
@@ -427,11 +427,11 @@ pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     let [held] = &status.holders[..] else { panic!("{status:?}") };
     assert_eq!((held.id, held.mode, held.token), (holder, ALONE, token));
     assert!(held.held_for >= Duration::from_millis(20) && held.ttl_left < LONG);
-    let seen = |facts: &Facts| {
-        assert_eq!((facts.host.as_str(), facts.pid), ("host", 42));
-        assert_eq!(facts.label.as_deref(), Some("a label"));
+    let seen = |info: &HolderInfo| {
+        assert_eq!((info.host.as_str(), info.pid), ("host", 42));
+        assert_eq!(info.label.as_deref(), Some("a label"));
     };
-    seen(&held.facts);
+    seen(&held.info);
     assert_eq!(status.last_token, Some(token));
     if !subject.can().queued {
         return assert_eq!((status.waiters.len(), status.waiting), (0, 0));
@@ -439,7 +439,7 @@ pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     let [waits] = &status.waiters[..] else { panic!("{status:?}") };
     assert_eq!((waits.id, waits.mode, waits.position), (waiter, ALONE, 1));
     assert!(waits.waited >= Duration::from_millis(20));
-    seen(&waits.facts);
+    seen(&waits.info);
     assert_eq!(status.waiting, 1);
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::holder::{HoldState, Holder};
 use crate::lease::LossReason;
-use crate::name::{Invalid, LockName};
+use crate::name::{InvalidInput, LockName};
 use crate::text::show_duration;
 use crate::token::FencingToken;
 
@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// A name, an option or a URL was refused before anything was sent.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidInput),
     /// The lease was ours and no longer is: stop the work it covered.
     #[error("{name}: the lease with token {token} was lost: {reason}")]
     #[non_exhaustive]
@@ -144,11 +144,11 @@ fn not_adopted(reason: LossReason) -> String {
 }
 
 fn held_by(holder: Option<&Holder>, others: u32, own: bool) -> String {
-    let Some(Holder { facts, held_for, state, ttl_left, .. }) = holder else {
+    let Some(Holder { info, held_for, state, ttl_left, .. }) = holder else {
         return String::new();
     };
-    let label = facts.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let who = format!("{}:{}{label}", facts.host, facts.pid);
+    let label = info.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
+    let who = format!("{}:{}{label}", info.host, info.pid);
     let (left, held_for) = (show_duration(*ttl_left), show_duration(*held_for));
     let others = match others {
         0 => String::new(),
@@ -374,7 +374,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::holder::{ClientId, Facts, HolderId, Mode};
+    use crate::holder::{ClientId, HolderId, HolderInfo, Mode};
 
     #[test]
     fn a_wait_that_ended_says_who_was_in_the_way_and_how() {
@@ -383,8 +383,12 @@ mod tests {
                 id: HolderId { client: ClientId(1), attempt: 1 },
                 mode: Mode::Exclusive,
                 state,
-                token: FencingToken::at_us(1),
-                facts: Facts { host: "vm".to_owned(), pid: 7, label: Some("nightly".to_owned()) },
+                token: FencingToken::from_micros(1),
+                info: HolderInfo {
+                    host: "vm".to_owned(),
+                    pid: 7,
+                    label: Some("nightly".to_owned()),
+                },
                 held_for: Duration::from_secs(9),
                 ttl_left: Duration::from_secs(5),
             };

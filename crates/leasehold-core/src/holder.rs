@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::Invalid;
+use crate::name::InvalidInput;
 use crate::setters::setters;
 use crate::token::FencingToken;
 
 /// Most bytes of host and label together: they are stored with every hold and every waiter.
-pub const MAX_FACTS_BYTES: usize = 1024;
+pub const MAX_INFO_BYTES: usize = 1024;
 
 /// One client of a store, drawn at random, so that no two are ever the same. Text: 32 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,21 +25,21 @@ impl fmt::Display for ClientId {
 }
 
 impl FromStr for ClientId {
-    type Err = Invalid;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let number = if digits { u128::from_str_radix(text, 16).ok() } else { None };
         number
             .map(Self)
-            .ok_or_else(|| Invalid::new("client", format!("{text:?} is not 32 hex digits")))
+            .ok_or_else(|| InvalidInput::new("client", format!("{text:?} is not 32 hex digits")))
     }
 }
 
 impl TryFrom<String> for ClientId {
-    type Error = Invalid;
+    type Error = InvalidInput;
 
-    fn try_from(text: String) -> Result<Self, Invalid> {
+    fn try_from(text: String) -> Result<Self, InvalidInput> {
         text.parse()
     }
 }
@@ -72,23 +72,23 @@ impl fmt::Display for HolderId {
 }
 
 impl FromStr for HolderId {
-    type Err = Invalid;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         text.split_once('-')
             .and_then(|(client, attempt)| {
                 Some(Self { client: client.parse().ok()?, attempt: attempt.parse().ok()? })
             })
             .ok_or_else(|| {
-                Invalid::new("holder", format!("{text:?} is not `<32 hex digits>-<number>`"))
+                InvalidInput::new("holder", format!("{text:?} is not `<32 hex digits>-<number>`"))
             })
     }
 }
 
 impl TryFrom<String> for HolderId {
-    type Error = Invalid;
+    type Error = InvalidInput;
 
-    fn try_from(text: String) -> Result<Self, Invalid> {
+    fn try_from(text: String) -> Result<Self, InvalidInput> {
         text.parse()
     }
 }
@@ -164,16 +164,16 @@ impl Mode {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] says which number is out of range.
-    pub fn check(self) -> Result<(), Invalid> {
+    /// [`InvalidInput`] says which number is out of range.
+    pub fn check(self) -> Result<(), InvalidInput> {
         let Self::Permits { count, capacity } = self else { return Ok(()) };
         if capacity == 0 || capacity >= LOCK_CAPACITY {
             let why = format!("a semaphore's capacity is {capacity}: give 1 to 2147483646");
-            return Err(Invalid::new("capacity", why));
+            return Err(InvalidInput::new("capacity", why));
         }
         if count == 0 || count > capacity {
             let why = format!("{count} permits of {capacity} are asked for: give 1 to {capacity}");
-            return Err(Invalid::new("permits", why));
+            return Err(InvalidInput::new("permits", why));
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Mode {
 /// Host, process and label of a holder or waiter, for the operator who looks. At most 1 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Facts {
+pub struct HolderInfo {
     /// The name of the machine.
     pub host: String,
     /// The process.
@@ -191,7 +191,7 @@ pub struct Facts {
     pub label: Option<String>,
 }
 
-impl Facts {
+impl HolderInfo {
     /// A process without a label.
     pub fn new(host: impl Into<String>, pid: u32) -> Self {
         Self { host: host.into(), pid, label: None }
@@ -205,16 +205,16 @@ impl Facts {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for a label (or host) that is too long or would disturb a terminal.
-    pub fn check(&self) -> Result<(), Invalid> {
+    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal.
+    pub fn check(&self) -> Result<(), InvalidInput> {
         let label = self.label.as_deref().unwrap_or_default();
         let bytes = self.host.len() + label.len();
-        if bytes > MAX_FACTS_BYTES {
-            let why = format!("host and label have {bytes} bytes: the limit is {MAX_FACTS_BYTES}");
-            return Err(Invalid::new("label", why));
+        if bytes > MAX_INFO_BYTES {
+            let why = format!("host and label have {bytes} bytes: the limit is {MAX_INFO_BYTES}");
+            return Err(InvalidInput::new("label", why));
         }
         if self.host.chars().chain(label.chars()).any(char::is_control) {
-            return Err(Invalid::new("label", "a label has a control character: remove it"));
+            return Err(InvalidInput::new("label", "a label has a control character: remove it"));
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ pub struct Holder {
     /// The token of the grant.
     pub token: FencingToken,
     /// Who that is.
-    pub facts: Facts,
+    pub info: HolderInfo,
     /// Time since the grant.
     pub held_for: Duration,
     /// Time until the store ends the lease, unless it is renewed.
@@ -262,7 +262,7 @@ impl Holder {
             mode,
             state: HoldState::Claimed,
             token,
-            facts: Facts::default(),
+            info: HolderInfo::default(),
             held_for: Duration::ZERO,
             ttl_left: Duration::ZERO,
         }
@@ -270,7 +270,7 @@ impl Holder {
 
     setters! {
         with_state: state: HoldState,
-        with_facts: facts: Facts,
+        with_info: info: HolderInfo,
         with_held_for: held_for: Duration,
         with_ttl_left: ttl_left: Duration,
     }
@@ -285,7 +285,7 @@ pub struct Waiter {
     /// What it asks for.
     pub mode: Mode,
     /// Who that is.
-    pub facts: Facts,
+    pub info: HolderInfo,
     /// Time since it joined the queue.
     pub waited: Duration,
     /// Its place: 1 is next.
@@ -294,15 +294,21 @@ pub struct Waiter {
 
 impl Waiter {
     /// The waiter at this place of the queue.
-    pub fn new(id: HolderId, mode: Mode, facts: Facts, waited: Duration, position: u32) -> Self {
-        Self { id, mode, facts, waited, position }
+    pub fn new(
+        id: HolderId,
+        mode: Mode,
+        info: HolderInfo,
+        waited: Duration,
+        position: u32,
+    ) -> Self {
+        Self { id, mode, info, waited, position }
     }
 }
 
 /// A holder that is no client of leasehold: a program in another language that shares the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Foreign {
+pub struct ForeignHolder {
     /// How what it has written begins.
     pub value: String,
     /// Time until the store ends its hold, unless it is renewed; `None` if nothing but its holder
@@ -310,7 +316,7 @@ pub struct Foreign {
     pub ttl_left: Option<Duration>,
 }
 
-impl Foreign {
+impl ForeignHolder {
     /// A holder of which only this is known.
     pub fn new(value: impl Into<String>, ttl_left: Option<Duration>) -> Self {
         Self { value: value.into(), ttl_left }
@@ -322,7 +328,7 @@ impl Foreign {
 #[non_exhaustive]
 pub struct Status {
     /// Who holds it that is no client of leasehold; then there are no other holders.
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<ForeignHolder>,
     /// The holders, in no particular order.
     pub holders: Vec<Holder>,
     /// The first waiters, in the order in which they will be served.
@@ -335,7 +341,7 @@ pub struct Status {
 
 impl Status {
     setters! {
-        with_foreign: foreign: Option<Foreign>,
+        with_foreign: foreign: Option<ForeignHolder>,
         with_holders: holders: Vec<Holder>,
         with_waiters: waiters: Vec<Waiter>,
         with_waiting: waiting: u32,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::holder::{HolderId, Mode};
-use crate::name::{Invalid, LockName};
+use crate::name::{InvalidInput, LockName};
 use crate::text::show_duration;
 use crate::time::Instant;
 use crate::token::FencingToken;
@@ -52,8 +52,8 @@ impl Bounds {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] says how much is left of the ttl.
-    pub fn check(&self, ttl: Duration, asked: Duration) -> Result<(), Invalid> {
+    /// [`InvalidInput`] says how much is left of the ttl.
+    pub fn check(&self, ttl: Duration, asked: Duration) -> Result<(), InvalidInput> {
         let left = self.valid_until(Instant::default(), ttl).since_origin();
         let least = asked.max(ttl / 3);
         if left >= least {
@@ -65,7 +65,7 @@ impl Bounds {
              give a longer one, or, if the clocks of servers that take over from each other are \
              less than {offset} apart, a smaller offset= in every store URL"
         );
-        Err(Invalid::new("ttl", why))
+        Err(InvalidInput::new("ttl", why))
     }
 
     /// Until when a hand-off may be relied on *before* it is confirmed, or `None` if it must be
@@ -152,9 +152,9 @@ impl fmt::Display for Lease {
 }
 
 impl FromStr for Lease {
-    type Err = Invalid;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         let parse = || {
             let mut parts = text.splitn(6, ':');
             if parts.next()? != LEASE_TEXT {
@@ -168,7 +168,7 @@ impl FromStr for Lease {
             let name = LockName::new(parts.next()?).ok()?;
             Some(Self { name, holder, mode, token, ttl })
         };
-        parse().ok_or_else(|| Invalid::new("lease", "the text is not a lease: copy all of it"))
+        parse().ok_or_else(|| InvalidInput::new("lease", "the text is not a lease: copy all of it"))
     }
 }
 
@@ -275,7 +275,7 @@ mod tests {
             name: LockName::new("a:b:{c}").unwrap(),
             holder: HolderId { client: ClientId(9), attempt: 3 },
             mode: Mode::Permits { count: 2, capacity: 5 },
-            token: FencingToken::at_us(1_800_000_000_000_000),
+            token: FencingToken::from_micros(1_800_000_000_000_000),
             ttl: Duration::from_secs(30),
         };
         assert_eq!(lease.to_string().parse::<Lease>().unwrap(), lease);

@@ -24,11 +24,11 @@ pub mod token;
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::fence::{Fence, Fences};
 pub use self::holder::{
-    ClientId, Facts, Foreign, HoldState, Holder, HolderId, LOCK_CAPACITY, MAX_FACTS_BYTES, Mode,
-    Status, UPGRADABLE_WEIGHT, Waiter,
+    ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LOCK_CAPACITY,
+    MAX_INFO_BYTES, Mode, Status, UPGRADABLE_WEIGHT, Waiter,
 };
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
-pub use self::name::{Invalid, LockName};
+pub use self::name::{InvalidInput, LockName};
 pub use self::options::{LeaseOptions, Renewal};
 pub use self::request::{
     Acquire, Action, Addressed, Adopt, Answer, Cancelled, Grant, Message, Operation, Place,

@@ -30,15 +30,18 @@ impl LockName {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] when the name is empty, longer than 512 bytes, or has a control character. For
+    /// [`InvalidInput`] when the name is empty, longer than 512 bytes, or has a control character. For
     /// those there is [`LockName::hashed`].
-    pub fn new(name: impl AsRef<str>) -> Result<Self, Invalid> {
+    pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let name = name.as_ref();
         if name.is_empty() {
-            return Err(Invalid::new("name", "a lock's name is empty: give it at least one byte"));
+            return Err(InvalidInput::new(
+                "name",
+                "a lock's name is empty: give it at least one byte",
+            ));
         }
         if name.len() > MAX_NAME_BYTES {
-            return Err(Invalid::new(
+            return Err(InvalidInput::new(
                 "name",
                 format!(
                     "a lock's name has {} bytes, and the limit is {MAX_NAME_BYTES}: take its hash \
@@ -48,7 +51,7 @@ impl LockName {
             ));
         }
         if let Some((at, found)) = name.char_indices().find(|(_, c)| c.is_control()) {
-            return Err(Invalid::new(
+            return Err(InvalidInput::new(
                 "name",
                 format!(
                     "a lock's name has the control character {} at byte {at}: remove it",
@@ -104,17 +107,17 @@ impl fmt::Display for LockName {
 }
 
 impl FromStr for LockName {
-    type Err = Invalid;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         Self::new(text)
     }
 }
 
 impl TryFrom<String> for LockName {
-    type Error = Invalid;
+    type Error = InvalidInput;
 
-    fn try_from(text: String) -> Result<Self, Invalid> {
+    fn try_from(text: String) -> Result<Self, InvalidInput> {
         Self::new(text)
     }
 }
@@ -129,14 +132,14 @@ impl From<LockName> for String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 #[non_exhaustive]
-pub struct Invalid {
+pub struct InvalidInput {
     /// Which value was refused: `name`, `ttl`, `url`, …
     pub what: &'static str,
     /// What is wrong with it and what to write instead, in one line.
     pub why: String,
 }
 
-impl Invalid {
+impl InvalidInput {
     /// Says which value is refused and why.
     pub fn new(what: &'static str, why: impl Into<String>) -> Self {
         Self { what, why: why.into() }

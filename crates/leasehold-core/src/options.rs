@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::holder::Facts;
-use crate::name::Invalid;
+use crate::holder::HolderInfo;
+use crate::name::InvalidInput;
 use crate::setters::setters;
 use crate::text::show_duration;
 
@@ -81,11 +81,11 @@ impl LeaseOptions {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] names the first value that is out of range and what would be in range.
-    pub fn check(&self) -> Result<(), Invalid> {
+    /// [`InvalidInput`] names the first value that is out of range and what would be in range.
+    pub fn check(&self) -> Result<(), InvalidInput> {
         if self.ttl < MIN_TTL || self.ttl > MAX_TTL {
             let why = format!("the ttl is {}: give 100 ms to 24 h", show_duration(self.ttl));
-            return Err(Invalid::new("ttl", why));
+            return Err(InvalidInput::new("ttl", why));
         }
         if let Some(least) = self.min_validity
             && least > self.ttl * 9 / 10
@@ -95,25 +95,25 @@ impl LeaseOptions {
                 self.ttl,
                 self.ttl * 9 / 10
             );
-            return Err(Invalid::new("min_validity", why));
+            return Err(InvalidInput::new("min_validity", why));
         }
         if self.max_hold.is_some_and(|limit| limit.is_zero()) {
-            return Err(Invalid::new("max_hold", "a max_hold of zero would lose every lease"));
+            return Err(InvalidInput::new("max_hold", "a max_hold of zero would lose every lease"));
         }
         if let Some(least) = self.min_hold
             && least > MAX_TTL
         {
             let why = format!("{} is longer than 24 h", show_duration(least));
-            return Err(Invalid::new("min_hold", why));
+            return Err(InvalidInput::new("min_hold", why));
         }
         if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
             && least > most
         {
             let [least, most] = [least, most].map(show_duration);
             let why = format!("a min_hold of {least} is longer than the max_hold of {most}");
-            return Err(Invalid::new("min_hold", why));
+            return Err(InvalidInput::new("min_hold", why));
         }
-        Facts { label: self.label.clone(), ..Facts::default() }.check()
+        HolderInfo { label: self.label.clone(), ..HolderInfo::default() }.check()
     }
 
     /// The validity below which a grant is given back.

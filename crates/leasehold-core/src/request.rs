@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::holder::{ClientId, Facts, HolderId, Mode, Status};
+use crate::holder::{ClientId, HolderId, HolderInfo, Mode, Status};
 use crate::name::LockName;
 use crate::setters::setters;
 use crate::time::Now;
@@ -132,7 +132,7 @@ pub enum Action {
         /// Which hold.
         id: HolderId,
         /// What it says from now on.
-        facts: Facts,
+        info: HolderInfo,
     },
     /// Says who holds and who waits; changes nothing.
     Inspect {
@@ -263,7 +263,7 @@ pub struct Acquire {
     /// [`BALLOT_LEAD`]: crate::model::BALLOT_LEAD
     pub ballot_us: Option<u64>,
     /// Who asks.
-    pub facts: Facts,
+    pub info: HolderInfo,
 }
 
 impl Acquire {
@@ -277,7 +277,7 @@ impl Acquire {
             nonce: 0,
             not_after_us: FOREVER_US,
             ballot_us: None,
-            facts: Facts::default(),
+            info: HolderInfo::default(),
         }
     }
 
@@ -287,7 +287,7 @@ impl Acquire {
         with_nonce: nonce: u64,
         with_not_after: not_after_us: u64,
         with_ballot: ballot_us: Option<u64>,
-        with_facts: facts: Facts,
+        with_info: info: HolderInfo,
     }
 }
 
@@ -323,14 +323,14 @@ pub struct Adopt {
     /// The token time that the caller proposes, as in [`Acquire::ballot_us`].
     pub ballot_us: Option<u64>,
     /// Who adopts.
-    pub facts: Facts,
+    pub info: HolderInfo,
 }
 
 impl Adopt {
     /// What takes over the hold of `from` for the attempt that `request` would acquire with.
     pub fn new(from: HolderId, token: Option<FencingToken>, request: Acquire) -> Self {
-        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us, facts } = request;
-        Self { id, from, mode, token, ttl, nonce, not_after_us, ballot_us, facts }
+        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us, info } = request;
+        Self { id, from, mode, token, ttl, nonce, not_after_us, ballot_us, info }
     }
 }
 
@@ -370,14 +370,14 @@ pub struct Reclaim {
     /// release, it keeps a late copy from taking back what was let go.
     pub not_after_us: u64,
     /// Who holds.
-    pub facts: Facts,
+    pub info: HolderInfo,
 }
 
 impl Reclaim {
     /// What takes back the hold with this token that `request` would acquire.
     pub fn new(token: FencingToken, change: u64, request: Acquire) -> Self {
-        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us: _, facts } = request;
-        Self { id, mode, change, token, ttl, nonce, not_after_us, facts }
+        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us: _, info } = request;
+        Self { id, mode, change, token, ttl, nonce, not_after_us, info }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::name::Invalid;
+use crate::name::InvalidInput;
 
 /// The units there are, longest first, in milliseconds.
 const UNITS: [(&str, u64); 5] =
@@ -19,13 +19,13 @@ const LONGEST: (&str, Duration) = ("36500d", Duration::from_hours(24 * 36_500));
 ///
 /// # Errors
 ///
-/// [`Invalid`] says what to write instead.
-pub fn parse_duration(text: &str) -> Result<Duration, Invalid> {
+/// [`InvalidInput`] says what to write instead.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidInput> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let why = format!("{text:?} has no unit: write {text}s for seconds, {text}ms for less");
-        return Err(Invalid::new("duration", why));
+        return Err(InvalidInput::new("duration", why));
     }
-    let invalid = |why: String| Invalid::new("duration", format!("{text:?} {why}"));
+    let invalid = |why: String| InvalidInput::new("duration", format!("{text:?} {why}"));
     let wrong = || invalid("is not a duration: write 500ms, 30s, 1.5h or 1h30m".to_owned());
     let too_long = || invalid(format!("is too long: give at most {}", LONGEST.0));
     let mut rest = text;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::Invalid;
+use crate::name::InvalidInput;
 
 /// 2020-01-01T00:00Z in microseconds since 1970: where token time begins, so that 51 bits of
 /// microseconds last until about 2091.
@@ -33,7 +33,7 @@ impl FencingToken {
     /// The token of a grant made at `token_us`, in microseconds since 1970 by the store's clock.
     ///
     /// A time before 2020 gives the first token there is, one after about 2091 the last.
-    pub const fn at_us(token_us: u64) -> Self {
+    pub const fn from_micros(token_us: u64) -> Self {
         let clamped = if token_us <= TOKEN_EPOCH_US {
             TOKEN_EPOCH_US + 1
         } else if token_us > MAX_TOKEN_US {
@@ -48,7 +48,7 @@ impl FencingToken {
     }
 
     /// The store's time of the grant, in microseconds since 1970.
-    pub const fn us(self) -> u64 {
+    pub const fn micros(self) -> u64 {
         (self.0.get() >> LOCAL_BITS) + TOKEN_EPOCH_US
     }
 
@@ -76,19 +76,22 @@ impl fmt::Display for FencingToken {
 }
 
 impl FromStr for FencingToken {
-    type Err = Invalid;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         text.parse().ok().and_then(Self::from_number).ok_or_else(|| {
-            Invalid::new("token", format!("{text:?} is not a fencing token: copy the whole number"))
+            InvalidInput::new(
+                "token",
+                format!("{text:?} is not a fencing token: copy the whole number"),
+            )
         })
     }
 }
 
 impl TryFrom<String> for FencingToken {
-    type Error = Invalid;
+    type Error = InvalidInput;
 
-    fn try_from(text: String) -> Result<Self, Invalid> {
+    fn try_from(text: String) -> Result<Self, InvalidInput> {
         text.parse()
     }
 }
@@ -105,17 +108,17 @@ mod tests {
 
     #[test]
     fn tokens_are_ordered_as_their_times_are_and_fit_a_signed_column() {
-        let first = FencingToken::at_us(TOKEN_EPOCH_US + 1);
-        let second = FencingToken::at_us(TOKEN_EPOCH_US + 2);
+        let first = FencingToken::from_micros(TOKEN_EPOCH_US + 1);
+        let second = FencingToken::from_micros(TOKEN_EPOCH_US + 2);
         assert!(first < second);
-        assert_eq!(second.us(), TOKEN_EPOCH_US + 2);
-        assert!(FencingToken::at_us(u64::MAX).get() <= i64::MAX as u64);
-        assert!(FencingToken::at_us(0).get() > 0);
+        assert_eq!(second.micros(), TOKEN_EPOCH_US + 2);
+        assert!(FencingToken::from_micros(u64::MAX).get() <= i64::MAX as u64);
+        assert!(FencingToken::from_micros(0).get() > 0);
     }
 
     #[test]
     fn text_and_json_keep_every_digit() {
-        let token = FencingToken::at_us(1_800_000_000_123_457);
+        let token = FencingToken::from_micros(1_800_000_000_123_457);
         assert_eq!(token.to_string().parse::<FencingToken>().unwrap(), token);
         let json = serde_json::to_string(&token).unwrap();
         assert_eq!(json, format!("\"{token}\""));

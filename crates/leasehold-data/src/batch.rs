@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
-use leasehold::{Error, Guard, Invalid, Lock, Result};
+use leasehold::{Error, Guard, InvalidInput, Lock, Result};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -97,7 +97,7 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
         F: Future<Output = Vec<R>> + Send + 'static,
     {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
-            Invalid::new("runtime", "a batcher needs a tokio runtime: start it inside one")
+            InvalidInput::new("runtime", "a batcher needs a tokio runtime: start it inside one")
         })?;
         let room = limits.max_items.get().saturating_mul(WAITING_BATCHES);
         let (entries, receiver) = mpsc::channel(room);
@@ -243,5 +243,5 @@ fn lost(guard: &Guard) -> Error {
 
 fn miscounted(given: usize, wanted: usize) -> Error {
     let why = format!("the work gave {given} results for {wanted} items: give one for each");
-    Invalid::new("results", why).into()
+    InvalidInput::new("results", why).into()
 }

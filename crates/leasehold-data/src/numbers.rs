@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::{Clock, Instant, Invalid, Result, StoreError, StoreErrorKind, SystemClock};
+use leasehold::{Clock, Instant, InvalidInput, Result, StoreError, StoreErrorKind, SystemClock};
 
 use crate::model::numbers::{Action, LEAD_US, Plan, Reply};
 use crate::model::{Action as AnyAction, Reply as AnyReply};
@@ -220,8 +220,8 @@ impl Numbers {
         }
     }
 
-    fn check(&self) -> Result<Action, Invalid> {
-        let refuse = |what, why| Err(Invalid::new(what, why));
+    fn check(&self) -> Result<Action, InvalidInput> {
+        let refuse = |what, why| Err(InvalidInput::new(what, why));
         let step_us = match self.per_second {
             None => 0,
             Some(speed) if (1..=MAX_PER_SECOND).contains(&speed) => MAX_PER_SECOND / speed,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::fence::Fence;
-use leasehold::{Error, Invalid, Result, StoreError, StoreErrorKind};
+use leasehold::{Error, InvalidInput, Result, StoreError, StoreErrorKind};
 
 use crate::model::{Action, Answer, Id, Reply, Request};
 use crate::store::DataStore;
@@ -20,7 +20,7 @@ const REMEMBER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_h
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     store: Arc<dyn DataStore>,
-    name: Result<Id, Invalid>,
+    name: Result<Id, InvalidInput>,
     fence: Option<Fence>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn unexpected(reply: &Reply) -> Error {
     StoreError::new(StoreErrorKind::Corrupt, text).maybe_executed().into()
 }
 
-pub(crate) fn remember_us(span: Duration) -> Result<u64, Invalid> {
+pub(crate) fn remember_us(span: Duration) -> Result<u64, InvalidInput> {
     in_range("remember", span, REMEMBER)
 }
 
@@ -66,19 +66,23 @@ pub(crate) fn in_range(
     what: &'static str,
     span: Duration,
     (least, most): (Duration, Duration),
-) -> Result<u64, Invalid> {
+) -> Result<u64, InvalidInput> {
     if span < least || span > most {
         let show = leasehold::show_duration;
         let (span, least, most) = (show(span), show(least), show(most));
         let why = format!("`{what}` is {span}: give {least} to {most}");
-        return Err(Invalid::new(what, why));
+        return Err(InvalidInput::new(what, why));
     }
     Ok(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }
 
-pub(crate) fn check_size(what: &'static str, bytes: usize, most: usize) -> Result<(), Invalid> {
+pub(crate) fn check_size(
+    what: &'static str,
+    bytes: usize,
+    most: usize,
+) -> Result<(), InvalidInput> {
     if bytes > most {
-        return Err(Invalid::new(
+        return Err(InvalidInput::new(
             what,
             format!("the {what} has {bytes} bytes: give at most {most}"),
         ));

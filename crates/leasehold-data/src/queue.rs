@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::fence::Fence;
-use leasehold::{Error, Invalid, Result, StoreError, StoreErrorKind};
+use leasehold::{Error, InvalidInput, Result, StoreError, StoreErrorKind};
 
 use crate::model::queue::{Action, Entry, MAX_BATCH, MAX_PAYLOAD_BYTES, Reply};
 use crate::model::{Action as AnyAction, Id, Reply as AnyReply};
@@ -126,7 +126,7 @@ impl Queue {
                 Some(Progress::Pending) => tokio::time::sleep(pause).await,
                 None => {
                     let why = format!("no entry {} is known: push it first", id.as_ref());
-                    return Err(Invalid::new("entry", why).into());
+                    return Err(InvalidInput::new("entry", why).into());
                 }
             }
             pause = (pause * 3 / 2).min(ASK_LAST);
@@ -164,7 +164,7 @@ impl Drain {
     pub async fn take(&self, limit: usize) -> Result<Vec<Entry>> {
         if !(1..=MAX_BATCH).contains(&limit) {
             let why = format!("{limit} entries at once: give 1 to {MAX_BATCH}");
-            return Err(Invalid::new("limit", why).into());
+            return Err(InvalidInput::new("limit", why).into());
         }
         match self.queue.step(Action::Take { limit: limit as u64 }).await? {
             Reply::Entries(entries) => Ok(entries),
@@ -185,7 +185,7 @@ impl Drain {
         let results: Vec<_> = results.into_iter().map(|(id, result)| (id, result.into())).collect();
         if results.len() > MAX_BATCH {
             let why = format!("{} results at once: give at most {MAX_BATCH}", results.len());
-            return Err(Invalid::new("results", why).into());
+            return Err(InvalidInput::new("results", why).into());
         }
         for (_, result) in &results {
             check_size("result", result.len(), MAX_PAYLOAD_BYTES)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::fence::Fence;
-use leasehold::{Error, Invalid, Result, StoreError, StoreErrorKind};
+use leasehold::{Error, InvalidInput, Result, StoreError, StoreErrorKind};
 
 use crate::model::stock::{Action, Line, MAX_LINES, MAX_NOTE_BYTES, MAX_QUANTITY, Reply, State};
 use crate::model::{Action as AnyAction, Id, Reply as AnyReply};
@@ -286,8 +286,8 @@ impl Stock {
 /// Ordered by item, each once.
 fn check_lines<I: AsRef<str>>(
     lines: impl IntoIterator<Item = (I, u64)>,
-) -> Result<Vec<Line>, Invalid> {
-    let refuse = |why: String| Err(Invalid::new("lines", why));
+) -> Result<Vec<Line>, InvalidInput> {
+    let refuse = |why: String| Err(InvalidInput::new("lines", why));
     let mut wanted = BTreeMap::new();
     for (item, quantity) in lines {
         let item = Id::new("item", item)?;

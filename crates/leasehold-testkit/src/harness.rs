@@ -7,7 +7,7 @@ use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Facts, Guard, HolderId, LockName, LossReason, Mode};
+use leasehold::{Client, Guard, HolderId, HolderInfo, LockName, LossReason, Mode};
 use leasehold_core::Acquire;
 
 /// How long something that must happen may take before a test gives it up: 2 min, generous for
@@ -164,5 +164,5 @@ pub fn request(id: HolderId) -> Acquire {
     Acquire::new(id, Mode::Exclusive, Duration::from_secs(600))
         .with_nonce(7)
         .with_not_after((1 << 53) - 1) // the last time that a script's numbers hold exactly
-        .with_facts(Facts::new("host", 42))
+        .with_info(HolderInfo::new("host", 42))
 }

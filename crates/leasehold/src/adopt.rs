@@ -99,7 +99,7 @@ impl<'a> Attempt<'a> {
         let request = Acquire::new(self.id, lease.mode, lease.ttl)
             .with_nonce(self.nonce)
             .with_not_after(store.not_after_us(&lease.name, store.now()))
-            .with_facts(engine.facts(options.label.clone()));
+            .with_info(engine.info(options.label.clone()));
         let request = Adopt::new(lease.holder, Some(lease.token), request);
         self.in_flight = true;
         let result = store.execute_until(on(Action::Adopt(request)), until).await;

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Bounds, ClientId, Clock, Error, HolderId, Invalid, Lease, LeaseOptions, LockName, Mode, Result,
+    Bounds, ClientId, Clock, Error, HolderId, InvalidInput, Lease, LeaseOptions, LockName, Mode,
+    Result,
 };
 
 use crate::admin::Admin;
@@ -327,7 +328,7 @@ impl ClientBuilder {
         self.defaults.check()?;
         if !(0.0..=0.5).contains(&self.drift) {
             let why = format!("a drift of {} is out of range: give 0 to 0.5", self.drift);
-            return Err(Invalid::new("drift", why).into());
+            return Err(InvalidInput::new("drift", why).into());
         }
         let store: Box<dyn Store> = match self.source.take() {
             Some(Source::Store(store)) => store,
@@ -335,7 +336,7 @@ impl ClientBuilder {
             Some(Source::Url(url)) => store::connect(&url).await?,
             None => {
                 let why = "no store was given: call `url` or `store` before `build`";
-                return Err(Invalid::new("store", why).into());
+                return Err(InvalidInput::new("store", why).into());
             }
         };
         Ok(self.with_store(store))

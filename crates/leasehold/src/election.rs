@@ -12,7 +12,7 @@ use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{
-    Action, Error, FencingToken, HoldState, Instant, Invalid, LeaseOptions, LockName, Reply,
+    Action, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName, Reply,
     Result, Status,
 };
 
@@ -41,7 +41,7 @@ const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Election {
     engine: Handle,
-    name: Result<LockName, Invalid>,
+    name: Result<LockName, InvalidInput>,
     lock: Lock,
 }
 
@@ -56,7 +56,7 @@ pub struct Leader {
 }
 
 impl Election {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, Invalid>, lock: Lock) -> Self {
+    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, lock: Lock) -> Self {
         Self { engine, name, lock }
     }
 
@@ -108,7 +108,8 @@ impl Election {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn leader(&self) -> Result<Option<Leader>> {
-        let status = inspect(&self.engine, self.name.as_ref().map_err(Invalid::clone)?).await?;
+        let status =
+            inspect(&self.engine, self.name.as_ref().map_err(InvalidInput::clone)?).await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 
@@ -198,7 +199,7 @@ impl Leadership {
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<()> {
         let value = value.into();
         check_value(&self.engine, &value)?;
-        self.guard.describe(self.engine.facts(Some(value.clone()))).await?;
+        self.guard.describe(self.engine.info(Some(value.clone()))).await?;
         self.publish_value(&value).await;
         Ok(())
     }
@@ -415,11 +416,11 @@ async fn publish(engine: &Engine, name: &LockName, message: &ElectionMessage) {
 }
 
 fn check_value(engine: &Engine, value: &str) -> Result<()> {
-    let facts = engine.facts(Some(value.to_owned()));
-    let as_value = |refusal: Invalid| {
-        Invalid::new("value", format!("it is kept as the leader's label: {}", refusal.why))
+    let info = engine.info(Some(value.to_owned()));
+    let as_value = |refusal: InvalidInput| {
+        InvalidInput::new("value", format!("it is kept as the leader's label: {}", refusal.why))
     };
-    Ok(facts.check().map_err(as_value)?)
+    Ok(info.check().map_err(as_value)?)
 }
 
 async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
@@ -436,7 +437,7 @@ fn leader_of(status: &Status) -> Option<(Leader, Duration)> {
     match holder.state {
         HoldState::Kept => None,
         _ => {
-            let value = holder.facts.label.clone().unwrap_or_default();
+            let value = holder.info.label.clone().unwrap_or_default();
             Some((Leader { token: holder.token, value }, holder.ttl_left))
         }
     }
@@ -448,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_message_survives_its_text() {
-        let token = FencingToken::at_us(1_800_000_000_000_000);
+        let token = FencingToken::from_micros(1_800_000_000_000_000);
         for value in ["", "10.0.0.5:80", "{\"a\": 1, \"b\": \"x y\"}"] {
             let message = ElectionMessage::Leads {
                 leader: Leader { token, value: value.to_owned() },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_core::backoff::Jitter;
-use leasehold_core::{Facts, HolderId, LeaseOptions};
+use leasehold_core::{HolderId, HolderInfo, LeaseOptions};
 
 use crate::keeper::Keeper;
 use crate::poll_queue::PollQueues;
@@ -44,8 +44,8 @@ impl Engine {
         Jitter::new(Jitter::new(self.seeds.fetch_add(1, Ordering::Relaxed)).next_u64())
     }
 
-    pub(crate) fn facts(&self, label: Option<String>) -> Facts {
-        self.keeper.facts(label)
+    pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
+        self.keeper.info(label)
     }
 }
 

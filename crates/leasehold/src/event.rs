@@ -199,10 +199,10 @@ impl fmt::Debug for dyn Observer {
 /// as `DEBUG`.
 #[cfg(feature = "tracing")]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tracing;
+pub struct TracingObserver;
 
 #[cfg(feature = "tracing")]
-impl Observer for Tracing {
+impl Observer for TracingObserver {
     fn observe(&self, event: &Event<'_>) {
         use tracing::{debug, info, warn};
         match *event {

@@ -15,7 +15,7 @@
 //! that is still valid.
 
 use leasehold_core::text::percent_decode;
-use leasehold_core::{FencingToken, Invalid, LockName};
+use leasehold_core::{FencingToken, InvalidInput, LockName};
 
 use crate::guard::Guard;
 
@@ -50,7 +50,7 @@ pub fn to_header(fence: &Fence) -> String {
 ///
 /// # Errors
 ///
-/// [`Invalid`] says what is wrong with it: answer 400.
+/// [`InvalidInput`] says what is wrong with it: answer 400.
 ///
 /// # Examples
 ///
@@ -64,13 +64,13 @@ pub fn to_header(fence: &Fence) -> String {
 /// let late = from_header("16; lock=invoices%2F42")?;
 /// let newest = fences.install(&late).unwrap_err();
 /// println!("409: {}", late.overtaken_by(newest));
-/// # Ok::<(), leasehold::Invalid>(())
+/// # Ok::<(), leasehold::InvalidInput>(())
 /// ```
-pub fn from_header(value: &str) -> Result<Fence, Invalid> {
+pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
     let wrong = || {
         let shown: String =
             value.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Invalid::new("header", format!("{HEADER}: {shown:?} is not `TOKEN; lock=NAME`"))
+        InvalidInput::new("header", format!("{HEADER}: {shown:?} is not `TOKEN; lock=NAME`"))
     };
     let (token, name) = value.split_once(';').ok_or_else(wrong)?;
     let name = name.trim().strip_prefix("lock=").ok_or_else(wrong)?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Error, Facts, FencingToken, HolderId, Invalid, Lease, LockName, LossReason, Mode,
-    Operation, Reply, Result,
+    Action, Error, FencingToken, HolderId, HolderInfo, InvalidInput, Lease, LockName, LossReason,
+    Mode, Operation, Reply, Result,
 };
 
 use crate::background;
@@ -355,10 +355,10 @@ impl Guard {
     }
 
     /// Changes what the store tells others of this holder.
-    pub(crate) async fn describe(&self, facts: Facts) -> Result<()> {
+    pub(crate) async fn describe(&self, info: HolderInfo) -> Result<()> {
         self.ensure_held()?;
-        let label = facts.label.clone();
-        let action = Action::Describe { id: self.holder(), facts };
+        let label = info.label.clone();
+        let action = Action::Describe { id: self.holder(), info };
         let timed = self.keeper().store.apply(self.name(), action).await?;
         match &timed.answer.reply {
             Reply::Granted(_) => {
@@ -375,7 +375,7 @@ impl Guard {
         self.check_only_guard(verb)?;
         if let Mode::Permits { .. } = self.mode() {
             let why = format!("a permit cannot be {verb}: use a read/write lock");
-            return Err(Invalid::new("mode", why).into());
+            return Err(InvalidInput::new("mode", why).into());
         }
         Ok(())
     }
@@ -385,7 +385,7 @@ impl Guard {
             1 => Ok(()),
             count => {
                 let why = format!("a guard of {count} names cannot be {verb}: acquire them singly");
-                Err(Invalid::new("names", why).into())
+                Err(InvalidInput::new("names", why).into())
             }
         }
     }
@@ -398,7 +398,7 @@ impl Guard {
         }
         let why =
             format!("the lease is re-entered and cannot be {verb}: drop its other guards first");
-        Err(Invalid::new("lease", why).into())
+        Err(InvalidInput::new("lease", why).into())
     }
 
     /// Lets go now; the first in the queue is granted in the same step. While other guards of the

@@ -32,7 +32,7 @@ pub use self::client::{Client, ClientBuilder};
 pub use self::clock::SystemClock;
 pub use self::election::{Election, Leader, Leadership, Observation};
 #[cfg(feature = "tracing")]
-pub use self::event::Tracing;
+pub use self::event::TracingObserver;
 pub use self::event::{Event, Observer};
 pub use self::guard::Guard;
 pub use self::job::Job;
@@ -41,9 +41,9 @@ pub use self::lost::Lost;
 pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
 pub use leasehold_core::{
-    ClientId, Clock, Error, Facts, FakeClock, FencingToken, Foreign, HoldState, Holder, HolderId,
-    Instant, Invalid, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal, Result, Status,
-    StoreError, StoreErrorKind, Waiter, parse_duration, show_duration,
+    ClientId, Clock, Error, FakeClock, FencingToken, ForeignHolder, HoldState, Holder, HolderId,
+    HolderInfo, Instant, InvalidInput, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal,
+    Result, Status, StoreError, StoreErrorKind, Waiter, parse_duration, show_duration,
 };
 
 /// The recipes of the documentation, executed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Error, Invalid, LeaseOptions, LockName, Mode, Renewal, Result, Status};
+use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status};
 
 use crate::admin::Admin;
 use crate::engine::Handle;
@@ -63,7 +63,7 @@ use crate::wait_free;
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
     engine: Handle,
-    names: Result<Names, Invalid>,
+    names: Result<Names, InvalidInput>,
     mode: Mode,
     options: LeaseOptions,
 }
@@ -76,7 +76,7 @@ enum Names {
 }
 
 impl Lock {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, Invalid>, mode: Mode) -> Self {
+    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, mode: Mode) -> Self {
         let options = engine.defaults.clone();
         Self { engine, names: name.map(Names::One), mode, options }
     }
@@ -254,17 +254,17 @@ impl Lock {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn status(&self) -> Result<Status> {
-        match self.names.as_ref().map_err(Invalid::clone)? {
+        match self.names.as_ref().map_err(InvalidInput::clone)? {
             Names::One(name) => Admin::new(self.engine.clone()).status(name).await,
             Names::Several(..) => {
                 let why = "several names have no status in common: ask `Admin::inspect` for each";
-                Err(Invalid::new("names", why).into())
+                Err(InvalidInput::new("names", why).into())
             }
         }
     }
 
     async fn watch(&self, limit: Option<Duration>) -> Result<()> {
-        let names = match self.names.as_ref().map_err(Invalid::clone)? {
+        let names = match self.names.as_ref().map_err(InvalidInput::clone)? {
             Names::One(name) => std::slice::from_ref(name),
             Names::Several(names, _) => names,
         };
@@ -297,7 +297,7 @@ impl Lock {
     }
 
     async fn take(&self, limit: Limit) -> Result<Option<Guard>> {
-        let names = self.names.as_ref().map_err(Invalid::clone)?;
+        let names = self.names.as_ref().map_err(InvalidInput::clone)?;
         self.mode.check()?;
         self.options.check()?;
         let (mode, options) = (self.mode, &self.options);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::backoff::Backoff;
-use leasehold_core::{Action, Error, Instant, Invalid, LockName, Reply, Result};
+use leasehold_core::{Action, Error, Instant, InvalidInput, LockName, Reply, Result};
 
 use crate::engine::Engine;
 use crate::keeper::{Held, Pulse};
@@ -48,7 +48,7 @@ pub(crate) enum Meanwhile {
 /// Checks names, and leaves out those that come again.
 pub(crate) fn parse<N: AsRef<str>>(
     names: impl IntoIterator<Item = N>,
-) -> Result<Vec<LockName>, Invalid> {
+) -> Result<Vec<LockName>, InvalidInput> {
     let mut parsed = Vec::new();
     for name in names {
         let name = LockName::new(name)?;
@@ -57,11 +57,11 @@ pub(crate) fn parse<N: AsRef<str>>(
         }
         if parsed.len() > MAX_NAMES {
             let why = format!("more than {MAX_NAMES} names at once: use one name for the whole");
-            return Err(Invalid::new("names", why));
+            return Err(InvalidInput::new("names", why));
         }
     }
     if parsed.is_empty() {
-        return Err(Invalid::new("names", "no name was given: give at least one"));
+        return Err(InvalidInput::new("names", "no name was given: give at least one"));
     }
     Ok(parsed)
 }

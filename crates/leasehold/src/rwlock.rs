@@ -1,6 +1,6 @@
 //! Many readers or one writer.
 
-use leasehold_core::{Invalid, LockName, Mode};
+use leasehold_core::{InvalidInput, LockName, Mode};
 
 use crate::engine::Handle;
 use crate::lock::Lock;
@@ -31,7 +31,7 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, Invalid>) -> Self {
+    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>) -> Self {
         Self { write: Lock::new(engine, name, Mode::Exclusive) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Invalid, LockName, Mode, Result};
+use leasehold_core::{InvalidInput, LockName, Mode, Result};
 
 use crate::engine::Handle;
 use crate::guard::Guard;
@@ -46,7 +46,7 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, Invalid>, capacity: u32) -> Self {
+    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, capacity: u32) -> Self {
         let all = Lock::new(engine, name, Mode::Permits { count: capacity, capacity });
         Self { all, capacity }
     }

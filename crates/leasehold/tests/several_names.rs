@@ -136,7 +136,7 @@ async fn a_wait_for_several_names_ends_at_its_limit_with_nothing_held() {
     let lock = client.multi(["a", "b"]);
     let error = lock.acquire_within(Duration::from_millis(20)).await.unwrap_err();
     let Error::Timeout { name, holder: Some(holder), .. } = error else { panic!("{error}") };
-    assert_eq!((name.as_str(), holder.facts.label.as_deref()), ("b", Some("stock taking")));
+    assert_eq!((name.as_str(), holder.info.label.as_deref()), ("b", Some("stock taking")));
     client.mutex("a").acquire_within(SOON).await.unwrap().release().await.unwrap();
 }
 

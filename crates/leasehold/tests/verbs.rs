@@ -42,8 +42,8 @@ async fn a_wait_that_ends_says_who_holds_the_lock() {
     let _held = client.mutex("a").label("nightly").acquire().await.unwrap();
     let error = client.mutex("a").acquire_within(Duration::from_millis(20)).await.unwrap_err();
     let Error::Timeout { holder: Some(holder), .. } = &error else { panic!("{error:?}") };
-    assert_eq!(holder.facts.label.as_deref(), Some("nightly"));
-    assert_eq!(holder.facts.pid, std::process::id());
+    assert_eq!(holder.info.label.as_deref(), Some("nightly"));
+    assert_eq!(holder.info.pid, std::process::id());
 }
 
 #[tokio::test]

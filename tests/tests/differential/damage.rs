@@ -7,7 +7,7 @@ use leasehold::store::Redis;
 use leasehold::store::redis::wire::RECORD_VERSION;
 use leasehold::store::redis::wire::Script;
 use leasehold_core::{
-    Acquire, Action, Adopt, ClientId, Facts, FencingToken, HolderId, Mode, Reclaim, Refusal,
+    Acquire, Action, Adopt, ClientId, FencingToken, HolderId, HolderInfo, Mode, Reclaim, Refusal,
     RenewLease, Reply, StoreErrorKind,
 };
 use leasehold_testkit::RedisServer;
@@ -24,7 +24,7 @@ const SOUND: usize = 1;
 
 /// Every action there is, by the waiting reader 3, or on the hold of reader 1.
 fn actions() -> Vec<Action> {
-    let token = FencingToken::at_us(START_US);
+    let token = FencingToken::from_micros(START_US);
     vec![
         acquire(9, Mode::Shared),
         acquire(3, Mode::Exclusive),
@@ -32,7 +32,7 @@ fn actions() -> Vec<Action> {
         Action::Cancel { id: id(3), unanswered: true },
         Action::ChangeMode { id: id(1), mode: Mode::Exclusive, change: 1 },
         Action::Commit { id: id(1), token, ttl: TTL },
-        Action::Describe { id: id(1), facts: Facts::default() },
+        Action::Describe { id: id(1), info: HolderInfo::default() },
         Action::Inspect { limit: 10 },
         Action::Poll { id: id(3), ttl: TTL },
         reclaim(1),
@@ -67,7 +67,7 @@ fn adopt(client: u128) -> Action {
 /// The reader with this number takes back what it has held.
 fn reclaim(client: u128) -> Action {
     let request = Acquire::new(id(client), Mode::Shared, TTL).with_nonce(7);
-    Action::Reclaim(Reclaim::new(FencingToken::at_us(START_US), 0, request))
+    Action::Reclaim(Reclaim::new(FencingToken::from_micros(START_US), 0, request))
 }
 
 impl Server {

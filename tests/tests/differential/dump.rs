@@ -103,7 +103,7 @@ fn read_queue(
             ttl_us: raw.number()?,
             since_us: raw.number()?,
             nonce: raw.nonce()?,
-            facts: raw.facts()?,
+            info: raw.info()?,
         };
         *waiting_of.entry(waiting.id.client).or_default() += 1;
         record.queue.insert(sequence, waiting);
@@ -154,6 +154,6 @@ fn hold(mut packed: Reader<'_>) -> Option<Hold> {
         ttl_us: packed.number()?,
         change: packed.number()?,
         nonce: packed.nonce()?,
-        facts: packed.facts()?,
+        info: packed.info()?,
     })
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold_core::model::{self, Hold, NOT_AFTER, Record};
 use leasehold_core::{
-    Acquire, Action, Addressed, Adopt, Answer, ClientId, Facts, FencingToken, HolderId, LockName,
-    Mode, Now, Operation, Reclaim, RenewLease, Reply,
+    Acquire, Action, Addressed, Adopt, Answer, ClientId, FencingToken, HolderId, HolderInfo,
+    LockName, Mode, Now, Operation, Reclaim, RenewLease, Reply,
 };
 /// When every history begins, in µs: in the year 2049, so that the real server's own clock ends
 /// nothing, and well above 10¹⁵, which a script must print and reckon without loss.
@@ -249,15 +249,15 @@ impl World {
                     .with_nonce(u64::MAX - id.attempt)
                     .with_not_after(self.not_after_us(late))
                     .with_ballot(ballot.map(|named| self.named_us(name, id, named)))
-                    .with_facts(facts(id)),
+                    .with_info(info(id)),
             ),
             Verb::Adopt { from, other, ttl, late, ballot } => {
                 let record = &self.records[name];
                 let hold = from.checked_rem(record.holds.len()).map(|nth| &record.holds[nth]);
                 let from = hold.map_or(id, |hold| hold.id);
                 let weight = hold.map_or(1, |hold| hold.weight);
-                let token = hold.map(|hold| FencingToken::at_us(hold.token_us));
-                let named = |named| FencingToken::at_us(self.named_us(name, from, named));
+                let token = hold.map(|hold| FencingToken::from_micros(hold.token_us));
+                let named = |named| FencingToken::from_micros(self.named_us(name, from, named));
                 let mode = match other {
                     Other::Mode(mode) => mode,
                     Other::None | Other::Token(_) => Mode::of(weight, record.capacity),
@@ -270,7 +270,7 @@ impl World {
                     .with_nonce(u64::MAX - id.attempt)
                     .with_not_after(self.not_after_us(late))
                     .with_ballot(ballot.map(|named| self.named_us(name, id, named)))
-                    .with_facts(facts(id));
+                    .with_info(info(id));
                 Action::Adopt(Adopt::new(from, token, request))
             }
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
@@ -278,22 +278,22 @@ impl World {
                 Action::ChangeMode { id, mode, change: self.change(name, id, away) }
             }
             Verb::Commit { token, ttl } => {
-                let token = FencingToken::at_us(self.named_us(name, id, token));
+                let token = FencingToken::from_micros(self.named_us(name, id, token));
                 Action::Commit { id, token, ttl }
             }
             Verb::Describe { pid } => {
-                let mut facts = facts(id);
-                facts.pid = pid;
-                Action::Describe { id, facts }
+                let mut info = info(id);
+                info.pid = pid;
+                Action::Describe { id, info }
             }
             Verb::Inspect { limit } => Action::Inspect { limit },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
             Verb::Reclaim { mode, change, token, ttl, late } => {
-                let token = FencingToken::at_us(self.named_us(name, id, token));
+                let token = FencingToken::from_micros(self.named_us(name, id, token));
                 let request = Acquire::new(id, mode, ttl)
                     .with_nonce(u64::MAX - id.attempt)
                     .with_not_after(self.not_after_us(late))
-                    .with_facts(facts(id));
+                    .with_info(info(id));
                 Action::Reclaim(Reclaim::new(token, self.change(name, id, change), request))
             }
             Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
@@ -301,7 +301,7 @@ impl World {
             Verb::Revoke { force, wrong_token } => {
                 let token_us = self.hold(name, id).map_or(START_US, |hold| hold.token_us);
                 let token_us = token_us + u64::from(wrong_token);
-                Action::Revoke { id, token: FencingToken::at_us(token_us), force }
+                Action::Revoke { id, token: FencingToken::from_micros(token_us), force }
             }
             Verb::SetCapacity(capacity) => Action::SetCapacity { capacity },
         }
@@ -406,9 +406,9 @@ fn client_id(client: u8) -> ClientId {
     })
 }
 
-fn facts(id: HolderId) -> Facts {
+fn info(id: HolderId) -> HolderInfo {
     let label = (!id.attempt.is_multiple_of(3)).then(|| "x".repeat(id.attempt as usize % 90));
-    Facts::new(format!("host-{}", id.attempt), id.attempt as u32).with_label(label)
+    HolderInfo::new(format!("host-{}", id.attempt), id.attempt as u32).with_label(label)
 }
 
 pub(crate) fn micros(span: Duration) -> u64 {

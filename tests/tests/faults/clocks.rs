@@ -109,7 +109,7 @@ async fn i3_tokens_from_the_future_break_the_order_once_the_record_is_lost() {
     scene.server.set_clock(YEARS_S, 1.0).unwrap();
     let future = take_and_release(&client).await;
     assert_eq!(warnings.load(Ordering::Relaxed), 1, "the jump is warned of when it happens");
-    assert!(first < future && future.us() < 1 << 53, "{future} would not be exact in Lua");
+    assert!(first < future && future.micros() < 1 << 53, "{future} would not be exact in Lua");
     scene.server.set_clock(0.0, 1.0).unwrap();
     let back = take_and_release(&client).await;
     assert!(back > future, "the record remembers");

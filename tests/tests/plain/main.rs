@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
-    Acquire, Action, ClientId, Facts, Grant, HolderId, LockName, Mode, Operation, Reply, Status,
-    StoreError,
+    Acquire, Action, ClientId, Grant, HolderId, HolderInfo, LockName, Mode, Operation, Reply,
+    Status, StoreError,
 };
 use leasehold_testkit::{RedisServer, must};
 use redis::Connection;
@@ -93,8 +93,8 @@ pub(crate) fn id(client: u128) -> HolderId {
 }
 
 pub(crate) fn request(id: HolderId) -> Acquire {
-    let facts = Facts::new("db-7", 42).with_label(Some("nightly".to_owned()));
-    leasehold_testkit::harness::request(id).with_ttl(TTL).with_facts(facts)
+    let info = HolderInfo::new("db-7", 42).with_label(Some("nightly".to_owned()));
+    leasehold_testkit::harness::request(id).with_ttl(TTL).with_info(info)
 }
 
 pub(crate) fn renew(id: HolderId, ttl: Duration) -> Action {
@@ -111,7 +111,7 @@ async fn the_key_is_the_name_itself_and_all_of_it_is_one_string_that_ends() {
     let grant = shared.take("jobs/%1 {a}", id(1)).await;
     let keys: Vec<String> = must(redis::cmd("KEYS").arg("*").query(&mut shared.theirs));
     assert_eq!(keys, ["jobs/%1 {a}"], "nothing is escaped and nothing else is kept");
-    let value = format!("leasehold-1 {} {} held 42 db-7\tnightly", id(1), grant.token.us());
+    let value = format!("leasehold-1 {} {} held 42 db-7\tnightly", id(1), grant.token.micros());
     assert_eq!(shared.get("jobs/%1 {a}"), Some(value));
     let left_ms: i64 = must(redis::cmd("PTTL").arg("jobs/%1 {a}").query(&mut shared.theirs));
     assert!((1..=30_001).contains(&left_ms), "{left_ms}");
@@ -144,11 +144,11 @@ async fn no_verb_of_ours_touches_what_somebody_else_holds() {
         };
         let before = ends(&mut shared.theirs);
         let (id, ttl) = (id(1), TTL * 2);
-        let token = leasehold::FencingToken::at_us(1);
+        let token = leasehold::FencingToken::from_micros(1);
         for action in [
             Action::Acquire(request(id)),
             Action::Cancel { id, unanswered: true },
-            Action::Describe { id, facts: Facts::default() },
+            Action::Describe { id, info: HolderInfo::default() },
             Action::Poll { id, ttl },
             release(id, Duration::ZERO),
             release(id, TTL),

@@ -25,8 +25,8 @@ async fn an_end_that_somebody_took_away_comes_back_with_the_next_renewal() {
     shared.take("a", id(1)).await;
     must(redis::cmd("PERSIST").arg("a").exec(&mut shared.theirs));
     assert_eq!(shared.status("a").await.holders.len(), 1);
-    let facts = request(id(1)).facts;
-    must(shared.act("a", Action::Describe { id: id(1), facts }).await);
+    let info = request(id(1)).info;
+    must(shared.act("a", Action::Describe { id: id(1), info }).await);
     let left_ms: i64 = must(redis::cmd("PTTL").arg("a").query(&mut shared.theirs));
     assert_eq!(left_ms, -1, "what it says of itself changes nothing else");
     must(shared.act("a", renew(id(1), TTL)).await);
@@ -69,7 +69,7 @@ async fn a_node_of_a_quorum_takes_a_believable_ballot_and_gives_a_hold_back_by_i
     let Reply::Granted(grant) = must(shared.act("a", Action::Acquire(ballot(5))).await) else {
         panic!("a ballot is only a wish")
     };
-    assert_eq!(grant.token.us(), now_us + 5_000_000);
+    assert_eq!(grant.token.micros(), now_us + 5_000_000);
     must(redis::cmd("FLUSHALL").exec(&mut shared.theirs));
     let claim = |token| Action::Reclaim(Reclaim::new(token, 0, request(id(1))));
     let Reply::Granted(again) = must(shared.act("a", claim(grant.token)).await) else {
@@ -78,7 +78,7 @@ async fn a_node_of_a_quorum_takes_a_believable_ballot_and_gives_a_hold_back_by_i
     assert_eq!(again.token, grant.token);
     must(redis::cmd("FLUSHALL").exec(&mut shared.theirs));
     assert!(shared.they_take("a", "theirs", TTL));
-    let lost = must(shared.act("a", claim(FencingToken::at_us(now_us))).await);
+    let lost = must(shared.act("a", claim(FencingToken::from_micros(now_us))).await);
     assert_eq!(lost, Reply::NotHeld { newest: None });
 }
 
@@ -171,9 +171,9 @@ async fn a_release_is_one_command_where_the_server_has_it_and_a_script_elsewhere
 #[tokio::test]
 async fn what_was_changed_after_the_grant_is_let_go_all_the_same_and_what_is_not_ours_stays() {
     let mut shared = Shared::start().await;
-    let facts = request(id(1)).facts.with_label(Some("later".to_owned()));
+    let info = request(id(1)).info.with_label(Some("later".to_owned()));
     shared.take("a", id(1)).await;
-    must(shared.act("a", Action::Describe { id: id(1), facts }).await);
+    must(shared.act("a", Action::Describe { id: id(1), info }).await);
     assert_eq!(shared.release("a", id(1)).await, Reply::Released);
     let token = shared.take("a", id(1)).await.token;
     let other = must(Redis::connect(&plain(&shared.server)).await);

@@ -47,7 +47,7 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
     let token = guard.token();
     must(guard.release().await);
     let right = must(soon(client.mutex("another").acquire()).await).token();
-    assert!(right.us() < token.us() + 50_000_000, "nobody was carried along");
+    assert!(right.micros() < token.micros() + 50_000_000, "nobody was carried along");
 }
 
 /// A clock as another machine has it: another origin, another wall time.
@@ -105,7 +105,7 @@ async fn h11_a_client_whose_clock_is_ten_minutes_off_is_served_like_any_other() 
     let right = client(&nodes, clock.clone()).await;
     let tokens = take_turns(&subject, &[&slow, &right, &fast]).await;
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-    let ahead_us = tokens[tokens.len() - 1].us().abs_diff(clock.wall_us());
+    let ahead_us = tokens[tokens.len() - 1].micros().abs_diff(clock.wall_us());
     assert!(ahead_us < 10_000_000, "tokens are as the nodes' clocks are, not as the clients'");
 }
 
@@ -135,7 +135,7 @@ async fn h12_a_poisoned_ballot_is_refused_and_not_remembered() {
     }
     let right = client(&nodes, clock.clone()).await;
     let tokens = take_turns(&subject, &[&right]).await;
-    assert!(tokens.iter().all(|token| token.us() < clock.wall_us() + 10_000_000));
+    assert!(tokens.iter().all(|token| token.micros() < clock.wall_us() + 10_000_000));
 }
 
 /// A node whose clock was a year ahead has tokens that nobody else believes. It is outvoted.
@@ -151,5 +151,5 @@ async fn h12_a_node_with_a_poisoned_record_is_outvoted() {
     let right = client(&nodes, clock.clone()).await;
     let tokens = take_turns(&subject, &[&right]).await;
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-    assert!(tokens.iter().all(|token| token.us() < clock.wall_us() + 10_000_000));
+    assert!(tokens.iter().all(|token| token.micros() < clock.wall_us() + 10_000_000));
 }

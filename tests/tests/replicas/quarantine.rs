@@ -70,7 +70,7 @@ async fn a_new_server_grants_nothing_before_the_end_of_its_quarantine() {
     let lock = client.mutex("a").ttl(SHORT);
     let guard = must(lock.acquire_within(PATIENCE).await);
     let since: u64 = must(server.command("HGET lh:%boot since"));
-    assert!(guard.token().us() >= since + SHORT.as_micros() as u64, "it came too early");
+    assert!(guard.token().micros() >= since + SHORT.as_micros() as u64, "it came too early");
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn c11_the_keeper_takes_back_what_a_flush_has_forgotten() {
     must(server.command::<()>("FLUSHALL"));
     until("it holds again", async || must(server.command::<u64>("EXISTS lh:a")) == 1).await;
     let status = must(other.admin().inspect(held.name()).await);
-    let label = status.holders.first().and_then(|holder| holder.facts.label.as_deref());
+    let label = status.holders.first().and_then(|holder| holder.info.label.as_deref());
     assert_eq!(label, Some("nightly"));
     must(held.release().await);
 }

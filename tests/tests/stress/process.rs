@@ -109,7 +109,7 @@ async fn what_is_left(client: &Client) -> leasehold::Result<Vec<(LockName, Statu
     let mut left = Vec::new();
     for name in client.admin().list(PREFIX, 100).await? {
         let status = client.admin().inspect(&name).await?;
-        let is_own = |waiter: &Waiter| waiter.facts.pid == std::process::id();
+        let is_own = |waiter: &Waiter| waiter.info.pid == std::process::id();
         if !status.holders.is_empty() || status.waiters.iter().any(is_own) {
             left.push((name, status));
         }

@@ -21,7 +21,7 @@ pub(super) fn store_url(text: &str) -> Result<StoreUrl, Infallible> {
 }
 
 pub(super) fn token(text: &str) -> Result<FencingToken, String> {
-    text.parse().map_err(|refusal: leasehold::Invalid| refusal.to_string())
+    text.parse().map_err(|refusal: leasehold::InvalidInput| refusal.to_string())
 }
 
 pub(super) fn permits(text: &str) -> Result<Mode, String> {

@@ -78,12 +78,12 @@ fn row(name: &LockName, status: &Status) -> [String; 8] {
     [
         name,
         use_of(status),
-        format!("{kept}{}:{}{others}", first.facts.host, first.facts.pid),
+        format!("{kept}{}:{}{others}", first.info.host, first.info.pid),
         show_duration(first.held_for),
         show_duration(first.ttl_left),
         first.token.to_string(),
         waiting,
-        first.facts.label.clone().unwrap_or_default(),
+        first.info.label.clone().unwrap_or_default(),
     ]
 }
 

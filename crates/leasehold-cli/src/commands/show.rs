@@ -74,22 +74,22 @@ fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
 fn holder_row(holder: &Holder) -> [String; 7] {
     let has_ended = if holder.state == HoldState::Kept { " (ended)" } else { "" };
     [
-        format!("{}:{}{has_ended}", holder.facts.host, holder.facts.pid),
+        format!("{}:{}{has_ended}", holder.info.host, holder.info.pid),
         mode(holder.mode),
         state(holder.state).to_owned(),
         show_duration(holder.held_for),
         show_duration(holder.ttl_left),
         holder.token.to_string(),
-        holder.facts.label.clone().unwrap_or_default(),
+        holder.info.label.clone().unwrap_or_default(),
     ]
 }
 
 fn waiter_row(waiter: &Waiter) -> [String; 5] {
     [
         waiter.position.to_string(),
-        format!("{}:{}", waiter.facts.host, waiter.facts.pid),
+        format!("{}:{}", waiter.info.host, waiter.info.pid),
         mode(waiter.mode),
         show_duration(waiter.waited),
-        waiter.facts.label.clone().unwrap_or_default(),
+        waiter.info.label.clone().unwrap_or_default(),
     ]
 }

@@ -1,7 +1,7 @@
 //! What `show` and `ls` print of a lock alike: its JSON, and the words of its cells.
 
 use leasehold::{
-    FencingToken, Foreign, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter,
+    FencingToken, ForeignHolder, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter,
     show_duration,
 };
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub(super) fn state(state: HoldState) -> &'static str {
 }
 
 /// A holder of which only the value is known, and whether anything ends its hold.
-pub(super) fn foreign_row(foreign: &Foreign) -> [String; 7] {
+pub(super) fn foreign_row(foreign: &ForeignHolder) -> [String; 7] {
     let unknown = || "-".to_owned();
     let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
     let label = format!("value {:?}", foreign.value);
@@ -99,7 +99,7 @@ impl<'a> StatusView<'a> {
 }
 
 impl<'a> ForeignView<'a> {
-    fn new(foreign: &'a Foreign) -> Self {
+    fn new(foreign: &'a ForeignHolder) -> Self {
         let left_seconds = foreign.ttl_left.map(|left| left.as_secs_f64());
         Self { value: &foreign.value, left_seconds }
     }
@@ -112,9 +112,9 @@ impl<'a> HolderView<'a> {
             mode: mode(holder.mode),
             state: state(holder.state),
             token: holder.token,
-            host: &holder.facts.host,
-            pid: holder.facts.pid,
-            label: holder.facts.label.as_deref(),
+            host: &holder.info.host,
+            pid: holder.info.pid,
+            label: holder.info.label.as_deref(),
             held_seconds: holder.held_for.as_secs_f64(),
             left_seconds: holder.ttl_left.as_secs_f64(),
         }
@@ -127,9 +127,9 @@ impl<'a> WaiterView<'a> {
             waiter: waiter.id,
             mode: mode(waiter.mode),
             position: waiter.position,
-            host: &waiter.facts.host,
-            pid: waiter.facts.pid,
-            label: waiter.facts.label.as_deref(),
+            host: &waiter.info.host,
+            pid: waiter.info.pid,
+            label: waiter.info.label.as_deref(),
             waited_seconds: waiter.waited.as_secs_f64(),
         }
     }

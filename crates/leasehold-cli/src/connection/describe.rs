@@ -22,7 +22,7 @@ pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
         Mode::Upgradable => "to read, and perhaps to write".to_owned(),
         _ => "to be alone with it".to_owned(),
     };
-    let (host, pid, waited) = (&first.facts.host, first.facts.pid, show_duration(first.waited));
+    let (host, pid, waited) = (&first.info.host, first.info.pid, show_duration(first.waited));
     let held = held.map(|held| format!(", {held}")).unwrap_or_default();
     Some(format!("{host}:{pid} waits before it, {for_what}, for {waited}{held}"))
 }
@@ -38,8 +38,8 @@ pub(crate) fn holders(status: &Status) -> Option<String> {
 
 /// Names one holder of a lock, and says how many others there are.
 pub(crate) fn holder(first: &Holder, others: usize) -> String {
-    let label = first.facts.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let who = format!("{}:{}{label}", first.facts.host, first.facts.pid);
+    let label = first.info.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+    let who = format!("{}:{}{label}", first.info.host, first.info.pid);
     let others = match others {
         0 => String::new(),
         others => format!(" and {others} more"),
@@ -57,7 +57,7 @@ pub(crate) fn holder(first: &Holder, others: usize) -> String {
 mod tests {
     use std::time::Duration;
 
-    use leasehold::{ClientId, Facts, FencingToken, HolderId, Waiter};
+    use leasehold::{ClientId, FencingToken, HolderId, HolderInfo, Waiter};
 
     use super::*;
 
@@ -65,23 +65,23 @@ mod tests {
         HolderId { client: ClientId(1), attempt }
     }
 
-    fn facts(pid: u32) -> Facts {
-        Facts::new("vm", pid)
+    fn info(pid: u32) -> HolderInfo {
+        HolderInfo::new("vm", pid)
     }
 
     fn held(mode: Mode, pid: u32) -> Holder {
         let token = FencingToken::from_number(1).unwrap();
         let span = Duration::from_secs(9);
-        let (id, facts, state) = (id(1), facts(pid), HoldState::Claimed);
+        let (id, info, state) = (id(1), info(pid), HoldState::Claimed);
         Holder::new(id, mode, token)
             .with_state(state)
-            .with_facts(facts)
+            .with_info(info)
             .with_held_for(span)
             .with_ttl_left(span)
     }
 
     fn waits(mode: Mode, pid: u32) -> Waiter {
-        Waiter::new(id(2), mode, facts(pid), Duration::from_secs(3), 1)
+        Waiter::new(id(2), mode, info(pid), Duration::from_secs(3), 1)
     }
 
     fn status(holders: Vec<Holder>, waiters: Vec<Waiter>) -> Status {

@@ -144,7 +144,7 @@ fn who_is_in_the_way(name: &LockName, status: &Status) -> String {
 fn own_place(status: &Status) -> Option<u32> {
     let (pid, host) = (std::process::id(), rustix::system::uname());
     let host = host.nodename().to_string_lossy().into_owned();
-    let own = status.waiters.iter().find(|w| w.facts.pid == pid && w.facts.host == host);
+    let own = status.waiters.iter().find(|w| w.info.pid == pid && w.info.host == host);
     own.map(|waiter| waiter.position)
 }
 

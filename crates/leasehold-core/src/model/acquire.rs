@@ -118,6 +118,6 @@ fn asked(request: &Acquire, now_us: u64) -> Waiting {
         ttl_us: micros(request.ttl),
         since_us: now_us,
         nonce: request.nonce,
-        facts: request.facts.clone(),
+        info: request.info.clone(),
     }
 }

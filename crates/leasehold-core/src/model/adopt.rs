@@ -56,7 +56,7 @@ impl<T: Tables> Step<'_, T> {
         // The capacity may have been set since it was handed out.
         let is_same = hold.weight == request.mode.weight() && is_same_kind;
         // The node of a quorum may have granted it with a token of its own.
-        let has_token = request.token.is_none_or(|token| token.us() == hold.token_us);
+        let has_token = request.token.is_none_or(|token| token.micros() == hold.token_us);
         (state != HoldState::Kept && is_same && has_token).then_some((slot, state))
     }
 
@@ -74,7 +74,7 @@ impl<T: Tables> Step<'_, T> {
         hold.token_us = token_us;
         hold.since_us = since_us;
         hold.nonce = request.nonce;
-        hold.facts = request.facts.clone();
+        hold.info = request.info.clone();
         self.add_tombstone(before);
     }
 }

@@ -18,11 +18,13 @@ impl<T: Tables> Step<'_, T> {
         let reply = match self.live_hold(id) {
             None => Reply::NotHeld { newest: self.newest() },
             Some((slot, state)) => match state {
-                HoldState::Claimed | HoldState::Unclaimed if self.is_too_far_ahead(token.us()) => {
+                HoldState::Claimed | HoldState::Unclaimed
+                    if self.is_too_far_ahead(token.micros()) =>
+                {
                     Reply::Refused(Refusal::Ballot)
                 }
                 HoldState::Claimed | HoldState::Unclaimed => {
-                    self.raise_token(slot, token.us());
+                    self.raise_token(slot, token.micros());
                     Reply::Granted(self.confirm(slot, ttl))
                 }
                 HoldState::Kept => Reply::NotHeld { newest: self.newest() },

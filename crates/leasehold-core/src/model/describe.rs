@@ -2,17 +2,17 @@
 
 use super::step::Step;
 use super::table::{Holds as _, Tables};
-use crate::holder::{Facts, HoldState, HolderId};
+use crate::holder::{HoldState, HolderId, HolderInfo};
 use crate::request::Reply;
 
 impl<T: Tables> Step<'_, T> {
-    pub(super) fn describe(&mut self, id: HolderId, facts: &Facts) -> Reply {
+    pub(super) fn describe(&mut self, id: HolderId, info: &HolderInfo) -> Reply {
         self.sweep();
         let reply = match self.live_hold(id) {
             None => Reply::NotHeld { newest: self.newest() },
             Some((slot, state)) => match state {
                 HoldState::Claimed | HoldState::Unclaimed => {
-                    self.record.holds.at(slot).facts = facts.clone();
+                    self.record.holds.at(slot).info = info.clone();
                     self.keep_until(self.now_us());
                     Reply::Granted(self.unchanged(slot))
                 }

@@ -23,8 +23,8 @@ impl<T: Tables> Step<'_, T> {
                     id: hold.id,
                     mode: hold.mode(capacity),
                     state: hold.state,
-                    token: FencingToken::at_us(hold.token_us),
-                    facts: hold.facts.clone(),
+                    token: FencingToken::from_micros(hold.token_us),
+                    info: hold.info.clone(),
                     held_for: since(hold.since_us),
                     ttl_left: Duration::from_micros(hold.deadline_us - now_us),
                 });
@@ -38,7 +38,7 @@ impl<T: Tables> Step<'_, T> {
             waiters.push(Waiter {
                 id: waiting.id,
                 mode: Mode::of(waiting.weight, waiting.capacity),
-                facts: waiting.facts.clone(),
+                info: waiting.info.clone(),
                 waited: since(waiting.since_us),
                 position: waiters.len() as u32 + 1,
             });

@@ -65,7 +65,7 @@ pub fn step<T: Tables>(
         Action::Cancel { id, unanswered } => step.cancel(*id, *unanswered),
         Action::ChangeMode { id, mode, change } => step.change_mode(*id, *mode, *change),
         Action::Commit { id, token, ttl } => step.commit(*id, *token, *ttl),
-        Action::Describe { id, facts } => step.describe(*id, facts),
+        Action::Describe { id, info } => step.describe(*id, info),
         Action::Inspect { limit } => step.inspect(*limit),
         Action::Poll { id, ttl } => step.poll(*id, *ttl),
         Action::Reclaim(request) => step.reclaim(request),

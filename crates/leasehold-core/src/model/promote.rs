@@ -119,7 +119,7 @@ impl<T: Tables> Step<'_, T> {
         let (id, nonce) = (waiting.id, waiting.nonce);
         let token_us = self.mint(None);
         self.grant(waiting, HoldState::Unclaimed, token_us, Some(deadline_us));
-        self.tell_granted(id, nonce, FencingToken::at_us(token_us), deadline_us);
+        self.tell_granted(id, nonce, FencingToken::from_micros(token_us), deadline_us);
     }
 
     /// Writes the hold, for its ttl or until an earlier deadline by which it must be confirmed.
@@ -143,7 +143,7 @@ impl<T: Tables> Step<'_, T> {
             ttl_us: waiting.ttl_us,
             change: 0,
             nonce: waiting.nonce,
-            facts: waiting.facts,
+            info: waiting.info,
         });
         self.keep_until(deadline_us);
         slot
@@ -157,7 +157,7 @@ impl<T: Tables> Step<'_, T> {
         let token_us = self.become_writer(0);
         let hold = self.record.holds.at(0);
         let (nonce, deadline_us) = (hold.nonce, hold.deadline_us);
-        self.tell_granted(reader, nonce, FencingToken::at_us(token_us), deadline_us);
+        self.tell_granted(reader, nonce, FencingToken::from_micros(token_us), deadline_us);
     }
 
     pub(super) fn become_writer(&mut self, slot: u32) -> u64 {

@@ -12,14 +12,14 @@ impl<T: Tables> Step<'_, T> {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
         }
-        if self.is_too_far_ahead(request.token.us()) {
+        if self.is_too_far_ahead(request.token.micros()) {
             return Reply::Refused(Refusal::Ballot);
         }
         // Before anything ends by time: a hold that is still here has kept everybody else out.
         if let Some(slot) = self.held_to_reclaim(request) {
             let now_us = self.now_us();
             self.record.holds.at(slot).clamp(now_us);
-            self.raise_token(slot, request.token.us());
+            self.raise_token(slot, request.token.micros());
             let grant = self.confirm(slot, request.ttl);
             self.record.sweep.expect(slot, grant.deadline_us);
             self.sweep();
@@ -52,7 +52,7 @@ impl<T: Tables> Step<'_, T> {
     fn become_writer_again(&mut self, slot: u32, request: &Reclaim) -> bool {
         let is_next = self.record.holds.count() == 1
             && request.mode == Mode::Exclusive
-            && self.record.last_token_us <= request.token.us();
+            && self.record.last_token_us <= request.token.micros();
         if is_next {
             self.record.set_weight(slot, LOCK_CAPACITY);
             self.record.holds.at(slot).change = request.change;
@@ -71,7 +71,7 @@ impl<T: Tables> Step<'_, T> {
         if !is_idle && !self.record.admits(weight, capacity) {
             return Reply::Refused(Refusal::Mismatch { capacity: self.record.capacity });
         }
-        let token_us = request.token.us();
+        let token_us = request.token.micros();
         let is_overtaken = weight == LOCK_CAPACITY && self.record.last_token_us >= token_us;
         let is_over = self.record.is_finished(request.id, self.now_us());
         let nobody_first = self.record.queue.count() == 0 && self.record.upgrading.is_none();
@@ -99,6 +99,6 @@ fn reclaimed(request: &Reclaim, now_us: u64) -> Waiting {
         ttl_us: micros(request.ttl),
         since_us: now_us,
         nonce: request.nonce,
-        facts: request.facts.clone(),
+        info: request.info.clone(),
     }
 }

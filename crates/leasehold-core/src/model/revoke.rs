@@ -10,7 +10,8 @@ impl<T: Tables> Step<'_, T> {
     pub(super) fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
         self.sweep();
         let seen = self.live_hold(id).filter(|(slot, _)| {
-            FencingToken::at_us(self.record.holds.at(*slot).token_us).us() == token.us()
+            FencingToken::from_micros(self.record.holds.at(*slot).token_us).micros()
+                == token.micros()
         });
         let Some((slot, state)) = seen else {
             self.promote(None);

@@ -1,7 +1,7 @@
 //! What a record is made of: a hold, a waiter, a client that waits, an attempt that has ended.
 
 use super::limits::CLAIM_WINDOW;
-use crate::holder::{ClientId, Facts, HoldState, HolderId, Mode};
+use crate::holder::{ClientId, HoldState, HolderId, HolderInfo, Mode};
 use crate::time::micros;
 
 /// One hold.
@@ -26,7 +26,7 @@ pub struct Hold {
     /// The attempt's secret.
     pub nonce: u64,
     /// Whose it is.
-    pub facts: Facts,
+    pub info: HolderInfo,
 }
 
 /// One waiter.
@@ -45,7 +45,7 @@ pub struct Waiting {
     /// The attempt's secret.
     pub nonce: u64,
     /// Whose it is.
-    pub facts: Facts,
+    pub info: HolderInfo,
 }
 
 /// A client with waiters.

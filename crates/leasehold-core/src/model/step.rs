@@ -81,7 +81,8 @@ impl<'a, T: Tables> Step<'a, T> {
     }
 
     pub(super) fn newest(&self) -> Option<FencingToken> {
-        (self.record.last_token_us > 0).then(|| FencingToken::at_us(self.record.last_token_us))
+        (self.record.last_token_us > 0)
+            .then(|| FencingToken::from_micros(self.record.last_token_us))
     }
 
     /// The slot and the state of a hold whose time has not come. One that a bounded sweep has not
@@ -140,7 +141,7 @@ impl<'a, T: Tables> Step<'a, T> {
     pub(super) fn unchanged(&mut self, slot: u32) -> Grant {
         let contended = self.record.queue.count() > 0;
         let hold = self.record.holds.at(slot);
-        let token = FencingToken::at_us(hold.token_us);
+        let token = FencingToken::from_micros(hold.token_us);
         Grant { token, deadline_us: hold.deadline_us, contended }
     }
 

@@ -31,7 +31,7 @@ impl Ballots {
 
     /// Takes note of a token, so that the next ballot is higher.
     pub fn saw(&mut self, token: FencingToken) {
-        self.highest_us = self.highest_us.max(token.us());
+        self.highest_us = self.highest_us.max(token.micros());
     }
 }
 
@@ -66,9 +66,9 @@ mod tests {
     #[test]
     fn a_token_moves_ballots_on_unless_nodes_would_refuse_them() {
         let mut ballots = Ballots::default();
-        ballots.saw(FencingToken::at_us(NOW_US + 9));
+        ballots.saw(FencingToken::from_micros(NOW_US + 9));
         assert_eq!(ballots.next([NOW_US; 3], 0), NOW_US + 10);
-        ballots.saw(FencingToken::at_us(NOW_US + HOUR_US));
+        ballots.saw(FencingToken::from_micros(NOW_US + HOUR_US));
         assert_eq!(ballots.next([NOW_US; 3], 0), NOW_US);
     }
 }

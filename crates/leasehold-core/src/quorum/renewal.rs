@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn token(number: u64) -> FencingToken {
-        FencingToken::at_us(1_800_000_000_000_000 + number)
+        FencingToken::from_micros(1_800_000_000_000_000 + number)
     }
 
     fn tally(said: &[NodeVote]) -> RenewTally {

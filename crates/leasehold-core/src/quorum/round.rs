@@ -161,7 +161,7 @@ impl Round {
             return Verdict::Agreed(same[0]);
         }
         // Such a token the others would refuse to commit; one of the open votes may do better.
-        if open > 0 && lowest.us() > ballot_us.saturating_add(micros(BALLOT_LEAD)) {
+        if open > 0 && lowest.micros() > ballot_us.saturating_add(micros(BALLOT_LEAD)) {
             return Verdict::Open;
         }
         let is_behind = |vote: &Vote| vote.token().is_some_and(|token| token < lowest);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn token(number: u64) -> FencingToken {
-        FencingToken::at_us(BALLOT_US + number)
+        FencingToken::from_micros(BALLOT_US + number)
     }
 
     fn busy(seconds: u64) -> Vote {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold::Invalid;
+use leasehold::InvalidInput;
 
 /// Longest id in bytes: 256, enough for two UUIDs and some words; every order keeps its own.
 pub const MAX_ID_BYTES: usize = 256;
@@ -18,10 +18,10 @@ impl Id {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] when it is empty, longer than 256 bytes, or has a control character.
-    pub fn new(what: &'static str, id: impl AsRef<str>) -> Result<Self, Invalid> {
+    /// [`InvalidInput`] when it is empty, longer than 256 bytes, or has a control character.
+    pub fn new(what: &'static str, id: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let id = id.as_ref();
-        let refuse = |why: String| Err(Invalid::new(what, why));
+        let refuse = |why: String| Err(InvalidInput::new(what, why));
         if id.is_empty() {
             return refuse(format!("the name of the {what} is empty: give it at least one byte"));
         }

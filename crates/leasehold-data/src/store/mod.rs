@@ -48,7 +48,7 @@ impl<S: DataStore + ?Sized> DataStore for Box<S> {
 ///
 /// # Errors
 ///
-/// As [`leasehold::store::connect`]; [`Invalid`](leasehold::Error::Invalid) for a quorum, which is
+/// As [`leasehold::store::connect`]; [`InvalidInput`](leasehold::Error::Invalid) for a quorum, which is
 /// for locks only.
 pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
     leasehold::store::check_url(url)?;
@@ -61,7 +61,7 @@ pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
         #[cfg(not(feature = "redis"))]
         scheme => {
             let why = format!("`leasehold-data` was built without its feature for `{scheme}:`");
-            Err(leasehold::Invalid::new("url", why).into())
+            Err(leasehold::InvalidInput::new("url", why).into())
         }
     }
 }

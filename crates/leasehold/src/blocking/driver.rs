@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use leasehold_core::{Invalid, Result, StoreError, StoreErrorKind};
+use leasehold_core::{InvalidInput, Result, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 
 use super::Cancel;
@@ -46,7 +46,7 @@ impl Driver {
         if Handle::try_current().is_ok() {
             let why = "a blocking call inside an async runtime would block it: use \
                        `leasehold::Client` there";
-            return Err(Invalid::new("runtime", why).into());
+            return Err(InvalidInput::new("runtime", why).into());
         }
         self.0.runtime()?.block_on(verb)
     }

@@ -11,8 +11,8 @@ pub(crate) fn renewal_outcome(
     match reply {
         Reply::Granted(grant) => Some(Ok(*grant)),
         Reply::NotHeld { newest } => Some(Err(match newest {
-            Some(by) if by.us() > token.us() => LossReason::Superseded { by: *by },
-            Some(newest) if newest.us() == token.us() => LossReason::Expired,
+            Some(by) if by.micros() > token.micros() => LossReason::Superseded { by: *by },
+            Some(newest) if newest.micros() == token.micros() => LossReason::Expired,
             Some(_) | None => LossReason::Vanished,
         })),
         Reply::Revoked(_) => Some(Err(LossReason::Revoked)),

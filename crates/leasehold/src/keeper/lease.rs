@@ -92,7 +92,7 @@ impl LeaseState {
 
     pub(crate) fn token(&self) -> FencingToken {
         FencingToken::from_number(self.token.load(Ordering::Acquire))
-            .unwrap_or(FencingToken::at_us(0)) // unreachable: only tokens are stored
+            .unwrap_or(FencingToken::from_micros(0)) // unreachable: only tokens are stored
     }
 
     /// For how long it is renewed.

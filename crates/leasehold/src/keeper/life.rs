@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::{
-    Action, ClientId, Error, Facts, HolderId, Instant, LossReason, Result, StoreError,
+    Action, ClientId, Error, HolderId, HolderInfo, Instant, LossReason, Result, StoreError,
     StoreErrorKind,
 };
 use tokio::sync::Notify;
@@ -76,8 +76,8 @@ impl Keeper {
     }
 
     /// How this client presents itself to others.
-    pub(crate) fn facts(&self, label: Option<String>) -> Facts {
-        Facts::new(self.host.clone(), std::process::id()).with_label(label)
+    pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
+        HolderInfo::new(self.host.clone(), std::process::id()).with_label(label)
     }
 
     pub(super) fn id(&self, attempt: u64) -> HolderId {

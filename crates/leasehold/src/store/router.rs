@@ -1,7 +1,7 @@
 //! Store URLs: the scheme says which store is meant.
 
 use leasehold_core::text::split_scheme;
-use leasehold_core::{Invalid, Result};
+use leasehold_core::{InvalidInput, Result};
 
 #[cfg(feature = "file")]
 use super::file::File;
@@ -24,7 +24,7 @@ enum Scheme {
 }
 
 impl Scheme {
-    fn of(url: &str) -> Result<Self, Invalid> {
+    fn of(url: &str) -> Result<Self, InvalidInput> {
         let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
         Self::named(scheme).ok_or_else(|| unknown(url))
     }
@@ -61,8 +61,8 @@ pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
 ///
 /// # Errors
 ///
-/// [`Invalid`] names the part of it that is wrong.
-pub fn check_url(url: &str) -> Result<(), Invalid> {
+/// [`InvalidInput`] names the part of it that is wrong.
+pub fn check_url(url: &str) -> Result<(), InvalidInput> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
         Scheme::File => File::check_url(url),
@@ -137,13 +137,13 @@ pub fn shown_url(url: &str) -> String {
     shown.unwrap_or_else(|| format!("{scheme}:***"))
 }
 
-fn unknown(url: &str) -> Invalid {
+fn unknown(url: &str) -> InvalidInput {
     let begins = match split_scheme(url) {
         Some((scheme, rest)) if rest.starts_with("//") => format!("begins with {scheme:?}"),
         // What stands there may be a password.
         Some(_) | None => "begins with no scheme that is known".to_owned(),
     };
-    Invalid::new(
+    InvalidInput::new(
         "url",
         format!(
             "the store URL {begins}: use `memory:`, `file:PATH`, \

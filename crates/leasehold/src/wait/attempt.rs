@@ -76,7 +76,7 @@ impl Attempt {
             .with_wait(call.limit != Limit::Try)
             .with_nonce(self.nonce)
             .with_not_after(self.keeper.store.not_after_us(&self.name, now))
-            .with_facts(call.engine.facts(call.request.options.label.clone()));
+            .with_info(call.engine.info(call.request.options.label.clone()));
         let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;
         let operation = Operation::On { name: self.name.clone(), action: Action::Acquire(request) };

@@ -11,7 +11,7 @@ fn the_first_who_adopts_a_lease_has_it_and_nobody_after() {
     let before = bench.record.holds[0].clone();
     bench.pass(seconds(1));
     let grant = granted(bench.act(&Action::Adopt(first.clone())));
-    assert!(grant.token.us() > before.token_us && grant.contended);
+    assert!(grant.token.micros() > before.token_us && grant.contended);
     assert_eq!(grant.deadline_us, bench.now_us + micros(TTL));
     for late in [second, itself] {
         let newest = Some(grant.token);
@@ -35,18 +35,18 @@ fn whose_lease_was_adopted_can_do_nothing_more_to_it() {
         id: id(1, 1),
         mode: Mode::Exclusive,
         change: 0,
-        token: FencingToken::at_us(old),
+        token: FencingToken::from_micros(old),
         ttl: TTL,
         nonce: 0,
         not_after_us: u64::MAX,
-        facts: Facts::default(),
+        info: HolderInfo::default(),
     };
     assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest });
     assert_eq!(bench.act(&Action::Reclaim(reclaim)), Reply::NotHeld { newest });
     assert_eq!(bench.change(id(1, 1), Mode::Shared), Reply::NotHeld { newest });
     assert_eq!(bench.release(id(1, 1)), Reply::NotHeld { newest });
     assert_eq!(bench.act(&Action::Acquire(acquire.clone())), Reply::Stale);
-    let token = FencingToken::at_us(old);
+    let token = FencingToken::from_micros(old);
     assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(false));
     bench.reap(1);
     assert_eq!(bench.holders(), [id(2, 1)]);
@@ -63,7 +63,10 @@ fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
         Adopt { from: id(1, 2), ..good.clone() },
         Adopt { mode: Mode::Shared, ..good.clone() },
         Adopt { mode: permits(1, 1), ..good.clone() },
-        Adopt { token: newest.map(|token| FencingToken::at_us(token.us() - 1)), ..good.clone() },
+        Adopt {
+            token: newest.map(|token| FencingToken::from_micros(token.micros() - 1)),
+            ..good.clone()
+        },
     ];
     for request in wrong {
         let reply = bench.act(&Action::Adopt(request.clone()));
@@ -149,5 +152,8 @@ fn the_node_of_a_quorum_hands_over_whatever_token_it_has() {
     let ballot_us = bench.record.last_token_us + 5_000;
     let adopt = bench.adoption(id(2, 1), id(1, 1));
     let adopt = Adopt { token: None, ballot_us: Some(ballot_us), ..adopt };
-    assert_eq!(granted(bench.act(&Action::Adopt(adopt))).token, FencingToken::at_us(ballot_us));
+    assert_eq!(
+        granted(bench.act(&Action::Adopt(adopt))).token,
+        FencingToken::from_micros(ballot_us)
+    );
 }

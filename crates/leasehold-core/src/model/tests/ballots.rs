@@ -18,12 +18,12 @@ impl Bench {
     }
 
     fn commit(&mut self, id: HolderId, token_us: u64) -> Reply {
-        self.act(&Action::Commit { id, token: FencingToken::at_us(token_us), ttl: TTL })
+        self.act(&Action::Commit { id, token: FencingToken::from_micros(token_us), ttl: TTL })
     }
 
     fn asked_back(&self, id: HolderId, mode: Mode, token: FencingToken) -> Reclaim {
-        let Acquire { nonce, not_after_us, facts, .. } = self.request(id, mode);
-        Reclaim { id, mode, change: 0, token, ttl: TTL, nonce, not_after_us, facts }
+        let Acquire { nonce, not_after_us, info, .. } = self.request(id, mode);
+        Reclaim { id, mode, change: 0, token, ttl: TTL, nonce, not_after_us, info }
     }
 
     fn reclaim(&mut self, id: HolderId, mode: Mode, token: FencingToken) -> Reply {
@@ -37,7 +37,7 @@ impl Bench {
     }
 
     fn not_held(&self) -> Reply {
-        Reply::NotHeld { newest: Some(FencingToken::at_us(self.record.last_token_us)) }
+        Reply::NotHeld { newest: Some(FencingToken::from_micros(self.record.last_token_us)) }
     }
 }
 
@@ -45,16 +45,16 @@ impl Bench {
 fn a_ballot_is_the_token_unless_a_newer_one_was_granted() {
     let mut bench = Bench::new();
     let ballot_us = bench.clock_us() - 5_000_000;
-    assert_eq!(granted(bench.propose(id(1, 1), ballot_us)).token.us(), ballot_us);
+    assert_eq!(granted(bench.propose(id(1, 1), ballot_us)).token.micros(), ballot_us);
     bench.release(id(1, 1));
-    assert_eq!(granted(bench.propose(id(2, 1), ballot_us)).token.us(), ballot_us + 1);
+    assert_eq!(granted(bench.propose(id(2, 1), ballot_us)).token.micros(), ballot_us + 1);
 }
 
 #[test]
 fn a_ballot_far_behind_the_clock_is_raised() {
     let mut bench = Bench::new();
     let raised_us = bench.clock_us() - LEAD_US;
-    assert_eq!(granted(bench.propose(id(1, 1), 1)).token.us(), raised_us);
+    assert_eq!(granted(bench.propose(id(1, 1), 1)).token.micros(), raised_us);
 }
 
 #[test]
@@ -63,11 +63,11 @@ fn a_ballot_far_ahead_of_the_clock_is_refused_unless_the_last_token_is_ahead_as_
     let most_us = bench.clock_us() + LEAD_US;
     assert_eq!(bench.propose(id(1, 1), most_us + 1), Reply::Refused(Refusal::Ballot));
     assert_eq!(bench.record, Record::default());
-    assert_eq!(granted(bench.propose(id(1, 1), most_us)).token.us(), most_us);
+    assert_eq!(granted(bench.propose(id(1, 1), most_us)).token.micros(), most_us);
     bench.release(id(1, 1));
     let next_us = most_us + LEAD_US;
     assert_eq!(bench.propose(id(2, 1), next_us + 1), Reply::Refused(Refusal::Ballot));
-    assert_eq!(granted(bench.propose(id(2, 1), next_us)).token.us(), next_us);
+    assert_eq!(granted(bench.propose(id(2, 1), next_us)).token.micros(), next_us);
 }
 
 /// The highest token that a node gives whose clock is ahead, against the lowest that another gives
@@ -90,7 +90,7 @@ fn a_copy_of_a_ballot_gives_the_same_token_again_even_after_a_commit() {
     let ballot_us = bench.clock_us();
     bench.propose(id(1, 1), ballot_us);
     bench.commit(id(1, 1), ballot_us + 7);
-    assert_eq!(granted(bench.propose(id(1, 1), ballot_us)).token.us(), ballot_us + 7);
+    assert_eq!(granted(bench.propose(id(1, 1), ballot_us)).token.micros(), ballot_us + 7);
 }
 
 #[test]
@@ -99,17 +99,17 @@ fn a_commit_raises_the_token_the_last_token_and_the_deadline() {
     bench.pass(seconds(10));
     let token_us = bench.record.last_token_us + 9;
     let grant = granted(bench.commit(id(1, 1), token_us));
-    assert_eq!((grant.token.us(), grant.deadline_us), (token_us, bench.now_us + micros(TTL)));
+    assert_eq!((grant.token.micros(), grant.deadline_us), (token_us, bench.now_us + micros(TTL)));
     bench.release(id(1, 1));
     assert_eq!(bench.record.last_token_us, token_us, "also when it was let go");
-    assert!(granted(bench.propose(id(2, 1), token_us - 1)).token.us() > token_us);
+    assert!(granted(bench.propose(id(2, 1), token_us - 1)).token.micros() > token_us);
 }
 
 #[test]
 fn a_commit_never_lowers_a_token() {
     let mut bench = Bench::held();
     let token_us = bench.record.last_token_us;
-    assert_eq!(granted(bench.commit(id(1, 1), token_us - 1)).token.us(), token_us);
+    assert_eq!(granted(bench.commit(id(1, 1), token_us - 1)).token.micros(), token_us);
 }
 
 #[test]
@@ -143,13 +143,13 @@ fn a_holder_takes_back_what_the_store_has_forgotten() {
     assert_eq!((grant.token, grant.deadline_us), (token, bench.now_us + micros(TTL)));
     bench.wait(id(2, 1), Mode::Exclusive);
     bench.release(id(1, 1));
-    assert!(bench.hold(id(2, 1)).unwrap().token_us > token.us());
+    assert!(bench.hold(id(2, 1)).unwrap().token_us > token.micros());
 }
 
 #[test]
 fn a_holder_takes_back_what_has_run_out_as_long_as_nobody_has_noticed() {
     let mut bench = Bench::held();
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     bench.pass(TTL * 2);
     assert_eq!(granted(bench.reclaim(id(1, 1), Mode::Exclusive, token)).token, token);
     bench.pass(TTL * 2);
@@ -178,7 +178,7 @@ fn nobody_takes_back_what_conflicts_with_who_holds_or_waits() {
     let token = bench.take(id(1, 1), Mode::Exclusive).token;
     bench.forget();
     bench.take(id(2, 1), Mode::Shared);
-    let higher = FencingToken::at_us(bench.record.last_token_us + 5);
+    let higher = FencingToken::from_micros(bench.record.last_token_us + 5);
     let refused = bench.reclaim(id(1, 1), Mode::Exclusive, higher);
     assert_eq!(refused, bench.not_held(), "a reader");
     bench.wait(id(3, 1), Mode::Exclusive);
@@ -198,7 +198,7 @@ fn readers_come_back_in_any_order() {
         let grant = granted(bench.reclaim(id(client, 1), Mode::Shared, token));
         assert_eq!(grant.token, token);
     }
-    assert_eq!(bench.record.last_token_us, tokens[2].us());
+    assert_eq!(bench.record.last_token_us, tokens[2].micros());
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_writer_of_which_only_the_reader_is_known_does_not_come_back_after_somebody_
 #[test]
 fn a_late_claim_of_the_writer_leaves_the_reader_that_it_has_become() {
     let mut bench = Bench::held();
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     bench.change_by(id(1, 1), Mode::Shared, 1);
     granted(bench.reclaim(id(1, 1), Mode::Exclusive, token));
     bench.take(id(2, 1), Mode::Shared);
@@ -275,7 +275,7 @@ fn a_late_claim_of_the_writer_leaves_the_reader_that_it_has_become() {
 #[test]
 fn a_claimed_token_far_ahead_of_the_clock_is_refused() {
     let mut bench = Bench::new();
-    let token = FencingToken::at_us(bench.clock_us() + LEAD_US + 1);
+    let token = FencingToken::from_micros(bench.clock_us() + LEAD_US + 1);
     let refused = bench.reclaim(id(1, 1), Mode::Exclusive, token);
     assert_eq!(refused, Reply::Refused(Refusal::Ballot));
     assert_eq!(bench.record, Record::default());

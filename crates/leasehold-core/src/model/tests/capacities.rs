@@ -156,11 +156,11 @@ fn there_is_no_capacity_to_set_of_a_lock_or_where_nobody_holds_or_waits() {
 fn a_lease_of_before_is_adopted_and_taken_back_under_the_capacity_that_was_set() {
     let mut bench = held_by(2, 2);
     let adoption = bench.adoption(id(10, 1), id(1, 1));
-    let token = FencingToken::at_us(bench.hold(id(2, 1)).unwrap().token_us);
+    let token = FencingToken::from_micros(bench.hold(id(2, 1)).unwrap().token_us);
     bench.set_capacity(3);
     granted(bench.act(&Action::Adopt(adoption)));
-    let Acquire { id, mode, ttl, nonce, not_after_us, facts, .. } =
+    let Acquire { id, mode, ttl, nonce, not_after_us, info, .. } =
         bench.request(id(2, 1), permits(1, 2));
-    let request = Reclaim { id, mode, change: 0, token, ttl, nonce, not_after_us, facts };
+    let request = Reclaim { id, mode, change: 0, token, ttl, nonce, not_after_us, info };
     granted(bench.act(&Action::Reclaim(request)));
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_release_by_who_does_not_hold_touches_nobody() {
     let mut bench = Bench::held();
-    let newest = Some(FencingToken::at_us(bench.record.last_token_us));
+    let newest = Some(FencingToken::from_micros(bench.record.last_token_us));
     assert_eq!(bench.release(id(2, 1)), Reply::NotHeld { newest });
     assert_eq!(bench.holders(), [id(1, 1)]);
 }
@@ -91,7 +91,7 @@ fn the_oldest_of_too_many_finished_attempts_is_forgotten() {
 #[test]
 fn a_renewal_after_the_deadline_revives_nothing() {
     let mut bench = Bench::held();
-    let newest = Some(FencingToken::at_us(bench.record.last_token_us));
+    let newest = Some(FencingToken::from_micros(bench.record.last_token_us));
     bench.pass(TTL);
     assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest });
     assert!(bench.record.is_idle());
@@ -135,7 +135,7 @@ fn a_holder_learns_from_its_renewal_that_somebody_waits() {
 fn a_revoked_holder_is_told_and_refused_and_keeps_the_lock_until_it_lets_go() {
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     assert_eq!(bench.revoke(id(1, 1), token, false), Reply::Revoked(true));
     let told = Message::Revoked { attempt: 1, nonce: 1001, token, forced: false };
     assert_eq!(bench.messages, [(ClientId(1), told)]);
@@ -151,31 +151,32 @@ fn a_holder_changes_what_it_says_of_itself_and_nothing_else() {
     bench.wait(id(2, 1), Mode::Exclusive);
     let before = bench.hold(id(1, 1)).cloned().unwrap();
     bench.pass(seconds(1));
-    let facts = Facts { label: Some("now at 7".to_owned()), ..Facts::default() };
-    let told = granted(bench.act(&Action::Describe { id: id(1, 1), facts: facts.clone() }));
+    let info = HolderInfo { label: Some("now at 7".to_owned()), ..HolderInfo::default() };
+    let told = granted(bench.act(&Action::Describe { id: id(1, 1), info: info.clone() }));
     assert_eq!(told.deadline_us, before.deadline_us);
     assert!(told.contended);
-    assert_eq!(bench.hold(id(1, 1)), Some(&Hold { facts, ..before }));
+    assert_eq!(bench.hold(id(1, 1)), Some(&Hold { info, ..before }));
 }
 
 #[test]
 fn nobody_but_the_holder_describes_a_hold() {
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);
-    let describe = |id| Action::Describe { id, facts: Facts { pid: 9, ..Facts::default() } };
+    let describe =
+        |id| Action::Describe { id, info: HolderInfo { pid: 9, ..HolderInfo::default() } };
     let Reply::NotHeld { .. } = bench.act(&describe(id(2, 1))) else { panic!("it only waits") };
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     bench.revoke(id(1, 1), token, false);
     assert_eq!(bench.act(&describe(id(1, 1))), Reply::Revoked(true));
     bench.pass(TTL);
     let Reply::NotHeld { .. } = bench.act(&describe(id(1, 1))) else { panic!("it has ended") };
-    assert!(bench.record.holds.iter().all(|hold| hold.facts.pid != 9));
+    assert!(bench.record.holds.iter().all(|hold| hold.info.pid != 9));
 }
 
 #[test]
 fn a_revoked_holder_that_hears_nothing_is_ended_by_its_deadline() {
     let mut bench = Bench::held();
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     bench.revoke(id(1, 1), token, false);
     bench.pass(TTL - seconds(1));
     bench.renew(id(1, 1), TTL);
@@ -188,7 +189,7 @@ fn a_revoked_holder_that_hears_nothing_is_ended_by_its_deadline() {
 fn a_forced_revocation_ends_the_hold_at_once() {
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(true));
     assert_eq!(bench.told(), [id(2, 1)]);
     assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
@@ -197,7 +198,7 @@ fn a_forced_revocation_ends_the_hold_at_once() {
 #[test]
 fn a_revocation_names_the_token_that_was_seen_and_hits_no_other() {
     let mut bench = Bench::held();
-    let seen = FencingToken::at_us(bench.record.last_token_us);
+    let seen = FencingToken::from_micros(bench.record.last_token_us);
     let local = FencingToken::from_number(seen.get() + 5).unwrap();
     bench.release(id(1, 1));
     bench.pass(seconds(1));
@@ -206,7 +207,11 @@ fn a_revocation_names_the_token_that_was_seen_and_hits_no_other() {
         assert_eq!(bench.revoke(who, token, true), Reply::Revoked(false));
     }
     assert_eq!(bench.holders(), [id(1, 2)]);
-    assert_eq!(local.us(), seen.us(), "the holder's own part of a token names the same grant");
+    assert_eq!(
+        local.micros(),
+        seen.micros(),
+        "the holder's own part of a token names the same grant"
+    );
 }
 
 #[test]
@@ -229,7 +234,7 @@ fn a_kept_name_is_held_by_nobody_until_its_time_is_over() {
 #[test]
 fn what_is_kept_is_revoked_without_force_and_without_a_message() {
     let mut bench = Bench::held();
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     bench.act(&Action::Release { id: id(1, 1), keep: seconds(50), unanswered: false });
     assert_eq!(bench.revoke(id(1, 1), token, false), Reply::Revoked(true));
     assert_eq!(bench.messages, []);

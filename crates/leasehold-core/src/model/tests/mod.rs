@@ -16,7 +16,7 @@ mod upgradable;
 use std::time::Duration;
 
 use super::*;
-use crate::holder::{Facts, HoldState, HolderId, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
+use crate::holder::{HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
 use crate::request::{
     Acquire, Addressed, Adopt, Cancelled, Grant, Message, Place, Reclaim, Refusal,
 };
@@ -87,7 +87,7 @@ impl Bench {
             nonce: id.attempt + 1000,
             not_after_us: self.now_us + micros(NOT_AFTER),
             ballot_us: None,
-            facts: Facts::default(),
+            info: HolderInfo::default(),
         }
     }
 
@@ -123,12 +123,12 @@ impl Bench {
             id,
             from,
             mode: hold.mode(self.record.capacity),
-            token: Some(FencingToken::at_us(hold.token_us)),
+            token: Some(FencingToken::from_micros(hold.token_us)),
             ttl: TTL,
             nonce: id.attempt + 1000,
             not_after_us: self.now_us + micros(NOT_AFTER),
             ballot_us: None,
-            facts: Facts::default(),
+            info: HolderInfo::default(),
         }
     }
 

@@ -157,7 +157,7 @@ fn a_reader_that_was_revoked_does_not_become_the_writer() {
 #[test]
 fn a_writer_that_becomes_a_reader_lets_the_waiting_readers_in_at_once() {
     let mut bench = Bench::held();
-    let token = FencingToken::at_us(bench.record.last_token_us);
+    let token = FencingToken::from_micros(bench.record.last_token_us);
     bench.wait(id(2, 1), Mode::Shared);
     bench.wait(id(3, 1), Mode::Exclusive);
     let grant = granted(bench.change(id(1, 1), Mode::Shared));

@@ -70,7 +70,7 @@ fn a_release_hands_over_to_the_first_waiter_in_the_same_step() {
     let told = Message::Granted {
         attempt: 1,
         nonce: 1001,
-        token: FencingToken::at_us(hold.token_us),
+        token: FencingToken::from_micros(hold.token_us),
         now_us: START_US,
         deadline_us: START_US + micros(CLAIM_WINDOW),
     };
@@ -240,7 +240,7 @@ fn a_full_queue_takes_nobody_else() {
             ttl_us: micros(TTL),
             since_us: START_US,
             nonce: 0,
-            facts: Facts::default(),
+            info: HolderInfo::default(),
         };
         bench.record.join(waiting, START_US);
     }

@@ -187,7 +187,7 @@ fn what_is_left_of_a_name_that_was_used_a_thousand_times_is_small() {
 #[test]
 fn asking_about_an_unknown_name_leaves_nothing_behind() {
     let mut bench = Bench::new();
-    let token = FencingToken::at_us(WALL_US);
+    let token = FencingToken::from_micros(WALL_US);
     assert_eq!(bench.poll(id(1, 1)), Reply::Gone);
     assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest: None });
     assert_eq!(bench.change(id(1, 1), Mode::Exclusive), Reply::NotHeld { newest: None });

@@ -41,13 +41,13 @@ fn upgradable_readers_are_served_in_order_and_readers_wait_behind_one_that_waits
 #[test]
 fn an_upgrade_of_an_upgradable_reader_waits_for_readers_and_keeps_new_ones_out() {
     let mut bench = bench();
-    let reader = FencingToken::at_us(bench.hold(id(1, 1)).unwrap().token_us);
+    let reader = FencingToken::from_micros(bench.hold(id(1, 1)).unwrap().token_us);
     let Reply::Busy { .. } = bench.change(id(1, 1), Mode::Exclusive) else { panic!() };
     bench.wait(id(3, 1), Mode::Shared);
     bench.release(id(2, 1));
     assert_eq!(bench.told(), [id(1, 1)]);
     assert_eq!(bench.hold(id(1, 1)).unwrap().weight, LOCK_CAPACITY);
-    assert!(FencingToken::at_us(bench.record.last_token_us) > reader);
+    assert!(FencingToken::from_micros(bench.record.last_token_us) > reader);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn an_upgradable_reader_is_adopted_and_reclaimed_as_one() {
         ttl: TTL,
         nonce: 1,
         not_after_us: bench.now_us,
-        facts: Facts::default(),
+        info: HolderInfo::default(),
     };
     granted(bench.act(&Action::Reclaim(reclaim.clone())));
     reclaim.id = id(5, 1);

@@ -41,7 +41,7 @@ fn add_lease(table: &mut Table<()>, attempt: u64, on: &str, mode: Mode, delivery
         mode,
         options: LeaseOptions::default(),
         unanswered: false,
-        token: FencingToken::at_us(attempt),
+        token: FencingToken::from_micros(attempt),
         valid_until: at(0) + TTL,
         confirmed: true,
         asked_at: at(0),
@@ -121,7 +121,7 @@ fn only_leases_of_the_same_name_are_in_the_way() {
     let in_the_way = |table: &Table<()>, on, mode, is_queued| {
         table.leases.own_in_the_way(&name(on), mode, is_queued)
     };
-    let token = |attempt| Some(FencingToken::at_us(attempt));
+    let token = |attempt| Some(FencingToken::from_micros(attempt));
     assert_eq!(in_the_way(&table, "a", Mode::Exclusive, false), token(1));
     assert_eq!(in_the_way(&table, "a", Mode::Shared, false), None);
     assert_eq!(in_the_way(&table, "a", Mode::Shared, true), token(1), "behind a writer");

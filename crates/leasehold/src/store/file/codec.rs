@@ -4,7 +4,7 @@
 //! with 100 waiters took three quarters of the time of an operation.
 
 use leasehold_core::model::{Bounds, Hold, Seen, Tombstone, Waiting};
-use leasehold_core::{ClientId, Facts, HoldState, HolderId};
+use leasehold_core::{ClientId, HoldState, HolderId, HolderInfo};
 
 /// The key of a row: big end first, so that bytes have the order of the keys.
 pub(super) trait Key: Ord + Copy {
@@ -146,7 +146,7 @@ pub(super) fn blank_hold() -> Hold {
         ttl_us: 0,
         change: 0,
         nonce: 0,
-        facts: Facts::default(),
+        info: HolderInfo::default(),
     }
 }
 
@@ -177,10 +177,10 @@ impl Writer {
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    pub(super) fn facts(&mut self, facts: &Facts) {
-        self.text(&facts.host);
-        self.u32(facts.pid);
-        self.list(facts.label.iter(), |to, label| to.text(label));
+    pub(super) fn info(&mut self, info: &HolderInfo) {
+        self.text(&info.host);
+        self.u32(info.pid);
+        self.list(info.label.iter(), |to, label| to.text(label));
     }
 
     pub(super) fn list<T>(
@@ -209,7 +209,7 @@ impl Writer {
             ttl_us,
             change,
             nonce,
-            facts,
+            info,
         } = hold;
         self.id(id);
         self.u32(*weight);
@@ -222,18 +222,18 @@ impl Writer {
         for number in [token_us, since_us, deadline_us, ttl_us, change, nonce] {
             self.u64(*number);
         }
-        self.facts(facts);
+        self.info(info);
     }
 
     pub(super) fn waiting(&mut self, waiting: &Waiting) {
-        let Waiting { id, weight, capacity, ttl_us, since_us, nonce, facts } = waiting;
+        let Waiting { id, weight, capacity, ttl_us, since_us, nonce, info } = waiting;
         self.id(id);
         self.u32(*weight);
         self.u32(*capacity);
         for number in [ttl_us, since_us, nonce] {
             self.u64(*number);
         }
-        self.facts(facts);
+        self.info(info);
     }
 }
 
@@ -279,9 +279,9 @@ impl<'a> Reader<'a> {
         String::from_utf8(text.to_vec()).ok()
     }
 
-    pub(super) fn facts(&mut self) -> Option<Facts> {
+    pub(super) fn info(&mut self) -> Option<HolderInfo> {
         let (host, pid) = (self.text()?, self.u32()?);
-        Some(Facts::new(host, pid).with_label(self.option(Self::text)?))
+        Some(HolderInfo::new(host, pid).with_label(self.option(Self::text)?))
     }
 
     pub(super) fn list<T, L: FromIterator<T>>(
@@ -321,7 +321,7 @@ impl<'a> Reader<'a> {
             ttl_us: self.u64()?,
             change: self.u64()?,
             nonce: self.u64()?,
-            facts: self.facts()?,
+            info: self.info()?,
         })
     }
 
@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
             ttl_us: self.u64()?,
             since_us: self.u64()?,
             nonce: self.u64()?,
-            facts: self.facts()?,
+            info: self.info()?,
         })
     }
 }

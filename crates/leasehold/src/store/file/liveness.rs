@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn messages_survive_the_pipe() {
-        let token = FencingToken::at_us(1_800_000_000_000_000);
+        let token = FencingToken::from_micros(1_800_000_000_000_000);
         let (attempt, nonce) = (7, u64::MAX);
         for message in [
             Message::Granted { attempt, nonce, token, now_us: 5, deadline_us: 6 },

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use leasehold_core::{Error, Invalid, StoreError, StoreErrorKind};
+use leasehold_core::{Error, InvalidInput, StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 use rustix::process::{Resource, getrlimit};
 
@@ -50,7 +50,7 @@ impl Location {
         let Some(name) = path.file_name().filter(|_| !path.to_string_lossy().ends_with('/')) else {
             let shown = path.display();
             let why = format!("file:{shown} names no file: write file:PATH, as in file:locks.db");
-            return Err(Invalid::new("url", why).into());
+            return Err(InvalidInput::new("url", why).into());
         };
         let shown = path.display();
         let parent = match path.parent() {
@@ -73,11 +73,11 @@ impl Location {
             Ok(found) if found.is_dir() => {
                 let why =
                     format!("file:{shown} is a directory: name a file, as in {shown}/locks.db");
-                return Err(Invalid::new("url", why).into());
+                return Err(InvalidInput::new("url", why).into());
             }
             Ok(found) if !found.is_file() => {
                 let why = format!("file:{shown} is not a regular file: name another");
-                return Err(Invalid::new("url", why).into());
+                return Err(InvalidInput::new("url", why).into());
             }
             Ok(_) | Err(_) => {}
         }
@@ -333,7 +333,7 @@ impl Location {
 }
 
 /// Why a path leads to no directory where a database could be.
-fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> Invalid {
+fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> InvalidInput {
     let (shown, parent_shown) = (path.display(), parent.display());
     let in_the_way =
         || parent.ancestors().find(|part| fs::metadata(part).is_ok_and(|found| !found.is_dir()));
@@ -351,7 +351,7 @@ fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> Invalid
             (None, None) => format!("file:{shown}: {parent_shown} is no directory: name another"),
         },
     };
-    Invalid::new("url", why)
+    InvalidInput::new("url", why)
 }
 
 fn is_too_long(path: &Path) -> bool {
@@ -359,12 +359,12 @@ fn is_too_long(path: &Path) -> bool {
     found.is_err_and(|error| error.kind() == io::ErrorKind::InvalidFilename)
 }
 
-fn too_long(path: &Path) -> Invalid {
+fn too_long(path: &Path) -> InvalidInput {
     let why = format!(
         "file:{} is too long for the system, with {SIDE_SUFFIX} behind it: name a shorter path",
         path.display()
     );
-    Invalid::new("url", why)
+    InvalidInput::new("url", why)
 }
 
 /// File systems without special files. (linux/magic.h)

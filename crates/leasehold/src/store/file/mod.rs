@@ -45,7 +45,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Answer, BoxFuture, ClientId, Clock, Error, Invalid, LockName, Operation, StoreError,
+    Answer, BoxFuture, ClientId, Clock, Error, InvalidInput, LockName, Operation, StoreError,
     StoreErrorKind,
 };
 
@@ -118,7 +118,7 @@ impl File {
     }
 
     /// Whether a URL can be one.
-    pub(super) fn check_url(url: &str) -> Result<(), Invalid> {
+    pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
         path_of(url).map(drop)
     }
 

@@ -204,6 +204,6 @@ mod tests {
     #[test]
     fn the_longest_name_and_value_fit_a_pipe() {
         let name = LockName::new("n".repeat(leasehold_core::name::MAX_NAME_BYTES)).unwrap();
-        assert!(encode(&name, &"v".repeat(2 * leasehold_core::holder::MAX_FACTS_BYTES)).is_some());
+        assert!(encode(&name, &"v".repeat(2 * leasehold_core::holder::MAX_INFO_BYTES)).is_some());
     }
 }

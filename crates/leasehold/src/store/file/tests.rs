@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::model::{Holds as _, Record, Table};
 use leasehold_core::{
-    Acquire, Action, Adopt, Facts, FakeClock, FencingToken, HolderId, LockName, Message, Mode,
+    Acquire, Action, Adopt, FakeClock, FencingToken, HolderId, HolderInfo, LockName, Message, Mode,
     Reply,
 };
 use rusqlite::Connection;
@@ -118,7 +118,7 @@ fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
     let request = Acquire::new(HolderId { client, attempt }, Mode::Exclusive, TTL)
         .with_wait(wait)
         .with_nonce(attempt + 100)
-        .with_facts(Facts::new("here", 1).with_label(Some("\"quoted\" ü".into())));
+        .with_info(HolderInfo::new("here", 1).with_label(Some("\"quoted\" ü".into())));
     Action::Acquire(request)
 }
 

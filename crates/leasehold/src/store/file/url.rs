@@ -1,23 +1,23 @@
 //! The URL of a file store.
 
-use leasehold_core::Invalid;
+use leasehold_core::InvalidInput;
 
 /// The path in `file:PATH`.
-pub(super) fn path_of(url: &str) -> Result<&str, Invalid> {
+pub(super) fn path_of(url: &str) -> Result<&str, InvalidInput> {
     let path = url.strip_prefix("file:").unwrap_or(url);
     if let Some((path, _)) = path.split_once('?') {
         let why = format!("a file store has no options behind a `?`: write file:{path}");
-        return Err(Invalid::new("url", why));
+        return Err(InvalidInput::new("url", why));
     }
     if path.starts_with("//") && !path.starts_with("///") {
         let why = "the store URL names a host, and a file store is local: write file:PATH";
-        return Err(Invalid::new("url", why));
+        return Err(InvalidInput::new("url", why));
     }
     if path == "~" || path.starts_with("~/") {
         // A shell expands it at the beginning of a word only.
         let why =
             format!("`~` stands for no directory in a store URL: write file:$HOME{}", &path[1..]);
-        return Err(Invalid::new("url", why));
+        return Err(InvalidInput::new("url", why));
     }
     Ok(path)
 }

@@ -223,7 +223,7 @@ impl<'a> Attempt<'a> {
                 mode: request.mode,
                 change: 0,
                 nonce: request.nonce,
-                facts: request.facts.clone(),
+                info: request.info.clone(),
             },
             ttl: request.ttl,
             token,

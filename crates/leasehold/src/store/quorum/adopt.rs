@@ -27,7 +27,7 @@ pub(super) async fn run(
     let asked = Acquire::new(request.id, request.mode, request.ttl)
         .with_nonce(request.nonce)
         .with_not_after(request.not_after_us)
-        .with_facts(request.facts.clone());
+        .with_info(request.info.clone());
     let mut attempt = Attempt::new(nodes, name, &asked);
     attempt.lease = Some(HandedOut { holder: request.from, token });
     attempt.adopt(request.from).await

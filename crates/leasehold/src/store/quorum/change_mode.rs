@@ -70,7 +70,7 @@ async fn upgraded(
     replies: &Replies,
 ) -> Result<Answer, StoreError> {
     let ttl = nodes.leases().get(id).map_or(NOT_AFTER, |known| known.ttl);
-    let token = replies.tokens().max().unwrap_or(FencingToken::at_us(0));
+    let token = replies.tokens().max().unwrap_or(FencingToken::from_micros(0));
     let is_writer_at = |index: usize| {
         replies.answers.iter().any(|(at, timed)| *at == index && is_granted(&timed.answer.reply))
     };

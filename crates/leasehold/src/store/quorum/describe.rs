@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{Action, Answer, Facts, HolderId, LockName, StoreError};
+use leasehold_core::{Action, Answer, HolderId, HolderInfo, LockName, StoreError};
 
 use super::nodes::Nodes;
 use super::replies::ask_holders;
@@ -11,12 +11,12 @@ pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
     id: HolderId,
-    facts: Facts,
+    info: HolderInfo,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     if let Some(known) = nodes.leases().get_mut(id) {
-        known.claim.facts = facts.clone();
+        known.claim.info = info.clone();
     }
-    let replies = ask_holders(nodes, name, Action::Describe { id, facts }).await;
+    let replies = ask_holders(nodes, name, Action::Describe { id, info }).await;
     replies.granted_or_lost(nodes, name, id, started)
 }

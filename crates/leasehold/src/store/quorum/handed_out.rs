@@ -15,7 +15,7 @@ impl HandedOut {
     /// What one node is asked for: whatever token it has granted the lease with.
     pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
         // Nodes that remember no token come to none together: each gives a higher one.
-        let ballot_us = acquire.ballot_us.or(Some(self.token.us() + 1));
+        let ballot_us = acquire.ballot_us.or(Some(self.token.micros() + 1));
         Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
     }
 

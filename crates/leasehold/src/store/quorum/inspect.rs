@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, Foreign, Holder, HolderId, LockName, Mode, Operation, Reply, Status, StoreError,
+    Action, Answer, ForeignHolder, Holder, HolderId, LockName, Mode, Operation, Reply, Status,
+    StoreError,
 };
 
 use super::fan_out::FanOut;
@@ -70,7 +71,7 @@ fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
 }
 
 /// A holder on a majority of the nodes that is no program of leasehold.
-fn foreign(nodes: &Nodes, seen: &[Status]) -> Option<Foreign> {
+fn foreign(nodes: &Nodes, seen: &[Status]) -> Option<ForeignHolder> {
     let foreign = || seen.iter().filter_map(|status| status.foreign.as_ref());
     let often = |value: &str| foreign().filter(|other| other.value == value).count();
     let most = foreign().max_by_key(|holder| often(&holder.value))?;
@@ -79,7 +80,7 @@ fn foreign(nodes: &Nodes, seen: &[Status]) -> Option<Foreign> {
 
 /// Whether two nodes report the same of a holder. Its token may differ where no majority needs it.
 fn is_alike(one: &Holder, other: &Holder) -> bool {
-    (&one.facts, one.mode, one.state) == (&other.facts, other.mode, other.state)
+    (&one.info, one.mode, one.state) == (&other.info, other.mode, other.state)
 }
 
 /// One holder, out of the reports of several nodes: as most of them have it, with the time that is
@@ -108,17 +109,17 @@ fn agreed(mut reports: Vec<&Holder>, least: usize) -> Holder {
 mod tests {
     use std::time::Duration;
 
-    use leasehold_core::{ClientId, Facts, FencingToken};
+    use leasehold_core::{ClientId, FencingToken, HolderInfo};
 
     use super::*;
 
     fn seen(labels: &[&str]) -> Vec<Status> {
         let status = |label: &&str| {
             let id = HolderId { client: ClientId(1), attempt: 1 };
-            let facts = Facts::new("here", 1).with_label(Some((*label).to_owned()));
-            let token = FencingToken::at_us(1_800_000_000_000_000);
+            let info = HolderInfo::new("here", 1).with_label(Some((*label).to_owned()));
+            let token = FencingToken::from_micros(1_800_000_000_000_000);
             let holder = Holder::new(id, Mode::Exclusive, token)
-                .with_facts(facts)
+                .with_info(info)
                 .with_ttl_left(Duration::from_secs(label.len() as u64));
             Status::default().with_holders(vec![holder])
         };
@@ -131,7 +132,7 @@ mod tests {
         let all = seen(&["old", "old", "newer", "newer", "newer"]);
         assert!(is_certain(5, 3, &all));
         let holder = agreed(by_holder(&all).into_values().next().unwrap(), 3);
-        assert_eq!(holder.facts.label.as_deref(), Some("newer"));
+        assert_eq!(holder.info.label.as_deref(), Some("newer"));
         assert!(is_certain(5, 3, &seen(&["old", "old", "old"])));
         assert!(!is_certain(5, 3, &seen(&["old", "old"])));
     }

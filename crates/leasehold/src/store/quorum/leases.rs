@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::quorum::NodeHold;
-use leasehold_core::{Facts, FencingToken, Grant, HolderId, Instant, Mode};
+use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode};
 
 use crate::store::clocked::TimedAnswer;
 
@@ -34,7 +34,7 @@ pub(super) struct Claim {
     /// The number of the change that made it so.
     pub(super) change: u64,
     pub(super) nonce: u64,
-    pub(super) facts: Facts,
+    pub(super) info: HolderInfo,
 }
 
 /// All leases of the clients of one quorum in this process.

@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Clock, Invalid, LockName, Mode, Operation, RenewLease,
-    StoreError,
+    Action, Answer, BoxFuture, ClientId, Clock, InvalidInput, LockName, Mode, Operation,
+    RenewLease, StoreError,
 };
 
 use self::acquire::Attempt;
@@ -109,8 +109,8 @@ impl Quorum {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for too few or too many.
-    pub fn new(nodes: Vec<Box<dyn Store>>) -> Result<Self, Invalid> {
+    /// [`InvalidInput`] for too few or too many.
+    pub fn new(nodes: Vec<Box<dyn Store>>) -> Result<Self, InvalidInput> {
         Self::with_clock(nodes, SystemClock::new())
     }
 
@@ -119,12 +119,12 @@ impl Quorum {
     /// # Errors
     ///
     /// As [`Quorum::new`].
-    pub fn with_clock(nodes: Vec<Box<dyn Store>>, clock: impl Clock) -> Result<Self, Invalid> {
+    pub fn with_clock(nodes: Vec<Box<dyn Store>>, clock: impl Clock) -> Result<Self, InvalidInput> {
         let (count, (least, most)) = (nodes.len(), NODES);
         if count < least || count > most {
             let why =
                 format!("a quorum of {count} stores: give {least} to {most}, best an odd number");
-            return Err(Invalid::new("quorum", why));
+            return Err(InvalidInput::new("quorum", why));
         }
         Ok(Self { nodes: Arc::new(Nodes::new(nodes, Arc::new(clock))) })
     }
@@ -163,7 +163,7 @@ impl Quorum {
                 change_mode::run(nodes, &name, id, mode, change).await
             }
             Action::Commit { .. } | Action::Reclaim(_) => Err(nested(&name)),
-            Action::Describe { id, facts } => describe::run(nodes, &name, id, facts).await,
+            Action::Describe { id, info } => describe::run(nodes, &name, id, info).await,
             Action::Inspect { limit } => inspect::run(nodes, &name, limit).await,
             Action::Poll { id, ttl } => renew::poll(nodes, name, id, ttl).await,
             Action::Release { id, keep, unanswered } => {

@@ -204,7 +204,7 @@ fn claim(
     let request = Acquire::new(renewal.id, renewal.mode, renewal.ttl)
         .with_nonce(claim.nonce)
         .with_not_after(nodes.nodes[index].not_after_us(&renewal.name, now, left)?)
-        .with_facts(claim.facts);
+        .with_info(claim.info);
     let request = Reclaim::new(known.token, renewal.change, request);
     // From now on a release must not be overtaken by this.
     known.holds[index] = NodeHold::Open;

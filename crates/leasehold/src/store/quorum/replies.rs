@@ -50,7 +50,7 @@ impl Replies {
     /// The lease as it is: what was asked moves no deadline.
     pub(super) fn unchanged(&self, nodes: &Nodes, id: HolderId, started: Instant) -> Grant {
         let known = nodes.leases().get(id).map(|known| (known.token, known.until));
-        let highest = || self.tokens().max().unwrap_or(FencingToken::at_us(0));
+        let highest = || self.tokens().max().unwrap_or(FencingToken::from_micros(0));
         let (token, until) = known.unwrap_or_else(|| (highest(), started));
         Grant::new(token, micros(until.since_origin()))
     }

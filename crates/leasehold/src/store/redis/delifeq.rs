@@ -37,8 +37,8 @@ impl Values {
         }
         match (action, reply) {
             (Action::Acquire(request), Reply::Granted(grant)) => {
-                let token = grant.token.us().to_string().into_bytes();
-                let value = [value::begin(request.id), token, value::end(&request.facts)].concat();
+                let token = grant.token.micros().to_string().into_bytes();
+                let value = [value::begin(request.id), token, value::end(&request.info)].concat();
                 let mut known = self.known();
                 if known.len() >= MAX_VALUES {
                     known.clear();

@@ -185,7 +185,7 @@ impl Redis {
     }
 
     /// Whether a URL can be one.
-    pub(super) fn check_url(url: &str) -> Result<(), leasehold_core::Invalid> {
+    pub(super) fn check_url(url: &str) -> Result<(), leasehold_core::InvalidInput> {
         RedisOptions::from_url(url)?.0.check()
     }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Answer, BoxFuture, ClientId, Error, Invalid, LockName, Operation, StoreError, StoreErrorKind,
+    Answer, BoxFuture, ClientId, Error, InvalidInput, LockName, Operation, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::watch;
 use tokio::time::timeout_at;
@@ -38,7 +39,7 @@ pub(crate) struct QuorumNodes {
 
 impl QuorumNodes {
     /// The nodes that options name, if they name a quorum. Nothing is opened yet.
-    pub(crate) fn of(options: &RedisOptions) -> Result<Option<Self>, Invalid> {
+    pub(crate) fn of(options: &RedisOptions) -> Result<Option<Self>, InvalidInput> {
         let settings = &options.0;
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;

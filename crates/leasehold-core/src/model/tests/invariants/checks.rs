@@ -9,7 +9,7 @@ impl History {
                 continue;
             }
             let hold = self.bench.hold(*id);
-            let token = hold.map(|hold| FencingToken::at_us(hold.token_us));
+            let token = hold.map(|hold| FencingToken::from_micros(hold.token_us));
             assert_eq!(token, Some(promise.token), "{id} was promised that it holds");
             let believed = self.believed.get(id).map_or(0, |believed| believed.mode.weight());
             let weight = hold.map_or(0, |hold| hold.weight);

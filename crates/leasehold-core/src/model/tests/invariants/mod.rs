@@ -173,12 +173,12 @@ impl History {
             }
             Event::Commit { attempt, ahead_us } => {
                 let id = self.pick_holder(attempt)?;
-                let token = FencingToken::at_us(self.bench.record.last_token_us + ahead_us);
+                let token = FencingToken::from_micros(self.bench.record.last_token_us + ahead_us);
                 Action::Commit { id, token, ttl: TTL }
             }
             Event::Describe { attempt, pid } => {
                 let id = self.pick_holder(attempt)?;
-                Action::Describe { id, facts: Facts { pid, ..Facts::default() } }
+                Action::Describe { id, info: HolderInfo { pid, ..HolderInfo::default() } }
             }
             Event::Inspect => Action::Inspect { limit: 3 },
             Event::Poll { attempt } => {
@@ -202,7 +202,7 @@ impl History {
             Event::Revoke { hold, force } => {
                 let holds = &self.bench.record.holds;
                 let hold = &holds[hold.checked_rem(holds.len())?];
-                let token = FencingToken::at_us(hold.token_us);
+                let token = FencingToken::from_micros(hold.token_us);
                 Action::Revoke { id: hold.id, token, force }
             }
             Event::SetCapacity { capacity } => Action::SetCapacity { capacity },
@@ -244,10 +244,10 @@ impl History {
         let attempt = self.pick(attempt)?;
         let promise = self.promises.get(&attempt.id)?;
         let Believed { mode, change, .. } = *self.believed.get(&attempt.id)?;
-        let Acquire { id, nonce, facts, .. } = attempt;
+        let Acquire { id, nonce, info, .. } = attempt;
         let not_after_us = self.bench.now_us + micros(NOT_AFTER);
         let (token, ttl) = (promise.token, attempt.ttl);
-        let request = Reclaim { id, mode, change, token, ttl, nonce, not_after_us, facts };
+        let request = Reclaim { id, mode, change, token, ttl, nonce, not_after_us, info };
         (promise.until_us > self.elapsed_us).then_some(request)
     }
 

@@ -42,13 +42,13 @@ async fn a_database_of_the_release_before_keeps_its_holders_waiters_and_tokens()
     let waiters = ids(record.queue.values().map(|waiting| waiting.id).collect());
     assert_eq!((holders, waiters), (vec![ALICE], vec![BOB, ClientId(0xca401)]));
     assert_eq!((record.tombstones.len(), record.last_sequence), (1, 2));
-    let label = record.holds[0].facts.label.as_deref();
+    let label = record.holds[0].info.label.as_deref();
     assert_eq!((label, record.holds[0].deadline_us), (Some("old"), 30_000_000));
 
     place.clock.step_wall(-3_600_000_000);
     assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
     let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
-    let last = FencingToken::at_us(record.last_token_us).get();
+    let last = FencingToken::from_micros(record.last_token_us).get();
     assert!(token(on(&store, "a", poll).await) > last, "a token of the past is given out again");
 
     let operation = Operation::On { name: name("damaged"), action: release(ALICE, 1) };

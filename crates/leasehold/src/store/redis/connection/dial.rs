@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_ok;
-use leasehold_core::{BoxFuture, Invalid, StoreError};
+use leasehold_core::{BoxFuture, InvalidInput, StoreError};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
 use rustix::net::sockopt;
@@ -55,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Dialer {
     /// Reads the files that the settings name, if any.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, Invalid> {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, InvalidInput> {
         Ok(Self {
             admission: None,
             peer: Peer::Server,
@@ -74,7 +74,7 @@ impl Dialer {
     }
 
     /// The same, to the sentinels that the settings name.
-    pub(crate) fn to_sentinels(settings: &Settings) -> Result<Self, Invalid> {
+    pub(crate) fn to_sentinels(settings: &Settings) -> Result<Self, InvalidInput> {
         let dialer = Self::new(settings)?;
         let login = settings.sentinel_login.clone();
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })

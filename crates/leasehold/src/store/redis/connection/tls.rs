@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_core::Invalid;
+use leasehold_core::InvalidInput;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
@@ -23,15 +23,15 @@ use crate::store::redis::options::{Tls, TlsFiles};
 ///
 /// # Errors
 ///
-/// [`Invalid`] names the option whose file is missing or is not what it should be.
-pub(crate) fn config(tls: &Tls) -> Result<Arc<ClientConfig>, Invalid> {
+/// [`InvalidInput`] names the option whose file is missing or is not what it should be.
+pub(crate) fn config(tls: &Tls) -> Result<Arc<ClientConfig>, InvalidInput> {
     match tls {
         Tls::Config(config) => Ok(Arc::clone(config)),
         Tls::Files(files) => from_files(files),
     }
 }
 
-fn from_files(files: &TlsFiles) -> Result<Arc<ClientConfig>, Invalid> {
+fn from_files(files: &TlsFiles) -> Result<Arc<ClientConfig>, InvalidInput> {
     let provider = Arc::new(ring::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -55,30 +55,30 @@ fn from_files(files: &TlsFiles) -> Result<Arc<ClientConfig>, Invalid> {
     Ok(Arc::new(config))
 }
 
-fn invalid(option: &str, error: &dyn std::error::Error) -> Invalid {
-    Invalid::new("url", format!("`{option}` cannot be used: {error}"))
+fn invalid(option: &str, error: &dyn std::error::Error) -> InvalidInput {
+    InvalidInput::new("url", format!("`{option}` cannot be used: {error}"))
 }
 
-fn read(option: &str, path: &Path) -> Result<Vec<u8>, Invalid> {
+fn read(option: &str, path: &Path) -> Result<Vec<u8>, InvalidInput> {
     fs::read(path).map_err(|error| {
         let why = format!("`{option}` names {}: {error}", path.display());
-        Invalid::new("url", why)
+        InvalidInput::new("url", why)
     })
 }
 
 /// What a PEM file has of one kind, which is `what`.
-fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, Invalid> {
+fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, InvalidInput> {
     let found: Vec<T> = T::pem_slice_iter(&read(option, path)?)
         .collect::<Result<_, _>>()
         .map_err(|error| invalid(option, &error))?;
     if found.is_empty() {
         let why = format!("`{option}` names {}: no {what}", path.display());
-        return Err(Invalid::new("url", why));
+        return Err(InvalidInput::new("url", why));
     }
     Ok(found)
 }
 
-fn authorities(file: Option<&Path>) -> Result<RootCertStore, Invalid> {
+fn authorities(file: Option<&Path>) -> Result<RootCertStore, InvalidInput> {
     let mut store = RootCertStore::empty();
     let Some(file) = file else {
         // What cannot be read or understood is skipped: systems carry such certificates, and a

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{ClientId, Facts, FencingToken, HoldState, HolderId};
+use leasehold_core::{ClientId, FencingToken, HoldState, HolderId, HolderInfo};
 
 /// The largest number that a script takes: 2⁵³ − 1.
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
@@ -47,12 +47,12 @@ impl Writer {
     }
 
     /// Host, process and label; scripts keep them as they are.
-    pub(crate) fn facts(self, facts: &Facts) -> Self {
-        let host = facts.host.as_bytes();
+    pub(crate) fn info(self, info: &HolderInfo) -> Self {
+        let host = info.host.as_bytes();
         let length = u16::try_from(host.len()).unwrap_or(u16::MAX);
         let whole =
-            self.word(facts.pid).bytes(&length.to_le_bytes()).bytes(&host[..usize::from(length)]);
-        match &facts.label {
+            self.word(info.pid).bytes(&length.to_le_bytes()).bytes(&host[..usize::from(length)]);
+        match &info.label {
             Some(label) => whole.byte(b'=').bytes(label.as_bytes()),
             None => whole,
         }
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
 
     /// The time of a token.
     pub fn token(&mut self) -> Option<FencingToken> {
-        self.number().map(FencingToken::at_us)
+        self.number().map(FencingToken::from_micros)
     }
 
     /// An attempt's secret.
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Facts, which are all that is left.
-    pub fn facts(mut self) -> Option<Facts> {
+    pub fn info(mut self) -> Option<HolderInfo> {
         let pid = self.word()?;
         let host = self.counted()?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
             Some((b'=', label)) => Some(text(label)?),
             Some(_) => return None,
         };
-        Some(Facts::new(text(host.0)?, pid).with_label(label))
+        Some(HolderInfo::new(text(host.0)?, pid).with_label(label))
     }
 }
 
@@ -176,12 +176,12 @@ mod tests {
         let hosts = [String::new(), "db-7".to_owned(), "ü".repeat(500)];
         for host in hosts {
             for label in [None, Some(String::new()), Some("nightly = import".to_owned())] {
-                let asked = Facts::new(host.clone(), u32::MAX).with_label(label);
-                assert_eq!(Reader(&Writer::default().facts(&asked).0).facts(), Some(asked));
+                let asked = HolderInfo::new(host.clone(), u32::MAX).with_label(label);
+                assert_eq!(Reader(&Writer::default().info(&asked).0).info(), Some(asked));
             }
         }
         for damaged in [&b""[..], b"\x01\0\0\0\0", b"\x01\0\0\0\x02\0x", b"\x01\0\0\0\0\0?"] {
-            assert_eq!(Reader(damaged).facts(), None, "{damaged:?}");
+            assert_eq!(Reader(damaged).info(), None, "{damaged:?}");
         }
     }
 

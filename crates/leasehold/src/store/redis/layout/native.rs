@@ -115,9 +115,9 @@ fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
             (Script::ChangeMode, packed.id(*id).number(*change).byte(mode))
         }
         Action::Commit { id, token, ttl } => {
-            (Script::Commit, packed.id(*id).number(token.us()).span(*ttl))
+            (Script::Commit, packed.id(*id).number(token.micros()).span(*ttl))
         }
-        Action::Describe { id, facts } => (Script::Describe, packed.id(*id).facts(facts)),
+        Action::Describe { id, info } => (Script::Describe, packed.id(*id).info(info)),
         Action::Inspect { limit } => (Script::Inspect, packed.word(*limit)),
         Action::Poll { id, ttl } => (Script::Poll, packed.id(*id).span(*ttl)),
         Action::Reclaim(request) => (Script::Reclaim, pack_reclaim(packed, request)),
@@ -128,7 +128,7 @@ fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
             (Script::Renew, pack_renewal(packed.id(*id).span(*ttl), *mode, *change))
         }
         Action::Revoke { id, token, force } => {
-            let packed = packed.id(*id).number(token.us());
+            let packed = packed.id(*id).number(token.micros());
             (Script::Revoke, packed.bytes(&token.get().to_be_bytes()).flag(*force))
         }
         Action::SetCapacity { capacity } => (Script::SetCapacity, packed.word(*capacity)),
@@ -151,7 +151,7 @@ fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
         .bytes(&request.nonce.to_be_bytes())
         .number(request.not_after_us)
         .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
-        .facts(&request.facts)
+        .info(&request.info)
 }
 
 fn pack_adopt(packed: Writer, request: &Adopt) -> Writer {
@@ -160,12 +160,12 @@ fn pack_adopt(packed: Writer, request: &Adopt) -> Writer {
         .id(request.from)
         .word(request.mode.weight())
         .word(request.mode.capacity())
-        .number(request.token.map_or(0, FencingToken::us))
+        .number(request.token.map_or(0, FencingToken::micros))
         .span(request.ttl)
         .bytes(&request.nonce.to_be_bytes())
         .number(request.not_after_us)
         .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
-        .facts(&request.facts)
+        .info(&request.info)
 }
 
 fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
@@ -174,11 +174,11 @@ fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
         .word(request.mode.weight())
         .word(request.mode.capacity())
         .number(request.change)
-        .number(request.token.us())
+        .number(request.token.micros())
         .span(request.ttl)
         .bytes(&request.nonce.to_be_bytes())
         .number(request.not_after_us)
-        .facts(&request.facts)
+        .info(&request.info)
 }
 
 /// Whether nobody holds or awaits the name, by the value of [`STATE_FIELD`]; a state of another

@@ -112,7 +112,7 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
 /// The last token of a name; zero says that there is none.
 fn newest(packed: &mut Reader<'_>) -> Option<Option<FencingToken>> {
     let token_us = packed.number()?;
-    Some((token_us > 0).then(|| FencingToken::at_us(token_us)))
+    Some((token_us > 0).then(|| FencingToken::from_micros(token_us)))
 }
 
 /// A capacity; zero says that there is none.
@@ -135,14 +135,14 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
                 .with_state(state)
                 .with_held_for(held_for)
                 .with_ttl_left(ttl_left);
-            Some(holder.with_facts(packed.counted()?.facts()?))
+            Some(holder.with_info(packed.counted()?.info()?))
         })
         .collect::<Option<_>>()?;
     let waiters = (1..=packed.word()?)
         .map(|position| {
             let (id, mode) = (packed.id()?, Mode::of(packed.word()?, packed.word()?));
             let waited = Duration::from_micros(now_us.saturating_sub(packed.number()?));
-            Some(Waiter::new(id, mode, packed.counted()?.facts()?, waited, position))
+            Some(Waiter::new(id, mode, packed.counted()?.info()?, waited, position))
         })
         .collect::<Option<_>>()?;
     let status = Status::default()

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::Invalid;
+use leasehold_core::InvalidInput;
 use leasehold_core::model::LEAST_RETENTION;
 use leasehold_core::text::show_duration;
 
@@ -31,14 +31,14 @@ const MAX_REPLICAS: u32 = 100;
 
 impl Settings {
     /// Refuses what no store can be opened with.
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), InvalidInput> {
         self.check_values()?;
         self.check_logins()?;
         self.check_quarantine()
     }
 
     /// Refuses values that are out of range or exclude each other.
-    pub(crate) fn check_values(&self) -> Result<(), Invalid> {
+    pub(crate) fn check_values(&self) -> Result<(), InvalidInput> {
         self.check_servers()?;
         check_span("connect_timeout", Some(self.connect_timeout), TIMEOUTS)?;
         check_span("timeout", self.timeout, TIMEOUTS)?;
@@ -66,7 +66,7 @@ impl Settings {
     }
 
     /// Refuses a user without a password.
-    pub(crate) fn check_logins(&self) -> Result<(), Invalid> {
+    pub(crate) fn check_logins(&self) -> Result<(), InvalidInput> {
         if self.login.user.is_some() && self.login.password.is_none() {
             // In a URL it may be a password without the `:` before it, so it is not shown.
             return Err(invalid(
@@ -84,7 +84,7 @@ impl Settings {
         Ok(())
     }
 
-    fn check_servers(&self) -> Result<(), Invalid> {
+    fn check_servers(&self) -> Result<(), InvalidInput> {
         let addresses = self.servers.addresses();
         for (index, address) in addresses.iter().enumerate() {
             check_address(address)?;
@@ -114,7 +114,7 @@ impl Settings {
         }
     }
 
-    fn check_tls(&self) -> Result<(), Invalid> {
+    fn check_tls(&self) -> Result<(), InvalidInput> {
         let Some(tls) = &self.tls else { return Ok(()) };
         if matches!(self.servers, Servers::Standalone(Address::Unix(_))) {
             return Err(invalid("a unix socket has no TLS: leave it out"));
@@ -132,7 +132,7 @@ impl Settings {
     }
 
     /// The nodes of a quorum must not forget a token while a lower one could be granted.
-    fn check_retention(&self) -> Result<(), Invalid> {
+    fn check_retention(&self) -> Result<(), InvalidInput> {
         if !self.has_ballots() || self.retention >= LEAST_RETENTION {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Settings {
     }
 
     /// Refuses a quarantine where there can be none.
-    fn check_quarantine(&self) -> Result<(), Invalid> {
+    fn check_quarantine(&self) -> Result<(), InvalidInput> {
         if self.quarantine().is_none() || self.may_be_in_quarantine() {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Settings {
     }
 }
 
-fn check_address(address: &Address) -> Result<(), Invalid> {
+fn check_address(address: &Address) -> Result<(), InvalidInput> {
     match address {
         Address::Tcp { host, .. } if host.is_empty() => Err(no_host()),
         Address::Tcp { port: 0, .. } => Err(invalid("the port is not 1 to 65535")),
@@ -174,7 +174,7 @@ fn check_span(
     name: &str,
     span: Option<Duration>,
     (low, high): (Duration, Duration),
-) -> Result<(), Invalid> {
+) -> Result<(), InvalidInput> {
     match span {
         Some(span) if span < low || span > high => {
             Err(invalid(format!("`{name}` is {span:?}: give {low:?} to {high:?}")))
@@ -183,21 +183,21 @@ fn check_span(
     }
 }
 
-pub(crate) fn no_host() -> Invalid {
+pub(crate) fn no_host() -> InvalidInput {
     invalid("there is no host: write redis://HOST[:PORT]")
 }
 
-pub(crate) fn no_socket() -> Invalid {
+pub(crate) fn no_socket() -> InvalidInput {
     invalid(
         "a socket needs its absolute path: write redis+unix:///run/redis.sock, with three slashes",
     )
 }
 
-pub(crate) fn replicas(given: &str) -> Invalid {
+pub(crate) fn replicas(given: &str) -> InvalidInput {
     invalid(format!("`replicas` is {given:?}: give none, all or a number from 1"))
 }
 
 /// A refusal of what was asked for.
-pub(crate) fn invalid(why: impl Into<String>) -> Invalid {
-    Invalid::new("url", why)
+pub(crate) fn invalid(why: impl Into<String>) -> InvalidInput {
+    InvalidInput::new("url", why)
 }

@@ -8,7 +8,7 @@ mod standalone;
 
 use std::sync::Arc;
 
-use leasehold_core::{Invalid, StoreError};
+use leasehold_core::{InvalidInput, StoreError};
 use redis::PushInfo;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -37,13 +37,13 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if a file that was named cannot be used, or the servers are a quorum.
+    /// [`InvalidInput`] if a file that was named cannot be used, or the servers are a quorum.
     pub(crate) fn new(
         settings: &Settings,
         durability: Option<Arc<Durability>>,
         admission: Option<Arc<dyn Admission>>,
-    ) -> Result<Self, Invalid> {
-        let dialer = || -> Result<_, Invalid> {
+    ) -> Result<Self, InvalidInput> {
+        let dialer = || -> Result<_, InvalidInput> {
             let dialer = Dialer::new(settings)?.admitted_by(admission);
             Ok(ServerDialer::new(dialer, durability))
         };
@@ -62,7 +62,7 @@ impl Topology {
                      `Client::connect` or `store::open`",
                     settings.servers
                 );
-                Err(Invalid::new("url", why))
+                Err(InvalidInput::new("url", why))
             }
         }
     }

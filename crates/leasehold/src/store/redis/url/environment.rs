@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use leasehold_core::Invalid;
+use leasehold_core::InvalidInput;
 
 use crate::store::redis::options::{RedisOptions, Secret, Servers, invalid};
 
@@ -14,7 +14,7 @@ const SENTINEL_PASSWORD: &str = "LEASEHOLD_SENTINEL_PASSWORD";
 pub(super) fn complete(
     mut options: RedisOptions,
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<RedisOptions, Invalid> {
+) -> Result<RedisOptions, InvalidInput> {
     if options.0.login.password.is_none()
         && let Some(password) = password(&environment)?
     {
@@ -28,7 +28,7 @@ pub(super) fn complete(
     Ok(options)
 }
 
-fn password(environment: impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, Invalid> {
+fn password(environment: impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, InvalidInput> {
     if let Some(password) = environment(PASSWORD) {
         return Ok(Some(password.into()));
     }

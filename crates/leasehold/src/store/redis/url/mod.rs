@@ -4,7 +4,7 @@ mod environment;
 mod parts;
 mod query;
 
-use leasehold_core::Invalid;
+use leasehold_core::InvalidInput;
 use leasehold_core::text::split_scheme;
 
 use self::parts::{decode, host, hosts};
@@ -22,15 +22,15 @@ impl RedisOptions {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] names the part of the URL that is wrong, without showing a password.
-    pub fn from_url(url: &str) -> Result<Self, Invalid> {
+    /// [`InvalidInput`] names the part of the URL that is wrong, without showing a password.
+    pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
         Self::parse_with(url, |name| std::env::var(name).ok())
     }
 
     fn parse_with(
         url: &str,
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, InvalidInput> {
         let options = environment::complete(read(url)?, environment)?;
         options.0.check_logins()?;
         Ok(options)
@@ -38,7 +38,7 @@ impl RedisOptions {
 }
 
 /// Reads what the URL itself says.
-fn read(url: &str) -> Result<RedisOptions, Invalid> {
+fn read(url: &str) -> Result<RedisOptions, InvalidInput> {
     let parts = split_scheme(url).and_then(|(scheme, rest)| {
         let rest = rest.strip_prefix("//")?;
         Some((scheme, rest))
@@ -63,7 +63,7 @@ fn read(url: &str) -> Result<RedisOptions, Invalid> {
     Ok(options)
 }
 
-fn tcp(scheme: &str, place: &str) -> Result<RedisOptions, Invalid> {
+fn tcp(scheme: &str, place: &str) -> Result<RedisOptions, InvalidInput> {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let (login, hosts) = split_login(authority)?;
     let (service, database) = match scheme.ends_with("+sentinel") {
@@ -82,7 +82,7 @@ fn tcp(scheme: &str, place: &str) -> Result<RedisOptions, Invalid> {
 }
 
 /// What a scheme says that the hosts of a URL are.
-fn servers(scheme: &str, text: &str, service: &str) -> Result<Servers, Invalid> {
+fn servers(scheme: &str, text: &str, service: &str) -> Result<Servers, InvalidInput> {
     match scheme.split_once('+').map(|(_, kind)| kind) {
         None if text.contains(',') => Err(invalid(
             "the store URL names several hosts: give one primary, or say what they are by \
@@ -99,7 +99,7 @@ fn servers(scheme: &str, text: &str, service: &str) -> Result<Servers, Invalid> 
     }
 }
 
-fn unix(place: &str) -> Result<RedisOptions, Invalid> {
+fn unix(place: &str) -> Result<RedisOptions, InvalidInput> {
     let slash = place.find('/').unwrap_or(place.len());
     let (authority, path) = place.split_at(slash);
     let (login, host) = split_login(authority)?;
@@ -112,7 +112,7 @@ fn unix(place: &str) -> Result<RedisOptions, Invalid> {
     Ok(options)
 }
 
-fn unknown_scheme(scheme: &str) -> Invalid {
+fn unknown_scheme(scheme: &str) -> InvalidInput {
     invalid(format!(
         "the store URL begins with {scheme:?}: use redis://, rediss:// (TLS), redis+unix://, \
          redis+sentinel://, redis+cluster:// or redis+quorum://"
@@ -133,7 +133,7 @@ pub(crate) fn without_password(url: &str) -> Option<String> {
 
 /// Refuses a delimiter where none belongs: it is a password that was not escaped, and no later
 /// message may show a piece of it.
-fn check_delimiters(place: &str, query: &str) -> Result<(), Invalid> {
+fn check_delimiters(place: &str, query: &str) -> Result<(), InvalidInput> {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let strays = path.contains('@')
         || query.contains('@')
@@ -150,7 +150,7 @@ fn check_delimiters(place: &str, query: &str) -> Result<(), Invalid> {
 }
 
 /// Who the client is, as a URL says before its first host, and the hosts.
-fn split_login(authority: &str) -> Result<(Login, &str), Invalid> {
+fn split_login(authority: &str) -> Result<(Login, &str), InvalidInput> {
     let Some((credentials, hosts)) = authority.split_once('@') else {
         return Ok((Login::default(), authority));
     };

@@ -1,15 +1,15 @@
 //! Parts of a store URL: hosts and ports, what is escaped.
 
-use leasehold_core::Invalid;
+use leasehold_core::InvalidInput;
 use leasehold_core::text::percent_decode;
 
 use crate::store::redis::options::{Address, invalid, no_host};
 
-pub(super) fn hosts(text: &str, default_port: u16) -> Result<Vec<Address>, Invalid> {
+pub(super) fn hosts(text: &str, default_port: u16) -> Result<Vec<Address>, InvalidInput> {
     text.split(',').map(|part| host(part, default_port)).collect()
 }
 
-pub(super) fn host(text: &str, default_port: u16) -> Result<Address, Invalid> {
+pub(super) fn host(text: &str, default_port: u16) -> Result<Address, InvalidInput> {
     let unclosed = || invalid("the host in the store URL begins with `[` and has no `]`");
     let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
         bracketed.split_once(']').ok_or_else(unclosed)?
@@ -34,7 +34,7 @@ pub(super) fn host(text: &str, default_port: u16) -> Result<Address, Invalid> {
 }
 
 /// Undoes `%2F` and the like.
-pub(super) fn decode(part: &str, text: &str) -> Result<String, Invalid> {
+pub(super) fn decode(part: &str, text: &str) -> Result<String, InvalidInput> {
     percent_decode(text).ok_or_else(|| {
         invalid(format!(
             "the {part} in the store URL has a `%` without two hex digits, or no UTF-8"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::Invalid;
+use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
 use super::parts::decode;
@@ -11,7 +11,7 @@ use crate::store::redis::options::{
 };
 
 /// The options with those of a URL.
-pub(super) fn read(mut options: RedisOptions, query: &str) -> Result<RedisOptions, Invalid> {
+pub(super) fn read(mut options: RedisOptions, query: &str) -> Result<RedisOptions, InvalidInput> {
     let mut seen = Vec::new();
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').ok_or_else(|| {
@@ -27,7 +27,11 @@ pub(super) fn read(mut options: RedisOptions, query: &str) -> Result<RedisOption
     Ok(options)
 }
 
-fn with(mut options: RedisOptions, name: &str, value: String) -> Result<RedisOptions, Invalid> {
+fn with(
+    mut options: RedisOptions,
+    name: &str,
+    value: String,
+) -> Result<RedisOptions, InvalidInput> {
     Ok(match name {
         "ca" => {
             files(&mut options, name)?.authority = Some(value.into());
@@ -73,7 +77,7 @@ fn with(mut options: RedisOptions, name: &str, value: String) -> Result<RedisOpt
     })
 }
 
-fn files<'a>(options: &'a mut RedisOptions, name: &str) -> Result<&'a mut TlsFiles, Invalid> {
+fn files<'a>(options: &'a mut RedisOptions, name: &str) -> Result<&'a mut TlsFiles, InvalidInput> {
     match &mut options.0.tls {
         Some(Tls::Files(files)) => Ok(files),
         Some(Tls::Config(_)) | None => {
@@ -82,7 +86,7 @@ fn files<'a>(options: &'a mut RedisOptions, name: &str) -> Result<&'a mut TlsFil
     }
 }
 
-fn switch(name: &str, value: &str) -> Result<bool, Invalid> {
+fn switch(name: &str, value: &str) -> Result<bool, InvalidInput> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -90,11 +94,11 @@ fn switch(name: &str, value: &str) -> Result<bool, Invalid> {
     }
 }
 
-fn span(name: &str, text: &str) -> Result<Duration, Invalid> {
+fn span(name: &str, text: &str) -> Result<Duration, InvalidInput> {
     parse_duration(text).map_err(|refusal| invalid(format!("`{name}` in the store URL: {refusal}")))
 }
 
-fn layout(value: &str) -> Result<LayoutName, Invalid> {
+fn layout(value: &str) -> Result<LayoutName, InvalidInput> {
     match value {
         "native" => Ok(LayoutName::Native),
         "plain" => Ok(LayoutName::Plain),

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::{
-    Action, Adopt, Answer, Cancelled, Facts, FencingToken, HolderId, LockName, Mode, RenewLease,
-    Reply, StoreError, StoreErrorKind,
+    Action, Adopt, Answer, Cancelled, FencingToken, HolderId, HolderInfo, LockName, Mode,
+    RenewLease, Reply, StoreError, StoreErrorKind,
 };
 use redis::{Cmd, Value};
 
@@ -88,7 +88,7 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
                 None => (0, Duration::ZERO),
             };
             let times = (request.ttl, request.not_after_us);
-            (Script::PlainAcquire, acquire(request.id, &request.facts, times, token))
+            (Script::PlainAcquire, acquire(request.id, &request.info, times, token))
         }
         Action::Adopt(request) => {
             check(name, request.mode)?;
@@ -97,8 +97,8 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
         Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
         Action::ChangeMode { .. } => return Err(refused(name, "its mode cannot be changed")),
         Action::Commit { .. } => return Err(refused(name, "its token cannot be changed")),
-        Action::Describe { id, facts } => {
-            (Script::PlainDescribe, vec![value::begin(*id), value::end(facts)])
+        Action::Describe { id, info } => {
+            (Script::PlainDescribe, vec![value::begin(*id), value::end(info)])
         }
         Action::Inspect { .. } => (Script::PlainInspect, Vec::new()),
         Action::Poll { id, ttl } | Action::Renew { id, ttl, .. } => {
@@ -107,8 +107,8 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
         Action::Reclaim(claim) => {
             check(name, claim.mode)?;
             let times = (claim.ttl, claim.not_after_us);
-            let token = (claim.token.us(), Duration::MAX);
-            (Script::PlainAcquire, acquire(claim.id, &claim.facts, times, token))
+            let token = (claim.token.micros(), Duration::MAX);
+            (Script::PlainAcquire, acquire(claim.id, &claim.info, times, token))
         }
         Action::Release { id, keep, .. } => {
             (Script::PlainRelease, vec![value::begin(*id), span(*keep)])
@@ -121,7 +121,8 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
                 .bytes(&token.get().to_be_bytes())
                 .flag(*force);
             let inbox = key::inbox(prefix, id.client);
-            let args = [value::begin(*id), number(token.us()), number(u64::from(*force)), inbox];
+            let args =
+                [value::begin(*id), number(token.micros()), number(u64::from(*force)), inbox];
             (Script::PlainRevoke, args.into_iter().chain([message.0]).collect())
         }
         Action::SetCapacity { .. } => return Err(refused(name, "it has no permits")),
@@ -186,20 +187,20 @@ fn check(name: &LockName, mode: Mode) -> Result<(), StoreError> {
 
 fn acquire(
     id: HolderId,
-    facts: &Facts,
+    info: &HolderInfo,
     (ttl, not_after_us): (Duration, u64),
     (token_us, behind): (u64, Duration),
 ) -> Vec<Vec<u8>> {
     let numbers = [span(ttl), number(not_after_us), number(token_us), span(behind)];
-    [value::begin(id), value::end(facts)].into_iter().chain(numbers).collect()
+    [value::begin(id), value::end(info)].into_iter().chain(numbers).collect()
 }
 
 fn adopt(request: &Adopt) -> Vec<Vec<u8>> {
     vec![
         value::begin(request.id),
-        value::end(&request.facts),
+        value::end(&request.info),
         value::begin(request.from),
-        number(request.token.map_or(0, FencingToken::us)),
+        number(request.token.map_or(0, FencingToken::micros)),
         span(request.ttl),
         number(request.not_after_us),
         number(request.ballot_us.unwrap_or(0)),

@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Facts, FencingToken, Foreign, HoldState, Holder, HolderId, MAX_FACTS_BYTES, Mode, Status,
+    FencingToken, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, MAX_INFO_BYTES, Mode,
+    Status,
 };
 
 use crate::store::redis::layout::codec::Reader;
@@ -19,7 +20,7 @@ pub(crate) const MARK: &str = "leasehold-1 ";
 /// Most bytes of a value of ours: the mark, an id, a token, the longest state, a process, facts,
 /// and what separates them.
 pub(crate) const MAX_VALUE_BYTES: usize =
-    MARK.len() + (32 + 1 + 20) + 1 + 16 + 1 + "revoked".len() + 1 + 10 + 1 + MAX_FACTS_BYTES + 1;
+    MARK.len() + (32 + 1 + 20) + 1 + 16 + 1 + "revoked".len() + 1 + 10 + 1 + MAX_INFO_BYTES + 1;
 
 /// How much is shown of a value that is not ours: enough to find out whose it is.
 const SHOWN_CHARACTERS: usize = 64;
@@ -30,9 +31,9 @@ pub(crate) fn begin(id: HolderId) -> Vec<u8> {
 }
 
 /// What follows the token in the value of an attempt that holds.
-pub(crate) fn end(facts: &Facts) -> Vec<u8> {
-    let (host, pid) = (&facts.host, facts.pid);
-    let label = facts.label.as_deref().map(|label| format!("\t{label}")).unwrap_or_default();
+pub(crate) fn end(info: &HolderInfo) -> Vec<u8> {
+    let (host, pid) = (&info.host, info.pid);
+    let label = info.label.as_deref().map(|label| format!("\t{label}")).unwrap_or_default();
     format!(" held {pid} {host}{label}").into_bytes()
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     let shown = shown.chars().take(SHOWN_CHARACTERS);
     let value: String = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
     let ttl_left = (ends_us > 0).then_some(ttl_left);
-    Some(Status::default().with_foreign(Some(Foreign::new(value, ttl_left))))
+    Some(Status::default().with_foreign(Some(ForeignHolder::new(value, ttl_left))))
 }
 
 fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
@@ -68,11 +69,11 @@ fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
     let pid = parts.next()?.parse().ok()?;
     let rest = parts.next()?;
     let (host, label) = rest.split_once('\t').map_or((rest, None), |(a, b)| (a, Some(b)));
-    let facts = Facts::new(host, pid).with_label(label.map(str::to_owned));
+    let info = HolderInfo::new(host, pid).with_label(label.map(str::to_owned));
     let held_for = Duration::from_micros(now_us.saturating_sub(token_us));
-    let holder = Holder::new(id, Mode::Exclusive, FencingToken::at_us(token_us))
+    let holder = Holder::new(id, Mode::Exclusive, FencingToken::from_micros(token_us))
         .with_state(state)
-        .with_facts(facts)
+        .with_info(info)
         .with_held_for(held_for)
         .with_ttl_left(ttl_left);
     Some(holder)
@@ -92,19 +93,19 @@ mod tests {
         status(&mut Reader(&reply.0), NOW_US).unwrap()
     }
 
-    fn value(id: HolderId, token_us: u64, facts: &Facts) -> Vec<u8> {
-        [begin(id), token_us.to_string().into_bytes(), end(facts)].concat()
+    fn value(id: HolderId, token_us: u64, info: &HolderInfo) -> Vec<u8> {
+        [begin(id), token_us.to_string().into_bytes(), end(info)].concat()
     }
 
     #[test]
     fn a_holder_survives_the_text_of_its_value() {
         let id = HolderId { client: ClientId(u128::MAX), attempt: (1 << 53) - 1 };
         for label in [None, Some(String::new()), Some("nightly\timport ünï".to_owned())] {
-            let facts = Facts::new("db 7", u32::MAX).with_label(label);
-            let status = inspected(&value(id, NOW_US - 5, &facts), NOW_US + 7_000);
+            let info = HolderInfo::new("db 7", u32::MAX).with_label(label);
+            let status = inspected(&value(id, NOW_US - 5, &info), NOW_US + 7_000);
             let [holder] = &status.holders[..] else { panic!("{status:?}") };
-            assert_eq!((holder.id, &holder.facts), (id, &facts));
-            assert_eq!(holder.token, FencingToken::at_us(NOW_US - 5));
+            assert_eq!((holder.id, &holder.info), (id, &info));
+            assert_eq!(holder.token, FencingToken::from_micros(NOW_US - 5));
             assert_eq!(status.last_token, Some(holder.token));
             assert_eq!(holder.held_for, Duration::from_micros(5));
             assert_eq!(holder.ttl_left, Duration::from_millis(7));
@@ -115,16 +116,16 @@ mod tests {
     #[test]
     fn the_longest_value_of_ours_is_looked_at_wholly() {
         let id = HolderId { client: ClientId(u128::MAX), attempt: u64::MAX };
-        let (host, label) = ("h".repeat(MAX_FACTS_BYTES - 1), Some("l".to_owned()));
-        let facts = Facts::new(host, u32::MAX).with_label(label);
-        let longest = value(id, (1 << 53) - 1, &facts).len() + "revoked".len() - "held".len();
+        let (host, label) = ("h".repeat(MAX_INFO_BYTES - 1), Some("l".to_owned()));
+        let info = HolderInfo::new(host, u32::MAX).with_label(label);
+        let longest = value(id, (1 << 53) - 1, &info).len() + "revoked".len() - "held".len();
         assert_eq!(longest, MAX_VALUE_BYTES);
     }
 
     #[test]
     fn what_others_have_written_is_shown_as_theirs() {
         let id = HolderId { client: ClientId(1), attempt: 1 };
-        let ours = value(id, NOW_US, &Facts::default());
+        let ours = value(id, NOW_US, &HolderInfo::default());
         let damaged = String::from_utf8(ours).unwrap().replace(" held ", " mine ");
         for theirs in [&b""[..], b"3f2c-uuid", b"\xff\x00", b"leasehold-1 x", damaged.as_bytes()] {
             let status = inspected(theirs, 0);
