@@ -4,9 +4,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::store::{File, Memory, Store};
-use leasehold_core::{
-    Acquire, Action, ClientId, HolderId, HolderInfo, LockName, Mode, Operation, StoreError,
-};
+use leasehold_core::{Acquire, Action, ClientId, HolderId, LockName, Mode, Operation, StoreError};
 
 use crate::Outcome;
 use crate::measure::{Times, span};
@@ -81,14 +79,5 @@ fn id(client: ClientId, attempt: u64) -> HolderId {
 }
 
 fn acquire(client: ClientId, attempt: u64, mode: Mode) -> Action {
-    Action::Acquire(Acquire {
-        id: id(client, attempt),
-        mode,
-        ttl: TTL,
-        wait: true,
-        nonce: 0,
-        not_after_us: 1 << 53,
-        ballot_us: None,
-        info: HolderInfo::default(),
-    })
+    Action::Acquire(Acquire::new(id(client, attempt), mode, TTL).with_wait(true))
 }

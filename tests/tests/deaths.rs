@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Clock, SystemClock};
+use leasehold::Client;
+use leasehold::time::{Clock, SystemClock};
 use leasehold_testkit::harness::{queued, soon};
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must};

@@ -8,8 +8,10 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use leasehold::lease::Mode;
 use leasehold::store::{File, Memory};
-use leasehold::{Client, Error, FakeClock, Guard, LockName, Mode};
+use leasehold::time::FakeClock;
+use leasehold::{Client, Error, Guard, LockName};
 use leasehold_testkit::{Faults, Faulty, RedisServer, SharedStore, Subject, must};
 use tokio::runtime::{Builder, Runtime};
 

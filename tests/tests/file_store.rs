@@ -8,8 +8,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use leasehold::LockName;
+use leasehold::admin::{ClientId, HolderId};
 use leasehold::store::{File, Store};
-use leasehold::{ClientId, HolderId, LockName};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::harness::{PATIENCE, request, until_so};

@@ -10,8 +10,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use leasehold::LockName;
+use leasehold::admin::{ClientId, HolderId, HolderInfo};
+use leasehold::lease::Mode;
 use leasehold::store::{File, Store};
-use leasehold::{ClientId, HolderId, HolderInfo, LockName, Mode};
 use leasehold_core::{Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
 use leasehold_testkit::harness::request;
 use leasehold_testkit::worker::{self, Worker};

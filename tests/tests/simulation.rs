@@ -7,8 +7,11 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
+use leasehold::admin::{ClientId, HolderId};
+use leasehold::lease::Mode;
 use leasehold::store::{Memory, Store};
-use leasehold::{Client, ClientId, Clock, Error, FakeClock, Guard, HolderId, Lock, LockName, Mode};
+use leasehold::time::{Clock, FakeClock};
+use leasehold::{Client, Error, Guard, Lock, LockName};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::DEFAULT_RETENTION;
 use leasehold_core::{Operation, Reply};

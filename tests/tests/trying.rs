@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::store::Memory;
-use leasehold::{Client, FakeClock, LockName};
+use leasehold::time::FakeClock;
+use leasehold::{Client, LockName};
 use leasehold_core::backoff::Jitter;
 use leasehold_testkit::{Faults, Faulty, Subject, must};
 
@@ -78,10 +79,10 @@ async fn a_try_is_not_held_up_by_whoever_works_under_one_of_its_names() {
     let client = subject.client().await;
     let busy = must(subject.drive(client.mutex("b").acquire()).await);
     subject.pass(Duration::from_secs(1)).await;
-    let began = leasehold::Clock::now(&clock);
+    let began = leasehold::time::Clock::now(&clock);
     let lock = client.multi(["a", "b", "c"]);
     assert!(must(subject.drive(lock.try_acquire()).await).is_none());
-    let took = leasehold::Clock::now(&clock).saturating_since(began);
+    let took = leasehold::time::Clock::now(&clock).saturating_since(began);
     assert!(took.is_zero(), "{took:?}");
     must(subject.drive(busy.release()).await);
     assert!(must(subject.drive(lock.try_acquire()).await).is_some());

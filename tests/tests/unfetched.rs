@@ -8,8 +8,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use leasehold::admin::Status;
+use leasehold::event::Event;
 use leasehold::store::Memory;
-use leasehold::{Client, Clock, Error, Event, FakeClock, Guard, LockName, Status};
+use leasehold::time::{Clock, FakeClock};
+use leasehold::{Client, Error, Guard, LockName};
 use leasehold_testkit::{Subject, must};
 
 const TTL: Duration = Duration::from_secs(10);

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use leasehold::admin::ClientId;
+use leasehold::error::{StoreError, StoreErrorKind};
+use leasehold::event::Event;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
-use leasehold::{
-    Client, ClientId, Error, Event, FakeClock, LossReason, StoreError, StoreErrorKind, blocking,
-};
+use leasehold::time::FakeClock;
+use leasehold::{Client, Error, LossReason, blocking};
 use leasehold_core::{Answer, BoxFuture, Operation};
 use leasehold_testkit::harness::PATIENCE;
 use leasehold_testkit::{Subject, must};

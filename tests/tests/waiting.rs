@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, Event, LossReason, StoreError, StoreErrorKind as Kind};
+use leasehold::error::{StoreError, StoreErrorKind as Kind};
+use leasehold::event::Event;
+use leasehold::{Client, Error, LossReason};
 use leasehold_testkit::harness::{PATIENCE, soon};
 use leasehold_testkit::outage::Refusing;
 use leasehold_testkit::{Data, RedisServer, must};

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// How much longer the waits of one bucket are than those of the one before.
 const STEP: f64 = 1.05;
 
-/// Counts by bucket: bucket `n` has the waits from `STEP`ⁿ µs to `STEP`ⁿ⁺¹ µs, the first one also all
-/// shorter ones.
+/// Counts by bucket: bucket `n` has the waits from `STEP`ⁿ µs to `STEP`ⁿ⁺¹ µs, the first one also
+/// all shorter ones.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub(super) struct Histogram(BTreeMap<u32, u64>);

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
 
-use leasehold::{Error, StoreErrorKind};
+use leasehold::Error;
+use leasehold::error::StoreErrorKind;
 use rustix::process::Signal;
 use serde::Serialize;
 
@@ -115,8 +116,8 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<leasehold::InvalidInput> for Failure {
-    fn from(refusal: leasehold::InvalidInput) -> Self {
+impl From<leasehold::error::InvalidInput> for Failure {
+    fn from(refusal: leasehold::error::InvalidInput) -> Self {
         Self::usage(refusal.to_string())
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use leasehold::admin::{ClientId, HolderId, HolderInfo, Status};
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Mode;
 use leasehold::store::Store;
 use leasehold::store::protocol::NOT_AFTER;
 use leasehold::store::protocol::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply};
-use leasehold::{
-    ClientId, Error, FencingToken, HolderId, HolderInfo, LockName, Mode, Status, StoreErrorKind,
-};
+use leasehold::{Error, FencingToken, LockName};
 
 use crate::subject::{Subject, fresh_number, must};
 

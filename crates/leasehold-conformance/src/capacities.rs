@@ -3,8 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
+use leasehold::Error;
+use leasehold::admin::HolderId;
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Mode;
 use leasehold::store::protocol::{Action, LOCK_CAPACITY, Refusal, Reply};
-use leasehold::{Error, HolderId, Mode, StoreErrorKind};
 
 use crate::bench::{Bench, LONG, granted, somebody};
 use crate::subject::{Subject, must};

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::{Either, select};
+use leasehold::admin::ClientId;
+use leasehold::error::StoreError;
+use leasehold::lease::Mode;
 use leasehold::store::protocol::{Action, Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Store, Subscription};
-use leasehold::{Client, ClientId, Guard, LockName, Mode, StoreError};
+use leasehold::{Client, Guard, LockName};
 
 use crate::subject::{SharedStore, Subject, must};
 

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
+use leasehold::election::Observation;
 use leasehold::store::Store;
-use leasehold::{Client, Error, LockName, Observation};
+use leasehold::{Client, Error, LockName};
 
 use crate::bench::{AFTER_SHORT, LONG, SHORT};
 use crate::subject::{Subject, must};

@@ -21,7 +21,8 @@
 //! dev-dependencies at the version of `leasehold`, and run `cargo test`. Nothing else is needed: a
 //! case brings its own runtime.
 //!
-//! - A store that reads the time from a [`Clock`](leasehold::Clock) that it is given is tested
+//! - A store that reads the time from a [`Clock`](leasehold::time::Clock) that it is given is
+//! tested
 //!   faster and more exactly with [`Subject::fake`], on a clock that stands still until a case
 //!   moves it.
 //! - Where a deployment takes long to start, `conformance!(together make())` runs all cases on one.

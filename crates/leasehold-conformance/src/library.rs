@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
-use leasehold::{Client, Error, Lease, Lock, LockName, LossReason, Mode, Renewal, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::{Lease, Mode, Renewal};
+use leasehold::{Client, Error, Lock, LockName, LossReason};
 
 use crate::bench::{LONG, SHORT, answered};
 use crate::subject::{Subject, must};

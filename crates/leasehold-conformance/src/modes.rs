@@ -1,8 +1,10 @@
 //! Cases that speak the vocabulary of stores: readers, writers and permits.
 
+use leasehold::admin::HolderId;
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Mode;
 use leasehold::store::Store;
 use leasehold::store::protocol::{Action, LOCK_CAPACITY, Operation, Refusal, Reply};
-use leasehold::{HolderId, Mode, StoreErrorKind};
 
 use crate::bench::{Bench, LONG, granted, somebody};
 use crate::subject::Subject;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use leasehold::admin::{HolderId, HolderInfo};
+use leasehold::lease::Mode;
 use leasehold::store::Store;
 use leasehold::store::protocol::{Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
-use leasehold::{FencingToken, HolderId, HolderInfo, LockName, Mode};
+use leasehold::{FencingToken, LockName};
 
 use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};
 use crate::subject::{Subject, must};
@@ -501,7 +503,7 @@ pub async fn asking_about_an_unknown_name_leaves_nothing_behind(subject: &Subjec
     assert_eq!(bench.poll(id).await, Reply::Gone);
     assert_eq!(bench.renew(id).await, Reply::NotHeld { newest: None });
     assert_eq!(bench.release(id).await, Reply::NotHeld { newest: None });
-    assert_eq!(bench.status().await, leasehold::Status::default());
+    assert_eq!(bench.status().await, leasehold::admin::Status::default());
     let prefix = bench.name.to_string();
     let list = Operation::List { prefix, limit: 10, idle: true };
     assert_eq!(bench.execute(list).await.reply, Reply::Names(Vec::new()));

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use leasehold::admin::ClientId;
+use leasehold::error::StoreError;
+use leasehold::event::Observer;
 use leasehold::store::protocol::{Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Memory, Reading, Store, Subscription};
-use leasehold::{
-    Client, ClientBuilder, ClientId, Clock, FakeClock, LockName, Observer, StoreError,
-};
+use leasehold::time::{Clock, FakeClock};
+use leasehold::{Client, ClientBuilder, LockName};
 
 /// How often every other task may run before a clock that a test moves is moved: more than any
 /// chain of wake-ups in one step is long.

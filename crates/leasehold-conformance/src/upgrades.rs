@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
-use leasehold::{Client, Error, Guard, LockName, Mode};
+use leasehold::lease::Mode;
+use leasehold::{Client, Error, Guard, LockName};
 
 use crate::bench::{SHORT, answered};
 use crate::subject::{Subject, must};

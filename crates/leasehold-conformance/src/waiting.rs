@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::{Client, Error, Event, FencingToken, Guard, Lock};
+use leasehold::event::Event;
+use leasehold::{Client, Error, FencingToken, Guard, Lock};
 
 use crate::bench::answered;
 use crate::subject::{Subject, must};

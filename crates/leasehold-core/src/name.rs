@@ -30,8 +30,8 @@ impl LockName {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] when the name is empty, longer than 512 bytes, or has a control character. For
-    /// those there is [`LockName::hashed`].
+    /// [`InvalidInput`] when the name is empty, longer than 512 bytes, or has a control character.
+    /// For those there is [`LockName::hashed`].
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let name = name.as_ref();
         if name.is_empty() {

@@ -7,7 +7,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
-use leasehold::{Error, Guard, InvalidInput, Lock, Result};
+use leasehold::error::InvalidInput;
+use leasehold::{Error, Guard, Lock, Result};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 

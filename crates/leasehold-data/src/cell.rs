@@ -1,7 +1,8 @@
 //! One guarded value.
 
+use leasehold::Result;
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
-use leasehold::{Result, StoreError, StoreErrorKind};
 
 use crate::model::cell::{Action, MAX_VALUE_BYTES, Reply};
 use crate::model::{Action as AnyAction, Reply as AnyReply};

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::{Clock, Instant, InvalidInput, Result, StoreError, StoreErrorKind, SystemClock};
+use leasehold::Result;
+use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
+use leasehold::time::{Clock, Instant, SystemClock};
 
 use crate::model::numbers::{Action, LEAD_US, Plan, Reply};
 use crate::model::{Action as AnyAction, Reply as AnyReply};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
-use leasehold::{Error, InvalidInput, Result, StoreError, StoreErrorKind};
+use leasehold::{Error, Result};
 
 use crate::model::{Action, Answer, Id, Reply, Request};
 use crate::store::DataStore;
@@ -68,7 +69,7 @@ pub(crate) fn in_range(
     (least, most): (Duration, Duration),
 ) -> Result<u64, InvalidInput> {
     if span < least || span > most {
-        let show = leasehold::show_duration;
+        let show = leasehold::time::show_duration;
         let (span, least, most) = (show(span), show(least), show(most));
         let why = format!("`{what}` is {span}: give {least} to {most}");
         return Err(InvalidInput::new(what, why));

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
-use leasehold::{Error, InvalidInput, Result, StoreError, StoreErrorKind};
+use leasehold::{Error, Result};
 
 use crate::model::queue::{Action, Entry, MAX_BATCH, MAX_PAYLOAD_BYTES, Reply};
 use crate::model::{Action as AnyAction, Id, Reply as AnyReply};

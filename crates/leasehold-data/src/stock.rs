@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
-use leasehold::{Error, InvalidInput, Result, StoreError, StoreErrorKind};
+use leasehold::{Error, Result};
 
 use crate::model::stock::{Action, Line, MAX_LINES, MAX_NOTE_BYTES, MAX_QUANTITY, Reply, State};
 use crate::model::{Action as AnyAction, Id, Reply as AnyReply};

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, StoreErrorKind};
+use leasehold::Error;
+use leasehold::error::StoreErrorKind;
 use leasehold_data::Data;
 use leasehold_testkit::{Cluster, must};
 use proptest::strategy::{Strategy as _, ValueTree as _};

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use leasehold::error::StoreErrorKind;
 use leasehold::fence::Fence;
-use leasehold::{Error, FencingToken, LockName, StoreErrorKind};
+use leasehold::{Error, FencingToken, LockName};
 use leasehold_data::store::REDIS_RIGHTS;
 use leasehold_data::{Data, Outcome, Progress};
 use leasehold_testkit::{RedisServer, SentinelFleet};

@@ -2,7 +2,8 @@
 #![cfg(test)]
 #![cfg(feature = "file")]
 
-use leasehold::{Client, Error, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error};
 use leasehold_data::{Data, Outcome};
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::FakeClock;
+use leasehold::time::FakeClock;
 use leasehold_data::store::Memory;
 use leasehold_data::{Data, Outcome};
 use leasehold_testkit::RedisServer;

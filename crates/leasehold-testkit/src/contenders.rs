@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use leasehold::{Client, Guard, Lock, LockName, Mode};
+use leasehold::lease::Mode;
+use leasehold::{Client, Guard, Lock, LockName};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use tokio::sync::watch;

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use leasehold::LockName;
+use leasehold::admin::ClientId;
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::{Capabilities, Inbox, Store, Subscription};
-use leasehold::{ClientId, Clock, Instant, LockName, StoreError, StoreErrorKind};
+use leasehold::time::{Clock, Instant};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Answer, BoxFuture, Message, Operation};
 

@@ -7,7 +7,9 @@ use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Guard, HolderId, HolderInfo, LockName, LossReason, Mode};
+use leasehold::admin::{HolderId, HolderInfo};
+use leasehold::lease::Mode;
+use leasehold::{Client, Guard, LockName, LossReason};
 use leasehold_core::Acquire;
 
 /// How long something that must happen may take before a test gives it up: 2 min, generous for

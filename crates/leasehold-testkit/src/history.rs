@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::{Error, FencingToken, HolderId, Mode};
+use leasehold::admin::HolderId;
+use leasehold::lease::Mode;
+use leasehold::{Error, FencingToken};
 
 /// One call of an acquire and what came of it.
 #[derive(Clone, Debug)]
@@ -276,7 +278,8 @@ fn is_wrong(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use leasehold::{ClientId, StoreError, StoreErrorKind};
+    use leasehold::admin::ClientId;
+    use leasehold::error::{StoreError, StoreErrorKind};
 
     use super::*;
 

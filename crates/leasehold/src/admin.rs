@@ -1,7 +1,9 @@
 //! What an operator looks at and does.
 
-use leasehold_core::{
-    Action, FencingToken, LockName, Mode, Operation, Reply, Result, Status, StoreError,
+use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result, StoreError};
+
+pub use leasehold_core::{
+    ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Status, Waiter,
 };
 
 use crate::engine::Handle;
@@ -127,9 +129,9 @@ impl Admin {
     /// # Errors
     ///
     /// [`crate::Error::Invalid`] for a capacity below 1 or above 2 147 483 646;
-    /// [`crate::Error::Store`], with [`Mismatch`](crate::StoreErrorKind::Mismatch) if it is in use
-    /// as a mutex or read/write lock, and with
-    /// [`Unsupported`](crate::StoreErrorKind::Unsupported) if the store has no permits.
+    /// [`crate::Error::Store`], with [`Mismatch`](crate::error::StoreErrorKind::Mismatch) if it is
+    /// in use as a mutex or read/write lock, and with
+    /// [`Unsupported`](crate::error::StoreErrorKind::Unsupported) if the store has no permits.
     ///
     /// # Cancel safety
     ///

@@ -40,8 +40,8 @@ impl Client {
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
     /// store could not be opened: at once if nothing is there, and if a server does not answer
     /// after its `connect_timeout` (5 s). One that is away is not waited for; whoever wants to
-    /// calls again while [`is_outage`](crate::StoreErrorKind::is_outage) says so. From then on
-    /// [outages](Lock#outages) are ridden out.
+    /// calls again while [`is_outage`](crate::error::StoreErrorKind::is_outage) says so. From then
+    /// on [outages](Lock#outages) are ridden out.
     ///
     /// # Cancel safety
     ///
@@ -148,7 +148,7 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// [`Leadership::lost`]: crate::Leadership::lost
+    /// [`Leadership::lost`]: crate::election::Leadership::lost
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         let parsed = LockName::new(&name);
         Election::new(self.engine.clone(), parsed, self.mutex(name))
@@ -246,7 +246,7 @@ impl Client {
 /// let client = Client::builder()
 ///     .url("memory:")
 ///     .defaults(LeaseOptions::default().with_ttl(Duration::from_secs(10)))
-///     .observer(|event: &leasehold::Event<'_>| println!("{event:?}"))
+///     .observer(|event: &leasehold::event::Event<'_>| println!("{event:?}"))
 ///     .build()
 ///     .await?;
 /// client.mutex("a").acquire().await?.release().await

@@ -110,7 +110,7 @@ pub enum Event<'a> {
     },
     /// An acquire joined the queue, or waits to ask again where there is none; or it goes on doing
     /// so after it was [delayed](Event::Delayed). Who holds the lock says
-    /// [`Admin::inspect`](crate::Admin::inspect).
+    /// [`Admin::inspect`](crate::admin::Admin::inspect).
     #[non_exhaustive]
     Waiting {
         /// The name of the lock.

@@ -64,7 +64,7 @@ pub fn to_header(fence: &Fence) -> String {
 /// let late = from_header("16; lock=invoices%2F42")?;
 /// let newest = fences.install(&late).unwrap_err();
 /// println!("409: {}", late.overtaken_by(newest));
-/// # Ok::<(), leasehold::InvalidInput>(())
+/// # Ok::<(), leasehold::error::InvalidInput>(())
 /// ```
 pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
     let wrong = || {

@@ -154,7 +154,7 @@ impl Guard {
     ///
     /// The call comes from the thread that renews all leases, so it must be quick and must not
     /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
-    /// lease, and is told to the observer as a [`Warning`](crate::Event::Warning).
+    /// lease, and is told to the observer as a [`Warning`](crate::event::Event::Warning).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         let (store, lost) = (&self.keeper().store, self.lost());
         let observer = Arc::clone(&store.observer);
@@ -171,7 +171,7 @@ impl Guard {
     }
 
     /// Renews now, and gives the validity that is left after it. The keeper does this by itself
-    /// unless the lease was taken with [`Renewal::Off`](crate::Renewal::Off).
+    /// unless the lease was taken with [`Renewal::Off`](crate::lease::Renewal::Off).
     ///
     /// Cost: one round trip.
     ///
@@ -246,8 +246,8 @@ impl Guard {
     /// whoever has the others relies on the lease as it is.
     ///
     /// Whoever acquires again what it holds waits for itself, and is told so by
-    /// [`Event::OwnLease`](crate::Event::OwnLease) and by [`Error::Timeout`]: a mutex; the write
-    /// lock beside a read lock of its own; a read lock, once a writer waits behind the first;
+    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and by [`Error::Timeout`]: a mutex; the
+    /// write lock beside a read lock of its own; a read lock, once a writer waits behind the first;
     /// permits, beside so many of its own that they cannot be had together.
     ///
     /// # Errors

@@ -1,19 +1,19 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod admin;
+pub mod admin;
 mod adopt;
 mod background;
 pub mod blocking;
 mod client;
 mod clock;
-mod election;
+pub mod election;
 mod engine;
-mod event;
+pub mod event;
 mod failures;
 pub mod fence;
 mod guard;
-mod job;
+pub mod job;
 mod keeper;
 mod lock;
 mod lost;
@@ -27,24 +27,29 @@ pub mod store;
 mod wait;
 mod wait_free;
 
-pub use self::admin::Admin;
 pub use self::client::{Client, ClientBuilder};
-pub use self::clock::SystemClock;
-pub use self::election::{Election, Leader, Leadership, Observation};
-#[cfg(feature = "tracing")]
-pub use self::event::TracingObserver;
-pub use self::event::{Event, Observer};
 pub use self::guard::Guard;
-pub use self::job::Job;
 pub use self::lock::Lock;
 pub use self::lost::Lost;
 pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
-pub use leasehold_core::{
-    ClientId, Clock, Error, FakeClock, FencingToken, ForeignHolder, HoldState, Holder, HolderId,
-    HolderInfo, Instant, InvalidInput, Lease, LeaseOptions, LockName, LossReason, Mode, Renewal,
-    Result, Status, StoreError, StoreErrorKind, Waiter, parse_duration, show_duration,
-};
+pub use leasehold_core::{Error, FencingToken, LeaseOptions, LockName, LossReason, Result};
+
+/// What can go wrong beside [`Error`] itself: with an input, with a store.
+pub mod error {
+    pub use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
+}
+
+/// What a lease is of, who renews it, and how it goes to another process.
+pub mod lease {
+    pub use leasehold_core::{Lease, Mode, Renewal};
+}
+
+/// Clocks, also for tests, and spans as text.
+pub mod time {
+    pub use crate::clock::SystemClock;
+    pub use leasehold_core::{Clock, FakeClock, Instant, parse_duration, show_duration};
+}
 
 /// The recipes of the documentation, executed.
 #[cfg(doctest)]

@@ -50,15 +50,15 @@ use crate::wait_free;
 /// wait for a store that is away.) However many wait, a server that is away is dialled a few times
 /// a second, and all are served within seconds of its return.
 ///
-/// An outage is what [`StoreErrorKind::is_outage`](crate::StoreErrorKind::is_outage) says is one.
-/// All else is an answer that no waiting changes, and ends the call at once: a store that is full,
-/// a right that is missing, a record that is foreign or damaged, a ttl that is not allowed; in a
-/// quorum, if so many nodes say so that the others are no majority.
+/// An outage is what [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) says is
+/// one. All else is an answer that no waiting changes, and ends the call at once: a store that is
+/// full, a right that is missing, a record that is foreign or damaged, a ttl that is not allowed;
+/// in a quorum, if so many nodes say so that the others are no majority.
 ///
-/// An observer is told why a call waits: [`Event::Waiting`](crate::Event::Waiting) for somebody
-/// else, [`Event::Delayed`](crate::Event::Delayed) by trouble with the store,
-/// [`Event::OwnLease`](crate::Event::OwnLease) for its own client. A limit that ends the wait says
-/// the same.
+/// An observer is told why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for
+/// somebody else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
+/// [`Event::OwnLease`](crate::event::Event::OwnLease) for its own client. A limit that ends the
+/// wait says the same.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {

@@ -147,10 +147,10 @@ impl std::fmt::Debug for Signal {
 /// ```
 ///
 /// Beside work in a `select!`, a pattern tells the two apart: `Some(reason) = guard.lost() => …`.
-/// With several names, it completes when the first of them ends. Every poll compares the clock first, and a
-/// timer of its own sees to it that it is polled when the validity is over: it depends on nobody
-/// who looks (but outside of a tokio runtime, where there are no timers, on the keeper). Cloning
-/// gives an independent waiter; neither keeps the lease alive.
+/// With several names, it completes when the first of them ends. Every poll compares the clock
+/// first, and a timer of its own sees to it that it is polled when the validity is over: it depends
+/// on nobody who looks (but outside of a tokio runtime, where there are no timers, on the keeper).
+/// Cloning gives an independent waiter; neither keeps the lease alive.
 ///
 /// # Cancel safety
 ///

@@ -27,13 +27,13 @@ use crate::lock::Lock;
 ///
 /// The capacity is part of the request, and there is one at a time: that of whoever came first
 /// while nobody held or waited. Who asks for another one waits in line, is told why by
-/// [`WaitingForCapacity`](crate::Event::WaitingForCapacity), and is granted at its turn once nobody
-/// holds; then its capacity counts. A try is refused with
-/// [`Mismatch`](crate::StoreErrorKind::Mismatch). So while a new release of a program with another
-/// number is rolled out, nobody fails, and never do more hold than either of the two allows; but
-/// where both wait, each lets all of the other kind before it finish first.
+/// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity), and is granted at its turn once
+/// nobody holds; then its capacity counts. A try is refused with
+/// [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So while a new release of a program with
+/// another number is rolled out, nobody fails, and never do more hold than either of the two
+/// allows; but where both wait, each lets all of the other kind before it finish first.
 ///
-/// [`Admin::set_capacity`](crate::Admin::set_capacity) changes it at once, for both.
+/// [`Admin::set_capacity`](crate::admin::Admin::set_capacity) changes it at once, for both.
 ///
 /// # Fairness
 ///

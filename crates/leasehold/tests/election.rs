@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use leasehold::admin::ClientId;
+use leasehold::election::Observation;
+use leasehold::error::StoreError;
 use leasehold::store::protocol::{Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
-use leasehold::{
-    Client, ClientId, Clock, Error, FakeClock, Instant, LockName, LossReason, Observation,
-    StoreError,
-};
+use leasehold::time::{Clock, FakeClock, Instant};
+use leasehold::{Client, Error, LockName, LossReason};
 
 /// Leaders that follow each other in one test.
 const LEADERS: usize = 50;

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, FakeClock, LossReason, Result};
+use leasehold::time::FakeClock;
+use leasehold::{Client, Error, LossReason, Result};
 
 const LEAST: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(3600);

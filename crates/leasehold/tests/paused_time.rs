@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Clock, Error, Renewal, SystemClock};
+use leasehold::lease::Renewal;
+use leasehold::time::{Clock, SystemClock};
+use leasehold::{Client, Error};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);

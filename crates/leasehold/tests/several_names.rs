@@ -6,8 +6,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use leasehold::lease::Renewal;
 use leasehold::store::Memory;
-use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Renewal};
+use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason};
 
 const SOON: Duration = Duration::from_secs(10);
 

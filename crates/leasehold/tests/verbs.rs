@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Client, Error, Event, LossReason, Renewal};
+use leasehold::event::Event;
+use leasehold::lease::Renewal;
+use leasehold::{Client, Error, LossReason};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -237,7 +239,7 @@ async fn another_kind_of_lock_on_a_used_name_is_an_error_and_changes_nothing() {
     let held = client.mutex("a").acquire().await.unwrap();
     let error = client.semaphore("a", 2).permit().acquire().await.unwrap_err();
     assert!(matches!(&error, Error::Store(error)
-        if error.kind() == leasehold::StoreErrorKind::Mismatch));
+        if error.kind() == leasehold::error::StoreErrorKind::Mismatch));
     assert!(held.is_held());
     assert_eq!(client.admin().inspect(held.name()).await.unwrap().waiting, 0);
 }
@@ -286,7 +288,7 @@ fn a_blocking_upgradable_reader_becomes_the_writer() {
     reader.release().unwrap();
     assert!(guard.try_upgrade().unwrap());
     guard.downgrade().unwrap();
-    assert_eq!(guard.mode(), leasehold::Mode::Upgradable);
+    assert_eq!(guard.mode(), leasehold::lease::Mode::Upgradable);
     guard.release().unwrap();
 }
 
@@ -296,11 +298,11 @@ fn an_upgradable_lease_is_adopted_as_one() {
     let lock = client.rwlock("a");
     let lease = lock.upgradable_read().acquire().unwrap().into_lease().unwrap();
     let mut guard = client.adopt(lease.to_string().parse().unwrap()).unwrap();
-    assert_eq!(guard.mode(), leasehold::Mode::Upgradable);
+    assert_eq!(guard.mode(), leasehold::lease::Mode::Upgradable);
     assert!(lock.upgradable_read().try_acquire().unwrap().is_none());
     guard.upgrade().unwrap();
     guard.downgrade().unwrap();
-    assert_eq!(guard.mode(), leasehold::Mode::Upgradable);
+    assert_eq!(guard.mode(), leasehold::lease::Mode::Upgradable);
 }
 
 #[tokio::test]

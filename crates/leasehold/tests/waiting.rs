@@ -4,11 +4,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use leasehold::admin::ClientId;
+use leasehold::error::{StoreError, StoreErrorKind};
+use leasehold::event::Event;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
-use leasehold::{
-    Client, ClientBuilder, ClientId, Error, Event, FakeClock, LossReason, StoreError,
-    StoreErrorKind,
-};
+use leasehold::time::FakeClock;
+use leasehold::{Client, ClientBuilder, Error, LossReason};
 use leasehold_core::{Answer, BoxFuture, Operation};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 

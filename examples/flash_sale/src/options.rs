@@ -43,7 +43,7 @@ impl Options {
                 || arguments.next().ok_or_else(|| format!("{option} needs a value: see --help"));
             match option.as_str() {
                 "--kill-every" => {
-                    options.kill_every = Some(leasehold::parse_duration(value()?)?);
+                    options.kill_every = Some(leasehold::time::parse_duration(value()?)?);
                 }
                 "--orders" => {
                     let text = value()?;

@@ -11,10 +11,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use leasehold::LockName;
+use leasehold::admin::ClientId;
+use leasehold::error::StoreError;
 use leasehold::store::protocol::{Action, Answer, BoxFuture, Now, Operation, Reply};
 use leasehold::store::protocol::{DEFAULT_RETENTION, Outcome, Record, step};
 use leasehold::store::{Capabilities, Inbox, Store};
-use leasehold::{ClientId, Clock, LockName, StoreError, SystemClock};
+use leasehold::time::{Clock, SystemClock};
 
 use crate::mailbox::{Mailbox, Recipient};
 

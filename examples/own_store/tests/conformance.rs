@@ -1,6 +1,6 @@
 //! The store does what every store must do.
 
-use leasehold::FakeClock;
+use leasehold::time::FakeClock;
 use leasehold_conformance::{Subject, conformance};
 use own_store::OwnStore;
 

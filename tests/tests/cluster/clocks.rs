@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Guard, Renewal};
+use leasehold::lease::Renewal;
+use leasehold::{Client, Guard};
 use leasehold_testkit::{Cluster, must};
 
 use super::{PATIENCE, url, with_least_rights};

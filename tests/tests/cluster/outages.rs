@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Renewal;
+use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_testkit::{Cluster, Data, must};
 use tokio::time::sleep;
 

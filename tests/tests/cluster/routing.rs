@@ -1,6 +1,7 @@
 //! Which node is asked, and what is refused.
 
-use leasehold::{Client, Error, LockName, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error, LockName};
 use leasehold_testkit::{Cluster, RedisServer, must};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use leasehold::{Client, Event, FencingToken};
+use leasehold::event::Event;
+use leasehold::{Client, FencingToken};
 use leasehold_testkit::RedisServer;
 
 use crate::scene::{

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, FencingToken, Guard, Mode};
+use leasehold::lease::Mode;
+use leasehold::{Client, FencingToken, Guard};
 use leasehold_core::backoff::Jitter;
 use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation};
 use leasehold_testkit::{RedisServer, Section};

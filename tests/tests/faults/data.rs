@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Error, LossReason, StoreErrorKind};
+use leasehold::{Client, Error, LossReason};
 use leasehold_testkit::RedisServer;
 
 use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};

@@ -4,9 +4,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leasehold::admin::{ClientId, HolderId};
+use leasehold::error::StoreErrorKind;
 use leasehold::store::redis::wire::Script;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, ClientId, Error, HolderId, LockName, LossReason, StoreErrorKind};
+use leasehold::{Client, Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
 use leasehold_testkit::harness::request;
 use leasehold_testkit::{Fault, Proxy, RedisServer};

@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use leasehold::admin::Status;
 use leasehold::store::redis::wire::Script;
-use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost, Status};
+use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost};
 use leasehold_testkit::harness::queued;
 pub(crate) use leasehold_testkit::harness::{PATIENCE, connect, loss, soon};
 use leasehold_testkit::{Proxy, RedisServer};

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
-use leasehold::{Error, LockName, LossReason, StoreErrorKind};
+use leasehold::{Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
 use leasehold_testkit::{Data, RedisServer, Tail};
 

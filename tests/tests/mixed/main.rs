@@ -10,7 +10,8 @@ mod quorum;
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, LockName, Renewal};
+use leasehold::lease::Renewal;
+use leasehold::{Client, Error, LockName};
 use leasehold_testkit::{RedisServer, Worker, must, worker};
 
 use self::contender::Kind;

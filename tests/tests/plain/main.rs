@@ -212,7 +212,7 @@ async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
         release(id(1), Duration::ZERO),
     ] {
         let error = shared.act("a", action).await.unwrap_err();
-        assert_eq!(error.kind(), leasehold::StoreErrorKind::Corrupt, "{error}");
+        assert_eq!(error.kind(), leasehold::error::StoreErrorKind::Corrupt, "{error}");
     }
     let lease = |name| {
         leasehold_core::RenewLease::new(must(LockName::new(name)), id(1), TTL * 2, Mode::Exclusive)

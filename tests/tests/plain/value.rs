@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::admin::HoldState;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, FencingToken, HoldState};
+use leasehold::{Client, FencingToken};
 use leasehold_core::{Action, Operation, Reclaim, Refusal, Reply};
 use leasehold_testkit::{RedisServer, must};
 

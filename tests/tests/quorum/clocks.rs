@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::admin::{ClientId, HolderId};
+use leasehold::lease::Renewal;
 use leasehold::store::{Memory, Quorum, Store};
-use leasehold::{
-    Client, ClientId, Clock, Error, FakeClock, FencingToken, HolderId, Instant, Renewal,
-};
+use leasehold::time::{Clock, FakeClock, Instant};
+use leasehold::{Client, Error, FencingToken};
 use leasehold_core::{Action, BoxFuture, Operation, Refusal, Reply};
 use leasehold_testkit::harness::{request, soon};
 use leasehold_testkit::{RedisServer, Subject, must};

@@ -1,7 +1,7 @@
 //! A quorum does what every store must do, or says that it cannot.
 
-use leasehold::FakeClock;
 use leasehold::store::{Memory, Quorum, Store};
+use leasehold::time::FakeClock;
 use leasehold_testkit::{Subject, conformance, must};
 
 use crate::fleet::Fleet;

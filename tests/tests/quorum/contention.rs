@@ -4,8 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use leasehold::Client;
+use leasehold::lease::Mode;
 use leasehold::store::{Quorum, Store};
-use leasehold::{Client, Clock, FakeClock, Mode};
+use leasehold::time::{Clock, FakeClock};
 use leasehold_core::backoff::Jitter;
 use leasehold_testkit::history::{Call, History, Hold, Outcome};
 use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};

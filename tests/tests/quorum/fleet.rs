@@ -1,8 +1,9 @@
 //! Servers that are the nodes of a quorum, and clients that reach them, each by a network of its
 //! own.
 
+use leasehold::admin::Status;
 use leasehold::store::{Redis, Store, connect};
-use leasehold::{Client, LockName, Status};
+use leasehold::{Client, LockName};
 use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::harness::until;
 use leasehold_testkit::{Proxy, RedisOptions, RedisServer, Subject, must};
@@ -113,12 +114,12 @@ pub(crate) fn name(text: &str) -> LockName {
 /// A quorum of stores in memory, for what a server would add nothing to.
 pub(crate) fn memory_nodes(
     count: usize,
-    clock: &leasehold::FakeClock,
+    clock: &leasehold::time::FakeClock,
 ) -> Vec<leasehold::store::Memory> {
     (0..count).map(|_| leasehold::store::Memory::with_clock(clock.clone())).collect()
 }
 
 /// The subject of a test on a clock that it moves; each client makes a quorum of its own.
-pub(crate) fn subject(clock: &leasehold::FakeClock) -> Subject {
+pub(crate) fn subject(clock: &leasehold::time::FakeClock) -> Subject {
     Subject::fake(leasehold::store::Memory::with_clock(clock.clone()), clock.clone())
 }

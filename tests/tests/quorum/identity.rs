@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::lease::Renewal;
 use leasehold::store::{Store, connect};
-use leasehold::{Client, Guard, Renewal};
+use leasehold::{Client, Guard};
 use leasehold_testkit::harness::soon;
 use leasehold_testkit::{Data, RedisServer, must};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, Renewal};
+use leasehold::lease::Renewal;
+use leasehold::{Client, Error};
 use leasehold_testkit::harness::soon;
 use leasehold_testkit::{Data, RedisServer, Tail, must};
 

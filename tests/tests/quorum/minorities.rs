@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, LossReason, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error, LossReason};
 use leasehold_testkit::harness::soon;
 use leasehold_testkit::must;
 
@@ -86,7 +87,8 @@ async fn h1_a_node_that_was_down_at_the_start_joins_when_it_comes_up() {
     let guard = must(soon(lock.acquire()).await);
     must(fleet.servers[0].restart(Data::Dropped));
     let token = guard.token();
-    let is_there = |status: &leasehold::Status| status.holders.iter().any(|h| h.token == token);
+    let is_there =
+        |status: &leasehold::admin::Status| status.holders.iter().any(|h| h.token == token);
     fleet.until(0, &name, is_there).await;
     must(fleet.servers[1].kill9());
     must(guard.release().await);

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use leasehold::lease::{Mode, Renewal};
 use leasehold::store::{Memory, Quorum, Store};
-use leasehold::{Client, FakeClock, Guard, LockName, Mode, Renewal};
+use leasehold::time::FakeClock;
+use leasehold::{Client, Guard, LockName};
 use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};
 

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use leasehold::admin::ClientId;
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::{Capabilities, Inbox, Quorum, Store, Subscription};
-use leasehold::{Client, ClientId, Clock, FakeClock, LockName, StoreError, StoreErrorKind};
+use leasehold::time::{Clock, FakeClock};
+use leasehold::{Client, LockName};
 use leasehold_core::{Answer, BoxFuture, Operation};
 use leasehold_testkit::{SharedStore, Subject, must};
 use tokio::sync::watch;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::Redis;
-use leasehold::{Client, Error, Lock, StoreError, StoreErrorKind};
+use leasehold::{Client, Error, Lock};
 use leasehold_testkit::harness::{PATIENCE, soon};
 use leasehold_testkit::{RedisServer, must};
 

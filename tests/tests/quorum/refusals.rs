@@ -1,7 +1,8 @@
 //! What is no quorum is refused, in words.
 
+use leasehold::error::StoreErrorKind;
 use leasehold::store::{Memory, Quorum, Store};
-use leasehold::{Client, Error, StoreErrorKind};
+use leasehold::{Client, Error};
 use leasehold_testkit::{Cluster, Replicated, must};
 
 use crate::fleet::{Fleet, url};

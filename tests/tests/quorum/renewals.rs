@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::admin::Status;
+use leasehold::event::Event;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Event, Guard, LossReason, Status};
+use leasehold::{Client, Guard, LossReason};
 use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{Data, must};
 use tokio::sync::Notify;

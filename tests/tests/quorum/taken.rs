@@ -1,7 +1,8 @@
 //! Nodes on which somebody else has the name, in every combination.
 
 use leasehold::store::{Memory, Quorum, Store};
-use leasehold::{Client, Error, FakeClock};
+use leasehold::time::FakeClock;
+use leasehold::{Client, Error};
 use leasehold_testkit::{SharedStore, must};
 
 use crate::fleet::{memory_nodes, name, subject};

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use leasehold::admin::ClientId;
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
-use leasehold::{ClientId, FakeClock, StoreError, StoreErrorKind};
+use leasehold::time::FakeClock;
 use leasehold_core::{Action, Answer, BoxFuture, Operation};
 use leasehold_testkit::{SharedStore, Subject};
 

@@ -4,7 +4,9 @@
 //! Whoever speaks to the old primary and whoever speaks to the new one are two clients with two
 //! URLs, as if each had been told so.
 
-use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Renewal;
+use leasehold::{Client, Error, Guard};
 use leasehold_testkit::{Data, RedisServer, Replicated, must};
 
 use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, kind, try_acquire, until};

@@ -13,7 +13,8 @@ mod questions;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, Guard, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error, Guard};
 use leasehold_testkit::harness::{LOOK_EVERY, PATIENCE, connect, request, soon, until};
 
 /// Long enough that no lease ends by itself during a test.

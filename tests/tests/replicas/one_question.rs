@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leasehold::admin::{ClientId, HolderId};
+use leasehold::error::StoreError;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
-use leasehold::{Client, ClientId, Clock, FakeClock, Guard, HolderId, LockName, StoreError};
+use leasehold::time::{Clock, FakeClock};
+use leasehold::{Client, Guard, LockName};
 use leasehold_core::{Action, Answer, BoxFuture, Operation};
 use leasehold_testkit::{SharedStore, Subject, must};
 use tokio::task::JoinHandle;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::{Mode, Renewal};
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Error, Guard, LossReason, Mode, Renewal, StoreErrorKind};
+use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_testkit::{RedisServer, Replicated, must};
 
 use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, kind, soon, try_acquire, until};

@@ -3,8 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Error, Guard, LossReason, Renewal, StoreErrorKind};
+use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must};
 use tokio::time::timeout;
 

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use leasehold::admin::{ClientId, HolderId};
+use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, ClientId, HolderId, LockName, StoreErrorKind};
+use leasehold::{Client, LockName};
 use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::{Replicated, must};
 

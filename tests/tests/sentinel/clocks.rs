@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, Guard, Renewal, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Renewal;
+use leasehold::{Client, Error, Guard};
 use leasehold_testkit::{RedisServer, SentinelFleet};
 
 use crate::{PATIENCE, connect, retry};

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, Guard, HolderId, Mode};
+use leasehold::admin::HolderId;
+use leasehold::lease::Mode;
+use leasehold::{Client, Error, Guard};
 use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation};
 use leasehold_testkit::must;
 use tokio::task::JoinSet;

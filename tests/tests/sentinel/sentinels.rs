@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error};
 use leasehold_testkit::{Data, RedisServer, SentinelFleet};
 use tokio::time::timeout;
 

@@ -29,7 +29,8 @@ const SEED: u64 = 0x1ea5e;
 
 /// Runs on one topology, and stops the test if a promise was broken.
 pub(crate) fn run(topology: Topology) {
-    let span = std::env::var(SPAN).map_or(SHORT, |span| must(leasehold::parse_duration(&span)));
+    let span =
+        std::env::var(SPAN).map_or(SHORT, |span| must(leasehold::time::parse_duration(&span)));
     let directory = must(tempfile::Builder::new().prefix("leasehold-stress-").tempdir());
     let place = topology.start(directory.path());
     let mut random = Random::new(SEED);

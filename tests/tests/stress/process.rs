@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold::admin::{Status, Waiter};
 use leasehold::store::Memory;
-use leasehold::{Client, LockName, Status, Waiter};
+use leasehold::{Client, LockName};
 use leasehold_testkit::{SharedStore, must, worker};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;

@@ -11,7 +11,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold::{Clock, Guard, Mode, SystemClock};
+use leasehold::Guard;
+use leasehold::lease::Mode;
+use leasehold::time::{Clock, SystemClock};
 use leasehold_testkit::must;
 
 /// How often a guard that is held for long has its promise written: what a kill loses of it.

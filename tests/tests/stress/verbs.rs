@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{Client, Error, Guard, Lease, Lock, Mode, Renewal};
+use leasehold::lease::{Lease, Mode, Renewal};
+use leasehold::{Client, Error, Guard, Lock};
 use leasehold_testkit::must;
 use tokio::time::{sleep, timeout};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use leasehold::show_duration;
+use leasehold::time::show_duration;
 use rustix::process::Signal;
 
 use super::values::duration;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::Mode;
+use leasehold::lease::Mode;
 
 use super::hold_limits::HoldArgs;
 use super::values::{duration, permits, store_url, ttl};

@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use leasehold::{FencingToken, LeaseOptions, LockName, Mode, parse_duration};
+use leasehold::lease::Mode;
+use leasehold::time::parse_duration;
+use leasehold::{FencingToken, LeaseOptions, LockName};
 
 use super::normalize::NAME_MARK;
 use crate::store_url::StoreUrl;
@@ -21,7 +23,7 @@ pub(super) fn store_url(text: &str) -> Result<StoreUrl, Infallible> {
 }
 
 pub(super) fn token(text: &str) -> Result<FencingToken, String> {
-    text.parse().map_err(|refusal: leasehold::InvalidInput| refusal.to_string())
+    text.parse().map_err(|refusal: leasehold::error::InvalidInput| refusal.to_string())
 }
 
 pub(super) fn permits(text: &str) -> Result<Mode, String> {

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use leasehold::{Clock as _, Error, Guard, LockName, LossReason, Lost, show_duration};
+use leasehold::time::{Clock as _, show_duration};
+use leasehold::{Error, Guard, LockName, LossReason, Lost};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
 use super::guardian::descendants::Remaining;
@@ -345,7 +346,7 @@ fn say_that_it_remains(name: &str, voice: Voice, process: &Remaining) {
 
 /// Until when the lease may be relied on, by the clock that counts suspended time. The clock is
 /// read first: time that passes between the two makes the result earlier, never later.
-fn valid_until(guard: &Guard) -> leasehold::Instant {
+fn valid_until(guard: &Guard) -> leasehold::time::Instant {
     let now = CLOCK.now();
     now + guard.validity()
 }

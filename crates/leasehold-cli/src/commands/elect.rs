@@ -3,7 +3,9 @@
 use std::slice::from_ref;
 use std::time::Instant;
 
-use leasehold::{Client, Election, FencingToken, Leader, LeaseOptions, LockName, Mode};
+use leasehold::election::{Election, Leader};
+use leasehold::lease::Mode;
+use leasehold::{Client, FencingToken, LeaseOptions, LockName};
 use serde::Serialize;
 
 use super::hold::{let_go, until_asked};

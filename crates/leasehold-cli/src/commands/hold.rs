@@ -3,7 +3,9 @@
 use std::io::{IsTerminal as _, Read as _, stdin};
 use std::time::{Duration, Instant};
 
-use leasehold::{Clock as _, Error, FencingToken, Guard, HolderId, LockName, show_duration};
+use leasehold::admin::HolderId;
+use leasehold::time::{Clock as _, show_duration};
+use leasehold::{Error, FencingToken, Guard, LockName};
 use rustix::fs::{fstat, stat};
 use serde::Serialize;
 use tokio::sync::oneshot;

@@ -1,6 +1,9 @@
 //! `leasehold ls`: the locks that are held or awaited.
 
-use leasehold::{HoldState, LockName, Mode, Status, show_duration};
+use leasehold::LockName;
+use leasehold::admin::{HoldState, Status};
+use leasehold::lease::Mode;
+use leasehold::time::show_duration;
 
 use super::status_view::{StatusView, foreign_row};
 use crate::args::Ls;

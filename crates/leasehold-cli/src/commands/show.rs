@@ -1,6 +1,8 @@
 //! `leasehold show`: who holds one lock and who waits for it.
 
-use leasehold::{FencingToken, HoldState, Holder, LockName, Status, Waiter, show_duration};
+use leasehold::admin::{HoldState, Holder, Status, Waiter};
+use leasehold::time::show_duration;
+use leasehold::{FencingToken, LockName};
 
 use super::status_view::{StatusView, foreign_row, mode, state};
 use crate::args::Show;

@@ -1,9 +1,9 @@
 //! What `show` and `ls` print of a lock alike: its JSON, and the words of its cells.
 
-use leasehold::{
-    FencingToken, ForeignHolder, HoldState, Holder, HolderId, LockName, Mode, Status, Waiter,
-    show_duration,
-};
+use leasehold::admin::{ForeignHolder, HoldState, Holder, HolderId, Status, Waiter};
+use leasehold::lease::Mode;
+use leasehold::time::show_duration;
+use leasehold::{FencingToken, LockName};
 use serde::Serialize;
 
 /// A mode in one word, or as permits.

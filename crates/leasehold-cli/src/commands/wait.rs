@@ -1,6 +1,7 @@
 //! `leasehold wait`: until names are free, without taking them.
 
-use leasehold::{Error, Mode};
+use leasehold::Error;
+use leasehold::lease::Mode;
 
 use crate::args::Wait;
 use crate::connection::Connection;

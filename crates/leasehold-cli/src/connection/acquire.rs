@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, Guard, LeaseOptions, Lock, LockName, Mode, show_duration};
+use leasehold::lease::Mode;
+use leasehold::time::show_duration;
+use leasehold::{Client, Error, Guard, LeaseOptions, Lock, LockName};
 
 use super::describe::{blocker, holder, joined};
 use crate::args::LockArgs;

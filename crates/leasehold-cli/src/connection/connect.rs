@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, Event, show_duration};
+use leasehold::event::Event;
+use leasehold::time::show_duration;
+use leasehold::{Client, Error};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::events::LeaseEvents;

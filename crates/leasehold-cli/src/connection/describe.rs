@@ -1,6 +1,9 @@
 //! Locks in words: their names, who holds them, and who blocks a request.
 
-use leasehold::{HoldState, Holder, LockName, Mode, Status, show_duration};
+use leasehold::LockName;
+use leasehold::admin::{HoldState, Holder, Status};
+use leasehold::lease::Mode;
+use leasehold::time::show_duration;
 
 /// Names as one text, as the command sees them.
 pub(crate) fn joined(names: &[LockName]) -> String {
@@ -57,7 +60,8 @@ pub(crate) fn holder(first: &Holder, others: usize) -> String {
 mod tests {
     use std::time::Duration;
 
-    use leasehold::{ClientId, FencingToken, HolderId, HolderInfo, Waiter};
+    use leasehold::FencingToken;
+    use leasehold::admin::{ClientId, HolderId, HolderInfo, Waiter};
 
     use super::*;
 

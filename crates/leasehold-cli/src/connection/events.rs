@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold::{Event, LockName, LossReason, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
+use leasehold::event::Event;
+use leasehold::{LockName, LossReason};
 use tokio::sync::Notify;
 
 /// Shared by the observer of the client and those who look.

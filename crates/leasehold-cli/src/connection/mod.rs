@@ -9,7 +9,10 @@ mod status_line;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Admin, Client, Error, Guard, LeaseOptions, LockName, Mode, show_duration};
+use leasehold::admin::Admin;
+use leasehold::lease::Mode;
+use leasehold::time::show_duration;
+use leasehold::{Client, Error, Guard, LeaseOptions, LockName};
 use rustix::process::{Signal, getpid, kill_process};
 
 pub(crate) use self::acquire::lease_options;

@@ -1,6 +1,8 @@
 //! Commands that ask for a lock while a `leasehold run` around them holds one.
 
-use leasehold::{ClientId, Guard, HolderId, LockName, Mode, Status};
+use leasehold::admin::{ClientId, HolderId, Status};
+use leasehold::lease::Mode;
+use leasehold::{Guard, LockName};
 
 /// The variable that says who holds the lease.
 const HOLDER: &str = "LEASEHOLD_HOLDER";

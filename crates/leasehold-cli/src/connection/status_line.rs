@@ -6,7 +6,9 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::mem::Discriminant;
 use std::time::{Duration, Instant};
 
-use leasehold::{Admin, LockName, Status, StoreErrorKind};
+use leasehold::LockName;
+use leasehold::admin::{Admin, Status};
+use leasehold::error::StoreErrorKind;
 use tokio::time::{sleep, timeout};
 
 use super::describe::{holders, joined};

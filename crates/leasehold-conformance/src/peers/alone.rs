@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use leasehold::{Error, Renewal};
+use leasehold::Error;
+use leasehold::lease::Renewal;
 use tokio::task::JoinSet;
 
 use super::{BRIEF, PATIENCE, unrenewed};

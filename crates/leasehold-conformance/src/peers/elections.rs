@@ -1,7 +1,7 @@
 //! Leaders, candidates and followers.
 
 use futures_util::future::join;
-use leasehold::Observation;
+use leasehold::election::Observation;
 
 use crate::subject::{Subject, must};
 

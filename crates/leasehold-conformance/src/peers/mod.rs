@@ -11,7 +11,8 @@ pub mod several;
 
 use std::time::Duration;
 
-use leasehold::{Lock, Renewal};
+use leasehold::Lock;
+use leasehold::lease::Renewal;
 
 /// How long a lease lives that nothing renews: short, and long enough where half a second of it is
 /// not relied on.

@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
+use leasehold::Error;
+use leasehold::admin::Status;
+use leasehold::lease::Mode;
 use leasehold::store::protocol::Reply;
-use leasehold::{Error, Mode, Status};
 
 use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::subject::{Subject, must};

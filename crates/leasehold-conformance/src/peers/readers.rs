@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::{join, join_all};
-use leasehold::{Lock, Mode};
+use leasehold::Lock;
+use leasehold::lease::Mode;
 use tokio::task::JoinSet;
 
 use crate::bench::{AFTER_SHORT, Bench, somebody};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold::InvalidInput;
+use leasehold::error::InvalidInput;
 
 /// Longest id in bytes: 256, enough for two UUIDs and some words; every order keeps its own.
 pub const MAX_ID_BYTES: usize = 256;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
+use leasehold::FencingToken;
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::fence::{Fence, Fences};
 use leasehold::store::FileTransaction;
-use leasehold::{FencingToken, StoreError, StoreErrorKind};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Params, Row};
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use leasehold::{Clock, StoreError, SystemClock};
+use leasehold::error::StoreError;
+use leasehold::time::{Clock, SystemClock};
 
 use super::DataStore;
 use crate::model::cell::{self, Cell};

@@ -12,7 +12,8 @@ mod redis;
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use leasehold::{Result, StoreError};
+use leasehold::Result;
+use leasehold::error::StoreError;
 
 #[cfg(feature = "file")]
 pub use self::file::File;
@@ -48,8 +49,8 @@ impl<S: DataStore + ?Sized> DataStore for Box<S> {
 ///
 /// # Errors
 ///
-/// As [`leasehold::store::connect`]; [`InvalidInput`](leasehold::Error::Invalid) for a quorum, which is
-/// for locks only.
+/// As [`leasehold::store::connect`]; [`InvalidInput`](leasehold::Error::Invalid) for a quorum,
+/// which is for locks only.
 pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
     leasehold::store::check_url(url)?;
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
@@ -61,7 +62,7 @@ pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
         #[cfg(not(feature = "redis"))]
         scheme => {
             let why = format!("`leasehold-data` was built without its feature for `{scheme}:`");
-            Err(leasehold::InvalidInput::new("url", why).into())
+            Err(leasehold::error::InvalidInput::new("url", why).into())
         }
     }
 }

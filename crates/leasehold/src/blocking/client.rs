@@ -136,15 +136,15 @@ impl ClientBuilder {
     }
 }
 
-/// What an operator looks at and does, as [`crate::Admin`].
+/// What an operator looks at and does, as [`crate::admin::Admin`].
 #[derive(Clone, Debug)]
 pub struct Admin {
-    inner: crate::Admin,
+    inner: crate::admin::Admin,
     driver: Driver,
 }
 
 impl Admin {
-    /// As [`crate::Admin::list`].
+    /// As [`crate::admin::Admin::list`].
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl Admin {
         self.driver.wait(self.inner.list(prefix, limit))
     }
 
-    /// As [`crate::Admin::list_all`].
+    /// As [`crate::admin::Admin::list_all`].
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl Admin {
         self.driver.wait(self.inner.list_all(prefix, limit))
     }
 
-    /// As [`crate::Admin::inspect`].
+    /// As [`crate::admin::Admin::inspect`].
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Admin {
         self.driver.wait(self.inner.inspect(name))
     }
 
-    /// As [`crate::Admin::revoke`].
+    /// As [`crate::admin::Admin::revoke`].
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Admin {
         self.driver.wait(self.inner.revoke(name, token))
     }
 
-    /// As [`crate::Admin::revoke_now`].
+    /// As [`crate::admin::Admin::revoke_now`].
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Admin {
         self.driver.wait(self.inner.revoke_now(name, token))
     }
 
-    /// As [`crate::Admin::set_capacity`].
+    /// As [`crate::admin::Admin::set_capacity`].
     ///
     /// # Errors
     ///
@@ -198,11 +198,11 @@ impl Admin {
         self.driver.wait(self.inner.set_capacity(name, capacity))
     }
 
-    /// As [`crate::Admin::end_quarantine`].
+    /// As [`crate::admin::Admin::end_quarantine`].
     ///
     /// # Errors
     ///
-    /// As [`crate::Admin::end_quarantine`].
+    /// As [`crate::admin::Admin::end_quarantine`].
     pub fn end_quarantine(&self) -> Result<bool> {
         self.driver.wait(self.inner.end_quarantine())
     }

@@ -8,16 +8,16 @@ use super::guard::End;
 use super::{Cancel, Driver};
 use crate::election::Leader;
 
-/// One leader among many candidates, as [`crate::Election`].
+/// One leader among many candidates, as [`crate::election::Election`].
 #[derive(Clone, Debug)]
 pub struct Election {
-    inner: crate::Election,
+    inner: crate::election::Election,
     driver: Driver,
     cancel: Option<Cancel>,
 }
 
 impl Election {
-    pub(super) fn new(inner: crate::Election, driver: Driver) -> Self {
+    pub(super) fn new(inner: crate::election::Election, driver: Driver) -> Self {
         Self { inner, driver, cancel: None }
     }
 
@@ -27,17 +27,17 @@ impl Election {
         Self { cancel: Some(cancel.clone()), ..self }
     }
 
-    /// As [`crate::Election::ttl`].
+    /// As [`crate::election::Election::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { inner: self.inner.ttl(ttl), ..self }
     }
 
-    /// As [`crate::Election::options`].
+    /// As [`crate::election::Election::options`].
     pub fn options(self, options: LeaseOptions) -> Self {
         Self { inner: self.inner.options(options), ..self }
     }
 
-    /// As [`crate::Election::campaign`].
+    /// As [`crate::election::Election::campaign`].
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Election {
         Ok(Leadership { _end: End::of(inner.guard()), inner, driver: self.driver.clone() })
     }
 
-    /// As [`crate::Election::leader`].
+    /// As [`crate::election::Election::leader`].
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Election {
         self.driver.wait(self.inner.leader())
     }
 
-    /// As [`crate::Election::observe`].
+    /// As [`crate::election::Election::observe`].
     ///
     /// # Errors
     ///
@@ -68,19 +68,19 @@ impl Election {
     }
 }
 
-/// A leadership, as [`crate::Leadership`]. Dropping it resigns as dropping a
+/// A leadership, as [`crate::election::Leadership`]. Dropping it resigns as dropping a
 /// [`Guard`](super::Guard) lets go.
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
-    inner: crate::Leadership,
+    inner: crate::election::Leadership,
     /// Dropped after the lease.
     _end: End,
     driver: Driver,
 }
 
 impl Leadership {
-    /// As [`crate::Leadership::token`].
+    /// As [`crate::election::Leadership::token`].
     pub fn token(&self) -> FencingToken {
         self.inner.token()
     }
@@ -104,7 +104,7 @@ impl Leadership {
         self.inner.guard().ensure_held()
     }
 
-    /// As [`crate::Leadership::proclaim`].
+    /// As [`crate::election::Leadership::proclaim`].
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Leadership {
         self.driver.wait(self.inner.proclaim(value))
     }
 
-    /// As [`crate::Leadership::resign`].
+    /// As [`crate::election::Leadership::resign`].
     ///
     /// # Errors
     ///
@@ -123,16 +123,16 @@ impl Leadership {
     }
 }
 
-/// Changes of an election, as [`crate::Observation`].
+/// Changes of an election, as [`crate::election::Observation`].
 #[derive(Debug)]
 pub struct Observation {
-    inner: crate::Observation,
+    inner: crate::election::Observation,
     driver: Driver,
     cancel: Option<Cancel>,
 }
 
 impl Observation {
-    /// As [`crate::Observation::next`].
+    /// As [`crate::election::Observation::next`].
     ///
     /// # Errors
     ///

@@ -6,45 +6,45 @@ use leasehold_core::{Error, LeaseOptions, Result};
 
 use super::{Driver, Guard};
 
-/// A job that is to run once although every machine starts it, as [`crate::Job`].
+/// A job that is to run once although every machine starts it, as [`crate::job::Job`].
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until `run` or `try_start`"]
 pub struct Job {
-    inner: crate::Job,
+    inner: crate::job::Job,
     driver: Driver,
 }
 
 impl Job {
-    pub(super) fn new(inner: crate::Job, driver: Driver) -> Self {
+    pub(super) fn new(inner: crate::job::Job, driver: Driver) -> Self {
         Self { inner, driver }
     }
 
-    fn map(self, change: impl FnOnce(crate::Job) -> crate::Job) -> Self {
+    fn map(self, change: impl FnOnce(crate::job::Job) -> crate::job::Job) -> Self {
         Self { inner: change(self.inner), driver: self.driver }
     }
 
-    /// As [`crate::Job::min_hold`].
+    /// As [`crate::job::Job::min_hold`].
     pub fn min_hold(self, least: Duration) -> Self {
         self.map(|job| job.min_hold(least))
     }
 
-    /// As [`crate::Job::max_hold`], except that a thread cannot be stopped from outside: a job that
-    /// may take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
+    /// As [`crate::job::Job::max_hold`], except that a thread cannot be stopped from outside: a job
+    /// that may take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
     pub fn max_hold(self, limit: Duration) -> Self {
         self.map(|job| job.max_hold(limit))
     }
 
-    /// As [`crate::Job::ttl`].
+    /// As [`crate::job::Job::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.map(|job| job.ttl(ttl))
     }
 
-    /// As [`crate::Job::options`].
+    /// As [`crate::job::Job::options`].
     pub fn options(self, options: LeaseOptions) -> Self {
         self.map(|job| job.options(options))
     }
 
-    /// As [`crate::Job::run`].
+    /// As [`crate::job::Job::run`].
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Job {
         }
     }
 
-    /// As [`crate::Job::try_start`].
+    /// As [`crate::job::Job::try_start`].
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold::{Clock as _, Instant};
+use leasehold::time::{Clock as _, Instant};
 use rustix::process::{Pid, getpid};
 use rustix::stdio::dup2_stdin;
 

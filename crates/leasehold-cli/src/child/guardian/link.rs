@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
-use leasehold::Clock as _;
+use leasehold::time::Clock as _;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use leasehold::{Clock as _, Instant};
+use leasehold::time::{Clock as _, Instant};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process, kill_process_group, wait,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Clock as _, Instant, SystemClock};
+use leasehold::time::{Clock as _, Instant, SystemClock};
 
 /// The clock of deadlines, for leasehold and guardian: it counts suspended time.
 pub(crate) const CLOCK: SystemClock = SystemClock::new();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::Instant;
+use leasehold::time::Instant;
 
 use super::timing::{AFTER_KILL, head_start};
 use crate::args::OnLost;

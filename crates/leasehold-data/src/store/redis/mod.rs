@@ -8,7 +8,7 @@ mod reply;
 mod script;
 
 use futures_util::future::BoxFuture;
-use leasehold::StoreError;
+use leasehold::error::StoreError;
 use leasehold::store::Redis;
 
 use super::DataStore;

@@ -2,8 +2,9 @@
 
 use std::vec::IntoIter;
 
+use leasehold::FencingToken;
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::RedisItem;
-use leasehold::{FencingToken, StoreError, StoreErrorKind};
 
 use crate::model::stock::{self, State};
 use crate::model::{Answer, Id, Reply, cell, numbers, queue};

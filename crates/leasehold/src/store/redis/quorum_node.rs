@@ -16,9 +16,9 @@ use tokio::time::timeout_at;
 use super::Redis;
 use super::node_list::{NodeEntry, NodeList};
 use super::options::{Address, LayoutName, RedisOptions, Servers, Settings};
-use crate::SystemClock;
 use crate::background;
 use crate::store::{Capabilities, Inbox, Store, Subscription};
+use crate::time::SystemClock;
 
 /// How long the rest may take once a majority is there: 500 ms, as one request. A node that takes
 /// longer joins later.
