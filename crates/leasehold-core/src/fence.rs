@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -11,7 +12,8 @@ use crate::token::FencingToken;
 /// On whose lease something is done: the lock, and the token of the grant.
 ///
 /// Tokens of different locks do not compare, so the name goes with the token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Fence {
     /// The name of the lock.
     pub lock: LockName,
@@ -27,7 +29,8 @@ impl Fence {
 }
 
 /// The highest token that was seen of each lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Fences(pub BTreeMap<LockName, FencingToken>);
 
 impl Fences {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::name::InvalidInput;
@@ -14,8 +15,9 @@ use crate::token::FencingToken;
 pub const MAX_INFO_BYTES: usize = 1024;
 
 /// One client of a store, drawn at random, so that no two are ever the same. Text: 32 hex digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct ClientId(pub u128);
 
 impl fmt::Display for ClientId {
@@ -51,8 +53,9 @@ impl From<ClientId> for String {
 }
 
 /// One acquire call of one client, the same across its retries. Text: `<32 hex>-<decimal>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct HolderId {
     /// Whose call it is.
     pub client: ClientId,
@@ -100,7 +103,9 @@ impl From<HolderId> for String {
 }
 
 /// What is asked for: all of a lock, a share of it, or some of a semaphore's permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Mode {
     /// Alone: a mutex, or the writer of a read/write lock.
@@ -180,7 +185,8 @@ impl Mode {
 }
 
 /// Host, process and label of a holder or waiter, for the operator who looks. At most 1 KiB.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[non_exhaustive]
 pub struct HolderInfo {
     /// The name of the machine.
@@ -221,7 +227,9 @@ impl HolderInfo {
 }
 
 /// How far a hold is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HoldState {
     /// Its holder has confirmed it.

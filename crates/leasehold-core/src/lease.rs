@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::holder::{HolderId, Mode};
@@ -112,7 +113,8 @@ impl Sample {
 ///
 /// It says what is held, not for how long, and it is a value like any other: it may be copied and
 /// come twice, so the store lets it be adopted once, by whoever is first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[non_exhaustive]
 pub struct Lease {
     /// The name that is held.
@@ -124,6 +126,7 @@ pub struct Lease {
     /// The token of the grant.
     pub token: FencingToken,
     /// For how long it is renewed.
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::span"))]
     pub ttl: Duration,
 }
 
@@ -280,5 +283,11 @@ mod tests {
         };
         assert_eq!(lease.to_string().parse::<Lease>().unwrap(), lease);
         assert!("leasehold-2:x".parse::<Lease>().is_err());
+        #[cfg(feature = "serde")]
+        {
+            let json = serde_json::to_string(&lease).unwrap();
+            assert!(json.contains(r#""ttl":"30s""#), "{json}");
+            assert_eq!(serde_json::from_str::<Lease>(&json).unwrap(), lease);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -21,8 +22,9 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 ///
 /// Names are compared byte by byte; there is no normalisation, and `/` has no meaning of its own.
 /// What is longer, or has control characters, has a name by its hash: [`LockName::hashed`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct LockName(Arc<str>);
 
 impl LockName {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::holder::HolderInfo;
@@ -22,7 +23,9 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// Who keeps a lease alive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Renewal {
     /// The keeper renews it every third of its ttl, until it is released.
@@ -32,23 +35,29 @@ pub enum Renewal {
     Off,
 }
 
-/// Every knob of one lease, as a value, so that it can come from a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Every knob of one lease, as a value, so that it can come from a configuration file: with the
+/// feature `serde`, spans are text with a unit there, as `ttl = "30s"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct LeaseOptions {
     /// How long the store is asked to keep the lease: 100 ms to 24 h, 30 s by default.
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::span"))]
     pub ttl: Duration,
     /// Who keeps it alive: the keeper by default.
     pub renewal: Renewal,
     /// A grant that leaves its holder less than this is given back. At most 9/10 of the ttl, by
     /// default half of it where nothing renews the lease, else nothing.
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_validity: Option<Duration>,
     /// Renewal stops and the lease is lost after this long, counted from the grant (the last, of
     /// several names), however healthy its holder.
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub max_hold: Option<Duration>,
     /// How much longer the name stays taken, by nobody, counted from the grant, even if it is
     /// released before; nothing by default.
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_hold: Option<Duration>,
     /// What the holder says of itself to an operator who looks.
     pub label: Option<String>,
@@ -150,6 +159,24 @@ mod tests {
             (o.min_hold, o.max_hold) = (Some(MIN_TTL * 2), Some(MIN_TTL));
         };
         assert_eq!(with(backwards), Err("min_hold"));
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_configuration_file_says_spans_with_a_unit() {
+        let text = r#"{"ttl": "1h30m", "max_hold": "500ms", "renewal": "off"}"#;
+        let options: LeaseOptions = serde_json::from_str(text).unwrap();
+        let expected = LeaseOptions::default()
+            .with_ttl(Duration::from_secs(5_400))
+            .with_max_hold(Some(Duration::from_millis(500)))
+            .with_renewal(Renewal::Off);
+        assert_eq!(options, expected);
+        let written = serde_json::to_string(&options).unwrap();
+        assert!(written.contains(r#""ttl":"5400s""#), "{written}");
+        assert_eq!(serde_json::from_str::<LeaseOptions>(&written).unwrap(), expected);
+        for wrong in [r#"{"ttl": 30}"#, r#"{"ttl": "30"}"#, r#"{"tll": "30s"}"#] {
+            assert!(serde_json::from_str::<LeaseOptions>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

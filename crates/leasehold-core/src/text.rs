@@ -90,6 +90,57 @@ pub fn show_duration(span: Duration) -> String {
     }
 }
 
+/// A span as text that [`parse_duration`] reads back without loss, for `serde`.
+#[cfg(feature = "serde")]
+pub(crate) mod span {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(crate) fn exact(span: Duration) -> String {
+        match (span.as_secs(), span.subsec_nanos()) {
+            (seconds, 0) => format!("{seconds}s"),
+            (0, nanos) if nanos % 1_000_000 == 0 => format!("{}ms", nanos / 1_000_000),
+            (seconds, nanos) => {
+                let part = format!("{nanos:09}");
+                format!("{seconds}.{}s", part.trim_end_matches('0'))
+            }
+        }
+    }
+
+    pub(crate) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        exact(*span).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(from)?;
+        super::parse_duration(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The same of a span that may be missing.
+#[cfg(feature = "serde")]
+pub(crate) mod optional_span {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        span: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        span.map(super::span::exact).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        let span = text.map(|text| super::parse_duration(&text)).transpose();
+        span.map_err(serde::de::Error::custom)
+    }
+}
+
 /// Undoes `%2F` and the like, as URLs and headers have it; `None` for a `%` without two hex digits,
 /// or if the outcome is no UTF-8.
 pub fn percent_decode(text: &str) -> Option<String> {
@@ -197,6 +248,13 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text: String) {
             let _outcome = parse_duration(&text);
+        }
+
+        #[cfg(feature = "serde")]
+        #[test]
+        fn any_span_survives_a_configuration_file(ns in 0_u64..u64::MAX / 8) {
+            let span = Duration::from_nanos(ns);
+            prop_assert_eq!(parse_duration(&span::exact(span)), Ok(span));
         }
 
         #[test]

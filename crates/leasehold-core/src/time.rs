@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// A future that is owned by whoever polls it.
@@ -90,7 +91,8 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
 /// Server time of one store: microseconds on the clock that leases end by, and on the one tokens
 /// come from. They are the same on a Redis server; a file on one machine needs both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Now {
     /// The clock leases end by.
     pub lease_us: u64,

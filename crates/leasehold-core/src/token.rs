@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::name::InvalidInput;
@@ -25,8 +26,9 @@ const MAX_TOKEN_US: u64 = TOKEN_EPOCH_US + (i64::MAX as u64 >> LOCAL_BITS);
 /// if nobody told it in time.
 ///
 /// JSON carries it as a string, because JavaScript rounds numbers of this size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct FencingToken(NonZeroU64);
 
 impl FencingToken {
@@ -120,9 +122,12 @@ mod tests {
     fn text_and_json_keep_every_digit() {
         let token = FencingToken::from_micros(1_800_000_000_123_457);
         assert_eq!(token.to_string().parse::<FencingToken>().unwrap(), token);
-        let json = serde_json::to_string(&token).unwrap();
-        assert_eq!(json, format!("\"{token}\""));
-        assert_eq!(serde_json::from_str::<FencingToken>(&json).unwrap(), token);
+        #[cfg(feature = "serde")]
+        {
+            let json = serde_json::to_string(&token).unwrap();
+            assert_eq!(json, format!("\"{token}\""));
+            assert_eq!(serde_json::from_str::<FencingToken>(&json).unwrap(), token);
+        }
         for wrong in ["", "0", "-1", "1.5", "9223372036854775808"] {
             assert!(wrong.parse::<FencingToken>().is_err(), "{wrong}");
         }
