@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use leasehold::store::{File, Memory, Store};
 use leasehold_core::{Acquire, Action, ClientId, HolderId, LockName, Mode, Operation, StoreError};
 
-use crate::Outcome;
 use crate::measure::{Times, span};
+use crate::outcome::Outcome;
 use crate::table::Table;
 
 /// How many wait or hold.

@@ -5,62 +5,23 @@ mod histogram;
 mod ours;
 mod plot;
 mod programs;
+mod report;
+mod row;
 mod trial;
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 pub(crate) use self::ours::{PEER, run as run_ours};
-use self::programs::{Peer, Programs};
-use self::trial::Trial;
-use crate::Outcome;
+use self::programs::Programs;
+use self::row::{ROWS, Row, Want};
+use self::trial::{Trial, Trials};
 use crate::measure::{jain, number, span};
+use crate::outcome::Outcome;
 use crate::table::Table;
-
-/// How long each peer is measured in each round of a row.
-const TURN: Duration = Duration::from_secs(4);
 
 /// How often each row is measured, the peers in turns. The best round of each counts: what makes
 /// the others worse is the machine.
 const ROUNDS: usize = 2;
-
-/// What all tasks want.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
-    /// Each a name of its own.
-    Alone,
-    /// All the same name.
-    Hot,
-}
-
-/// One way to ask for locks.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    want: Want,
-    processes: usize,
-    tasks: usize,
-}
-
-const ROWS: [Row; 7] = [
-    Row { want: Want::Alone, processes: 1, tasks: 1 },
-    Row { want: Want::Alone, processes: 1, tasks: 64 },
-    Row { want: Want::Alone, processes: 1, tasks: 1024 },
-    Row { want: Want::Hot, processes: 1, tasks: 16 },
-    Row { want: Want::Hot, processes: 1, tasks: 128 },
-    Row { want: Want::Hot, processes: 4, tasks: 16 },
-    Row { want: Want::Hot, processes: 32, tasks: 1 },
-];
-
-impl Row {
-    fn title(self) -> String {
-        let Self { want, processes, tasks } = self;
-        match want {
-            Want::Alone => format!("{tasks} tasks of one process, each on a name of its own"),
-            Want::Hot => format!("one hot name, {processes} processes × {tasks} tasks"),
-        }
-    }
-}
 
 /// Prints the properties of all peers and a table for each row, and draws two plots.
 pub(crate) fn run() -> Outcome {
@@ -75,9 +36,6 @@ pub(crate) fn run() -> Outcome {
     }
     plot::draw(&best, &benches.join("plots"))
 }
-
-/// The best trial of each peer in a row, or why there is none.
-type Trials = BTreeMap<usize, (&'static Peer, Result<Trial, String>)>;
 
 fn measure(programs: &Programs, row: Row) -> Outcome<Trials> {
     let mut trials = Trials::new();

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use leasehold::Client;
 use tokio::task::JoinSet;
 
-use crate::Outcome;
 use crate::contender::{Contender, Kind};
+use crate::outcome::Outcome;
 use crate::peers::histogram::Histogram;
-use crate::peers::trial::Report;
+use crate::peers::report::Report;
 use crate::process;
 
 /// The hidden task that is such a program.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use crate::Outcome;
-use crate::peers::{Row, Trials, Want};
+use crate::outcome::Outcome;
+use crate::peers::row::{Row, Want};
+use crate::peers::trial::Trials;
 
 const SIZE: (u32, u32) = (900, 480);
 

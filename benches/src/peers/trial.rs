@@ -1,32 +1,21 @@
 //! One peer in one row, once: its processes against a server of their own.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::peers::histogram::Histogram;
 use crate::peers::programs::{Peer, Programs};
-use crate::peers::{Row, TURN, Want};
+use crate::peers::report::Report;
+use crate::peers::row::{Row, TURN, Want};
 use crate::server::{self, Done, Work};
 
 /// How long a process may take to start, to warm up, or to end after its time: a lock that lets
 /// its waiters sleep for the rest of a lease is not waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What one process prints when it has ended.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Report {
-    /// How often each task had the lock.
-    pub(super) entries: Vec<usize>,
-    /// How long each time took, from asking to having it.
-    pub(super) waits: Histogram,
-    pub(super) longest_us: f64,
-    pub(super) rss_kib: u64,
-}
 
 /// What all processes of a trial have seen together.
 #[derive(Debug)]
@@ -57,6 +46,9 @@ impl Trial {
         self.entries() as f64 / TURN.as_secs_f64()
     }
 }
+
+/// The best trial of each peer in a row, or why there is none.
+pub(super) type Trials = BTreeMap<usize, (&'static Peer, Result<Trial, String>)>;
 
 /// Measures; a peer that fails says why, and the others are measured all the same.
 pub(super) fn run(programs: &Programs, peer: &Peer, row: Row) -> Outcome<Result<Trial, String>> {

@@ -163,11 +163,21 @@ pub(super) const LAYERS: &[Layers] = &[
         rows: &[
             &["batch", "model"],
             &["store"],
-            &["part", "store::*"],
+            &["part"],
             &["cell", "numbers", "queue", "stock"],
             &["data"],
             &["blocking"],
         ],
+    },
+    Layers {
+        package: "crates/leasehold-data",
+        within: &["store"],
+        rows: &[&["data_store"], &["file", "memory", "redis"], &["router"]],
+    },
+    Layers {
+        package: "crates/leasehold-data",
+        within: &["model"],
+        rows: &[&["id", "limits"], &["due"], &["cell", "numbers", "queue", "stock"], &["request"]],
     },
     Layers {
         package: "crates/leasehold-cli",
@@ -188,7 +198,6 @@ pub(super) const LAYERS: &[Layers] = &[
 pub(super) const KNOWN_RINGS: &[&str] = &[
     "crates/leasehold-core/tests/handoff/",
     "crates/leasehold-core/tests/quorum/",
-    "crates/leasehold/src/store/redis/doctor/",
     "tests/tests/sentinel/",
 ];
 

@@ -1,8 +1,7 @@
 //! One value that a holder of a lock, or whoever knows its version, may replace.
 
+use leasehold::FencingToken;
 use leasehold::fence::{Fence, Fences};
-
-use super::Reply as AnyReply;
 
 /// Largest value of a cell: 64 KiB. A cell is for a balance or a document, not for a file.
 pub const MAX_VALUE_BYTES: usize = 64 << 10;
@@ -56,11 +55,19 @@ pub enum Reply {
 }
 
 /// Does one step.
-pub fn step(cell: &mut Cell, fence: Option<&Fence>, action: &Action) -> AnyReply {
+///
+/// # Errors
+///
+/// The newest token that was seen of the lock of `fence`, if it is a newer one: nothing was done.
+pub fn step(
+    cell: &mut Cell,
+    fence: Option<&Fence>,
+    action: &Action,
+) -> Result<Reply, FencingToken> {
     if let Some(Err(newest)) = fence.map(|fence| cell.fences.install(fence)) {
-        return AnyReply::Fenced(newest);
+        return Err(newest);
     }
-    AnyReply::Cell(match action {
+    Ok(match action {
         Action::Read => Reply::Found { version: cell.version, value: cell.value.clone() },
         Action::Write { version: Some(version), .. } if *version != cell.version => {
             Reply::Changed { version: cell.version }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Id;
+use super::id::Id;
 
 /// Values by id, each with a time at which something is to be done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -90,7 +90,7 @@ pub fn step(sequence: &mut Option<Sequence>, now_us: u64, action: &Action) -> Re
     }
     let first = (last + 1).max(floor(since_us));
     let end = first + count - 1;
-    if end > super::MAX_NUMBER {
+    if end > super::limits::MAX_NUMBER {
         return Reply::UsedUp;
     }
     if plan.step_us > 0 && end > floor(since_us + LEAD_US) {

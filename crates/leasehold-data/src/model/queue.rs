@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use leasehold::FencingToken;
 use leasehold::fence::{Fence, Fences};
 
-use super::{COLLECT_BOUND, Due, Id, Reply as AnyReply};
+use super::due::Due;
+use super::id::Id;
+use super::limits::COLLECT_BOUND;
 
 /// Largest payload, and largest result: 64 KiB.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 10;
@@ -86,14 +89,23 @@ pub enum Reply {
 }
 
 /// Does one step.
-pub fn step(queue: &mut Queue, now_us: u64, fence: Option<&Fence>, action: &Action) -> AnyReply {
+///
+/// # Errors
+///
+/// The newest token that was seen of the lock of `fence`, if it is a newer one: nothing was done.
+pub fn step(
+    queue: &mut Queue,
+    now_us: u64,
+    fence: Option<&Fence>,
+    action: &Action,
+) -> Result<Reply, FencingToken> {
     if let Some(Err(newest)) = fence.map(|fence| queue.fences.install(fence)) {
-        return AnyReply::Fenced(newest);
+        return Err(newest);
     }
     for id in queue.results.due(now_us, COLLECT_BOUND) {
         queue.results.remove(&id);
     }
-    AnyReply::Queue(match action {
+    Ok(match action {
         Action::Ask { id } => queue.look(now_us, id).unwrap_or(Reply::Unknown),
         Action::Finish { results, remember_us } => {
             let finished = results

@@ -6,9 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use leasehold::FencingToken;
 use leasehold::fence::{Fence, Fences};
 
-use super::{COLLECT_BOUND, Due, Id, MAX_NUMBER, Reply as AnyReply};
+use super::due::Due;
+use super::id::Id;
+use super::limits::{COLLECT_BOUND, MAX_NUMBER};
 
 /// Most items of one order: 64, as names of one lock.
 pub const MAX_LINES: usize = 64;
@@ -141,9 +144,18 @@ pub enum Reply {
 }
 
 /// Does one step.
-pub fn step(stock: &mut Stock, now_us: u64, fence: Option<&Fence>, action: &Action) -> AnyReply {
+///
+/// # Errors
+///
+/// The newest token that was seen of the lock of `fence`, if it is a newer one: nothing was done.
+pub fn step(
+    stock: &mut Stock,
+    now_us: u64,
+    fence: Option<&Fence>,
+    action: &Action,
+) -> Result<Reply, FencingToken> {
     if let Some(Err(newest)) = fence.map(|fence| stock.fences.install(fence)) {
-        return AnyReply::Fenced(newest);
+        return Err(newest);
     }
     // The order that is asked for must be seen as it stands now, even if others whose time came
     // earlier fill the bound: a confirmation after the end of a reservation is too late, always.
@@ -155,7 +167,7 @@ pub fn step(stock: &mut Stock, now_us: u64, fence: Option<&Fence>, action: &Acti
     for id in stock.orders.due(now_us, COLLECT_BOUND) {
         stock.collect(&id);
     }
-    AnyReply::Stock(match action {
+    Ok(match action {
         Action::Cancel { order, remember_us } => stock.cancel(now_us, order, *remember_us),
         Action::Confirm { order } => stock.confirm(now_us, order),
         Action::Read { items } => Reply::Levels(items.iter().map(|id| stock.level(id)).collect()),

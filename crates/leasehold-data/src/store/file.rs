@@ -16,7 +16,7 @@ use leasehold::store::FileTransaction;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Params, Row};
 
-use super::DataStore;
+use super::data_store::DataStore;
 use crate::model::cell::{self, Cell};
 use crate::model::numbers::{self, Sequence};
 use crate::model::queue::{self, Entry, Queue};
@@ -94,7 +94,8 @@ fn apply(
         Action::Cell(action) => {
             let before = tables.cell(fence)?;
             let mut cell = before.clone();
-            let reply = cell::step(&mut cell, fence, action);
+            let reply =
+                cell::step(&mut cell, fence, action).map_or_else(Reply::Fenced, Reply::Cell);
             if before.version != cell.version {
                 let sql = "INSERT OR REPLACE INTO data_cell VALUES (?1, ?2, ?3)";
                 tables.write(sql, (tables.name, cell.version as i64, &cell.value))?;
@@ -115,7 +116,8 @@ fn apply(
         Action::Queue(action) => {
             let before = tables.queue(now_us, fence, action)?;
             let mut queue = before.clone();
-            let reply = queue::step(&mut queue, now_us, fence, action);
+            let reply = queue::step(&mut queue, now_us, fence, action)
+                .map_or_else(Reply::Fenced, Reply::Queue);
             tables.save_queue(&before, &queue)?;
             tables.save_fence("queue", fence, &before.fences, &queue.fences)?;
             Ok(reply)
@@ -123,7 +125,8 @@ fn apply(
         Action::Stock(action) => {
             let before = tables.stock(now_us, fence, action)?;
             let mut stock = before.clone();
-            let reply = stock::step(&mut stock, now_us, fence, action);
+            let reply = stock::step(&mut stock, now_us, fence, action)
+                .map_or_else(Reply::Fenced, Reply::Stock);
             tables.save_stock(&before, &stock)?;
             tables.save_fence("stock", fence, &before.fences, &stock.fences)?;
             Ok(reply)

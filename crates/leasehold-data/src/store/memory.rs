@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use leasehold::error::StoreError;
 use leasehold::time::{Clock, SystemClock};
 
-use super::DataStore;
+use super::data_store::DataStore;
 use crate::model::cell::{self, Cell};
 use crate::model::numbers::{self, Sequence};
 use crate::model::queue::{self, Queue};
@@ -55,16 +55,19 @@ impl Records {
         let Request { name, fence, action } = request;
         let fence = fence.as_ref();
         match action {
-            Action::Cell(action) => cell::step(self.cells.entry(name).or_default(), fence, &action),
+            Action::Cell(action) => cell::step(self.cells.entry(name).or_default(), fence, &action)
+                .map_or_else(Reply::Fenced, Reply::Cell),
             Action::Numbers(action) => {
                 let sequence = self.sequences.entry(name).or_default();
                 Reply::Numbers(numbers::step(sequence, now_us, &action))
             }
             Action::Queue(action) => {
                 queue::step(self.queues.entry(name).or_default(), now_us, fence, &action)
+                    .map_or_else(Reply::Fenced, Reply::Queue)
             }
             Action::Stock(action) => {
                 stock::step(self.stocks.entry(name).or_default(), now_us, fence, &action)
+                    .map_or_else(Reply::Fenced, Reply::Stock)
             }
         }
     }

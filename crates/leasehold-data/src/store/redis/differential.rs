@@ -158,13 +158,17 @@ impl Records {
     fn step(&mut self, now_us: u64, request: &Request) -> Reply {
         let fence = request.fence.as_ref();
         match &request.action {
-            Action::Cell(action) => cell::step(&mut self.cell, fence, action),
+            Action::Cell(action) => {
+                cell::step(&mut self.cell, fence, action).map_or_else(Reply::Fenced, Reply::Cell)
+            }
             Action::Numbers(action) => {
                 let sequence = self.sequences.entry(request.name.clone()).or_default();
                 Reply::Numbers(numbers::step(sequence, now_us, action))
             }
-            Action::Queue(action) => queue::step(&mut self.queue, now_us, fence, action),
-            Action::Stock(action) => stock::step(&mut self.stock, now_us, fence, action),
+            Action::Queue(action) => queue::step(&mut self.queue, now_us, fence, action)
+                .map_or_else(Reply::Fenced, Reply::Queue),
+            Action::Stock(action) => stock::step(&mut self.stock, now_us, fence, action)
+                .map_or_else(Reply::Fenced, Reply::Stock),
         }
     }
 

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use leasehold::error::StoreError;
 use leasehold::store::Redis;
 
-use super::DataStore;
+use super::data_store::DataStore;
 use crate::model::{Answer, Request};
 
 /// The rights that a program needs to use the data parts, as `ACL SETUSER` takes them after a name

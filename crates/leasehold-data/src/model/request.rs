@@ -1,0 +1,55 @@
+//! What is asked of the data parts, and what they answer.
+
+use leasehold::FencingToken;
+use leasehold::fence::Fence;
+
+use super::id::Id;
+use super::{cell, numbers, queue, stock};
+
+/// One step of one part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The name of the record.
+    pub name: Id,
+    /// On whose lease the step is done; refused if it was overtaken.
+    pub fence: Option<Fence>,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What to do, by the part it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// To a cell.
+    Cell(cell::Action),
+    /// To a sequence of numbers.
+    Numbers(numbers::Action),
+    /// To a queue.
+    Queue(queue::Action),
+    /// To a stock.
+    Stock(stock::Action),
+}
+
+/// What a step answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A cell's.
+    Cell(cell::Reply),
+    /// A sequence's.
+    Numbers(numbers::Reply),
+    /// A queue's.
+    Queue(queue::Reply),
+    /// The step was not done: of the fence's lock, this token has been seen.
+    Fenced(FencingToken),
+    /// A stock's.
+    Stock(stock::Reply),
+}
+
+/// A reply, and the store's time in microseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// When it was done.
+    pub now_us: u64,
+    /// What came of it.
+    pub reply: Reply,
+}

@@ -1,0 +1,31 @@
+//! The trait of stores for data.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use leasehold::error::StoreError;
+
+use crate::model::{Answer, Request};
+
+/// One place where the data parts live: stock, order numbers, queues and cells.
+///
+/// A store applies the step of the part ([`model`](crate::model)) to the record of a name,
+/// atomically, with its own wall clock.
+pub trait DataStore: Send + Sync + fmt::Debug + 'static {
+    /// Does one step.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the step is done.
+    fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>>;
+}
+
+impl<S: DataStore + ?Sized> DataStore for Box<S> {
+    fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        (**self).apply(request)
+    }
+}

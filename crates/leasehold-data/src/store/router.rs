@@ -1,0 +1,50 @@
+//! Store URLs: the scheme says which store is meant.
+
+use leasehold::Result;
+
+use super::data_store::DataStore;
+#[cfg(feature = "file")]
+use super::file::File;
+use super::memory::Memory;
+
+/// Opens the store that a URL names.
+///
+/// # Errors
+///
+/// As [`leasehold::store::connect`]; [`InvalidInput`](leasehold::Error::Invalid) for a quorum,
+/// which is for locks only.
+pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
+    leasehold::store::check_url(url)?;
+    match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
+        #[cfg(feature = "file")]
+        "file" => Ok(Box::new(File::from(leasehold::store::File::connect(url).await?))),
+        "memory" => Ok(Box::new(Memory::new())),
+        #[cfg(feature = "redis")]
+        _ => Ok(Box::new(leasehold::store::Redis::connect(url).await?)),
+        #[cfg(not(feature = "redis"))]
+        scheme => {
+            let why = format!("`leasehold-data` was built without its feature for `{scheme}:`");
+            Err(leasehold::error::InvalidInput::new("url", why).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_bad_url_is_refused_and_its_password_is_not_shown() {
+        for url in [
+            "h:6379",
+            "redis://u:hunter@h:x/",
+            "redis:/u:hunter@h/",
+            "redis+quorum://u:hunter@a,b,c/",
+            "file://u:hunter@h/c",
+        ] {
+            let refused = connect(url).await.unwrap_err();
+            assert!(matches!(refused, leasehold::Error::Invalid(_)), "{refused:?}");
+            assert!(!format!("{refused} {refused:?}").contains("hunter"), "{refused:?}");
+        }
+    }
+}
