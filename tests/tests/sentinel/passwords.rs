@@ -3,10 +3,9 @@
 //! The password for sentinels comes from the environment, so each case is a process of its own.
 
 use leasehold::store::Redis;
+use leasehold_testkit::harness::connect;
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{RedisServer, SentinelFleet, must};
-
-use crate::connect;
 
 const VARIABLE: &str = "LEASEHOLD_SENTINEL_PASSWORD";
 

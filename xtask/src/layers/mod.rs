@@ -12,7 +12,7 @@ use std::path::Path;
 
 use self::graph::{Arrow, Crate};
 use self::imports::Path as Module;
-use self::table::{KNOWN_RINGS, TABLE, tables};
+use self::table::{TABLE, tables};
 use crate::outcome::Outcome;
 use crate::tree;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
     let files = tree::files(root)?;
     let crates = graph::crates(&files)?;
     let mut wrong: Vec<String> = crates.iter().flat_map(check_rows).collect();
-    wrong.extend(check_rings(&crates, KNOWN_RINGS));
+    wrong.extend(check_rings(&crates));
     wrong.extend(dependencies::check(root)?);
     for line in &wrong {
         eprintln!("{line}");
@@ -68,27 +68,16 @@ fn check_rows(found: &Crate<'_>) -> Vec<String> {
     wrong
 }
 
-/// Rings of files that are not known, and places that have none any more.
-fn check_rings(crates: &[Crate<'_>], known: &[&str]) -> Vec<String> {
-    let (mut wrong, mut is_there) = (Vec::new(), vec![false; known.len()]);
-    for found in crates {
-        for ring in found.rings() {
-            let files: Vec<&str> = ring.iter().map(|module| found.path_of(module)).collect();
-            let holds = |place: &&str| files.iter().all(|file| file.starts_with(place));
-            match known.iter().position(holds) {
-                Some(row) => is_there[row] = true,
-                None => wrong.push(ring_in_words(found, &ring, &files)),
-            }
-        }
-    }
-    let mended = known.iter().zip(is_there).filter(|(_, is_there)| !is_there);
-    wrong.extend(mended.map(|(place, _)| {
-        format!("{place}: no ring any more: take it out of KNOWN_RINGS in {TABLE}")
-    }));
-    wrong
+/// Rings of files.
+fn check_rings(crates: &[Crate<'_>]) -> Vec<String> {
+    let rings = crates
+        .iter()
+        .flat_map(|found| found.rings().into_iter().map(move |ring| ring_in_words(found, &ring)));
+    rings.collect()
 }
 
-fn ring_in_words(found: &Crate<'_>, ring: &BTreeSet<Module>, files: &[&str]) -> String {
+fn ring_in_words(found: &Crate<'_>, ring: &BTreeSet<Module>) -> String {
+    let files: Vec<&str> = ring.iter().map(|module| found.path_of(module)).collect();
     let within = |arrow: &&Arrow| ring.contains(&arrow.from) && ring.contains(&arrow.to);
     let arrows = found.arrows.iter().filter(within).map(|arrow| {
         let name = |module: &Module| match module.as_slice() {
@@ -124,8 +113,8 @@ mod tests {
         graph::crates(&files(sample)).unwrap().iter().flat_map(check_rows).collect()
     }
 
-    fn wrong_rings(sample: &[(&str, &str)], known: &[&str]) -> Vec<String> {
-        check_rings(&graph::crates(&files(sample)).unwrap(), known)
+    fn wrong_rings(sample: &[(&str, &str)]) -> Vec<String> {
+        check_rings(&graph::crates(&files(sample)).unwrap())
     }
 
     #[test]
@@ -156,7 +145,7 @@ mod tests {
         let declared = ("guard.rs", "#[cfg(test)]\nmod tests;");
         let tests = ("guard/tests.rs", "use super::*; use crate::client::Client;");
         assert!(wrong_rows(&[("lock.rs", text), ("client.rs", ""), declared, tests]).is_empty());
-        assert!(wrong_rings(&[("guard.rs", "#[cfg(test)]\nmod tests;"), tests], &[]).is_empty());
+        assert!(wrong_rings(&[("guard.rs", "#[cfg(test)]\nmod tests;"), tests]).is_empty());
     }
 
     #[test]
@@ -183,12 +172,12 @@ mod tests {
         let wait = ("wait.rs", "fn f() { select! { x = crate::guard::g() => {} } }");
         let guard = ("guard.rs", "use super::lock;");
         let beside = ("client.rs", "use crate::{guard, lock, wait};");
-        let wrong = wrong_rings(&[lock, wait, guard, beside], &[]);
+        let wrong = wrong_rings(&[lock, wait, guard, beside]);
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert!(wrong[0].contains("3 files import each other in a ring"), "{wrong:?}");
         assert!(wrong[0].contains("src/lock.rs:2: `lock` imports `wait`"), "{wrong:?}");
         assert!(!wrong[0].contains("client"), "{wrong:?}");
-        assert!(wrong_rings(&[lock, wait, ("guard.rs", ""), beside], &[]).is_empty());
+        assert!(wrong_rings(&[lock, wait, ("guard.rs", ""), beside]).is_empty());
     }
 
     #[test]
@@ -196,30 +185,17 @@ mod tests {
         let child = ("store/memory.rs", "use super::Store;");
         let passes_on =
             ("store/mod.rs", "mod memory; pub use self::memory::Memory; trait Store {}");
-        assert!(wrong_rings(&[passes_on, child], &[]).is_empty());
+        assert!(wrong_rings(&[passes_on, child]).is_empty());
         let uses = ("store/mod.rs", "mod memory; trait Store {} fn f() { memory::open() }");
-        assert_eq!(wrong_rings(&[uses, child], &[]).len(), 1);
+        assert_eq!(wrong_rings(&[uses, child]).len(), 1);
         let uses = ("store/mod.rs", "pub use self::memory::Memory; fn f() -> Memory {}");
-        assert_eq!(wrong_rings(&[uses, child], &[]).len(), 1);
+        assert_eq!(wrong_rings(&[uses, child]).len(), 1);
     }
 
     #[test]
     fn the_root_is_a_file_like_any_other() {
         let root = ("lib.rs", "mod lock; type Outcome = (); fn f() { lock::f() }");
-        assert_eq!(wrong_rings(&[root, ("lock.rs", "use crate::Outcome;")], &[]).len(), 1);
-    }
-
-    #[test]
-    fn a_known_ring_passes_until_it_leaves_its_place_or_is_mended() {
-        let (lock, wait) =
-            (("store/lock.rs", "use super::wait;"), ("store/wait.rs", "use super::lock;"));
-        let known = &["crates/leasehold/src/store/"];
-        assert!(wrong_rings(&[lock, wait], known).is_empty());
-        let longer = ("store/lock.rs", "use crate::guard;");
-        let longer = [longer, ("guard.rs", "use crate::store::wait;"), wait];
-        assert!(wrong_rings(&longer, known).iter().any(|why| why.contains("3 files")));
-        let mended = wrong_rings(&[lock, ("store/wait.rs", "")], known);
-        assert!(mended[0].contains("no ring any more"), "{mended:?}");
+        assert_eq!(wrong_rings(&[root, ("lock.rs", "use crate::Outcome;")]).len(), 1);
     }
 
     #[test]

@@ -194,13 +194,6 @@ pub(super) const LAYERS: &[Layers] = &[
     },
 ];
 
-/// Where rings of files wait to be mended: how the paths of their files begin.
-pub(super) const KNOWN_RINGS: &[&str] = &[
-    "crates/leasehold-core/tests/handoff/",
-    "crates/leasehold-core/tests/quorum/",
-    "tests/tests/sentinel/",
-];
-
 /// What each package may depend on of the others, and what besides in its tests.
 pub(super) const CRATES: [(&str, &[&str], &[&str]); 11] = [
     ("benches", &["leasehold", "leasehold-core", "leasehold-data", "leasehold-testkit"], &[]),

@@ -8,6 +8,7 @@
 
 mod capacities;
 mod modes;
+mod scenario;
 mod state;
 mod world;
 
@@ -15,7 +16,8 @@ use std::collections::BTreeSet;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use self::world::{BOUNDED_WAIT, ENDED_STAYS_ENDED, ONE_HOLDER, Protection, World};
+use self::scenario::{Protection, World};
+use self::world::{BOUNDED_WAIT, ENDED_STAYS_ENDED, ONE_HOLDER};
 
 /// Searches all of a world and prints how large it is.
 fn holds_in(world: &World) {

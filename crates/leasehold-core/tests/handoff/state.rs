@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::model::{Hold, Record};
 use leasehold_core::{Bounds, ClientId, Grant, HoldState, HolderId, Instant, Now, Reply, Sample};
 
-use super::world::{Event, World};
+use super::scenario::{Event, World};
 
 /// All that matters of one moment.
 #[derive(Clone, Debug, PartialEq, Hash)]

@@ -7,96 +7,13 @@ use leasehold_core::model::{DEFAULT_RETENTION, NOT_AFTER, Record, step};
 use leasehold_core::{Acquire, Action, HoldState, Message, Mode, Now, Reply};
 use stateright::{Model, Property};
 
+use super::scenario::{Event, Protection, World};
 use super::state::{Client, Kind, Phase, Request, START_US, State, Told, id};
 
 pub(crate) const BOUNDED_WAIT: &str = "who keeps asking is served in bounded time";
 pub(crate) const ENDED_STAYS_ENDED: &str = "nothing granted to an attempt that has ended stays";
 pub(crate) const IN_ORDER: &str = "who keeps asking is served in the order of joining";
 pub(crate) const ONE_HOLDER: &str = "at most one client may believe that it holds";
-
-/// What is taken away to see that the search notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protection {
-    /// A grant that nobody confirms stands for the whole ttl.
-    ClaimWindow,
-    /// Waiters rely on their message.
-    Poll,
-    /// The record forgets attempts that have ended.
-    Tombstone,
-    /// A message is believed however late it comes.
-    Validity,
-}
-
-/// The bounds of the search.
-#[derive(Clone, Debug)]
-pub(crate) struct World {
-    pub(crate) clients: usize,
-    pub(crate) ttl: u64,
-    /// The last second.
-    pub(crate) end: u64,
-    /// Seconds within which a waiter that keeps asking must be served.
-    pub(crate) patience: u64,
-    /// How many clients stop, with or without going on later.
-    pub(crate) stops: u8,
-    /// Whether a client may also stop while it holds.
-    pub(crate) holders_stop: bool,
-    /// How many clients change their mind.
-    pub(crate) cancels: u8,
-    /// How many replies are lost, so that the request is sent again.
-    pub(crate) losses: u8,
-    /// How many second copies of an acquire are under way for as long as they like.
-    pub(crate) copies: u8,
-    pub(crate) without: Option<Protection>,
-}
-
-impl World {
-    /// Nobody stops or changes its mind, nothing is lost but messages; leases are long.
-    pub(crate) fn calm() -> Self {
-        Self {
-            clients: 3,
-            ttl: 30,
-            end: 7,
-            patience: 5,
-            stops: 0,
-            holders_stop: false,
-            cancels: 0,
-            losses: 0,
-            copies: 0,
-            without: None,
-        }
-    }
-
-    fn has(&self, protection: Protection) -> bool {
-        self.without != Some(protection)
-    }
-}
-
-/// What may happen next.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Event {
-    /// A client asks for the lock.
-    Begin(u8),
-    /// A waiter changes its mind.
-    Cancel(u8),
-    /// The acquire is sent a second time, and this copy takes its time.
-    Copy(u8),
-    /// The store executes a request; without an answer it is sent again.
-    Execute {
-        index: usize,
-        is_answered: bool,
-    },
-    /// A message arrives, perhaps not for the last time.
-    Hear {
-        index: usize,
-        is_last: bool,
-    },
-    /// A holder has done its work.
-    Leave(u8),
-    Resume(u8),
-    Stop(u8),
-    /// A second passes.
-    Tick,
-}
 
 impl World {
     fn action(&self, request: Request) -> Action {

@@ -7,70 +7,8 @@ use leasehold_core::quorum::{
 };
 use leasehold_core::{FencingToken, Grant, Refusal, Reply};
 
-use super::state::{Kind, Request, State, Told, instant};
-use super::world::{NODES, Protection, World};
-
-#[derive(Clone, Debug, Default, PartialEq, Hash)]
-pub(super) struct Client {
-    pub(super) phase: Phase,
-    /// The newest token that was told to anybody when it began.
-    pub(super) newest: Option<FencingToken>,
-    /// When it began.
-    pub(super) began: u64,
-    /// What each node said of its hold.
-    pub(super) words: Vec<NodeHold>,
-    /// How many of its acquires and reclaims each node has not answered: they may still be
-    /// executed, whatever the node says to a later question.
-    pub(super) unanswered: [u8; NODES],
-    /// Nodes that have executed the end of its attempt.
-    pub(super) is_over: [bool; NODES],
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Hash)]
-pub(super) enum Phase {
-    Asking(Round),
-    Committing(Round, FencingToken),
-    /// It has asked the nodes to end what is left.
-    Ended,
-    Holding(Lease),
-    #[default]
-    Idle,
-}
-
-#[derive(Clone, Debug, PartialEq, Hash)]
-pub(super) struct Lease {
-    pub(super) token: FencingToken,
-    /// The second before which it may be relied on.
-    pub(super) until: u64,
-    /// How many renewals were begun.
-    pub(super) renewals: u8,
-    renewal: Option<Renewal>,
-}
-
-#[derive(Clone, Debug, PartialEq, Hash)]
-struct Renewal {
-    began: u64,
-    tally: RenewTally,
-    /// The newest token that was told to anybody when it began.
-    newest: Option<FencingToken>,
-}
-
-impl Client {
-    /// Whether a majority has answered its renewal that it holds.
-    pub(super) fn is_extended(&self) -> bool {
-        let Phase::Holding(Lease { renewal: Some(renewal), .. }) = &self.phase else {
-            return false;
-        };
-        renewal.tally.is_extended()
-    }
-
-    /// Its attempt is over: what it knew matters no more. Gives how far it was.
-    fn end(&mut self) -> Phase {
-        (self.newest, self.began, self.unanswered) = (None, 0, [0; NODES]);
-        self.words.clear();
-        std::mem::replace(&mut self.phase, Phase::Ended)
-    }
-}
+use super::scenario::{NODES, Protection, World};
+use super::state::{Kind, Lease, Phase, Renewal, Request, State, Told, instant};
 
 impl State {
     pub(super) fn begin(&mut self, world: &World, number: u8, ballot_us: u64) {

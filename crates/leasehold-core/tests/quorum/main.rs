@@ -8,6 +8,7 @@
 //! is then taken away, and the search must find what goes wrong: otherwise it would prove nothing.
 
 mod client;
+mod scenario;
 mod state;
 mod world;
 
@@ -15,7 +16,8 @@ use std::collections::BTreeSet;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use self::world::{ENDED_STAYS_ENDED, IN_ORDER, ONE_HOLDER, PROVEN, Protection, World};
+use self::scenario::{Protection, World};
+use self::world::{ENDED_STAYS_ENDED, IN_ORDER, ONE_HOLDER, PROVEN};
 
 /// Where the worlds are searched too that take minutes each.
 const LARGE: &str = "LEASEHOLD_LARGE_WORLDS";

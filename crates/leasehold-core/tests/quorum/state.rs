@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use leasehold_core::model::Record;
+use leasehold_core::quorum::{NodeHold, RenewTally, Round};
 use leasehold_core::{ClientId, FencingToken, HolderId, Instant, Now};
 
-use super::client::{Client, Phase};
-use super::world::NODES;
+use super::scenario::NODES;
 
 /// 2026-01-01T00:00Z, where token time begins.
 pub(super) const WALL_US: u64 = 1_767_225_600_000_000;
@@ -36,6 +36,68 @@ pub(super) struct Node {
     /// Seconds that its clock has jumped.
     pub(super) ahead: u64,
     pub(super) quarantined_until: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub(super) struct Client {
+    pub(super) phase: Phase,
+    /// The newest token that was told to anybody when it began.
+    pub(super) newest: Option<FencingToken>,
+    /// When it began.
+    pub(super) began: u64,
+    /// What each node said of its hold.
+    pub(super) words: Vec<NodeHold>,
+    /// How many of its acquires and reclaims each node has not answered: they may still be
+    /// executed, whatever the node says to a later question.
+    pub(super) unanswered: [u8; NODES],
+    /// Nodes that have executed the end of its attempt.
+    pub(super) is_over: [bool; NODES],
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub(super) enum Phase {
+    Asking(Round),
+    Committing(Round, FencingToken),
+    /// It has asked the nodes to end what is left.
+    Ended,
+    Holding(Lease),
+    #[default]
+    Idle,
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Lease {
+    pub(super) token: FencingToken,
+    /// The second before which it may be relied on.
+    pub(super) until: u64,
+    /// How many renewals were begun.
+    pub(super) renewals: u8,
+    pub(super) renewal: Option<Renewal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Renewal {
+    pub(super) began: u64,
+    pub(super) tally: RenewTally,
+    /// The newest token that was told to anybody when it began.
+    pub(super) newest: Option<FencingToken>,
+}
+
+impl Client {
+    /// Whether a majority has answered its renewal that it holds.
+    pub(super) fn is_extended(&self) -> bool {
+        let Phase::Holding(Lease { renewal: Some(renewal), .. }) = &self.phase else {
+            return false;
+        };
+        renewal.tally.is_extended()
+    }
+
+    /// Its attempt is over: what it knew matters no more. Gives how far it was.
+    pub(super) fn end(&mut self) -> Phase {
+        (self.newest, self.began, self.unanswered) = (None, 0, [0; NODES]);
+        self.words.clear();
+        std::mem::replace(&mut self.phase, Phase::Ended)
+    }
 }
 
 /// A token that somebody was told, and the newest one that was told before it asked.
