@@ -131,12 +131,12 @@ mod tests {
         let shared = ("store/mod.rs", "pub use self::memory::Memory; pub trait Store {}");
         let memory = ("store/memory.rs", "use super::Store; use super::redis::url;");
         let redis = ("store/redis/mod.rs", "mod url; use self::url::Reply; use super::Store;");
-        let url = ("store/redis/url.rs", "use super::super::Store; use super::warnings;");
-        let warnings = ("store/redis/warnings.rs", "fn f() {}");
-        let wrong = wrong_rows(&[shared, memory, redis, url, warnings]);
+        let url = ("store/redis/url.rs", "use super::super::Store; use super::topology;");
+        let topology = ("store/redis/topology.rs", "fn f() {}");
+        let wrong = wrong_rows(&[shared, memory, redis, url, topology]);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[0].contains("`store::memory` must not import `store::redis::url`"));
-        assert!(wrong[1].contains("`store::redis::url` must not import `store::redis::warnings`"));
+        assert!(wrong[1].contains("`store::redis::url` must not import `store::redis::topology`"));
     }
 
     #[test]
