@@ -12,7 +12,8 @@ use crate::outcome::Outcome;
 use crate::packages;
 
 /// The packages that others build on.
-const PUBLISHED: [&str; 2] = ["leasehold", "leasehold-core"];
+const PUBLISHED: [&str; 4] =
+    ["leasehold", "leasehold-conformance", "leasehold-core", "leasehold-data"];
 
 /// Where the text is: a file for each package.
 const DIRECTORY: &str = "api";

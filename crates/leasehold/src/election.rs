@@ -81,7 +81,7 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`]; [`Error::Invalid`](crate::Error::Invalid) for a value out of range.
+    /// As [`Lock::acquire`]; [`Error::Invalid`] for a value out of range.
     ///
     /// # Cancel safety
     ///
@@ -102,7 +102,7 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`Error::Store`](crate::Error::Store), [`Error::Invalid`](crate::Error::Invalid).
+    /// [`Error::Store`], [`Error::Invalid`].
     ///
     /// # Cancel safety
     ///
@@ -129,7 +129,7 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`Error::Store`](crate::Error::Store), [`Error::Invalid`](crate::Error::Invalid).
+    /// [`Error::Store`], [`Error::Invalid`].
     ///
     /// # Cancel safety
     ///
@@ -190,8 +190,8 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`](crate::Error::Lost) if somebody else may lead; then nothing was changed.
-    /// [`Error::Store`](crate::Error::Store) if no answer came: ask again to be sure.
+    /// [`Error::Lost`] if somebody else may lead; then nothing was changed.
+    /// [`Error::Store`] if no answer came: ask again to be sure.
     ///
     /// # Cancel safety
     ///
@@ -253,7 +253,7 @@ impl Observation {
     ///
     /// # Errors
     ///
-    /// [`Error::Store`](crate::Error::Store) for what will not pass by itself. Outages are ridden
+    /// [`Error::Store`] for what will not pass by itself. Outages are ridden
     /// out. It can be asked again after an error.
     ///
     /// # Cancel safety

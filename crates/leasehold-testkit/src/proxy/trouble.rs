@@ -16,7 +16,7 @@ pub enum Fault {
     BreakReply(usize),
     /// The call is executed. Instead of its reply, bytes arrive that are none.
     GarbleReply,
-    /// The call is kept until [`Proxy::deliver`]. Its connection stays open, and nothing that is
+    /// The call is kept until [`Proxy::deliver`](super::Proxy::deliver). Its connection stays open, and nothing that is
     /// sent on it afterwards arrives.
     HoldRequest,
     /// The call is executed. Its connection stays open, and nothing more arrives on it.

@@ -3,7 +3,7 @@
 //!
 //! # Writing a store
 //!
-//! A store applies [`model::step`] to the record of a name, atomically, durably if
+//! A store applies [`step`](protocol::step) to the record of a name, atomically, durably if
 //! it says so, with its own clock; then it answers, and only then delivers the messages of that
 //! step to the inboxes they are addressed to. It retries nothing by itself that may have been
 //! executed: it says so in the error, and its callers ask again with the same attempt.
