@@ -1,8 +1,8 @@
 //! What every store of leasehold must do, as tests: run them against a store of your own.
 //!
 //! A store is a [`Store`](leasehold::store::Store): it applies
-//! [`step`](leasehold::store::protocol::step), or the same in another language, to the record
-//! of a name, atomically. A [`Subject`] is such a store with the time it lives in, and
+//! [`step`](leasehold::store::protocol::step), or the same in another language, to the record of a
+//! name, atomically. A [`Subject`] is such a store with the time it lives in, and
 //! [`conformance!`] makes a test of every case:
 //!
 //! ```
@@ -22,9 +22,8 @@
 //! case brings its own runtime.
 //!
 //! - A store that reads the time from a [`Clock`](leasehold::time::Clock) that it is given is
-//! tested
-//!   faster and more exactly with [`Subject::fake`], on a clock that stands still until a case
-//!   moves it.
+//!   tested faster and more exactly with [`Subject::fake`], on a clock that stands still until a
+//!   case moves it.
 //! - Where a deployment takes long to start, `conformance!(together make())` runs all cases on one.
 //! - Cases draw fresh names, so what earlier runs have left behind disturbs none of them.
 //! - A case asks [`Capabilities`](leasehold::store::Capabilities) what the store can do. What it
