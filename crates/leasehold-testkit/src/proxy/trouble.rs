@@ -16,8 +16,8 @@ pub enum Fault {
     BreakReply(usize),
     /// The call is executed. Instead of its reply, bytes arrive that are none.
     GarbleReply,
-    /// The call is kept until [`Proxy::deliver`](super::Proxy::deliver). Its connection stays open, and nothing that is
-    /// sent on it afterwards arrives.
+    /// The call is kept until [`deliver`](super::Proxy::deliver). Its connection stays open, and
+    /// nothing that is sent on it afterwards arrives.
     HoldRequest,
     /// The call is executed. Its connection stays open, and nothing more arrives on it.
     LoseReply,
