@@ -25,7 +25,7 @@ mod quarantined {
 
     async fn make() -> Subject {
         let server = must(RedisServer::options().holder().start());
-        let url = format!("{}?quarantine=on&{PATIENT}", server.url());
+        let url = format!("{}?quarantine=1h&{PATIENT}", server.url());
         let store = must(Redis::connect(&url).await);
         must(store.end_quarantine().await);
         Subject::real(store, server)
