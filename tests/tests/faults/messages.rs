@@ -25,7 +25,7 @@ async fn f1_a_holder_whose_messages_may_have_been_lost_asks_whether_it_still_hol
     let guard = scene.take().await;
     // The next renewal by itself is twenty minutes away.
     scene.server.command::<()>("FLUSHALL").unwrap();
-    scene.server.command::<()>("CLIENT KILL TYPE pubsub").unwrap();
+    scene.cut_inboxes().await;
     assert_eq!(loss(&guard).await, LossReason::Vanished);
 }
 

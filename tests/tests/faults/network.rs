@@ -135,7 +135,7 @@ async fn b3_a_renewal_without_a_reply_is_sent_again() {
         let lost = scene.proxy.strike(1, Script::Renew, fault);
         let again = scene.proxy.strike(2, Script::Renew, Fault::RepeatRequest);
         // Messages may have been lost: it renews at once.
-        scene.server.command::<()>("CLIENT KILL TYPE pubsub").unwrap();
+        scene.cut_inboxes().await;
         soon(lost.happened()).await;
         soon(again.happened()).await;
         let extended = async {

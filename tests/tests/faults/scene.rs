@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use leasehold::admin::Status;
 use leasehold::store::redis::wire::Script;
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost};
-use leasehold_testkit::harness::queued;
 pub(crate) use leasehold_testkit::harness::{PATIENCE, connect, loss, soon};
+use leasehold_testkit::harness::{queued, until};
 use leasehold_testkit::{Proxy, RedisServer};
 
 /// A lease that ends within the test.
@@ -57,6 +57,12 @@ impl Scene {
     /// The tokens of all who hold a name, as the server has them.
     pub(crate) async fn tokens(&self, name: &str) -> Vec<FencingToken> {
         self.status(name).await.holders.iter().map(|holder| holder.token).collect()
+    }
+
+    /// Ends the connections of all inboxes, once there is one: it opens beside the first acquire.
+    pub(crate) async fn cut_inboxes(&self) {
+        let cut = async || self.server.command::<u32>("CLIENT KILL TYPE pubsub").unwrap() > 0;
+        until("an inbox is open", cut).await;
     }
 
     /// Waits until so many wait.
