@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::error::StoreErrorKind;
+use leasehold::lease::Renewal;
 use leasehold::store::redis::wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, LockName, LossReason};
@@ -113,7 +114,9 @@ async fn b2_a_release_that_comes_again_touches_nobody() {
 async fn b3_a_lost_reply_of_renew_extends_nothing() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
-        let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+        // Nobody else renews it: the keeper would, once its inbox is open.
+        let lock = scene.far.mutex(NAME).ttl(LONG).renewal(Renewal::Off);
+        let guard = soon(lock.acquire()).await.unwrap();
         let (_, before) = reliable_until(&guard);
         let lost = scene.proxy.strike(1, Script::Renew, fault);
         let error = soon(guard.renew()).await.unwrap_err();

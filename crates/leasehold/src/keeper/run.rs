@@ -36,8 +36,6 @@ struct Running {
     jobs: Jobs,
     inbox: Option<Box<dyn Inbox>>,
     opening: bool,
-    /// Whether the inbox has ever been open.
-    was_open: bool,
     inbox_backoff: Backoff,
     /// It was reported that the inbox cannot be opened.
     is_warned: bool,
@@ -72,7 +70,6 @@ impl Keeper {
             jobs: Jobs::new(),
             inbox: None,
             opening: false,
-            was_open: false,
             inbox_backoff: Backoff::new(first, longest),
             is_warned: false,
             jitter: Jitter::new(seed),
@@ -174,14 +171,8 @@ impl Running {
                 self.opening = false;
                 self.inbox_backoff.reset();
                 self.is_warned = false;
-                // Who joined while nothing could arrive may have been granted. Of a revocation before
-                // the first opening the next renewal tells.
-                if std::mem::replace(&mut self.was_open, true) {
-                    self.message(Message::Gap);
-                } else {
-                    let now = self.keeper.store.now();
-                    self.keeper.table().waiters.poll_all(now);
-                }
+                // Whoever joined while nothing could arrive may have been granted.
+                self.message(Message::Gap);
             }
             Done::Opened(Err(error)) => self.inbox_failed(&error),
             Done::Polled { name, id, result } => self.keeper.polled(&name, id, result),
