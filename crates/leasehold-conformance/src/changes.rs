@@ -96,7 +96,7 @@ impl<'a> Scene<'a> {
     async fn all(subject: &'a Subject) -> Vec<Self> {
         let mut scenes = Vec::new();
         for reader in [Mode::Shared, Mode::Upgradable] {
-            if subject.can().shared {
+            if subject.can().changes_mode {
                 scenes.push(Self::of(subject, reader).await);
             }
         }
@@ -178,7 +178,7 @@ pub async fn a_wish_that_is_taken_back_late_touches_no_later_upgrade(subject: &S
 
 /// A writer that asks to become the writer asks nothing, so there is nothing to give up.
 pub async fn a_writer_that_gives_up_an_upgrade_stays_the_writer(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let scene = Scene::of(subject, Mode::Shared).await;
@@ -194,7 +194,7 @@ pub async fn a_writer_that_gives_up_an_upgrade_stays_the_writer(subject: &Subjec
 
 /// A guard is a reader before its downgrade is sent, and the keeper sees to the rest.
 pub async fn a_downgrade_that_is_given_up_leaves_a_reader(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let scene = Scene::of(subject, Mode::Shared).await;

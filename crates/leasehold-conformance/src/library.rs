@@ -442,7 +442,7 @@ pub async fn readers_share_and_a_writer_waits_for_them(subject: &Subject) {
 
 /// A reader becomes the writer when it is alone, and a reader again when it wants.
 pub async fn a_reader_becomes_the_writer_and_a_reader_again(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let pair = Pair::of(subject, Kind::Write).await;
@@ -464,7 +464,7 @@ pub async fn a_reader_becomes_the_writer_and_a_reader_again(subject: &Subject) {
 
 /// What one of two guards of a lease asks for changes nothing of what the other relies on.
 pub async fn a_lease_with_two_guards_is_neither_upgraded_nor_downgraded(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let pair = Pair::of(subject, Kind::Write).await;

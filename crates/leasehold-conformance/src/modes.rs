@@ -71,7 +71,7 @@ pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subje
     let (can, permits) = (subject.can(), permits(2, 5));
     for (mode, peers, is_there) in [
         (Mode::Shared, Mode::Shared, can.shared),
-        (Mode::Upgradable, Mode::Shared, can.shared),
+        (Mode::Upgradable, Mode::Shared, can.changes_mode),
         (permits, permits, can.permits),
     ] {
         if !is_there {
@@ -131,9 +131,11 @@ pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
             Ok(answer) => panic!("{answer:?}"),
         }
     };
-    for (mode, is_there) in
-        [(Mode::Shared, can.shared), (Mode::Upgradable, can.shared), (permits(2, 3), can.permits)]
-    {
+    for (mode, is_there) in [
+        (Mode::Shared, can.shared),
+        (Mode::Upgradable, can.changes_mode),
+        (permits(2, 3), can.permits),
+    ] {
         if !is_there {
             refused(Action::Acquire(bench.request(somebody(), mode).await)).await;
         }
@@ -141,7 +143,7 @@ pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
     if !can.permits {
         refused(Action::SetCapacity { capacity: 3 }).await;
     }
-    if !can.shared {
+    if !can.changes_mode {
         let id = somebody();
         bench.take(id, Mode::Exclusive).await;
         refused(Action::ChangeMode { id, mode: Mode::Shared, change: 1 }).await;
@@ -152,7 +154,7 @@ pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
 
 /// A lone reader becomes the writer with a new token, and lets readers in again.
 pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
@@ -171,7 +173,7 @@ pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject:
 
 /// Two readers that want to write are told of the deadlock; when one lets go, the other writes.
 pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (bench, one, two) = (Bench::new(subject), somebody(), somebody());
@@ -195,7 +197,7 @@ pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &S
 
 /// Changes of mode are taken in the order of their numbers, in whatever order they arrive.
 pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
@@ -220,7 +222,7 @@ pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &S
 /// Whoever believes to be a reader is one from the renewal on that says so; a renewal from before
 /// the last change says nothing.
 pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (bench, id) = (Bench::new(subject), somebody());
@@ -236,7 +238,7 @@ pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject)
 
 /// One upgradable reader holds beside readers, without another and without a writer.
 pub async fn one_upgradable_reader_holds_beside_readers(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (bench, one, two, three) = (Bench::new(subject), somebody(), somebody(), somebody());
@@ -263,7 +265,7 @@ pub async fn one_upgradable_reader_holds_beside_readers(subject: &Subject) {
 /// Upgradable readers wait in the same line as all others.
 pub async fn upgradable_readers_wait_their_turn(subject: &Subject) {
     let can = subject.can();
-    if !(can.queued && can.shared) {
+    if !(can.queued && can.changes_mode) {
         return;
     }
     let (bench, first) = (Bench::new(subject), somebody());
@@ -287,7 +289,7 @@ pub async fn upgradable_readers_wait_their_turn(subject: &Subject) {
 
 /// An upgradable reader becomes the writer when the readers have left, and none of those does.
 pub async fn an_upgradable_reader_becomes_the_writer_and_none_beside_it_does(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (bench, id, reader) = (Bench::new(subject), somebody(), somebody());
@@ -310,7 +312,7 @@ pub async fn an_upgradable_reader_becomes_the_writer_and_none_beside_it_does(sub
 /// A writer becomes an upgradable reader and that one a reader, also by taking an upgrade back or
 /// by a renewal that says so; a reader does not become upgradable.
 pub async fn an_upgradable_reader_goes_step_by_step_and_only_down_by_itself(subject: &Subject) {
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (bench, id, reader) = (Bench::new(subject), somebody(), somebody());

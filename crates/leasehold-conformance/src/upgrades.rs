@@ -23,7 +23,7 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     async fn of(subject: &'a Subject) -> Option<Self> {
-        if !subject.can().shared {
+        if !subject.can().changes_mode {
             return None;
         }
         let (one, two) = (subject.client().await, subject.client().await);
@@ -178,7 +178,7 @@ pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Su
 pub async fn what_an_upgradable_reader_has_read_is_true_when_it_writes(subject: &Subject) {
     const CLIENTS: u32 = 4;
     const ROUNDS: u32 = 5;
-    if !subject.can().shared {
+    if !subject.can().changes_mode {
         return;
     }
     let (name, value) = (subject.fresh_name("upgrades"), AtomicU32::new(0));

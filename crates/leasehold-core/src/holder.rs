@@ -335,7 +335,8 @@ impl ForeignHolder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Who holds it that is no client of leasehold; then there are no other holders.
+    /// Who holds it that is no client of leasehold. There are other holders beside it only where
+    /// readers are shared with programs in other languages.
     pub foreign: Option<ForeignHolder>,
     /// The holders, in no particular order.
     pub holders: Vec<Holder>,

@@ -40,8 +40,8 @@ use crate::wait_free;
 ///
 /// Where there is a queue, waiters are served in the order in which the store saw them: a release
 /// hands over to the first, and a newcomer takes a free lock only when nobody waits. There is none
-/// in a quorum nor with `layout=plain`: who waits there asks again and again, and who asks first
-/// gets it.
+/// in a quorum nor with a layout that is shared with programs in other languages: who waits there
+/// asks again and again, and who asks first gets it.
 ///
 /// # Outages
 ///

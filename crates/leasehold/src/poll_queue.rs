@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use futures_util::future::{Either, pending, select};
+use futures_util::future::{Either, FutureExt as _, pending, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{Instant, LockName};
@@ -84,13 +84,14 @@ impl PollQueues {
             queue
         };
         let mut subscription = queue.lock_owned().await;
-        // A record that is only what it holds is shared with programs that publish nothing.
-        let releases_are_published = store.inner.capabilities().recorded_tokens;
+        let releases_are_published = store.inner.capabilities().publishes_releases;
         if releases_are_published && subscription.is_none() {
             // Without messages one finds out by polling.
             *subscription = store.inner.subscribe(name).await.ok().flatten();
         }
-        Poller { subscription, releases_are_published, spread: SPREAD.0, jitter }
+        let mut poller = Poller { subscription, releases_are_published, spread: SPREAD.0, jitter };
+        poller.skip_published();
+        poller
     }
 
     /// Messages that nobody reads pile up, so a queue that is not used is closed.
@@ -168,5 +169,14 @@ impl Poller {
             }
             Either::Right(_) => self.spread = SPREAD.0,
         }
+        self.skip_published();
+    }
+
+    /// Skips what was published up to now: the poll that follows sees all of that. Otherwise each of
+    /// several messages, of earlier turns or of one release, would cost a poll in vain.
+    fn skip_published(&mut self) {
+        while let Some(subscription) = &mut *self.subscription
+            && subscription.next().now_or_never().is_some()
+        {}
     }
 }

@@ -328,5 +328,12 @@ fn rights(script: Script) -> &'static str {
         | Script::PlainRelease
         | Script::PlainRenew
         | Script::PlainRevoke => Redis::PLAIN_RIGHTS,
+        Script::RedissonAcquire
+        | Script::RedissonAdopt
+        | Script::RedissonDescribe
+        | Script::RedissonInspect
+        | Script::RedissonRelease
+        | Script::RedissonRenew
+        | Script::RedissonRevoke => Redis::REDISSON_RIGHTS,
     }
 }

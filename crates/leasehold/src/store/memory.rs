@@ -145,9 +145,11 @@ impl Shared {
 impl Store for Memory {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
+            changes_mode: true,
             claims_first: false,
             durable: false,
             permits: true,
+            publishes_releases: true,
             queued: true,
             reclaims: false,
             recorded_tokens: true,

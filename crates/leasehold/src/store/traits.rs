@@ -17,6 +17,8 @@ use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
+    /// A reader becomes the writer and a writer a reader, and there are upgradable readers.
+    pub changes_mode: bool,
     /// A hand-over counts only once its claim was answered: a message alone grants nothing.
     /// So it is where the grant itself may not count: replicas that have not acknowledged it, a
     /// majority that was not asked.
@@ -25,6 +27,8 @@ pub struct Capabilities {
     pub durable: bool,
     /// It grants permits of a semaphore.
     pub permits: bool,
+    /// Every release is published to the subscribers of the name; without, waiters poll more often.
+    pub publishes_releases: bool,
     /// Waiters queue, and a release hands over to the first; without, they ask again and again.
     pub queued: bool,
     /// A holder whose hold was forgotten may take it back by its token before it counts as lost:
@@ -33,13 +37,20 @@ pub struct Capabilities {
     /// The record of a name outlives its hold, with the last token and with the attempts that have
     /// ended: later tokens are higher whatever the clock does, and late copies are refused.
     pub recorded_tokens: bool,
-    /// It grants shared (read) leases, upgradable ones too.
+    /// It grants shared (read) leases.
     pub shared: bool,
     /// Its inboxes deliver; without, waiters find out by asking.
     pub wakes: bool,
 }
 
 impl Capabilities {
+    /// The same with [`changes_mode`](Self::changes_mode) or without.
+    #[must_use]
+    pub const fn with_changes_mode(mut self, changes_mode: bool) -> Self {
+        self.changes_mode = changes_mode;
+        self
+    }
+
     /// The same with [`claims_first`](Self::claims_first) or without.
     #[must_use]
     pub const fn with_claims_first(mut self, claims_first: bool) -> Self {
@@ -58,6 +69,13 @@ impl Capabilities {
     #[must_use]
     pub const fn with_permits(mut self, permits: bool) -> Self {
         self.permits = permits;
+        self
+    }
+
+    /// The same with [`publishes_releases`](Self::publishes_releases) or without.
+    #[must_use]
+    pub const fn with_publishes_releases(mut self, publishes_releases: bool) -> Self {
+        self.publishes_releases = publishes_releases;
         self
     }
 

@@ -188,9 +188,11 @@ fn boot() -> Result<String, StoreError> {
 impl Store for File {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
+            changes_mode: true,
             claims_first: false,
             durable: true,
             permits: true,
+            publishes_releases: true,
             queued: true,
             reclaims: false,
             recorded_tokens: true,

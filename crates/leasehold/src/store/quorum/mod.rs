@@ -186,9 +186,11 @@ impl Store for Quorum {
     fn capabilities(&self) -> Capabilities {
         let all = |can| self.nodes.all_can(can);
         Capabilities {
+            changes_mode: all(|can| can.changes_mode),
             claims_first: true,
             durable: all(|can| can.durable),
             permits: false,
+            publishes_releases: all(|can| can.publishes_releases),
             queued: false,
             // A node that has forgotten a lease is given it back at each renewal.
             reclaims: false,
@@ -256,14 +258,15 @@ impl Store for Quorum {
 /// What each node must be capable of for this.
 fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
     let mode = match action {
+        Action::ChangeMode { .. } => return |can| can.changes_mode,
         Action::Acquire(request) => request.mode,
         Action::Adopt(request) => request.mode,
-        Action::ChangeMode { .. } => Mode::Shared,
         _ => Mode::Exclusive,
     };
     match mode {
         Mode::Permits { .. } => |can| can.permits,
-        Mode::Shared | Mode::Upgradable => |can| can.shared,
+        Mode::Shared => |can| can.shared,
+        Mode::Upgradable => |can| can.changes_mode,
         _ => |_| true,
     }
 }

@@ -79,11 +79,21 @@ impl Listing<'_> {
         }
         let values = connection.ask_all(&peeks).await?;
         let found = keys.into_iter().zip(values).filter_map(|((name, _), value)| {
-            // A key of another type, or one that is gone by now, is no lock.
-            let value = Option::<Vec<u8>>::from_redis_value(value).ok()??;
-            self.layout.is_lock(&value, self.idle).then_some(name)
+            self.layout.is_lock(&peeked(value)?, self.idle).then_some(name)
         });
         Ok(found.collect())
+    }
+}
+
+/// What is under a key, several values as lines; `None` if it is of another type, or gone by now:
+/// then it is no lock.
+fn peeked(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::Array(values) => {
+            let lines: Vec<Vec<u8>> = values.into_iter().map(peeked).collect::<Option<_>>()?;
+            Some(lines.join(&b'\n'))
+        }
+        value => Option::<Vec<u8>>::from_redis_value(value).ok()?,
     }
 }
 

@@ -37,13 +37,14 @@ use self::doctor::clocks::{self, ClockReading};
 use self::durability::Durability;
 use self::layout::native::{Keyspace, Native};
 use self::layout::plain::{Plain, keys_note};
+use self::layout::redisson::Redisson;
 use self::layout::{Layout, key, reply};
 use self::list::{Listing, list};
 use self::opening::Opened;
 pub use self::options::{LayoutName, RedisOptions, Replicas, Secret, TlsFiles};
 use self::options::{Servers, Settings};
 use self::pubsub::cluster_inbox::ClusterInbox;
-use self::pubsub::subscription;
+use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 pub(super) use self::url::without_password;
@@ -101,6 +102,11 @@ impl Redis {
     /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands. From Valkey 9 on, `+delifeq` on
     /// top makes a release cheaper.
     pub const PLAIN_RIGHTS: &'static str = rights::PLAIN;
+
+    /// The rights that a program needs to hold locks with `layout=redisson`. With a `prefix=` of
+    /// one's own, `~PREFIX*` and `~{PREFIX*` stand in place of `~*`; with `fenced=on`,
+    /// `~redisson_lock_token:*` comes on top of those.
+    pub const REDISSON_RIGHTS: &'static str = rights::REDISSON;
 
     /// The rights that an operator needs on top, to list what is held.
     pub const OPERATOR_RIGHTS: &'static str = rights::OPERATOR;
@@ -169,6 +175,15 @@ impl Redis {
         let (layout, values): (Box<dyn Layout>, _) = match settings.layout {
             LayoutName::Native => (Box::new(Native(keyspace.clone())), None),
             LayoutName::Plain => (Box::new(Plain { prefix }), Some(Values::default())),
+            LayoutName::Redisson => (
+                Box::new(Redisson {
+                    prefix: settings.lock_prefix().to_owned(),
+                    inboxes: prefix,
+                    sharded: !topology.has_one_clock(),
+                    fenced: settings.fenced,
+                }),
+                None,
+            ),
         };
         Ok(Self {
             name: settings.layout,
@@ -196,18 +211,17 @@ impl Redis {
 
     /// What a store of this layout can do, whatever else is asked of it.
     fn able(layout: LayoutName) -> Capabilities {
-        let keeps_a_record = match layout {
-            LayoutName::Native => true,
-            LayoutName::Plain => false,
-        };
+        let keeps_a_record = !layout.is_shared();
         Capabilities {
+            changes_mode: keeps_a_record,
             claims_first: false,
             durable: true,
             permits: keeps_a_record,
+            publishes_releases: layout != LayoutName::Plain,
             queued: keeps_a_record,
             reclaims: false,
             recorded_tokens: keeps_a_record,
-            shared: keeps_a_record,
+            shared: layout != LayoutName::Plain,
             wakes: true,
         }
     }
@@ -316,9 +330,14 @@ impl Store for Redis {
         &self,
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        let channel = key::channel(&self.keyspace.prefix, name);
+        let own = key::channel(&self.keyspace.prefix, name);
+        let theirs = self.layout.release_channels(name);
+        let channels = match theirs.is_empty() || self.topology.has_one_clock() {
+            true => Channels { all: [vec![own], theirs].concat(), sharded: None },
+            false => Channels { all: vec![own], sharded: Some((self.layout.key(name), theirs)) },
+        };
         let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
-        let opening = subscription::open(topology, warnings, channel);
+        let opening = subscription::open(topology, warnings, channels);
         Box::pin(async {
             let channel = opening.await?;
             Ok((!channel.is_silent()).then(|| Box::new(channel) as Box<dyn Subscription>))

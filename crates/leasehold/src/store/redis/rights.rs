@@ -11,6 +11,11 @@ pub(super) const PLAIN: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all 
     +evalsha +script|load +time +getrange +set +del +pexpireat +pexpiretime +publish \
     +subscribe +ping +info";
 
+pub(super) const REDISSON: &str = "resetkeys ~* resetchannels &lh:inbox:* \
+    &redisson_lock__channel:* &redisson_rwlock:* -@all +evalsha +script|load +time +exists \
+    +type +get +set +del +incr +hget +hmget +hgetall +hkeys +hrandfield +hlen +hset +hdel \
+    +pexpireat +pexpiretime +publish +subscribe +spublish +ssubscribe +ping +info";
+
 pub(super) const OPERATOR: &str = "+scan";
 
 pub(super) const SENTINEL: &str = "resetkeys resetchannels &+switch-master -@all \

@@ -13,7 +13,7 @@ use crate::store::Finding;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::doctor::clocks::CLOCK_OFFSET;
 use crate::store::redis::node_list;
-use crate::store::redis::options::{Address, LayoutName, Servers, Settings};
+use crate::store::redis::options::{Address, Servers, Settings};
 
 /// Nodes refuse ballots that are further ahead of their clocks than this: 10 s.
 const BALLOT_LIMIT: Duration = Duration::from_secs(10);
@@ -132,7 +132,7 @@ pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize
 /// Whether all clients of these nodes have the same nodes.
 fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let (place, topic) = (&settings.servers.to_string(), "nodes");
-    if settings.layout == LayoutName::Plain {
+    if settings.layout.is_shared() {
         let found = "programs in other languages leave no word of their nodes here: compare them";
         return vec![Finding::ok(place, topic, found)];
     }

@@ -82,14 +82,33 @@ fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) 
     groups.iter().filter_map(|together| clocks::finding(together, allowed)).collect()
 }
 
-/// Whether the other programs will find the keys.
+/// Whether the other programs will find the keys, and what to demand of them.
 fn layout(settings: &Settings) -> Option<Finding> {
+    if settings.layout == LayoutName::Redisson {
+        return Some(Finding::ok(&settings.servers.to_string(), "layout", redisson(settings)));
+    }
     let is_bare = settings.layout == LayoutName::Plain && settings.prefix.is_none();
     is_bare.then(|| {
         let [found, remedy] = keys_note(settings.prefix());
         let risk = "programs that write their keys otherwise are not excluded";
         Finding::warning(&settings.servers.to_string(), "layout", found, risk, remedy)
     })
+}
+
+/// What holds of locks that are shared with Redisson, and cannot be seen on the server.
+fn redisson(settings: &Settings) -> String {
+    let tokens = match settings.fenced {
+        true => "tokens are the counters of RFencedLock",
+        false => "tokens are the server's clock",
+    };
+    let sharded = match settings.servers {
+        Servers::Cluster(_) => ", and the JVMs must not turn shardedSubscriptionMode off",
+        Servers::Standalone(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => "",
+    };
+    format!(
+        "locks are shared with Redisson: nobody queues, {tokens}, no reader's ttl may be longer \
+         than the JVMs' lockWatchdogTimeout{sharded}"
+    )
 }
 
 /// Reports of servers, made at the same time, and why there is none of the others.

@@ -11,7 +11,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::doctor::clocks::Offset;
 use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::LIST_LIFE;
-use crate::store::redis::options::{LayoutName, Settings};
+use crate::store::redis::options::Settings;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ impl Node {
         settings: &Settings,
         offset: Option<Offset>,
     ) -> Result<Self, StoreError> {
-        if settings.layout == LayoutName::Plain {
+        if settings.layout.is_shared() {
             return Ok(Self::default());
         }
         let mut read = redis::cmd("HMGET");

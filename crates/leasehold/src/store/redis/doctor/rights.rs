@@ -29,7 +29,7 @@ const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 const FOUND_OUT_BY_ASKING: [&str; 2] = ["+evalsha", "+script|load"];
 
 /// Rights without which waiters are not woken, and everything else works.
-const WAKING: [&str; 2] = ["+publish", "+subscribe"];
+const WAKING: [&str; 4] = ["+publish", "+spublish", "+ssubscribe", "+subscribe"];
 
 /// What the user may and may not do.
 #[derive(Debug, Default)]
@@ -44,6 +44,7 @@ fn needed(settings: &Settings) -> Vec<&'static str> {
     let rights = match settings.layout {
         LayoutName::Native => rights::HOLDER,
         LayoutName::Plain => rights::PLAIN,
+        LayoutName::Redisson => rights::REDISSON,
     };
     // INFO is tried, and is a finding of its own.
     let mut rules: Vec<_> = words(rights).filter(|rule| *rule != "+info").collect();
@@ -72,12 +73,18 @@ fn command(rule: &str, key: &str, channel: &str) -> String {
         "+cluster|slots" => &["cluster", "slots"],
         "+config|get" => &["config", "get", "appendfsync"],
         "+del" => &["del", key],
+        "+exists" => &["exists", key],
+        "+get" => &["get", key],
         "+getrange" => &["getrange", key, "0", "1"],
         "+hdel" => &["hdel", key, "f"],
         "+hget" => &["hget", key, "f"],
+        "+hgetall" => &["hgetall", key],
+        "+hkeys" => &["hkeys", key],
         "+hlen" => &["hlen", key],
         "+hmget" => &["hmget", key, "f"],
+        "+hrandfield" => &["hrandfield", key],
         "+hset" => &["hset", key, "f", "v"],
+        "+incr" => &["incr", key],
         "+pexpireat" => &["pexpireat", key, "1"],
         "+pexpiretime" => &["pexpiretime", key],
         "+ping" => &["ping"],
@@ -85,7 +92,10 @@ fn command(rule: &str, key: &str, channel: &str) -> String {
         "+role" => &["role"],
         "+select" => &["select", "1"],
         "+set" => &["set", key, "v"],
+        "+spublish" => &["spublish", channel, "m"],
+        "+ssubscribe" => &["ssubscribe", channel],
         "+subscribe" => &["subscribe", channel],
+        "+type" => &["type", key],
         "+wait" => &["wait", "0", "1"],
         "+waitaof" => &["waitaof", "0", "0", "1"],
         // What is added elsewhere is asked about when it stands here: a test sees to that.
@@ -116,7 +126,7 @@ impl Rights {
         let mut rules = needed(settings);
         rules.push("+config|get");
         rules.retain(|rule| !FOUND_OUT_BY_ASKING.contains(rule));
-        let key = format!("{}%doctor", settings.prefix());
+        let key = format!("{}%doctor", settings.lock_prefix());
         let channel = key::inbox(settings.prefix(), ClientId(0));
         let channel = String::from_utf8_lossy(&channel).into_owned();
         let mut ask = redis::cmd("EVALSHA");
@@ -148,7 +158,7 @@ impl Rights {
         let is_waking = |rule: &String| WAKING.contains(&rule.as_str());
         let (waking, needed): (Vec<String>, Vec<String>) =
             self.missing.iter().cloned().partition(is_waking);
-        let prefix = settings.prefix();
+        let (prefix, keys) = (settings.lock_prefix(), patterns(settings));
         let grant = |rules: &[String], pattern: String| {
             format!("ACL SETUSER {user} {} {pattern}", rules.join(" "))
         };
@@ -159,17 +169,21 @@ impl Rights {
                 "rights",
                 format!("the user {user} lacks {} on {prefix}*", needed.join(" ")),
                 "locking fails, or a part of it",
-                grant(&needed, format!("~{prefix}*")),
+                grant(&needed, keys),
             ));
         }
         if !waking.is_empty() {
-            let channels = key::inbox_prefix(prefix);
+            let channels = key::inbox_prefix(settings.prefix());
+            let more = match settings.layout {
+                LayoutName::Redisson => " &redisson_lock__channel:* &redisson_rwlock:*",
+                LayoutName::Native | LayoutName::Plain => "",
+            };
             findings.push(Finding::warning(
                 server,
                 "rights",
                 format!("the user {user} lacks {} on {channels}*", waking.join(" ")),
                 "waiters are not woken, and find out by asking once a second",
-                grant(&waking, format!("&{channels}*")),
+                grant(&waking, format!("&{channels}*{more}")),
             ));
         }
         if findings.is_empty() {
@@ -177,6 +191,16 @@ impl Rights {
             findings.push(Finding::ok(server, "rights", found));
         }
         findings
+    }
+}
+
+/// The keys of all locks, as rules.
+fn patterns(settings: &Settings) -> String {
+    match (settings.layout, settings.lock_prefix()) {
+        (LayoutName::Redisson, prefix) if !prefix.is_empty() => {
+            format!("~{prefix}* ~{{{prefix}* ~redisson_lock_token:*")
+        }
+        (_, prefix) => format!("~{prefix}*"),
     }
 }
 
@@ -193,7 +217,7 @@ mod tests {
     fn the_manual_has_every_right() {
         let (holder, more) = (rights::HOLDER, rights::CLUSTER);
         let more = [more, rights::OPERATOR, rights::REPLICAS];
-        let of_users = [holder, rights::PLAIN, rights::SENTINEL];
+        let of_users = [holder, rights::PLAIN, rights::REDISSON, rights::SENTINEL];
         let manual = crate::store::redis::MANUAL.replace("\\|", "|");
         let known: Vec<&str> = manual.split(|c: char| c.is_whitespace() || c == '`').collect();
         for right in of_users.into_iter().chain(more).flat_map(str::split_whitespace) {
@@ -203,7 +227,7 @@ mod tests {
 
     #[test]
     fn each_right_is_asked_about_with_a_command_of_its_own() {
-        let rights = [rights::HOLDER, rights::PLAIN, rights::CLUSTER];
+        let rights = [rights::HOLDER, rights::PLAIN, rights::REDISSON, rights::CLUSTER];
         let more = ["+config|get", "+role", "+select", "+wait", "+waitaof"];
         for rule in rights.into_iter().flat_map(words).chain(more) {
             if rule == "+info" || FOUND_OUT_BY_ASKING.contains(&rule) {

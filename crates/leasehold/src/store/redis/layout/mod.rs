@@ -5,6 +5,7 @@ pub(crate) mod codec;
 pub mod key;
 pub(crate) mod native;
 pub(crate) mod plain;
+pub(crate) mod redisson;
 pub(crate) mod reply;
 pub(crate) mod script;
 
@@ -38,6 +39,12 @@ pub(crate) trait Layout: fmt::Debug + Send + Sync {
 
     /// The command that reads as much of a key's value as [`is_lock`](Self::is_lock) needs.
     fn peek(&self, key: &[u8]) -> Cmd;
+
+    /// The channels to which other programs publish their releases, and subscribe.
+    fn release_channels(&self, name: &LockName) -> Vec<Vec<u8>> {
+        let _ = name;
+        Vec::new()
+    }
 
     /// Whether such a value is that of a lock: one in use, or with `idle` any.
     fn is_lock(&self, value: &[u8], idle: bool) -> bool;

@@ -10,6 +10,7 @@ use redis::{FromRedisValue, Value};
 
 use super::codec::Reader;
 use super::plain::value;
+use super::redisson::owners;
 
 /// The answer that the reply to a single action stands for.
 ///
@@ -84,6 +85,7 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
             Grant::new(packed.token()?, packed.number()?).with_contended(packed.flag()?),
         ),
         b'I' => Reply::Status(Box::new(status(packed, now_us)?)),
+        b'J' => Reply::Status(Box::new(owners::status(packed, now_us)?)),
         b'L' => Reply::Late,
         b'N' => Reply::NotHeld { newest: newest(packed)? },
         b'O' => Reply::Gone,

@@ -14,6 +14,7 @@ use sha1_smol::Sha1;
 
 use super::codec::RECORD_VERSION;
 use super::plain::value;
+use super::redisson::{PEEK_LIMIT, WATCHDOG};
 use crate::store::redis::connection::call::ScriptText;
 
 /// How long a list of the nodes of a quorum counts as in use after somebody left it: 5 min.
@@ -30,7 +31,7 @@ macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 16] = shared![
+const SHARED: [(&str, &str); 17] = shared![
     "arguments",
     "fast/acquire",
     "fast/confirm",
@@ -47,6 +48,7 @@ const SHARED: [(&str, &str); 16] = shared![
     "native/record",
     "plain/value",
     "publish",
+    "redisson/lock",
 ];
 
 /// The state of a record that one attempt holds alone: each value, by the name that Lua gives it,
@@ -115,10 +117,12 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         span("LIST_LIFE", LIST_LIFE),
         span("POLL_INTERVAL", model::POLL_INTERVAL),
         span("TOMBSTONE_LIFE", model::TOMBSTONE_LIFE),
+        span("WATCHDOG", WATCHDOG),
         number("GRANT_BOUND", model::GRANT_BOUND.into()),
         number("LOCK_CAPACITY", LOCK_CAPACITY.into()),
         number("MAX_TOMBSTONES", model::MAX_TOMBSTONES as u64),
         number("MAX_WAITING", model::MAX_WAITING as u64),
+        number("PEEK_LIMIT", PEEK_LIMIT.into()),
         number("PLAIN_BYTES", value::MAX_VALUE_BYTES as u64),
         number("NEVER", (1 << 53) - 1), // the last time that a double holds exactly
         number("REAP_BOUND", model::REAP_BOUND.into()),
@@ -239,6 +243,20 @@ scripts! {
     Poll: "native/poll", Frees;
     /// A holder takes back what was forgotten.
     Reclaim: "native/reclaim", Adds;
+    /// Takes a lock of Redisson.
+    RedissonAcquire: "redisson/acquire", Adds;
+    /// Takes over the lease of a lock of Redisson.
+    RedissonAdopt: "redisson/adopt", Adds;
+    /// The holder of a lock of Redisson changes what it says of itself.
+    RedissonDescribe: "redisson/describe", Adds;
+    /// Who holds a lock of Redisson.
+    RedissonInspect: "redisson/inspect", Reads;
+    /// Ends a hold of a lock of Redisson.
+    RedissonRelease: "redisson/release", Frees;
+    /// Moves the ends of locks of Redisson on.
+    RedissonRenew: "redisson/renew", Frees;
+    /// An operator ends a hold of a lock of Redisson.
+    RedissonRevoke: "redisson/revoke", Frees;
     /// Ends a hold and hands it on.
     Release: "native/release", Frees;
     /// Moves deadlines on.
@@ -366,6 +384,9 @@ mod tests {
             Script::PlainRenew,
             Script::PlainRevoke,
             Script::Poll,
+            Script::RedissonRelease,
+            Script::RedissonRenew,
+            Script::RedissonRevoke,
             Script::Release,
             Script::Renew,
             Script::Revoke,
@@ -383,6 +404,8 @@ mod tests {
             Script::PlainAcquire,
             Script::PlainAdopt,
             Script::Reclaim,
+            Script::RedissonAcquire,
+            Script::RedissonAdopt,
         ] {
             assert!(script.source().starts_with("#!lua\n"), "{script:?}");
         }
@@ -391,7 +414,10 @@ mod tests {
     #[test]
     fn only_an_inspection_reads_without_writing() {
         let reads = Script::ALL.into_iter().filter(|script| script.text().is_read_only);
-        assert_eq!(reads.collect::<Vec<_>>(), [Script::Inspect, Script::PlainInspect]);
+        assert_eq!(
+            reads.collect::<Vec<_>>(),
+            [Script::Inspect, Script::PlainInspect, Script::RedissonInspect]
+        );
     }
 
     #[test]

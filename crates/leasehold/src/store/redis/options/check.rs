@@ -8,7 +8,7 @@ use leasehold_core::model::LEAST_RETENTION;
 use leasehold_core::text::show_duration;
 
 use super::servers::{Address, Servers};
-use super::settings::{QuarantineSpan, Replicas, Settings};
+use super::settings::{LayoutName, QuarantineSpan, Replicas, Settings};
 use super::tls::Tls;
 
 /// Longest prefix: 64 bytes, since every key carries it.
@@ -34,6 +34,7 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), InvalidInput> {
         self.check_values()?;
         self.check_logins()?;
+        self.check_layout()?;
         self.check_quarantine()
     }
 
@@ -60,6 +61,9 @@ impl Settings {
         }
         if self.database != 0 && matches!(self.servers, Servers::Cluster(_)) {
             return Err(invalid("a cluster has no databases: leave the number out"));
+        }
+        if self.fenced && self.layout != LayoutName::Redisson {
+            return Err(invalid("`fenced` is for layout=redisson"));
         }
         self.check_tls()?;
         self.check_retention()
@@ -143,6 +147,16 @@ impl Settings {
         )))
     }
 
+    fn check_layout(&self) -> Result<(), InvalidInput> {
+        if matches!(self.servers, Servers::Quorum(_)) && self.layout == LayoutName::Redisson {
+            return Err(invalid(
+                "layout=redisson is for one server, sentinels or a cluster: Redisson has no lock \
+                 on a quorum that excludes anybody for certain",
+            ));
+        }
+        Ok(())
+    }
+
     /// Refuses a quarantine where there can be none.
     fn check_quarantine(&self) -> Result<(), InvalidInput> {
         if self.quarantine().is_none() || self.may_be_in_quarantine() {
@@ -155,8 +169,8 @@ impl Settings {
             ));
         }
         Err(invalid(
-            "`quarantine` does not go with layout=plain: programs in other languages do not keep \
-             it",
+            "`quarantine` does not go with layout=plain or layout=redisson: programs in other \
+             languages do not keep it",
         ))
     }
 }

@@ -169,6 +169,13 @@ impl RedisOptions {
         self
     }
 
+    /// Whether tokens are the counter of an `RFencedLock`, with [`LayoutName::Redisson`]: they are
+    /// the server's clock by default.
+    pub fn fenced(mut self, is_on: bool) -> Self {
+        self.0.fenced = is_on;
+        self
+    }
+
     /// How far apart the clocks of servers may be that take over from each other, up to 10 s. By
     /// default it is 500 ms where a server may take over from another, and zero elsewhere.
     pub fn offset(mut self, span: Duration) -> Self {

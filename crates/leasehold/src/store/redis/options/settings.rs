@@ -35,6 +35,18 @@ pub enum LayoutName {
     Native,
     /// The string of the Redis documentation, shared with programs in other languages.
     Plain,
+    /// The locks of Redisson, shared with programs in Java.
+    Redisson,
+}
+
+impl LayoutName {
+    /// Whether programs in other languages share the locks, and keep nothing but them.
+    pub(crate) fn is_shared(self) -> bool {
+        match self {
+            Self::Native => false,
+            Self::Plain | Self::Redisson => true,
+        }
+    }
 }
 
 /// How many replicas must have a grant before it counts.
@@ -71,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) database: u32,
     pub(crate) layout: LayoutName,
     pub(crate) prefix: Option<String>,
+    /// Whether tokens are the counter of an `RFencedLock`.
+    pub(crate) fenced: bool,
     pub(crate) retention: Duration,
     pub(crate) connect_timeout: Duration,
     /// How long one request may take, if that was given.
@@ -94,6 +108,7 @@ impl Settings {
             database: 0,
             layout: LayoutName::default(),
             prefix: None,
+            fenced: false,
             retention: DEFAULT_RETENTION,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             timeout: None,
@@ -127,6 +142,14 @@ impl Settings {
     /// What all keys and channels begin with.
     pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(DEFAULT_PREFIX)
+    }
+
+    /// What the keys of locks begin with: Redisson knows no prefix but that of a `NameMapper`.
+    pub(crate) fn lock_prefix(&self) -> &str {
+        match self.layout {
+            LayoutName::Redisson => self.prefix.as_deref().unwrap_or_default(),
+            LayoutName::Native | LayoutName::Plain => self.prefix(),
+        }
     }
 
     /// How long nothing new is granted after the server may have forgotten something.

@@ -31,6 +31,10 @@ fn whatever_a_url_says_can_be_said_by_a_setter() {
         ("rediss://h?insecure=on", standalone().tls(TlsFiles::new().insecure())),
         ("redis://h?connect_timeout=1s", standalone().connect_timeout(SECOND)),
         ("redis://h?layout=plain", standalone().layout(LayoutName::Plain)),
+        (
+            "redis://h?layout=redisson&fenced=on",
+            standalone().layout(LayoutName::Redisson).fenced(true),
+        ),
         ("redis://h?offset=1s", standalone().offset(SECOND)),
         ("redis://h?prefix=app:", standalone().prefix("app:")),
         ("redis://h?quarantine=1s", standalone().quarantine(Some(SECOND))),
@@ -71,6 +75,15 @@ fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
             "redis://h?layout=plain&quarantine=on",
             standalone().layout(LayoutName::Plain).quarantine(Some(QUARANTINE)),
         ),
+        (
+            "redis://h?layout=redisson&quarantine=on",
+            standalone().layout(LayoutName::Redisson).quarantine(Some(QUARANTINE)),
+        ),
+        (
+            "redis+quorum://a,b,c?layout=redisson",
+            RedisOptions::quorum(nodes()).layout(LayoutName::Redisson),
+        ),
+        ("redis://h?fenced=on", standalone().fenced(true)),
         (
             "redis+quorum://a,b,c?retention=29s",
             RedisOptions::quorum(nodes()).retention(29 * SECOND),

@@ -58,7 +58,7 @@ impl ClusterInbox {
                 self.open.push(ChannelSubscription::new(
                     topology,
                     warnings,
-                    self.channel.clone(),
+                    self.channel.clone().into(),
                     Some(node),
                 ));
             }

@@ -29,6 +29,22 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// What is listened to.
+#[derive(Clone, Debug)]
+pub(crate) struct Channels {
+    /// What is published for all servers.
+    pub(crate) all: Vec<Vec<u8>>,
+    /// What stays in the part of a cluster that serves this key, which is also that of the
+    /// channels.
+    pub(crate) sharded: Option<(Vec<u8>, Vec<Vec<u8>>)>,
+}
+
+impl From<Vec<u8>> for Channels {
+    fn from(channel: Vec<u8>) -> Self {
+        Self { all: vec![channel], sharded: None }
+    }
+}
+
 /// Subscribes; once this has returned, the server knows of it.
 ///
 /// A user without the right to subscribe gets one that stays silent, and a note: waiters then find
@@ -36,9 +52,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) async fn open(
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
-    channel: Vec<u8>,
+    channels: impl Into<Channels>,
 ) -> Result<ChannelSubscription, StoreError> {
-    let mut subscription = ChannelSubscription::new(topology, warnings, channel, None);
+    let mut subscription = ChannelSubscription::new(topology, warnings, channels.into(), None);
     subscription.open().await?;
     Ok(subscription)
 }
@@ -47,7 +63,7 @@ pub(crate) async fn open(
 pub(crate) struct ChannelSubscription {
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
-    channel: Vec<u8>,
+    channels: Channels,
     /// The one server at which to listen; any will do without.
     node: Option<Address>,
     jitter: Jitter,
@@ -88,15 +104,15 @@ impl ChannelSubscription {
     pub(crate) fn new(
         topology: Arc<Topology>,
         warnings: Arc<Warnings>,
-        channel: Vec<u8>,
+        channels: Channels,
         node: Option<Address>,
     ) -> Self {
-        let jitter = Jitter::new(seed(&channel));
+        let jitter = Jitter::new(channels.all.first().map_or(0, |channel| seed(channel)));
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let opening =
-            SubscribedConnection::open(Arc::clone(&topology), channel.clone(), node.clone());
+            SubscribedConnection::open(Arc::clone(&topology), channels.clone(), node.clone());
         let state = State::Mending(Box::pin(opening));
-        Self { topology, warnings, channel, node, jitter, backoff, state }
+        Self { topology, warnings, channels, node, jitter, backoff, state }
     }
 
     /// Subscribes now; nothing was missed before that.
@@ -123,12 +139,12 @@ impl ChannelSubscription {
     }
 
     fn mend(&mut self) -> State {
-        let (topology, channel) = (Arc::clone(&self.topology), self.channel.clone());
+        let (topology, channels) = (Arc::clone(&self.topology), self.channels.clone());
         let node = self.node.clone();
         let pause = self.backoff.next_delay(&mut self.jitter);
         State::Mending(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            SubscribedConnection::open(topology, channel, node).await
+            SubscribedConnection::open(topology, channels, node).await
         }))
     }
 
@@ -190,12 +206,19 @@ struct SubscribedConnection {
 impl SubscribedConnection {
     async fn open(
         topology: Arc<Topology>,
-        channel: Vec<u8>,
+        channels: Channels,
         node: Option<Address>,
     ) -> Result<Self, StoreError> {
         let (sender, pushes) = unbounded_channel();
+        let node = match &channels.sharded {
+            Some((key, _)) => Some(topology.serving(key).await?.address().clone()),
+            None => node,
+        };
         let connection = Arc::new(topology.listen(node.as_ref(), sender).await?);
-        connection.ask(redis::cmd("SUBSCRIBE").arg(channel)).await?;
+        connection.ask(redis::cmd("SUBSCRIBE").arg(channels.all)).await?;
+        if let Some((_, sharded)) = channels.sharded {
+            connection.ask(redis::cmd("SSUBSCRIBE").arg(sharded)).await?;
+        }
         Ok(Self { topology, connection, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
     }
 
@@ -217,9 +240,10 @@ impl SubscribedConnection {
             let PushInfo { kind, mut data } = push?;
             self.ping_at = Instant::now() + PING_EVERY;
             match kind {
-                PushKind::Disconnection => return None,
-                // ChannelSubscription, payload.
-                PushKind::Message => {
+                // The slot of a sharded channel was moved away.
+                PushKind::Disconnection | PushKind::SUnsubscribe => return None,
+                // Channel, payload.
+                PushKind::Message | PushKind::SMessage => {
                     if let Some(Value::BulkString(payload)) = data.pop() {
                         return Some(payload);
                     }

@@ -240,6 +240,18 @@ mod tests {
     }
 
     #[test]
+    fn redissons_locks_have_bare_keys_and_neither_a_quorum_nor_a_quarantine() {
+        let refusal = |url: &str| parse(url).unwrap().check().unwrap_err().why;
+        assert!(refusal("redis+quorum://a,b,c?layout=redisson").contains("sentinels or a cluster"));
+        assert!(refusal("redis://h?layout=redisson&quarantine=on").contains("do not keep it"));
+        let bare = parse("redis://h?layout=redisson").unwrap();
+        assert!(bare.check().is_ok() && !bare.fenced);
+        assert_eq!((bare.lock_prefix(), bare.prefix()), ("", "lh:"));
+        let mapped = parse("redis+cluster://a?fenced=on&prefix=app:&layout=redisson").unwrap();
+        assert_eq!((mapped.lock_prefix(), mapped.fenced), ("app:", true));
+    }
+
+    #[test]
     fn a_quorum_keeps_tokens_for_longer_than_ballots_and_clocks_may_be_ahead() {
         assert!(parse("redis+quorum://a,b,c?retention=30s").is_ok());
         assert!(parse("redis+quorum://a,b,c?retention=1s&layout=plain").is_ok(), "no ballots");
@@ -280,7 +292,9 @@ mod tests {
             ("redis://h?offset=11s", "`offset`"),
             ("redis://h?connect_timeout=2m", "`connect_timeout`"),
             ("redis://h?timeout=1s&timeout=2s", "twice"),
-            ("redis://h?layout=redisson", "\"redisson\""),
+            ("redis://h?layout=redlock", "\"redlock\""),
+            ("redis://h?layout=redisson&fenced=1", "`fenced`"),
+            ("redis://h?fenced=on", "layout=redisson"),
             ("redis://h?quarantine=0s", "`quarantine`"),
             ("redis://h?replicas=0", "`replicas`"),
             ("redis://h?replicas=some", "`replicas`"),

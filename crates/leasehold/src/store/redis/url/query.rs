@@ -42,6 +42,7 @@ fn with(
             options
         }
         "connect_timeout" => options.connect_timeout(span(name, &value)?),
+        "fenced" => options.fenced(switch(name, &value)?),
         "insecure" => {
             files(&mut options, name)?.is_insecure = switch(name, &value)?;
             options
@@ -70,8 +71,8 @@ fn with(
         _ => {
             return Err(invalid(format!(
                 "the store URL has the unknown option {name:?}: there are ca, cert, \
-                 connect_timeout, insecure, key, layout, offset, prefix, quarantine, replicas, \
-                 retention, sentinel_user, timeout and waitaof"
+                 connect_timeout, fenced, insecure, key, layout, offset, prefix, quarantine, \
+                 replicas, retention, sentinel_user, timeout and waitaof"
             )));
         }
     })
@@ -102,8 +103,10 @@ fn layout(value: &str) -> Result<LayoutName, InvalidInput> {
     match value {
         "native" => Ok(LayoutName::Native),
         "plain" => Ok(LayoutName::Plain),
+        "redisson" => Ok(LayoutName::Redisson),
         _ => Err(invalid(format!(
-            "the layout {value:?} in the store URL is not known: there are native and plain"
+            "the layout {value:?} in the store URL is not known: there are native, plain and \
+             redisson"
         ))),
     }
 }

@@ -56,7 +56,8 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     Some(Status::default().with_foreign(Some(ForeignHolder::new(value, ttl_left))))
 }
 
-fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
+/// The holder whose value this is, held alone; `None` if it is none of ours.
+pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
     let mut parts = std::str::from_utf8(value).ok()?.strip_prefix(MARK)?.splitn(5, ' ');
     let id = parts.next()?.parse().ok()?;
     let token_us = parts.next()?.parse().ok()?;

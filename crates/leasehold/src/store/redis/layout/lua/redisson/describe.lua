@@ -1,0 +1,13 @@
+-- The holder of a lock of Redisson's changes what it says of itself.
+--
+-- KEYS  1 the lock   2 the hold's key
+-- ARGV  1 owner   2 what follows the token in the hold's value: ` held FACTS`
+-- reply packed as that of describe.lua: 'G' granted, 'N' not held, or 'V' revoked
+--@include clock
+--@include redisson/lock
+
+local hold = find(KEYS[1], KEYS[2], ARGV[1])
+if hold and hold.state == 'revoked' then return answer('V\1') end
+if not hold or hold.state ~= 'held' then return answer(not_held(KEYS[1], KEYS[2], ARGV[1])) end
+redis.call('SET', hold.key, hold.begin .. hold.token .. ARGV[2], 'KEEPTTL')
+return answer(granted(tonumber(hold.token), redis.call('PEXPIRETIME', hold.key)))

@@ -1,0 +1,32 @@
+-- Ends a hold of a lock of Redisson's, and tells those who wait.
+--
+-- KEYS  1 the lock   2 the hold's key
+-- ARGV  1 owner   2 how much longer the name stays taken, by nobody (µs, or 0)
+--       3 a copy of its acquire may still arrive: 0 for no, 1 for yes, 2 if there was no hold
+--       4 the command that publishes   5 and 6 the channels of the lock
+-- reply packed as that of release.lua: 'F' released, or 'N' not held
+--@include clock
+--@include arguments
+--@include redisson/lock
+
+local lock, key, owner = KEYS[1], KEYS[2], ARGV[1]
+local keep, late = number(2, SPAN_MAX), number(3, 2)
+local hold = find(lock, key, owner)
+if hold and hold.state == 'kept' then return answer('F') end
+if not hold then
+  local reply = not_held(lock, key, owner)
+  if late > 0 then bury(key) end
+  return answer(reply)
+end
+if keep > 0 then
+  hold.state = 'kept'
+  write(hold)
+  redis.call('PEXPIREAT', key, exact(end_of(keep)))
+  local of_hash = hold.writes and 0 or last_end(lock, base_of(key, owner))
+  redis.call('PEXPIREAT', lock, exact(math.max(end_of(keep), of_hash)))
+  return answer('F')
+end
+local is_free = drop(hold)
+if late == 1 then bury(key) end
+if is_free then tell(ARGV[4], { ARGV[5], ARGV[6] }, hold.writes) end
+return answer('F')

@@ -1,0 +1,24 @@
+-- An operator ends the hold of a lock of Redisson's that he saw, and no other.
+--
+-- KEYS  1 the lock   2 the hold's key
+-- ARGV  1 owner   2 the token it was seen with (µs)   3 force: 0 or 1
+--       4 the command that publishes   5 and 6 the channels of the lock
+--       7 its client's inbox   8 the message for it
+-- reply packed as that of revoke.lua: 'V' revoked: whether that token was held (1)
+--@include clock
+--@include arguments
+--@include redisson/lock
+
+local force, hold = number(3, 1) == 1, find(KEYS[1], KEYS[2], ARGV[1])
+if not hold or hold.token ~= ARGV[2] then return answer('V\0') end
+local is_kept, is_free = hold.state == 'kept', false
+-- What is kept is held by nobody, so nobody has to be asked.
+if force or is_kept then
+  is_free = drop(hold)
+else
+  hold.state = 'revoked'
+  write(hold)
+end
+if is_free then tell(ARGV[4], { ARGV[5], ARGV[6] }, hold.writes) end
+if not is_kept then redis.pcall('PUBLISH', ARGV[7], ARGV[8]) end
+return answer('V\1')

@@ -1,0 +1,315 @@
+//! The layout `redisson`: the locks of Redisson, so that programs in Java and in Rust hold one and
+//! the same. It excludes, and is excluded by, `RLock`, `RFencedLock` and `RReadWriteLock`.
+//!
+//! As with the layout `plain` nobody queues, and no last token is remembered. But whoever lets go
+//! tells of it, on channels that both sides hear; readers share; and an attempt that was given up
+//! leaves a trace until no copy of its acquire can arrive any more.
+
+mod names;
+pub(crate) mod owners;
+
+use std::time::Duration;
+
+use leasehold_core::token::TOKEN_EPOCH_US;
+use leasehold_core::{
+    Action, Adopt, Answer, Cancelled, FencingToken, HolderId, LockName, Mode, RenewLease, Reply,
+    StoreError, StoreErrorKind,
+};
+use redis::{Cmd, Value};
+
+use self::names::Names;
+use super::codec::{MAX_EXACT, Writer};
+use super::plain::value;
+use super::script::Script;
+use super::{Layout, effect, is_granted, key, reply};
+use crate::store::redis::connection::call::{Call, Effect};
+
+/// `lockWatchdogTimeout` of a JVM that does not say otherwise: 30 s. Its watchdog sets the end of a
+/// read lock to so long from now on, also where another reader has more left.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// A hash with more fields than this is not looked into: it is data of somebody, and no lock.
+pub(crate) const PEEK_LIMIT: u32 = 4096;
+
+/// The layout of one store.
+#[derive(Clone, Debug)]
+pub(crate) struct Redisson {
+    /// What the names of locks begin with, as a `NameMapper` on the side of Java may say.
+    pub(crate) prefix: String,
+    /// What the channels of clients begin with.
+    pub(crate) inboxes: String,
+    /// Whether messages stay in the part of a cluster that serves their channel.
+    pub(crate) sharded: bool,
+    /// Whether tokens are the counter of an `RFencedLock`.
+    pub(crate) fenced: bool,
+}
+
+impl Layout for Redisson {
+    fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
+        check(name, action)?;
+        let names = Names::of(&self.prefix, name);
+        let Some((script, keys, args)) = self.plan(&names, action) else {
+            return Err(refused(name, "it is renewed and let go, and not changed otherwise"));
+        };
+        let keys = [vec![names.lock.clone()], keys].concat();
+        let keys = keys.into_iter().map(String::into_bytes).collect();
+        let call = Call::new(script.text(), keys, args, self.decoder(action));
+        Ok(call.with_effect(effect(action), is_granted))
+    }
+
+    fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
+        let keys = leases.iter().flat_map(|lease| {
+            let names = Names::of(&self.prefix, &lease.name);
+            [names.lock.clone(), names.hold(lease.id)].map(String::into_bytes)
+        });
+        let args = leases.iter().flat_map(|lease| [text(&names::owner(lease.id)), span(lease.ttl)]);
+        let decode = if self.fenced { many_fenced } else { reply::many };
+        Call::new(Script::RedissonRenew.text(), keys.collect(), args.collect(), decode)
+            .with_effect(Some(Effect::Renewal), is_granted)
+    }
+
+    fn key(&self, name: &LockName) -> Vec<u8> {
+        Names::of(&self.prefix, name).lock.into_bytes()
+    }
+
+    fn name(&self, key: &[u8]) -> Option<LockName> {
+        LockName::new(std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?).ok()
+    }
+
+    fn pattern(&self, begin: &str) -> Vec<u8> {
+        key::beginning_with(&format!("{}{begin}", self.prefix))
+    }
+
+    /// Two fields of the hash: one of them is not `mode`.
+    fn peek(&self, key: &[u8]) -> Cmd {
+        let mut peek = redis::cmd("HRANDFIELD");
+        peek.arg(key).arg(2);
+        peek
+    }
+
+    fn is_lock(&self, value: &[u8], _idle: bool) -> bool {
+        let fields = String::from_utf8_lossy(value);
+        fields.lines().any(names::is_owner)
+    }
+
+    fn release_channels(&self, name: &LockName) -> Vec<Vec<u8>> {
+        Names::of(&self.prefix, name).channels().map(String::into_bytes).to_vec()
+    }
+}
+
+/// A script, its keys behind that of the lock, and its arguments.
+type Planned = (Script, Vec<String>, Vec<Vec<u8>>);
+
+impl Redisson {
+    /// What does an action; `None` if nothing does.
+    fn plan(&self, names: &Names, action: &Action) -> Option<Planned> {
+        let counter = self.fenced.then(|| names.counter());
+        Some(match action {
+            Action::Acquire(request) => {
+                let args = vec![
+                    text(&names::owner(request.id)),
+                    value::begin(request.id),
+                    value::end(&request.info),
+                    span(request.ttl),
+                    number(request.not_after_us),
+                    flag(request.mode.is_reader()),
+                ];
+                let keys = [names.hold(request.id)].into_iter().chain(counter);
+                (Script::RedissonAcquire, keys.collect(), args)
+            }
+            Action::Adopt(request) => {
+                let keys = [names.hold(request.id), names.hold(request.from)];
+                (
+                    Script::RedissonAdopt,
+                    keys.into_iter().chain(counter).collect(),
+                    self.adopt(request),
+                )
+            }
+            Action::Cancel { id, unanswered } => {
+                let late = if *unanswered { 1 } else { 2 };
+                self.release(names, *id, Duration::ZERO, late)
+            }
+            Action::Describe { id, info } => {
+                let args = vec![text(&names::owner(*id)), value::end(info)];
+                (Script::RedissonDescribe, vec![names.hold(*id)], args)
+            }
+            Action::Inspect { limit } => {
+                let args = vec![text(&names.base), number((*limit).into())];
+                (Script::RedissonInspect, counter.into_iter().collect(), args)
+            }
+            Action::Poll { id, ttl } | Action::Renew { id, ttl, .. } => {
+                let args = vec![text(&names::owner(*id)), span(*ttl)];
+                (Script::RedissonRenew, vec![names.hold(*id)], args)
+            }
+            Action::Release { id, keep, unanswered } => {
+                self.release(names, *id, *keep, u64::from(*unanswered))
+            }
+            Action::Revoke { id, token, force } => (
+                Script::RedissonRevoke,
+                vec![names.hold(*id)],
+                self.revoke(names, *id, *token, *force),
+            ),
+            _ => return None,
+        })
+    }
+
+    fn adopt(&self, request: &Adopt) -> Vec<Vec<u8>> {
+        vec![
+            text(&names::owner(request.id)),
+            value::begin(request.id),
+            value::end(&request.info),
+            text(&names::owner(request.from)),
+            number(request.token.map_or(0, |token| self.counted(token))),
+            span(request.ttl),
+            number(request.not_after_us),
+            flag(request.mode.is_reader()),
+        ]
+    }
+
+    fn release(&self, names: &Names, id: HolderId, keep: Duration, late: u64) -> Planned {
+        let args = vec![text(&names::owner(id)), span(keep), number(late)];
+        let args = [args, self.telling(names)].concat();
+        (Script::RedissonRelease, vec![names.hold(id)], args)
+    }
+
+    fn revoke(
+        &self,
+        names: &Names,
+        id: HolderId,
+        token: FencingToken,
+        force: bool,
+    ) -> Vec<Vec<u8>> {
+        let message = Writer::default()
+            .byte(b'R')
+            .number(id.attempt)
+            .bytes(&[0; 8])
+            .bytes(&token.get().to_be_bytes())
+            .flag(force);
+        let hold = vec![text(&names::owner(id)), number(self.counted(token)), flag(force)];
+        let message = vec![key::inbox(&self.inboxes, id.client), message.0];
+        [hold, self.telling(names), message].concat()
+    }
+
+    /// How those are told who wait.
+    fn telling(&self, names: &Names) -> Vec<Vec<u8>> {
+        let publish = if self.sharded { "SPUBLISH" } else { "PUBLISH" };
+        let [lock, rwlock] = names.channels();
+        vec![text(publish), text(&lock), text(&rwlock)]
+    }
+
+    /// A token as scripts count: in microseconds.
+    fn counted(&self, token: FencingToken) -> u64 {
+        if self.fenced { TOKEN_EPOCH_US + token.get() } else { token.micros() }
+    }
+
+    fn decoder(&self, action: &Action) -> fn(Value) -> Result<Answer, StoreError> {
+        match (action, self.fenced) {
+            (Action::Cancel { .. }, _) => cancelled,
+            (Action::Poll { .. }, false) => polled,
+            (Action::Poll { .. }, true) => |value| polled(value).map(fence),
+            (_, true) => |value| reply::one(value).map(fence),
+            (_, false) => reply::one,
+        }
+    }
+}
+
+// What a script's reply means for what was asked, where actions share a script.
+
+fn cancelled(value: Value) -> Result<Answer, StoreError> {
+    map(value, |reply| match reply {
+        Reply::Released => Reply::Cancelled(Cancelled::Released),
+        Reply::NotHeld { .. } => Reply::Cancelled(Cancelled::Unknown),
+        reply => reply,
+    })
+}
+
+fn polled(value: Value) -> Result<Answer, StoreError> {
+    map(value, |reply| match reply {
+        Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Gone,
+        reply => reply,
+    })
+}
+
+fn map(value: Value, meaning: fn(Reply) -> Reply) -> Result<Answer, StoreError> {
+    let answer = reply::one(value)?;
+    let reply = meaning(answer.reply);
+    Ok(Answer::new(answer.now, reply).with_more(answer.more))
+}
+
+fn many_fenced(value: Value) -> Result<Answer, StoreError> {
+    reply::many(value).map(fence)
+}
+
+/// The same answer with the counter itself for each token, and not the time that stands for it.
+fn fence(mut answer: Answer) -> Answer {
+    fence_reply(&mut answer.reply);
+    answer
+}
+
+fn fence_reply(reply: &mut Reply) {
+    let count = |token: &mut FencingToken| {
+        let counter = token.micros().saturating_sub(TOKEN_EPOCH_US);
+        *token = FencingToken::from_number(counter).unwrap_or(*token);
+    };
+    match reply {
+        Reply::Granted(grant) => count(&mut grant.token),
+        Reply::NotHeld { newest } => newest.iter_mut().for_each(count),
+        Reply::Many(replies) => replies.iter_mut().for_each(fence_reply),
+        Reply::Status(status) => {
+            let tokens = status.holders.iter_mut().map(|holder| &mut holder.token);
+            tokens.chain(&mut status.last_token).for_each(count);
+        }
+        _ => {}
+    }
+}
+
+/// Refuses what Redisson's locks are not.
+fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
+    let (mode, ttl) = match action {
+        Action::Acquire(request) => (request.mode, request.ttl),
+        Action::Adopt(request) => (request.mode, request.ttl),
+        Action::ChangeMode { .. } => {
+            return Err(refused(name, "a reader stays a reader and a writer a writer"));
+        }
+        Action::SetCapacity { .. } => return Err(refused(name, "it has no permits")),
+        _ => return Ok(()),
+    };
+    match mode {
+        Mode::Exclusive => Ok(()),
+        Mode::Shared if ttl > WATCHDOG => Err(StoreError::new(
+            StoreErrorKind::Unsupported,
+            format!(
+                "{name}: with layout=redisson a reader's ttl is 30s at the most, because the \
+                 watchdogs of other readers set the end of the lock to that: give no more than \
+                 their lockWatchdogTimeout"
+            ),
+        )),
+        Mode::Shared => Ok(()),
+        Mode::Permits { .. } => Err(refused(name, "it has no permits")),
+        _ => Err(refused(name, "no reader of it becomes the writer")),
+    }
+}
+
+fn refused(name: &LockName, why: &str) -> StoreError {
+    let why = format!(
+        "{name}: with layout=redisson a lock is an RLock, an RFencedLock or an RReadWriteLock, and \
+         {why}: leave the layout out, where no program in Java needs the name"
+    );
+    StoreError::new(StoreErrorKind::Unsupported, why)
+}
+
+fn text(text: &str) -> Vec<u8> {
+    text.as_bytes().to_vec()
+}
+
+fn flag(flag: bool) -> Vec<u8> {
+    number(flag.into())
+}
+
+fn number(number: u64) -> Vec<u8> {
+    number.min(MAX_EXACT).to_string().into_bytes()
+}
+
+fn span(span: Duration) -> Vec<u8> {
+    number(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+}
