@@ -267,7 +267,8 @@ impl Guard {
     ///
     /// [`Error::WouldDeadlock`] if another reader waits for the same, or is upgradable: release the
     /// read lease then. Never of an [upgradable](crate::RwLock::upgradable_read) one, which waits
-    /// for readers only. [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and
+    /// for readers only. [`Error::Lost`]; [`Error::Store`], also where the store cannot do it
+    /// (`layout=redisson`); [`Error::Invalid`] for a permit, and
     /// while another guard of the lease lives ([`reenter`](Guard::reenter)), whose token this would
     /// overtake.
     ///

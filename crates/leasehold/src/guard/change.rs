@@ -4,7 +4,9 @@ use std::iter;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold_core::{Action, Error, Holder, Instant, Mode, Operation, Reply, Result, StoreError};
+use leasehold_core::{
+    Action, Error, Holder, Instant, Mode, Operation, Reply, Result, StoreError, StoreErrorKind,
+};
 
 use crate::keeper::{Held, renewal_outcome, unexpected_reply};
 use crate::lost::Lost;
@@ -29,6 +31,10 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
         match change.ask(Mode::Exclusive, until).await.map(|timed| timed.answer.reply) {
             Err(error) if error.kind().is_outage() && !left.is_zero() => {
                 until_rung(held, OUTAGE_PAUSE.min(left)).await?;
+            }
+            Err(error) if error.kind() == StoreErrorKind::Unsupported => {
+                change.settle_unsupported();
+                return Err(error.into());
             }
             Err(error) => return Err(error.into()),
             Ok(Reply::Granted(grant)) if held.state.upgraded(change.number, grant.token) => {
@@ -131,6 +137,12 @@ impl<'a> Change<'a> {
         let drawn = self.held.state.begin_upgrade();
         self.number = drawn.unwrap_or(self.number);
         drawn.is_some()
+    }
+
+    /// The store changes no modes, so there is nothing to take back there.
+    fn settle_unsupported(&mut self) {
+        self.held.state.give_up_change(self.number);
+        self.is_settled = true;
     }
 
     /// Gives an upgrade up, unless a later change has taken its place.
