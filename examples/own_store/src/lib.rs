@@ -65,11 +65,11 @@ impl OwnStore {
 }
 
 impl Shared {
-    fn apply(&mut self, operation: Operation, now: Now) -> Answer {
-        match operation {
+    fn apply(&mut self, operation: Operation, now: Now) -> Result<Answer, StoreError> {
+        Ok(match operation {
             Operation::On { name, action } => {
                 let Outcome { reply, more, .. } = self.step(name, now, &action);
-                Answer { now, more, reply }
+                Answer::new(now, reply).with_more(more)
             }
             Operation::Renew(leases) => {
                 let (mut more, mut replies) = (false, Vec::new());
@@ -79,16 +79,17 @@ impl Shared {
                     more |= outcome.more;
                     replies.push(outcome.reply);
                 }
-                Answer { now, more, reply: Reply::Many(replies) }
+                Answer::new(now, Reply::Many(replies)).with_more(more)
             }
             Operation::List { prefix, limit, idle } => {
                 let listed = self.records.iter().filter(|(name, record)| {
                     name.as_str().starts_with(&prefix) && (idle || !record.is_idle())
                 });
                 let names = listed.take(limit as usize).map(|(name, _)| name.clone()).collect();
-                Answer { now, more: false, reply: Reply::Names(names) }
+                Answer::new(now, Reply::Names(names))
             }
-        }
+            _ => return Err(StoreError::unknown_request()),
+        })
     }
 
     /// One action on one name, and the messages it causes.
@@ -112,18 +113,17 @@ impl Shared {
 
 impl Store for OwnStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            permits: true,
-            queued: true,
-            recorded_tokens: true,
-            shared: true,
-            wakes: true,
-            ..Capabilities::default()
-        }
+        Capabilities::default()
+            .with_changes_mode(true)
+            .with_permits(true)
+            .with_queued(true)
+            .with_recorded_tokens(true)
+            .with_shared(true)
+            .with_wakes(true)
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(async move { Ok(self.shared().apply(operation, self.now())) })
+        Box::pin(async move { self.shared().apply(operation, self.now()) })
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
