@@ -22,15 +22,36 @@ const LONG: Duration = Duration::from_secs(60);
 /// A library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// With the script that tutorials show.
+    Jedis,
     NodeRedlock,
     Ours,
     RedisPy,
+    Redsync,
     Rslock,
+    ShedLock,
+    /// Its `RedisLockRegistry`.
+    Spring,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::NodeRedlock, Self::Ours, Self::RedisPy, Self::Rslock];
-    pub(crate) const FOREIGN: [Self; 3] = [Self::NodeRedlock, Self::RedisPy, Self::Rslock];
+    pub(crate) const FOREIGN: [Self; 7] = [
+        Self::Jedis,
+        Self::NodeRedlock,
+        Self::RedisPy,
+        Self::Redsync,
+        Self::Rslock,
+        Self::ShedLock,
+        Self::Spring,
+    ];
+
+    /// How many processes of it are many: a JVM takes more than its share of the machine.
+    pub(crate) fn many(self) -> usize {
+        match self {
+            Self::Jedis | Self::ShedLock | Self::Spring => 2,
+            Self::NodeRedlock | Self::Ours | Self::RedisPy | Self::Redsync | Self::Rslock => 8,
+        }
+    }
 
     /// A process of this kind; `None`, with a word on it, where it is not installed.
     pub(crate) fn start(self, ports: &[u16], name: &str) -> Option<Worker> {
@@ -39,8 +60,12 @@ impl Kind {
         let (runtime, program) = match self {
             Self::Ours => return Some(Worker::start(&["ours", arguments[0], name])),
             Self::Rslock => return Some(Worker::start(&["rslock", arguments[0], name])),
+            Self::Jedis => ("java", "jedis"),
             Self::NodeRedlock => ("node", "redlock.cjs"),
             Self::RedisPy => ("python/bin/python", "redis_py.py"),
+            Self::Redsync => ("redsync/redsync", ""),
+            Self::ShedLock => ("java", "shedlock"),
+            Self::Spring => ("java", "spring"),
         };
         // The last thing that is installed: what is there without it is of no use.
         let installed = Path::new(INSTALLED).join(runtime.split('/').next()?).join("installed");
@@ -49,19 +74,40 @@ impl Kind {
             return None;
         }
         let mut command = match self {
-            Self::RedisPy => Command::new(Path::new(INSTALLED).join(runtime)),
-            Self::NodeRedlock | Self::Ours | Self::Rslock => Command::new(runtime),
+            Self::RedisPy | Self::Redsync => Command::new(Path::new(INSTALLED).join(runtime)),
+            Self::Jedis
+            | Self::NodeRedlock
+            | Self::Ours
+            | Self::Rslock
+            | Self::ShedLock
+            | Self::Spring => Command::new(runtime),
         };
-        command.env("NODE_PATH", Path::new(INSTALLED).join("node/node_modules"));
-        command.arg(Path::new(PROGRAMS).join(program)).args(arguments);
+        match self {
+            Self::Jedis | Self::ShedLock | Self::Spring => {
+                command.args(["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
+                command.arg(format!("{INSTALLED}/java/classes:{INSTALLED}/java/lib/*"));
+                command.args(["Plain", program]);
+            }
+            Self::NodeRedlock | Self::RedisPy => {
+                command.env("NODE_PATH", Path::new(INSTALLED).join("node/node_modules"));
+                command.arg(Path::new(PROGRAMS).join(program));
+            }
+            Self::Ours | Self::Redsync | Self::Rslock => {}
+        }
+        command.args(arguments);
         Some(Worker::of(command))
     }
 
-    /// What it says of a release that was not its own to make. rslock does not tell.
+    /// What it says of a release that was not its own to make. Some do not tell.
     pub(crate) fn says_when_refused(self) -> &'static str {
         match self {
-            Self::NodeRedlock | Self::Ours | Self::RedisPy => "refused",
-            Self::Rslock => "released",
+            Self::Rslock | Self::ShedLock => "released",
+            Self::Jedis
+            | Self::NodeRedlock
+            | Self::Ours
+            | Self::RedisPy
+            | Self::Redsync
+            | Self::Spring => "refused",
         }
     }
 }

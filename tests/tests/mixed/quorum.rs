@@ -69,7 +69,7 @@ fn no_update_is_lost_between_the_redlocks_of_two_libraries_though_a_server_dies(
 
 #[tokio::test]
 async fn a_majority_of_theirs_keeps_us_out_and_ours_keeps_them_out() {
-    for kind in [Kind::NodeRedlock, Kind::Rslock] {
+    for kind in [Kind::NodeRedlock, Kind::Redsync, Kind::Rslock] {
         let three = Three::start();
         let Some(mut theirs) = kind.start(&three.ports, NAME) else { continue };
         let client = must(Client::connect(&url(&three.ports)).await);

@@ -1,0 +1,53 @@
+//! All that every store must do, as far as these locks can: on one server with the documented
+//! rights and no more, with the counter of a fenced lock, in a cluster and behind sentinels.
+
+use leasehold::store::Redis;
+use leasehold_testkit::{
+    Cluster, LeastPrivilege, RedisServer, SentinelFleet, Subject, conformance, must,
+};
+
+async fn make(options: &str) -> Subject {
+    let rights = format!("{} {}", Redis::REDISSON_RIGHTS, Redis::OPERATOR_RIGHTS);
+    let server = must(RedisServer::options().user(&format!("both on >secret {rights}")).start());
+    let url = format!("{}&layout=redisson{options}", server.patient_url_as("both", "secret"));
+    let store = must(Redis::connect(&url).await);
+    Subject::real(store, LeastPrivilege(server))
+}
+
+mod one {
+    use super::*;
+
+    conformance!(together make(""));
+}
+
+mod fenced {
+    use super::*;
+
+    conformance!(together make("&fenced=on"));
+}
+
+mod cluster {
+    use super::*;
+
+    async fn make() -> Subject {
+        let cluster = must(Cluster::start(0));
+        let url = format!("{}?layout=redisson&timeout=10s", cluster.url());
+        let store = must(Redis::connect(&url).await);
+        Subject::real(store, cluster)
+    }
+
+    conformance!(together make());
+}
+
+mod sentinel {
+    use super::*;
+
+    async fn make() -> Subject {
+        let fleet = must(SentinelFleet::start());
+        let url = format!("{}?layout=redisson&timeout=10s", fleet.url());
+        let store = must(Redis::connect(&url).await);
+        Subject::real(store, fleet)
+    }
+
+    conformance!(together make());
+}

@@ -1,0 +1,265 @@
+//! What stands on the server, and what is told there: as Redisson writes and reads it.
+
+use std::time::Duration;
+
+use leasehold::error::StoreErrorKind;
+use leasehold::lease::Mode;
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, Error};
+use leasehold_core::{
+    Acquire, Action, Cancelled, ClientId, HolderId, HolderInfo, LockName, Operation, Reply,
+    StoreError,
+};
+use leasehold_testkit::{Cluster, RedisServer, must};
+use redis::Connection;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A server, a store of ours on it, and a connection of somebody else.
+struct Shared {
+    server: RedisServer,
+    store: Redis,
+    theirs: Connection,
+}
+
+impl Shared {
+    async fn start() -> Self {
+        let server = must(RedisServer::start());
+        let store = must(Redis::connect(&url(&server)).await);
+        let theirs = must(server.connection());
+        Self { server, store, theirs }
+    }
+
+    async fn act(&self, action: Action) -> Result<Reply, StoreError> {
+        let name = must(LockName::new("a"));
+        Ok(self.store.execute(Operation::On { name, action }).await?.reply)
+    }
+
+    async fn acquire(&self, attempt: u64, mode: Mode) -> Reply {
+        must(self.act(Action::Acquire(request(attempt, mode))).await)
+    }
+
+    fn keys(&mut self) -> Vec<String> {
+        let mut keys: Vec<String> = must(redis::cmd("KEYS").arg("*").query(&mut self.theirs));
+        keys.sort();
+        keys
+    }
+
+    fn fields(&mut self) -> Vec<(String, String)> {
+        let mut fields: Vec<_> = must(redis::cmd("HGETALL").arg("a").query(&mut self.theirs));
+        fields.sort();
+        fields
+    }
+}
+
+fn url(server: &RedisServer) -> String {
+    format!("{}&layout=redisson", server.patient_url())
+}
+
+fn id(attempt: u64) -> HolderId {
+    HolderId { client: ClientId(0xabc), attempt }
+}
+
+const OWNER: &str = "00000000-0000-0000-0000-000000000abc";
+
+fn request(attempt: u64, mode: Mode) -> Acquire {
+    Acquire::new(id(attempt), mode, TTL)
+        .with_nonce(7)
+        .with_not_after((1 << 53) - 1)
+        .with_info(HolderInfo::new("db-7", 42).with_label(Some("nightly".to_owned())))
+}
+
+fn release(attempt: u64) -> Action {
+    Action::Release { id: id(attempt), keep: Duration::ZERO, unanswered: false }
+}
+
+#[tokio::test]
+async fn a_hold_of_ours_is_an_owner_with_one_entry_and_a_key_that_ends_with_it() {
+    let mut shared = Shared::start().await;
+    let own = |text: &str| text.to_owned();
+    for (mode, name, suffix) in [(Mode::Exclusive, "write", ":write"), (Mode::Shared, "read", "")] {
+        assert!(matches!(shared.acquire(1, mode).await, Reply::Granted(_)));
+        let owner = (format!("{OWNER}:1{suffix}"), own("1"));
+        assert_eq!(shared.fields(), [owner, (own("mode"), own(name))]);
+        assert_eq!(shared.keys(), [own("a"), format!("{{a}}:{OWNER}:1:rwlock_timeout:1")]);
+        for key in shared.keys() {
+            let left: u64 = must(redis::cmd("PTTL").arg(key).query(&mut shared.theirs));
+            assert!(left <= 30_001, "{left}");
+        }
+        assert!(matches!(shared.act(release(1)).await, Ok(Reply::Released)));
+        assert!(shared.keys().is_empty(), "and nothing stays");
+    }
+}
+
+#[tokio::test]
+async fn a_release_is_told_on_the_channels_of_both_kinds_as_redisson_tells_it() {
+    let shared = Shared::start().await;
+    let client = must(redis::Client::open(format!("redis://127.0.0.1:{}", shared.server.port())));
+    let mut listener = must(client.get_connection());
+    let mut heard = listener.as_pubsub();
+    must(heard.psubscribe("redisson_*"));
+    for (mode, message) in [(Mode::Exclusive, "1"), (Mode::Shared, "0")] {
+        shared.acquire(1, mode).await;
+        must(shared.act(release(1)).await);
+        for (channel, payload) in
+            [("redisson_lock__channel:{a}", "0"), ("redisson_rwlock:{a}", message)]
+        {
+            let message = must(heard.get_message());
+            assert_eq!(message.get_channel_name(), channel);
+            assert_eq!(must(message.get_payload::<String>()), payload);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_they_tell_is_heard_by_those_of_ours_who_wait() {
+    let shared = Shared::start().await;
+    let mut told =
+        must(must(shared.store.subscribe(&must(LockName::new("a"))).await).ok_or("it has"));
+    for channel in ["redisson_lock__channel:{a}", "redisson_rwlock:{a}"] {
+        must(shared.server.command::<()>(&format!("PUBLISH {channel} 0")));
+        assert_eq!(told.next().await.as_deref(), Some("0"));
+    }
+    let cluster = must(Cluster::start(0));
+    let store = must(Redis::connect(&format!("{}?layout=redisson", cluster.url())).await);
+    for name in ["a", "b", "c", "{d}e"] {
+        let mut told =
+            must(must(store.subscribe(&must(LockName::new(name))).await).ok_or("it has"));
+        let node = cluster.node(must(cluster.owner(must(cluster.slot_of(name)))));
+        let base = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
+        must(node.command::<()>(&format!("SPUBLISH redisson_rwlock:{base} 1")));
+        assert_eq!(told.next().await.as_deref(), Some("1"));
+    }
+}
+
+#[tokio::test]
+async fn what_was_told_before_a_question_is_not_asked_about_again() {
+    let shared = Shared::start().await;
+    let [holds, waits] = [
+        must(Client::connect(&url(&shared.server)).await),
+        must(Client::connect(&url(&shared.server)).await),
+    ];
+    let _guard = must(holds.mutex("a").acquire().await);
+    let wait = async || {
+        let before = must(shared.server.command_stats("evalsha")).0;
+        let waited = waits.mutex("a").acquire_within(Duration::from_millis(300)).await;
+        assert!(matches!(waited, Err(Error::Timeout { .. })), "{waited:?}");
+        must(shared.server.command_stats("evalsha")).0 - before
+    };
+    wait().await; // from now on it listens
+    for _ in 0..50 {
+        must(shared.server.command::<()>("PUBLISH redisson_rwlock:{a} 1"));
+    }
+    // Once, once more after it has begun to listen, and at last who is in the way.
+    let asked = wait().await;
+    assert!(asked <= 4, "it asked {asked} times");
+}
+
+#[tokio::test]
+async fn a_late_copy_of_an_acquire_that_was_given_up_takes_nothing() {
+    let mut shared = Shared::start().await;
+    let given_up = |attempt| Action::Cancel { id: id(attempt), unanswered: true };
+    let cancelled = must(shared.act(given_up(1)).await);
+    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Unknown));
+    assert_eq!(shared.acquire(1, Mode::Exclusive).await, Reply::Stale);
+    shared.acquire(2, Mode::Exclusive).await;
+    let cancelled = must(shared.act(given_up(2)).await);
+    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Released));
+    assert_eq!(shared.acquire(2, Mode::Exclusive).await, Reply::Stale);
+    assert!(shared.fields().is_empty());
+}
+
+#[tokio::test]
+async fn no_verb_of_ours_touches_what_redisson_holds() {
+    let mut shared = Shared::start().await;
+    let theirs = "0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d:51";
+    for fields in [vec![theirs, "2"], vec!["mode", "write", &format!("{theirs}:write"), "1"]] {
+        must(redis::cmd("HSET").arg("a").arg(&fields).exec(&mut shared.theirs));
+        must(redis::cmd("PEXPIRE").arg("a").arg(60_000).exec(&mut shared.theirs));
+        let end = |theirs: &mut Connection| -> u64 {
+            must(redis::cmd("PEXPIRETIME").arg("a").query(theirs))
+        };
+        let before = (shared.fields(), end(&mut shared.theirs));
+        let (id, ttl) = (id(1), TTL);
+        for action in [
+            Action::Acquire(request(1, Mode::Exclusive)),
+            Action::Acquire(request(1, Mode::Shared)),
+            Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
+            Action::Poll { id, ttl },
+            Action::Describe { id, info: HolderInfo::default() },
+            Action::Cancel { id, unanswered: false },
+            Action::Release { id, keep: TTL, unanswered: false },
+            Action::Revoke { id, token: leasehold::FencingToken::from_micros(1), force: true },
+        ] {
+            let reply = must(shared.act(action.clone()).await);
+            assert!(!matches!(reply, Reply::Granted(_) | Reply::Released), "{action:?}: {reply:?}");
+            assert_eq!((shared.fields(), end(&mut shared.theirs)), before, "{action:?}");
+            must(
+                redis::cmd("DEL")
+                    .arg(format!("{{a}}:{OWNER}:1:rwlock_timeout:1"))
+                    .exec(&mut shared.theirs),
+            );
+        }
+        let client = must(Client::connect(&url(&shared.server)).await);
+        let foreign = must(client.admin().inspect(&must(LockName::new("a"))).await).foreign;
+        let shown = must(foreign.ok_or("it is theirs")).value;
+        assert!(shown.starts_with("Redisson node 0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d thread 51"));
+        must(redis::cmd("DEL").arg("a").exec(&mut shared.theirs));
+    }
+}
+
+#[tokio::test]
+async fn a_reader_is_promised_no_more_than_their_watchdog_leaves_it() {
+    let shared = Shared::start().await;
+    let long = |mode| {
+        let mut long = request(1, mode);
+        long.ttl = TTL * 2;
+        long
+    };
+    let error = shared.act(Action::Acquire(long(Mode::Shared))).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert!(error.to_string().contains("lockWatchdogTimeout"), "{error}");
+    shared.acquire(1, Mode::Shared).await;
+    let renew = Action::Renew { id: id(1), ttl: TTL * 2, mode: Mode::Shared, change: 0 };
+    let name = must(LockName::new("a"));
+    let answer = must(shared.store.execute(Operation::On { name, action: renew }).await);
+    let Reply::Granted(grant) = answer.reply else { panic!("{answer:?}") };
+    assert!(grant.deadline_us < answer.now.lease_us + 30_001_000);
+    must(shared.act(release(1)).await);
+    assert!(matches!(
+        shared.act(Action::Acquire(long(Mode::Exclusive))).await,
+        Ok(Reply::Granted(_))
+    ));
+}
+
+#[tokio::test]
+async fn an_upgrade_is_refused_and_leaves_a_reader_and_nothing_to_take_back() {
+    let shared = Shared::start().await;
+    let client = must(Client::connect(&url(&shared.server)).await);
+    let mut guard = must(client.rwlock("a").read().acquire().await);
+    for refused in [guard.try_upgrade().await.map(drop), guard.upgrade().await] {
+        let Err(Error::Store(error)) = refused else { panic!("{refused:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
+        assert_eq!(guard.mode(), Mode::Shared);
+    }
+    must(guard.renew().await);
+    assert!(must(client.rwlock("a").read().try_acquire().await).is_some());
+    must(guard.release().await);
+    must(client.close().await);
+}
+
+#[tokio::test]
+async fn the_locks_of_redisson_are_listed_and_other_data_is_not() {
+    let mut shared = Shared::start().await;
+    let theirs = "0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d:51";
+    must(redis::cmd("HSET").arg("lock").arg(&[theirs, "1"]).exec(&mut shared.theirs));
+    let fields = ["mode", "read", theirs, "1"];
+    must(redis::cmd("HSET").arg("rwlock").arg(&fields).exec(&mut shared.theirs));
+    must(redis::cmd("HSET").arg("data").arg(&["mode", "dark"]).exec(&mut shared.theirs));
+    must(redis::cmd("SET").arg("text").arg(theirs).exec(&mut shared.theirs));
+    shared.acquire(1, Mode::Exclusive).await;
+    let list = Operation::List { prefix: String::new(), limit: 10, idle: false };
+    let Reply::Names(mut names) = must(shared.store.execute(list).await).reply else { panic!() };
+    names.sort();
+    assert_eq!(names, ["a", "lock", "rwlock"].map(|name| must(LockName::new(name))));
+}
