@@ -19,6 +19,7 @@ mod pairs;
 mod peers;
 mod process;
 mod quorum;
+mod redisson;
 mod replicas;
 mod scale;
 mod sentinel;
@@ -36,11 +37,11 @@ use crate::outcome::Outcome;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|crowd|data|file|held|names|outage|peers|quorum|replicas|\
+    [alone|cluster|contended|crowd|data|file|held|names|outage|peers|quorum|redisson|replicas|\
     sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 15] = [
+const ALL: [&str; 16] = [
     "alone",
     "contended",
     "together",
@@ -50,6 +51,7 @@ const ALL: [&str; 15] = [
     "sentinel",
     "quorum",
     "replicas",
+    "redisson",
     "outage",
     "held",
     "waiters",
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
         [outage::WAIT, url, prefix, tasks] => block_on(outage::wait(url, prefix, tasks)),
         [peers::PEER, arguments @ ..] => block_on(peers::run_ours(arguments)),
+        [redisson::PEER, url] => block_on(redisson::peer(url)),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
         names => all(names),
@@ -106,6 +109,7 @@ async fn one(name: &str) -> Outcome {
         "outage" => outage::run(),
         "peers" => peers::run(),
         "quorum" => quorum::run().await,
+        "redisson" => redisson::run().await,
         "replicas" => replicas::run().await,
         "sentinel" => sentinel::run().await,
         "together" => together::run().await,

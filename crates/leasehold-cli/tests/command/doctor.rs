@@ -130,6 +130,16 @@ fn a_plain_layout_that_does_not_say_what_keys_begin_with_is_told_of() {
 }
 
 #[test]
+fn a_layout_that_is_shared_with_redisson_says_what_to_demand_of_it() {
+    let server = sound().start().unwrap();
+    let shared = Visit::to(&format!("{}&layout=redisson", server.patient_url()), &["--strict"]);
+    shared.assert_found("ok", "layout", "lockWatchdogTimeout");
+    assert_eq!(shared.code, Some(0), "{}", shared.report);
+    let fenced = format!("{}&layout=redisson&fenced=on", server.patient_url());
+    Visit::to(&fenced, &[]).assert_found("ok", "layout", "RFencedLock");
+}
+
+#[test]
 fn a_failed_snapshot_that_stops_all_writes_is_a_danger() {
     let server = sound().start().unwrap();
     // Where it would be written there is a directory.

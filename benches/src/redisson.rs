@@ -1,0 +1,169 @@
+//! A lock that is shared with Redisson: how often a mixed fleet enters beside fleets of one kind,
+//! and how long after a release a waiter of either language is in. Without the program in Java,
+//! which `cargo xtask test` builds, there is nothing to compare with.
+
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use leasehold::Client;
+use leasehold_testkit::{RedisServer, Worker, worker};
+
+use crate::Outcome;
+use crate::measure::{Times, number, span};
+use crate::table::Table;
+
+/// The hidden task of this program: to enter and leave as it is told.
+pub(crate) const PEER: &str = "redisson-peer";
+
+const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed/redisson");
+const NAME: &str = "bench";
+
+/// How many processes a fleet has.
+const PROCESSES: usize = 8;
+
+/// How long each fleet enters and leaves.
+const TURN: Duration = Duration::from_secs(5);
+
+/// How often the fleets take turns, so that a slow moment of the machine hits them all.
+const ROUNDS: usize = 3;
+
+/// How often each way of waking is tried.
+const WAKES: usize = 200;
+
+/// How long a waiter is given to fall asleep.
+const ASLEEP: Duration = Duration::from_millis(20);
+
+/// Prints two tables.
+pub(crate) async fn run() -> Outcome {
+    let server = RedisServer::options().line("save \"\"").start()?;
+    println!("{}", fleets(&server)?);
+    println!("{}", wakes(&server)?);
+    Ok(())
+}
+
+fn url(server: &RedisServer) -> String {
+    format!("redis://127.0.0.1:{}?layout=redisson&timeout=10s", server.port())
+}
+
+fn jvm(server: &RedisServer) -> Worker {
+    let mut command = Command::new("java");
+    command.args(["-Xmx128m", "-XX:+UseSerialGC"]);
+    command.args(["-cp", &format!("{BUILT}/classes:{BUILT}/lib/*"), "Peer"]);
+    command.args([&format!("one,{}", server.port()), NAME, "30000"]);
+    Worker::of(command)
+}
+
+fn ours(server: &RedisServer) -> Outcome<Worker> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([PEER, &url(server)]);
+    Ok(Worker::of(command))
+}
+
+/// What one of our processes does: `enter SECONDS`, `acquire`, `leave`, `time`, as the program in
+/// Java.
+pub(crate) async fn peer(url: &str) -> Outcome {
+    let client = Client::connect(url).await?;
+    let (lock, mut held) = (client.mutex(NAME), None);
+    worker::say("ready");
+    loop {
+        let line = tokio::task::spawn_blocking(worker::listen).await?;
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["enter", seconds] => {
+                let until = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
+                let mut entries = 0_u64;
+                while Instant::now() < until {
+                    lock.acquire().await?.release().await?;
+                    entries += 1;
+                }
+                worker::say(&entries.to_string());
+            }
+            ["acquire", ..] => {
+                held = Some(lock.acquire().await?);
+                worker::say("acquired");
+            }
+            ["leave"] => {
+                let now = micros()?;
+                if let Some(guard) = held.take() {
+                    guard.release().await?;
+                }
+                worker::say(&now.to_string());
+            }
+            ["time"] => {
+                let guard = lock.acquire().await?;
+                let now = micros()?;
+                guard.release().await?;
+                worker::say(&now.to_string());
+            }
+            _ => return Err(line.into()),
+        }
+    }
+}
+
+fn micros() -> Outcome<u128> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())
+}
+
+/// Starts so many processes of ours and the rest of a fleet as JVMs.
+fn fleet(server: &RedisServer, of_ours: usize) -> Outcome<Vec<Worker>> {
+    let mut fleet = Vec::new();
+    for index in 0..PROCESSES {
+        let mut worker = if index < of_ours { ours(server)? } else { jvm(server) };
+        worker.expect("ready");
+        fleet.push(worker);
+    }
+    Ok(fleet)
+}
+
+fn fleets(server: &RedisServer) -> Outcome<Table> {
+    let title = "Redisson: entries of a fleet of 8 processes that want one lock";
+    let mut table = Table::new(title, &["fleet", "entries/s", "of them ours", "of them Java's"]);
+    for (name, of_ours) in [("8 of ours", 8), ("4 of ours, 4 JVMs", 4), ("8 JVMs", 0)] {
+        let mut fleet = fleet(server, of_ours)?;
+        let mut entries = [0_u64; 2];
+        for round in 0..=ROUNDS {
+            fleet.iter_mut().for_each(|worker| worker.tell(&format!("enter {}", TURN.as_secs())));
+            for (index, worker) in fleet.iter_mut().enumerate() {
+                let counted: u64 = heard(worker)?;
+                // One turn to warm up, not counted.
+                entries[usize::from(index >= of_ours)] += if round > 0 { counted } else { 0 };
+            }
+        }
+        let rate = |entries: u64| number(entries as f64 / (TURN.as_secs_f64() * ROUNDS as f64));
+        let all = rate(entries.iter().sum());
+        table.row([name.to_owned(), all, rate(entries[0]), rate(entries[1])]);
+    }
+    Ok(table)
+}
+
+fn wakes(server: &RedisServer) -> Outcome<Table> {
+    let title = "Redisson: from the release to the waiter that is in";
+    let mut table = Table::new(title, &["who lets go → who waits", "median", "p99", "longest"]);
+    let (rust, java) = ("ours", "Java");
+    for (holder, waiter) in [(rust, rust), (rust, java), (java, rust), (java, java)] {
+        let start = |kind| if kind == rust { ours(server) } else { Ok(jvm(server)) };
+        let (mut holds, mut waits) = (start(holder)?, start(waiter)?);
+        holds.expect("ready");
+        waits.expect("ready");
+        let mut times = Vec::new();
+        for _ in 0..WAKES {
+            holds.tell("acquire lock 0");
+            holds.expect("acquired");
+            waits.tell("time");
+            std::thread::sleep(ASLEEP);
+            holds.tell("leave");
+            let (left, entered): (u64, u64) = (heard(&mut holds)?, heard(&mut waits)?);
+            times.push(Duration::from_micros(entered.saturating_sub(left)));
+        }
+        let times = Times::new(times.split_off(WAKES / 4)); // the first ones warm up
+        let name = format!("{holder} → {waiter}");
+        let [median, p99, longest] =
+            [times.median(), times.quantile(0.99), times.longest()].map(span);
+        table.row([name, median, p99, longest]);
+    }
+    Ok(table)
+}
+
+fn heard<T: std::str::FromStr>(worker: &mut Worker) -> Outcome<T> {
+    let said = worker.hear().ok_or("a process has ended")?;
+    said.parse().map_err(|_| said.into())
+}

@@ -1,0 +1,84 @@
+//! The scripts of `examples/redisson`, beside a program in Java where one can be had.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use leasehold_testkit::Worker;
+
+use crate::harness::{Background, PROGRAM, Place, ended};
+
+const NAME: &str = "jobs/nightly";
+
+/// The workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A script that finds leasehold on its path.
+fn script(place: &Place, name: &str, arguments: &[&str]) -> Command {
+    let path = Path::new(ROOT).join("examples/redisson").join(name);
+    let mut command = place.program(&path.to_string_lossy(), arguments);
+    let own = Path::new(PROGRAM).parent().unwrap_or(Path::new("/"));
+    let found = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{found}", own.display()));
+    command
+}
+
+/// A service in Java; `None`, with a word on it, where the program was not built.
+fn service(place: &Place) -> Option<Worker> {
+    let built = Path::new(ROOT).join("target/mixed/redisson");
+    if !built.join("installed").exists() {
+        println!("skipped: the program in Java is not built: `cargo xtask test` does that");
+        return None;
+    }
+    let jars = |part: &str| PathBuf::from(&built).join(part).display().to_string();
+    let port = place.server.as_ref().unwrap().port();
+    let mut command = Command::new("java");
+    command.args(["-Xmx64m", "-cp", &format!("{}:{}", jars("classes"), jars("lib/*")), "Peer"]);
+    command.args([&format!("one,{port}"), NAME, "3000"]);
+    let mut service = Worker::of(command);
+    service.expect("ready");
+    Some(service)
+}
+
+#[test]
+fn a_service_in_java_is_kept_out_while_a_migration_runs() {
+    let place = Place::on_redis_with("layout=redisson");
+    let Some(mut service) = service(&place) else { return };
+    service.tell("acquire lock 0");
+    service.expect("acquired");
+    let command = ["sh", "-c", "echo migrates; cat"];
+    let migration = script(&place, "migrate_alone.sh", &[&[NAME][..], &command].concat());
+    let mut migration = Background::fed(migration);
+    let shown = place.end(&["show", NAME]).stdout;
+    assert!(shown.contains("another program") && shown.contains("Redisson node"), "{shown}");
+    place.end(&["run", NAME, "--no-wait", "--", "true"]).assert_failed(75, "a program other than");
+    service.tell("release");
+    service.expect("released");
+    assert_eq!(migration.line(), "migrates");
+    assert_eq!(place.show(NAME)["holders"][0]["label"], "migration");
+    assert!(place.end(&["ls"]).stdout.contains(NAME));
+    service.tell("try lock");
+    service.expect("busy");
+    service.tell("acquire lock 0");
+    migration.close_stdin();
+    service.expect("acquired");
+}
+
+#[test]
+fn who_holds_both_layouts_keeps_out_those_who_know_one_of_them() {
+    let place = Place::on_redis_with("layout=redisson");
+    let new = place.server.as_ref().unwrap().patient_url();
+    let arguments = [NAME, "sh", "-c", "echo both; cat"];
+    let mut both = script(&place, "both_layouts.sh", &arguments);
+    both.env("OLD", &place.url).env("NEW", &new);
+    let mut both = Background::fed(both);
+    assert_eq!(both.line(), "both");
+    let run =
+        |url: &str| ended(place.leasehold(&["run", NAME, "-n", "-q", "-s", url, "--", "true"]));
+    for url in [&place.url, &new] {
+        assert_eq!(run(url).code, Some(75), "{url}");
+    }
+    both.close_stdin();
+    let waits = ["run", NAME, "--wait", "1m", "-q", "--", "true"];
+    assert_eq!(place.end(&waits).code, Some(0));
+    assert_eq!(run(&new).code, Some(0));
+}
