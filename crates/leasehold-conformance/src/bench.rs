@@ -15,6 +15,9 @@ use crate::subject::{Subject, fresh_number, must};
 /// The ttl of a lease that is not to end during the test, however busy the machine is.
 pub(super) const LONG: Duration = Duration::from_mins(10);
 
+/// The same for readers beside programs in other languages, which promise them no more.
+const SHARED_LONG: Duration = Duration::from_secs(30);
+
 /// The ttl of a lease that is to end: a test in real time waits for so long.
 pub(super) const SHORT: Duration = Duration::from_millis(200);
 
@@ -55,7 +58,8 @@ impl<'a> Bench<'a> {
 
     pub(super) async fn request(&self, id: HolderId, mode: Mode) -> Acquire {
         let now = self.answer(Action::Inspect { limit: 0 }).await.now;
-        Acquire::new(id, mode, LONG)
+        let is_ours = !mode.is_reader() || self.subject.can().changes_mode;
+        Acquire::new(id, mode, if is_ours { LONG } else { SHARED_LONG })
             .with_wait(true)
             .with_nonce(7)
             .with_not_after(now.lease_us + NOT_AFTER.as_micros() as u64)
