@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use leasehold::Client;
 use leasehold_testkit::{RedisServer, Worker, worker};
 
-use crate::Outcome;
 use crate::measure::{Times, number, span};
+use crate::outcome::Outcome;
 use crate::table::Table;
 
 /// The hidden task of this program: to enter and leave as it is told.

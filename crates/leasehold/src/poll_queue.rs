@@ -172,8 +172,8 @@ impl Poller {
         self.skip_published();
     }
 
-    /// Skips what was published up to now: the poll that follows sees all of that. Otherwise each of
-    /// several messages, of earlier turns or of one release, would cost a poll in vain.
+    /// Skips what was published up to now: the poll that follows sees all of that. Otherwise each
+    /// of several messages, of earlier turns or of one release, would cost a poll in vain.
     fn skip_published(&mut self) {
         while let Some(subscription) = &mut *self.subscription
             && subscription.next().now_or_never().is_some()

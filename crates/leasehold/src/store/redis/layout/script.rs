@@ -14,7 +14,7 @@ use sha1_smol::Sha1;
 
 use super::codec::RECORD_VERSION;
 use super::plain::value;
-use super::redisson::{PEEK_LIMIT, WATCHDOG};
+use super::redisson::limits::{PEEK_LIMIT, WATCHDOG};
 use crate::store::redis::connection::call::ScriptText;
 
 /// How long a list of the nodes of a quorum counts as in use after somebody left it: 5 min.

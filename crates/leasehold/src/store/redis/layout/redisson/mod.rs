@@ -5,6 +5,7 @@
 //! tells of it, on channels that both sides hear; readers share; and an attempt that was given up
 //! leaves a trace until no copy of its acquire can arrive any more.
 
+pub(crate) mod limits;
 mod names;
 pub(crate) mod owners;
 
@@ -17,19 +18,13 @@ use leasehold_core::{
 };
 use redis::{Cmd, Value};
 
+use self::limits::WATCHDOG;
 use self::names::Names;
 use super::codec::{MAX_EXACT, Writer};
 use super::plain::value;
 use super::script::Script;
 use super::{Layout, effect, is_granted, key, reply};
 use crate::store::redis::connection::call::{Call, Effect};
-
-/// `lockWatchdogTimeout` of a JVM that does not say otherwise: 30 s. Its watchdog sets the end of a
-/// read lock to so long from now on, also where another reader has more left.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
-
-/// A hash with more fields than this is not looked into: it is data of somebody, and no lock.
-pub(crate) const PEEK_LIMIT: u32 = 4096;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
