@@ -160,7 +160,13 @@ impl Simulation {
             if self.mode == Mode::Shared && random.next_u64().is_multiple_of(2) {
                 // What is given up is soon asked for again: that is what may go wrong.
                 for _ in 0..random.next_u64() % 4 {
+                    let asked = self.now();
                     self.change_mode(guard, &mut hold, random).await;
+                    // It does no work while it waits for the answer, and none when that is a loss.
+                    if guard.loss().is_some() {
+                        (hold.left, hold.valid_until, hold.was_told) = (asked, asked, true);
+                        return hold;
+                    }
                 }
             }
             if guard.mode() == Mode::Exclusive {
