@@ -43,7 +43,7 @@ pub enum Operation {
 
 impl Operation {
     /// Whether it changes nothing.
-    pub const fn is_look(&self) -> bool {
+    pub const fn is_read_only(&self) -> bool {
         matches!(self, Self::List { .. } | Self::On { action: Action::Inspect { .. }, .. })
     }
 }

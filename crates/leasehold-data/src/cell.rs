@@ -42,6 +42,7 @@ pub struct Cell {
 
 /// A value and its version: 0 if it was never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Versioned {
     /// Grows by one with every write.
     pub version: u64,

@@ -55,6 +55,7 @@ pub struct Queue {
 
 /// How an entry stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Progress {
     /// It is done, with this result.
     Done(Vec<u8>),

@@ -58,6 +58,7 @@ pub struct Stock {
 
 /// How an order stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The pieces are the order's for good.
     Deducted {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use leasehold_core::time::micros;
 use leasehold_core::{BoxFuture, Clock, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -108,8 +109,4 @@ impl Clock for PausedTime {
     fn is_driven_by_caller(&self) -> bool {
         true
     }
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

@@ -91,7 +91,7 @@ impl ClockedStore {
         sent: Instant,
         deadline: Option<Instant>,
     ) -> Result<TimedAnswer, StoreError> {
-        let is_read = operation.is_look();
+        let is_read = operation.is_read_only();
         let answer = std::pin::pin!(self.send(operation, sent));
         let result = match deadline {
             Some(deadline) => match select(answer, self.clock.sleep_until(deadline)).await {

@@ -8,6 +8,7 @@ use leasehold_core::model::TOMBSTONE_LIFE;
 use leasehold_core::quorum::{
     NodeHold, NodeVote, RenewTally, Round, Trace, Verdict, Vote, quorum_validity,
 };
+use leasehold_core::time::micros;
 use leasehold_core::{
     Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Mode, Operation, Refusal,
     RenewLease, Reply, StoreError, StoreErrorKind,
@@ -16,7 +17,6 @@ use leasehold_core::{
 use super::fan_out::FanOut;
 use super::handed_out::HandedOut;
 use super::leases::{Claim, Known, held};
-use super::node::micros;
 use super::nodes::Nodes;
 use super::unsupported::without_permits;
 use super::{cleanup, renew};

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use leasehold_core::quorum::{RenewTally, Verdict, Vote};
+use leasehold_core::time::micros;
 use leasehold_core::{Acquire, Adopt, Answer, HolderId, LockName, Reply, StoreError};
 
 use super::acquire::Attempt;
 use super::handed_out::HandedOut;
-use super::node::micros;
 use super::nodes::Nodes;
 use super::unsupported::nested;
 

@@ -7,6 +7,7 @@ use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
+use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Bounds, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind,
 };
@@ -223,11 +224,6 @@ fn name_of(operation: &Operation) -> Option<&LockName> {
         Operation::Renew(leases) => leases.first().map(|lease| &lease.name),
         _ => None,
     }
-}
-
-/// Whole microseconds of a span.
-pub(super) fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The error of a node that did not answer in time.

@@ -6,10 +6,11 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::quorum::{Ballots, majority};
+use leasehold_core::time::micros;
 use leasehold_core::{Answer, Clock, Instant, LockName, Now, Reply, StoreError, StoreErrorKind};
 
 use super::leases::Leases;
-use super::node::{Node, micros, no_answer, seed};
+use super::node::{Node, no_answer, seed};
 use crate::mutex::Mutex;
 use crate::store::{Capabilities, Store};
 

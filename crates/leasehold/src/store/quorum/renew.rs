@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::quorum::{NodeHold, NodeVote, RenewTally, quorum_validity};
+use leasehold_core::time::micros;
 use leasehold_core::{
     Acquire, Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reclaim,
     RenewLease, Reply, StoreError, StoreErrorKind,
@@ -16,7 +17,6 @@ use leasehold_core::{
 
 use super::fan_out::FanOut;
 use super::leases::held;
-use super::node::micros;
 use super::nodes::{Nodes, default_timeout};
 use crate::store::clocked::TimedAnswer;
 

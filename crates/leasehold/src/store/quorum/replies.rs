@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reply, StoreError,
 };
 
 use super::fan_out::{FanOut, NodeReply};
-use super::node::micros;
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leasehold_core::time::micros;
 use leasehold_core::{ClientId, FencingToken, HoldState, HolderId, HolderInfo};
 
 /// The largest number that a script takes: 2⁵³ − 1.
@@ -39,7 +40,7 @@ impl Writer {
     }
 
     pub(crate) fn span(self, span: Duration) -> Self {
-        self.number(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+        self.number(micros(span))
     }
 
     pub(crate) fn id(self, id: HolderId) -> Self {

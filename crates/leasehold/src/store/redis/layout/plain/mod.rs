@@ -11,6 +11,7 @@ pub(crate) mod value;
 use std::time::Duration;
 
 use leasehold_core::model::BALLOT_LEAD;
+use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Adopt, Answer, Cancelled, FencingToken, HolderId, HolderInfo, LockName, Mode,
     RenewLease, Reply, StoreError, StoreErrorKind,
@@ -220,5 +221,5 @@ fn number(number: u64) -> Vec<u8> {
 }
 
 fn span(span: Duration) -> Vec<u8> {
-    number(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    number(micros(span))
 }

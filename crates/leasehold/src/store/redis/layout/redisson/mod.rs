@@ -11,6 +11,7 @@ pub(crate) mod owners;
 
 use std::time::Duration;
 
+use leasehold_core::time::micros;
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
     Action, Adopt, Answer, Cancelled, FencingToken, HolderId, LockName, Mode, RenewLease, Reply,
@@ -306,5 +307,5 @@ fn number(number: u64) -> Vec<u8> {
 }
 
 fn span(span: Duration) -> Vec<u8> {
-    number(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    number(micros(span))
 }
