@@ -6,12 +6,12 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use futures_util::future::{Either, join, join_all, select};
+use futures_util::future::{Either, FutureExt as _, join, join_all, select};
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::lease::Mode;
 use leasehold::store::{Memory, Store};
 use leasehold::time::{Clock, FakeClock};
-use leasehold::{Client, Error, Guard, Lock, LockName};
+use leasehold::{Client, Error, Guard, Lock, LockName, Lost};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::DEFAULT_RETENTION;
 use leasehold_core::{Operation, Reply};
@@ -160,11 +160,21 @@ impl Simulation {
             if self.mode == Mode::Shared && random.next_u64().is_multiple_of(2) {
                 // What is given up is soon asked for again: that is what may go wrong.
                 for _ in 0..random.next_u64() % 4 {
-                    let asked = self.now();
-                    self.change_mode(guard, &mut hold, random).await;
-                    // It does no work while it waits for the answer, and none when that is a loss.
-                    if guard.loss().is_some() {
-                        (hold.left, hold.valid_until, hold.was_told) = (asked, asked, true);
+                    // It goes on working while it waits for the answer, until it is told.
+                    let told_at = {
+                        let lost = async |lost: Lost| lost.await.map(|_| self.now());
+                        let lost = std::pin::pin!(lost(guard.lost()));
+                        let changing = std::pin::pin!(self.change_mode(guard, &mut hold, random));
+                        match select(lost, changing).await {
+                            Either::Left((told_at, changing)) => {
+                                changing.await;
+                                told_at
+                            }
+                            Either::Right(((), lost)) => lost.now_or_never().flatten(),
+                        }
+                    };
+                    if let Some(told_at) = told_at {
+                        (hold.left, hold.valid_until, hold.was_told) = (told_at, told_at, true);
                         return hold;
                     }
                 }

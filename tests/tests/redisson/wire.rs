@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
-use leasehold::lease::Mode;
+use leasehold::lease::{Mode, Renewal};
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
@@ -139,7 +139,8 @@ async fn what_was_told_before_a_question_is_not_asked_about_again() {
         must(Client::connect(&url(&shared.server)).await),
         must(Client::connect(&url(&shared.server)).await),
     ];
-    let _guard = must(holds.mutex("a").acquire().await);
+    // Without renewals, which would be counted with the questions.
+    let _guard = must(holds.mutex("a").renewal(Renewal::Off).acquire().await);
     let wait = async || {
         let before = must(shared.server.command_stats("evalsha")).0;
         let waited = waits.mutex("a").acquire_within(Duration::from_millis(300)).await;
@@ -150,9 +151,9 @@ async fn what_was_told_before_a_question_is_not_asked_about_again() {
     for _ in 0..50 {
         must(shared.server.command::<()>("PUBLISH redisson_rwlock:{a} 1"));
     }
-    // A few times of its own, and not once for each message.
+    // Once, once more after it has begun to listen, and at last who is in the way.
     let asked = wait().await;
-    assert!(asked < 10, "it asked {asked} times");
+    assert!(asked <= 4, "it asked {asked} times");
 }
 
 #[tokio::test]

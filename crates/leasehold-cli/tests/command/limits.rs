@@ -1,6 +1,5 @@
 //! Limits mean what they say: how long a command may run, and how it is ended.
 
-use leasehold_testkit::harness::until_so;
 use rustix::process::{Pid, Signal};
 
 use crate::harness::{Background, Place, ended, group_is_gone};
@@ -35,8 +34,7 @@ fn what_ignores_the_end_of_its_time_is_killed_and_then_the_lock_is_free(place: &
         let options = ["--max-hold", "1s", "--kill-after", "100ms", "--on-lost", on_lost];
         let ended = ended(place.shell("x", &options, STUBBORN));
         ended.assert_failed(76, "--max-hold 1s is over");
-        let group = group(&ended.stdout);
-        until_so("what was killed is reaped", || group_is_gone(group));
+        assert!(group_is_gone(group(&ended.stdout)), "{on_lost}");
         assert_eq!(place.token("x"), None, "{on_lost}");
     }
 }
@@ -46,7 +44,7 @@ fn a_command_that_ignores_a_term_that_leasehold_was_sent_is_killed(place: &Place
     let group = group(&running.line());
     running.signal(Signal::TERM);
     running.end().assert_failed(137, "ended by SIGKILL");
-    until_so("what was killed is reaped", || group_is_gone(group));
+    assert!(group_is_gone(group));
     assert_eq!(place.token("x"), None);
 }
 

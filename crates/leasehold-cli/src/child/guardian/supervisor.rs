@@ -118,6 +118,8 @@ impl Supervisor {
             self.reap();
             self.look_at_the_clock(CLOCK.now());
         }
+        // What has ended since the last time must not keep the group's number.
+        self.reap();
         if let Some(how) = self.how {
             self.report(&Report::Ended { how });
         }

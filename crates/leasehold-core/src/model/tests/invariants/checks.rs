@@ -59,10 +59,14 @@ impl History {
     }
 
     /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.
-    pub(super) fn check_capacity(&mut self, before: &Record) {
+    pub(super) fn check_capacity(&mut self, before: &Record, event: &Event) {
         let record = &self.bench.record;
-        // A step that sets a lower capacity may first grant what fits into the one before.
-        let fits = record.used <= u64::from(record.capacity.max(before.capacity));
+        // A step that sets a lower capacity first grants what fits into the one before.
+        let capacity = match event {
+            Event::SetCapacity { .. } => record.capacity.max(before.capacity),
+            _ => record.capacity,
+        };
+        let fits = record.used <= u64::from(capacity);
         assert!(fits || record.used <= before.used, "more was granted than there is");
         self.has_set_capacity &= !record.holds.is_empty();
         let of_attempt = |hold: &Hold| self.attempts.iter().find(|attempt| attempt.id == hold.id);

@@ -135,7 +135,7 @@ impl History {
             self.hear(client, message);
         }
         self.check_order(&before);
-        self.check_capacity(&before);
+        self.check_capacity(&before, event);
         self.check_promises();
         check_record(&self.bench.record, self.bench.now_us);
     }

@@ -87,7 +87,7 @@ fn damage_a_row(writing: &Writing<'_>, name: &LockName, random: &mut Jitter) -> 
 
 #[test]
 fn a_damaged_record_is_refused_or_can_be_reckoned_with() {
-    const MUTATIONS: u32 = 4_000;
+    const MUTATIONS: u32 = 20_000;
     let place = Place::new();
     drop(place.open());
     let location = Location::check(&place.path()).unwrap();

@@ -91,7 +91,7 @@ impl History {
 
 #[tokio::test]
 async fn a_random_history_leaves_the_same_records_as_the_model() {
-    compare_with_model(History::new(20_260_101, None), 14_000).await;
+    compare_with_model(History::new(20_260_101, None), 20_000).await;
 }
 
 #[tokio::test]
