@@ -1,7 +1,7 @@
 //! What is true of every record that steps have made. One that is read back and is not like that
 //! was damaged: a step that reckoned with it would go wrong in ways that nobody has thought of.
 
-use super::limits::MAX_TOMBSTONES;
+use super::limits::{MAX_TOMBSTONES, MAX_WAITING};
 use super::record::Record;
 use super::rows::{Hold, NEVER_US, Seen, Sweep, Waiting};
 use super::table::{Holds as _, Table as _, Tables};
@@ -45,7 +45,7 @@ impl Bounds {
 
     /// Whether this can be a client with waiters.
     pub fn admit_seen(&self, seen: &Seen) -> bool {
-        seen.last_us <= NEVER_US && seen.waiting > 0
+        seen.last_us <= NEVER_US && (1..=MAX_WAITING).contains(&(seen.waiting as usize))
     }
 }
 
