@@ -262,7 +262,9 @@ pub async fn a_limit_of_zero_is_a_try(subject: &Subject) {
         for limit in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(10)] {
             let guard = must(subject.drive(pair.by_one().acquire_within(limit)).await);
             let newcomer = pair.kind.of(&subject.client().await, &pair.name);
-            let busy = subject.drive(answered(async || newcomer.acquire_within(limit).await)).await;
+            let busy = subject
+                .drive(answered(subject, async || newcomer.acquire_within(limit).await))
+                .await;
             assert!(matches!(busy, Err(Error::Timeout { .. })), "{limit:?}: {busy:?}");
             must(subject.drive(guard.release()).await);
             let guard = must(subject.drive(newcomer.acquire_within(Duration::ZERO)).await);

@@ -118,6 +118,11 @@ impl Subject {
         self.store.clone()
     }
 
+    /// Whether its time is the machine's.
+    pub(crate) fn is_real(&self) -> bool {
+        self.clock.is_none()
+    }
+
     /// What the store can do.
     pub fn can(&self) -> Capabilities {
         self.store.capabilities()

@@ -36,7 +36,7 @@ impl<'a> Scene<'a> {
 
     async fn admits_readers(&self) -> bool {
         let read = self.two.rwlock(&self.name).read();
-        let tried = answered(async || read.try_acquire().await);
+        let tried = answered(self.subject, async || read.try_acquire().await);
         must(self.subject.drive(tried).await).is_some()
     }
 
@@ -60,7 +60,7 @@ pub async fn an_upgrade_that_is_tried_in_vain_leaves_a_reader_and_no_wish(subjec
     let mut guard = scene.read(&scene.one).await;
     let other = scene.read(&scene.two).await;
     for _ in 0..2 {
-        let tried = answered(async || guard.try_upgrade().await);
+        let tried = answered(subject, async || guard.try_upgrade().await);
         assert!(!must(subject.drive(tried).await), "somebody else reads");
         assert_eq!(guard.mode(), Mode::Shared);
         assert!(scene.admits_readers().await);
