@@ -31,7 +31,7 @@ pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{InvalidInput, LockName};
 pub use self::options::{LeaseOptions, Renewal};
 pub use self::request::{
-    Acquire, Action, Addressed, Adopt, Answer, Cancelled, Grant, Message, Operation, Place,
+    Acquire, Action, Addressed, Adopt, Answer, Cancelled, Effect, Grant, Message, Operation, Place,
     Reclaim, Refusal, RenewLease, Reply,
 };
 pub use self::text::{parse_duration, show_duration};

@@ -5,12 +5,14 @@
 //! fields of a variant stay as they are: a store that overlooked a new one would do something else
 //! than it was asked for, so a request with other fields is another action.
 
+mod reply;
+
 use std::time::Duration;
 
-use crate::holder::{ClientId, HolderId, HolderInfo, Mode, Status};
+pub use self::reply::{Addressed, Answer, Cancelled, Grant, Message, Place, Refusal, Reply};
+use crate::holder::{HolderId, HolderInfo, Mode};
 use crate::name::LockName;
 use crate::setters::setters;
-use crate::time::Now;
 use crate::token::FencingToken;
 
 /// A store time that never comes, in the year 2255: the last that all stores can tell apart from
@@ -232,6 +234,53 @@ impl Action {
             | Self::SetCapacity { .. } => None,
         }
     }
+
+    /// What its reply may give to a holder; nothing if it only ends, shows or tells.
+    pub fn effect(&self) -> Option<Effect> {
+        match self {
+            Self::Acquire(_) => Some(Effect::Grant),
+            Self::Adopt(_) => Some(Effect::Adoption),
+            Self::ChangeMode { .. } => Some(Effect::Mode),
+            Self::Commit { .. } | Self::Renew { .. } => Some(Effect::Renewal),
+            Self::Poll { .. } => Some(Effect::HandOver),
+            Self::Reclaim(_) => Some(Effect::Reclaim),
+            Self::Cancel { .. }
+            | Self::Describe { .. }
+            | Self::Inspect { .. }
+            | Self::Release { .. }
+            | Self::Revoke { .. }
+            | Self::SetCapacity { .. } => None,
+        }
+    }
+}
+
+/// What the reply to an action may give to a holder: a store that must not give it yet, such as
+/// one that has just been started, knows by this what to hold back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Effect {
+    /// The lease of another, who has handed it out.
+    Adoption,
+    /// What nobody held: an acquire.
+    Grant,
+    /// What was granted in its absence: a poll.
+    HandOver,
+    /// The lock alone, to a reader.
+    Mode,
+    /// What it had and the server has forgotten.
+    Reclaim,
+    /// More time for what it has: a renewal, a commit.
+    Renewal,
+}
+
+impl Effect {
+    /// Whether it gives somebody what that one did not have.
+    pub fn is_new(self) -> bool {
+        match self {
+            Self::Adoption | Self::Grant | Self::HandOver | Self::Mode => true,
+            Self::Reclaim | Self::Renewal => false,
+        }
+    }
 }
 
 /// What an acquire asks for.
@@ -380,198 +429,3 @@ impl Reclaim {
         Self { id, mode, change, token, ttl, nonce, not_after_us, info }
     }
 }
-
-/// What a store says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Answer {
-    /// Store time of the step.
-    pub now: Now,
-    /// A bound stopped the work: ask again at once. Every call makes progress.
-    pub more: bool,
-    /// The answer itself.
-    pub reply: Reply,
-}
-
-impl Answer {
-    /// A complete answer.
-    pub fn new(now: Now, reply: Reply) -> Self {
-        Self { now, more: false, reply }
-    }
-
-    setters! {
-        with_more: more: bool,
-    }
-}
-
-/// The answer to one operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reply {
-    /// Not now. Nothing was changed, except that a reader who asked to become the writer is
-    /// remembered.
-    Busy {
-        /// When the earliest hold ends, unless it is renewed.
-        retry_after: Duration,
-    },
-    /// What became of a cancelled attempt.
-    Cancelled(Cancelled),
-    /// The capacity was set.
-    CapacitySet {
-        /// What it was before; `None` if nobody holds or waits, so that there is none to change.
-        before: Option<u32>,
-    },
-    /// A poll's attempt neither holds nor waits: join again with a new attempt.
-    Gone,
-    /// It is held.
-    Granted(Grant),
-    /// An acquire or an adoption came after its `not_after`; nothing was done.
-    Late,
-    /// One reply for each lease of a [`Operation::Renew`].
-    Many(Vec<Reply>),
-    /// The answer to [`Operation::List`].
-    Names(Vec<LockName>),
-    /// This attempt holds nothing (any more).
-    NotHeld {
-        /// The newest token of the name: a higher one says that somebody came after.
-        newest: Option<FencingToken>,
-    },
-    /// It waits in the queue.
-    Queued(Place),
-    /// Refused; nothing was changed.
-    Refused(Refusal),
-    /// The hold has ended.
-    Released,
-    /// Whether the revoked token was held. To its own holder's renewal: an operator asks to stop.
-    Revoked(bool),
-    /// This attempt has ended before: a late copy, or a new number is needed. To a change of mode:
-    /// a later one was asked for, or it was taken back.
-    Stale,
-    /// The answer to [`Action::Inspect`].
-    Status(Box<Status>),
-    /// Another reader waits to become the writer, or is upgradable and may come to: two would wait
-    /// for each other for ever. An upgradable reader is never told so.
-    WouldDeadlock,
-}
-
-/// A hold, as its holder is told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Grant {
-    /// The token of the grant.
-    pub token: FencingToken,
-    /// When the store ends the hold, by its lease clock.
-    pub deadline_us: u64,
-    /// Whether somebody waits for the name.
-    pub contended: bool,
-}
-
-impl Grant {
-    /// The hold of a name that nobody waits for.
-    pub const fn new(token: FencingToken, deadline_us: u64) -> Self {
-        Self { token, deadline_us, contended: false }
-    }
-
-    setters! {
-        with_contended: contended: bool,
-    }
-}
-
-/// A place in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Place {
-    /// The number drawn on joining: a client's waiters are served in this order.
-    pub sequence: u64,
-    /// At most so many come before.
-    pub ahead: u32,
-    /// When to ask again.
-    pub retry_after: Duration,
-    /// The capacity in force, if it asks for another one: it is granted once nobody holds.
-    pub other_capacity: Option<u32>,
-}
-
-impl Place {
-    /// A place behind at most `ahead` others.
-    pub const fn new(sequence: u64, ahead: u32, retry_after: Duration) -> Self {
-        Self { sequence, ahead, retry_after, other_capacity: None }
-    }
-
-    setters! {
-        with_other_capacity: other_capacity: Option<u32>,
-    }
-}
-
-/// What became of a cancelled attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cancelled {
-    /// It had been granted; the hold was released and handed on.
-    Released,
-    /// It waited and left the queue.
-    Removed,
-    /// It was not known; a late copy of its acquire will be refused.
-    Unknown,
-}
-
-/// Why a store would not even consider a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The token that was proposed, committed or claimed is more than
-    /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of the last token:
-    /// one caller or node with a wrong clock must not spoil the tokens of all. The answer's `now`
-    /// says what would be believed.
-    Ballot,
-    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]), or
-    /// more was asked for than an operator has left, and the request would not wait for the end of
-    /// that; or one is a lock and the other a semaphore.
-    Mismatch {
-        /// The capacity in force.
-        capacity: u32,
-    },
-    /// As many wait as may.
-    QueueFull,
-    /// The record was written by a release of leasehold that this one does not understand.
-    Version {
-        /// The version found.
-        found: u32,
-    },
-    /// More permits were asked for than there are.
-    Weight,
-}
-
-/// What arrives in a client's inbox. Always a hint: nothing depends on its arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Message {
-    /// Messages may have been lost: ask about everything again.
-    Gap,
-    /// An attempt was granted, or a reader became the writer.
-    Granted {
-        /// Which attempt of this client.
-        attempt: u64,
-        /// The number the attempt came with.
-        nonce: u64,
-        /// The token of the grant.
-        token: FencingToken,
-        /// Store time of the grant.
-        now_us: u64,
-        /// Until when it must be confirmed.
-        deadline_us: u64,
-    },
-    /// An operator asks this attempt's holder to stop.
-    Revoked {
-        /// Which attempt of this client.
-        attempt: u64,
-        /// The number the attempt came with.
-        nonce: u64,
-        /// Its token.
-        token: FencingToken,
-        /// The hold has ended already.
-        forced: bool,
-    },
-}
-
-/// A message and whose inbox it is for.
-pub type Addressed = (ClientId, Message);

@@ -1,7 +1,7 @@
 //! One call of a script, as a layout plans it: what is sent, how the reply is read, and what hangs
 //! on it. Nothing here knows what any script does.
 
-use leasehold_core::StoreError;
+use leasehold_core::{Effect, StoreError};
 use redis::{Cmd, Value};
 use sha1_smol::Sha1;
 
@@ -22,33 +22,6 @@ impl ScriptText {
         let sha1 = Sha1::from(&source).digest().to_string();
         let is_read_only = source.starts_with("#!lua flags=no-writes\n");
         Self { source, sha1, is_read_only }
-    }
-}
-
-/// What a reply may give to a holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// The lease of another, who has handed it out.
-    Adoption,
-    /// What nobody held: an acquire.
-    Grant,
-    /// What was granted in its absence: a poll.
-    HandOver,
-    /// The lock alone, to a reader.
-    Mode,
-    /// What it had and the server has forgotten.
-    Reclaim,
-    /// More time for what it has: a renewal, a commit.
-    Renewal,
-}
-
-impl Effect {
-    /// Whether it gives somebody what that one did not have.
-    pub(crate) fn is_new(self) -> bool {
-        match self {
-            Self::Adoption | Self::Grant | Self::HandOver | Self::Mode => true,
-            Self::Reclaim | Self::Renewal => false,
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use leasehold_core::StoreError;
+use leasehold_core::{Effect, StoreError};
 use redis::{Cmd, Pipeline, PushInfo};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::UnboundedSender;
@@ -16,7 +16,7 @@ use super::policy::{Durability, Outcome, Verdict};
 use super::quarantine::{self, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
-use crate::store::redis::connection::call::{Call, Effect, ScriptText};
+use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::{Connection, error};

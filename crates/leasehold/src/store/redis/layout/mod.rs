@@ -14,7 +14,7 @@ use std::fmt;
 use leasehold_core::{Action, Answer, LockName, RenewLease, Reply, StoreError};
 use redis::Cmd;
 
-use super::connection::call::{Call, Effect};
+use super::connection::call::Call;
 
 /// One layout, for one prefix.
 pub(crate) trait Layout: fmt::Debug + Send + Sync {
@@ -48,19 +48,6 @@ pub(crate) trait Layout: fmt::Debug + Send + Sync {
 
     /// Whether such a value is that of a lock: one in use, or with `idle` any.
     fn is_lock(&self, value: &[u8], idle: bool) -> bool;
-}
-
-/// What hangs on the reply to an action; nothing on one that only ends, shows or tells.
-fn effect(action: &Action) -> Option<Effect> {
-    match action {
-        Action::Acquire(_) => Some(Effect::Grant),
-        Action::Adopt(_) => Some(Effect::Adoption),
-        Action::ChangeMode { .. } => Some(Effect::Mode),
-        Action::Commit { .. } | Action::Renew { .. } => Some(Effect::Renewal),
-        Action::Poll { .. } => Some(Effect::HandOver),
-        Action::Reclaim(_) => Some(Effect::Reclaim),
-        _ => None,
-    }
 }
 
 /// Whether an answer says "yours" to anybody.

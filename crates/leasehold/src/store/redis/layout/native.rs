@@ -6,14 +6,15 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, FencingToken, LockName, Mode, Reclaim, RenewLease, StoreError,
+    Acquire, Action, Adopt, Answer, Effect, FencingToken, LockName, Mode, Reclaim, RenewLease,
+    StoreError,
 };
 use redis::Cmd;
 
 use super::codec::{RECORD_VERSION, Writer};
 use super::script::Script;
-use super::{Layout, effect, is_granted, key, reply};
-use crate::store::redis::connection::call::{Call, Effect};
+use super::{Layout, is_granted, key, reply};
+use crate::store::redis::connection::call::Call;
 
 /// The field of a lock's hash that tells whether the lock is idle.
 pub(crate) const STATE_FIELD: &str = "s";
@@ -50,7 +51,7 @@ impl Native {
         let keys = vec![key::key(&keyspace.prefix, name)];
         let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
         let call = Call::new(script.text(), keys, args, reply::one);
-        Ok(call.with_effect(effect(action), is_granted))
+        Ok(call.with_effect(action.effect(), is_granted))
     }
 
     /// The call that renews many leases.

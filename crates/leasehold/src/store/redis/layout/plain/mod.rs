@@ -13,15 +13,15 @@ use std::time::Duration;
 use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Adopt, Answer, Cancelled, FencingToken, HolderId, HolderInfo, LockName, Mode,
+    Action, Adopt, Answer, Cancelled, Effect, FencingToken, HolderId, HolderInfo, LockName, Mode,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 use redis::{Cmd, Value};
 
 use super::codec::{MAX_EXACT, Writer};
 use super::script::Script;
-use super::{Layout, effect, is_granted, key, reply};
-use crate::store::redis::connection::call::{Call, Effect};
+use super::{Layout, is_granted, key, reply};
+use crate::store::redis::connection::call::Call;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
         _ => reply::one,
     };
     let call = Call::new(script.text(), vec![key(prefix, name)], args, decode);
-    Ok(call.with_effect(effect(action), is_granted))
+    Ok(call.with_effect(action.effect(), is_granted))
 }
 
 // What a script's reply means for what was asked, where actions share a script.

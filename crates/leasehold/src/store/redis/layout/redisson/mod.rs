@@ -14,8 +14,8 @@ use std::time::Duration;
 use leasehold_core::time::micros;
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Action, Adopt, Answer, Cancelled, FencingToken, HolderId, LockName, Mode, RenewLease, Reply,
-    StoreError, StoreErrorKind,
+    Action, Adopt, Answer, Cancelled, Effect, FencingToken, HolderId, LockName, Mode, RenewLease,
+    Reply, StoreError, StoreErrorKind,
 };
 use redis::{Cmd, Value};
 
@@ -24,8 +24,8 @@ use self::names::Names;
 use super::codec::{MAX_EXACT, Writer};
 use super::plain::value;
 use super::script::Script;
-use super::{Layout, effect, is_granted, key, reply};
-use crate::store::redis::connection::call::{Call, Effect};
+use super::{Layout, is_granted, key, reply};
+use crate::store::redis::connection::call::Call;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl Layout for Redisson {
         let keys = [vec![names.lock.clone()], keys].concat();
         let keys = keys.into_iter().map(String::into_bytes).collect();
         let call = Call::new(script.text(), keys, args, self.decoder(action));
-        Ok(call.with_effect(effect(action), is_granted))
+        Ok(call.with_effect(action.effect(), is_granted))
     }
 
     fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
