@@ -33,6 +33,17 @@ pub(crate) fn faketime() -> Outcome {
     })
 }
 
+/// Makes sure that PostgreSQL can be started, as the testkit finds it.
+pub(crate) fn postgresql() -> Outcome {
+    installed("postgresql", || {
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let is_there = versions.map(|version| version.path()).any(|version| {
+            version.join("bin/postgres").is_file() // with all others beside it
+        });
+        is_there || Run::program("postgres", &["--version"]).works()
+    })
+}
+
 /// Installs a package of Debian if it is not found and may be installed.
 fn installed(package: &str, found: impl Fn() -> bool) -> Outcome {
     if found() {

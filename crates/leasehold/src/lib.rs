@@ -55,3 +55,8 @@ pub mod time {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/recipes.md")]
 mod recipes {}
+
+/// What the documentation says of testing, executed.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing-your-code.md")]
+mod testing_your_code {}

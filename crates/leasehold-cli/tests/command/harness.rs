@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -70,6 +71,23 @@ impl Place {
         command
     }
 
+    /// A script that finds leasehold on its path.
+    pub(crate) fn script(&self, path: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.program(&path.to_string_lossy(), arguments);
+        let own = Path::new(PROGRAM).parent().unwrap_or(Path::new("/"));
+        let found = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{found}", own.display()));
+        command
+    }
+
+    /// Writes a script into this directory.
+    pub(crate) fn write_script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
     /// `leasehold run NAME OPTIONS -- sh -c SCRIPT`.
     pub(crate) fn shell(&self, name: &str, options: &[&str], script: &str) -> Command {
         let arguments = [&["run", name], options, &["--", "sh", "-c", script]].concat();
@@ -130,6 +148,12 @@ impl Ended {
         assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
         assert!(self.stderr.starts_with("leasehold: "), "{self:?}");
         assert!(self.stderr.contains(words), "{words:?} is missing: {self:?}");
+    }
+
+    /// That it ended so, whatever it said.
+    #[track_caller]
+    pub(crate) fn assert_ended(&self, code: i32) {
+        assert_eq!(self.code, Some(code), "{self:?}");
     }
 
     /// That it ended so, and said nothing of its own.

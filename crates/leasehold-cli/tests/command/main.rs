@@ -33,6 +33,8 @@ mod quiet;
 #[cfg(test)]
 mod quorum;
 #[cfg(test)]
+mod recipes;
+#[cfg(test)]
 mod redisson;
 #[cfg(test)]
 mod run;

@@ -5,21 +5,16 @@ use std::process::Command;
 
 use leasehold_testkit::Worker;
 
-use crate::harness::{Background, PROGRAM, Place, ended};
+use crate::harness::{Background, Place, ended};
 
 const NAME: &str = "jobs/nightly";
 
 /// The workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A script that finds leasehold on its path.
+/// One of the scripts.
 fn script(place: &Place, name: &str, arguments: &[&str]) -> Command {
-    let path = Path::new(ROOT).join("examples/redisson").join(name);
-    let mut command = place.program(&path.to_string_lossy(), arguments);
-    let own = Path::new(PROGRAM).parent().unwrap_or(Path::new("/"));
-    let found = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{}:{found}", own.display()));
-    command
+    place.script(&Path::new(ROOT).join("examples/redisson").join(name), arguments)
 }
 
 /// A service in Java; `None`, with a word on it, where the program was not built.
