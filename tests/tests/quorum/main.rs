@@ -14,4 +14,5 @@ mod outage;
 mod permanent;
 mod refusals;
 mod renewals;
+mod replicated_nodes;
 mod taken;

@@ -1,0 +1,96 @@
+//! H15: a node that is a primary with a replica of its own, which takes over without the last
+//! writes.
+
+use std::time::Duration;
+
+use leasehold::lease::Renewal;
+use leasehold::{Client, Guard, Lock};
+use leasehold_testkit::harness::soon;
+use leasehold_testkit::{Proxy, Replicated, must};
+
+use crate::fleet::{Fleet, Network};
+
+/// Which of the five nodes it is: the one that both majorities have in common.
+const MIDDLE: usize = 2;
+
+/// Five nodes, two clients that reach three of them each, and the node in the middle replicated.
+struct Deployment {
+    _fleet: Fleet,
+    middle: Replicated,
+    left: Network,
+    right: Network,
+}
+
+impl Deployment {
+    fn start() -> Self {
+        let fleet = Fleet::start(4);
+        let middle = must(Replicated::start(1));
+        let network = || {
+            let mut network = fleet.network();
+            network.proxies.insert(MIDDLE, must(Proxy::start(middle[0].port())));
+            network
+        };
+        let (left, right) = (network(), network());
+        Self { _fleet: fleet, middle, left, right }
+    }
+
+    /// Each client is cut off from the two nodes of the other.
+    fn part(&self) {
+        self.left.swallow(&[3, 4], true);
+        self.right.swallow(&[0, 1], true);
+    }
+
+    /// The replica takes over, without what was written since it was cut off.
+    fn fail_over(&self) {
+        must(self.middle[1].cont());
+        must(self.middle.promote(1));
+        for network in [&self.left, &self.right] {
+            network.proxies[MIDDLE].lead_to(self.middle[1].port());
+        }
+    }
+
+    /// A grant that the replica misses, and then the failover.
+    async fn grant_and_fail_over(&self, one: &Client, two: &Client) -> Guard {
+        self.part();
+        must(self.middle.cut_off(1));
+        let first = must(soon(lock(one).acquire()).await);
+        let refused = soon(lock(two).try_acquire()).await;
+        assert!(!matches!(refused, Ok(Some(_))), "one majority: {refused:?}");
+        self.fail_over();
+        first
+    }
+}
+
+fn lock(client: &Client) -> Lock {
+    client.mutex("replicated").ttl(Duration::from_secs(50)).renewal(Renewal::Off)
+}
+
+#[tokio::test]
+async fn h15_with_the_guard_a_replica_that_takes_over_from_a_node_makes_no_second_holder() {
+    let deployment = Deployment::start();
+    let one = deployment.left.guarded_client().await;
+    let two = deployment.right.guarded_client().await;
+    // The servers are new.
+    must(one.admin().end_quarantine().await);
+    must(deployment.middle.wait_in_sync());
+    let first = deployment.grant_and_fail_over(&one, &two).await;
+    for _ in 0..10 {
+        let refused = soon(lock(&two).try_acquire()).await;
+        assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
+    }
+    must(first.ensure_held());
+    // It was the guard, and nothing else, that stood in the way.
+    deployment.right.swallow(&[0, 1], false);
+    must(two.admin().end_quarantine().await);
+    drop(must(soon(lock(&two).acquire()).await));
+}
+
+/// Kept as a test, so that nobody believes otherwise.
+#[tokio::test]
+async fn h15_a_replica_that_takes_over_from_a_node_breaks_exclusion_without_the_guard() {
+    let deployment = Deployment::start();
+    let (one, two) = (deployment.left.client().await, deployment.right.client().await);
+    let first = deployment.grant_and_fail_over(&one, &two).await;
+    let second = must(soon(lock(&two).acquire()).await);
+    assert!(first.is_held() && second.is_held(), "both at once");
+}
