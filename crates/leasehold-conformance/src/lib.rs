@@ -110,6 +110,7 @@ macro_rules! conformance {
             store::tokens_grow_from_grant_to_grant;
             store::an_operator_sees_who_holds_and_who_waits;
             store::names_are_listed_by_prefix_and_only_while_in_use;
+            store::a_walk_over_pages_comes_by_every_name_in_use;
             store::names_of_any_script_are_told_apart;
             store::asking_about_an_unknown_name_leaves_nothing_behind;
             alone::a_lease_that_nothing_renews_goes_to_who_waits;

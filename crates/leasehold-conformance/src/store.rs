@@ -1,5 +1,6 @@
 //! Cases that speak the vocabulary of stores: one lock held alone, its queue, its operators.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold::admin::{HolderId, HolderInfo};
@@ -472,6 +473,42 @@ pub async fn names_are_listed_by_prefix_and_only_while_in_use(subject: &Subject)
     };
     assert_eq!(list("", 10, true).await, remembered);
     assert_eq!(list("", 1, false).await.len(), 1);
+}
+
+/// A walk over pages comes to its end, and by every name that is in use all the while.
+pub async fn a_walk_over_pages_comes_by_every_name_in_use(subject: &Subject) {
+    let bench = Bench::new(subject);
+    let named = |last: &str| must(LockName::new(format!("{}/{last}", bench.name)));
+    let mut used: Vec<_> = (0..7).map(|number| named(&number.to_string())).collect();
+    for name in used.iter().chain([&named("idle"), &named("*")]) {
+        let bench = Bench { subject, name: name.clone() };
+        let id = somebody();
+        bench.take(id, ALONE).await;
+        if name.as_str().ends_with("idle") {
+            bench.release(id).await;
+        }
+    }
+    used.push(named("*"));
+    used.sort();
+    let walk = async |prefix: &str, keys| {
+        let (mut names, mut after) = (BTreeSet::new(), None);
+        loop {
+            let prefix = format!("{}/{prefix}", bench.name);
+            let operation = Operation::ListPage { prefix, after, keys };
+            let Reply::Page(page) = bench.execute(operation).await.reply else { panic!() };
+            assert!(page.names.len() <= page.looked_at as usize, "{page:?}");
+            names.extend(page.names);
+            after = page.next;
+            if after.is_none() {
+                return names.into_iter().collect::<Vec<_>>();
+            }
+        }
+    };
+    for keys in [3, 1000] {
+        assert_eq!(walk("", keys).await, used, "{keys} keys at a time");
+    }
+    assert_eq!(walk("*", 2).await, [named("*")], "no pattern, only text");
+    assert_eq!(walk("none", 2).await, []);
 }
 
 /// Names of any script are told apart, however long.

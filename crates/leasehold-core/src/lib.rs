@@ -13,6 +13,7 @@ pub mod lease;
 pub mod model;
 pub mod name;
 pub mod options;
+mod page;
 pub mod quorum;
 pub mod renewal;
 pub mod request;
@@ -30,6 +31,7 @@ pub use self::holder::{
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{InvalidInput, LockName};
 pub use self::options::{LeaseOptions, Renewal};
+pub use self::page::Page;
 pub use self::request::{
     Acquire, Action, Addressed, Adopt, Answer, Cancelled, Effect, Grant, Message, Operation, Place,
     Reclaim, Refusal, RenewLease, Reply,

@@ -32,6 +32,15 @@ pub enum Operation {
         /// Also names that nobody holds or awaits.
         idle: bool,
     },
+    /// Names that are held or awaited, some at a time: the answer is [`Reply::Page`].
+    ListPage {
+        /// Only names that begin so.
+        prefix: String,
+        /// Where the page before ended, as [`Page::next`] said; none for the first page.
+        after: Option<String>,
+        /// At most so many keys are passed, whosever they are, and as many again are read.
+        keys: u32,
+    },
     /// One action on one name.
     On {
         /// The name.
@@ -46,7 +55,12 @@ pub enum Operation {
 impl Operation {
     /// Whether it changes nothing.
     pub const fn is_read_only(&self) -> bool {
-        matches!(self, Self::List { .. } | Self::On { action: Action::Inspect { .. }, .. })
+        matches!(
+            self,
+            Self::List { .. }
+                | Self::ListPage { .. }
+                | Self::On { action: Action::Inspect { .. }, .. }
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result, StoreError};
 
 pub use leasehold_core::{
-    ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Status, Waiter,
+    ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Page, Status, Waiter,
 };
 
 use crate::engine::Handle;
@@ -51,6 +51,34 @@ impl Admin {
     /// Dropping the future leaves nothing behind.
     pub async fn list_all(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
         self.names(prefix, limit, true).await
+    }
+
+    /// Some of the names that begin with `prefix` and are held or awaited, for whoever looks again
+    /// and again and must not cost the store more than so much: of each page the next begins at its
+    /// [`next`](Page::next), and the first at none.
+    ///
+    /// A name that was there from the first page to the last comes on one of them, or on several. It
+    /// may be free by then, and one on the nodes of a quorum may have been free all the time:
+    /// [`inspect`](Self::inspect) it.
+    ///
+    /// Cost: two round trips, in which a server passes about `keys` keys of its database, whosever
+    /// they are, and reads those of them that may be locks: [`looked_at`](Page::looked_at) in all.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Store`], with [`Unsupported`](crate::error::StoreErrorKind::Unsupported) for
+    /// an `after` that no page of this store gave.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn page(&self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page> {
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let page = Operation::ListPage { prefix, after, keys };
+        match self.engine.keeper.store.execute(page).await?.answer.reply {
+            Reply::Page(page) => Ok(page),
+            other => Err(unexpected_reply(&other).into()),
+        }
     }
 
     async fn names(&self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>> {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leasehold::LockName;
 use leasehold::admin::ClientId;
 use leasehold::error::StoreError;
-use leasehold::store::protocol::{Action, Answer, BoxFuture, Now, Operation, Reply};
+use leasehold::store::protocol::{Action, Answer, BoxFuture, Now, Operation, Page, Reply};
 use leasehold::store::protocol::{DEFAULT_RETENTION, Outcome, Record, step};
 use leasehold::store::{Capabilities, Inbox, Store};
 use leasehold::time::{Clock, SystemClock};
@@ -87,6 +87,17 @@ impl Shared {
                 });
                 let names = listed.take(limit as usize).map(|(name, _)| name.clone()).collect();
                 Answer::new(now, Reply::Names(names))
+            }
+            Operation::ListPage { prefix, after, keys } => {
+                let mut page = Page::default();
+                let is_after = |name: &LockName| after.as_deref().is_none_or(|a| name.as_str() > a);
+                for (name, record) in &self.records {
+                    let is_listed = name.as_str().starts_with(&prefix) && is_after(name);
+                    if is_listed && !page.look_at(name, !record.is_idle(), keys) {
+                        break;
+                    }
+                }
+                Answer::new(now, Reply::Page(page))
             }
             _ => return Err(StoreError::unknown_request()),
         })

@@ -20,7 +20,7 @@ pub(super) const LAYERS: &[Layers] = &[
         within: &[],
         rows: &[
             &["name", "setters"],
-            &["text", "time", "token"],
+            &["page", "text", "time", "token"],
             &["backoff", "holder"],
             &["lease", "options"],
             &["request"],

@@ -2,6 +2,7 @@
 
 use super::step::Outcome;
 use crate::name::LockName;
+use crate::page::Page;
 use crate::request::{Action, Addressed, Answer, Operation, RenewLease, Reply};
 use crate::time::Now;
 
@@ -17,6 +18,14 @@ pub trait Records {
     ///
     /// When the records cannot be read.
     fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, Self::Error>;
+
+    /// The names that begin with `prefix`, come after `after` and are in use, of the next `keys`;
+    /// in order.
+    ///
+    /// # Errors
+    ///
+    /// When the records cannot be read.
+    fn page(&mut self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page, Self::Error>;
 
     /// Applies [`super::step`] to the record of a name.
     ///
@@ -48,6 +57,10 @@ pub fn apply<R: Records>(
     let Outcome { reply, messages, more } = match operation {
         Operation::List { prefix, limit, idle } => {
             let reply = Reply::Names(records.list(prefix, *limit, *idle)?);
+            Outcome { reply, messages: Vec::new(), more: false }
+        }
+        Operation::ListPage { prefix, after, keys } => {
+            let reply = Reply::Page(records.page(prefix, after.as_deref(), *keys)?);
             Outcome { reply, messages: Vec::new(), more: false }
         }
         Operation::On { name, action } => records.step(now, name, action)?,

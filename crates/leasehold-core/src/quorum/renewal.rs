@@ -29,6 +29,7 @@ impl From<&Reply> for NodeVote {
             | Reply::Late
             | Reply::Many(_)
             | Reply::Names(_)
+            | Reply::Page(_)
             | Reply::Queued(_)
             | Reply::Refused(_)
             | Reply::Released

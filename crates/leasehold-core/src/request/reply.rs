@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::holder::{ClientId, Status};
 use crate::name::LockName;
+use crate::page::Page;
 use crate::setters::setters;
 use crate::time::Now;
 use crate::token::FencingToken;
@@ -63,6 +64,8 @@ pub enum Reply {
         /// The newest token of the name: a higher one says that somebody came after.
         newest: Option<FencingToken>,
     },
+    /// The answer to [`Operation::ListPage`](super::Operation::ListPage).
+    Page(Page),
     /// It waits in the queue.
     Queued(Place),
     /// Refused; nothing was changed.

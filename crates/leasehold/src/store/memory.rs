@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leasehold_core::model::{self, Outcome, Record};
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Clock, LockName, Message, Now, Operation, StoreError,
+    Action, Answer, BoxFuture, ClientId, Clock, LockName, Message, Now, Operation, Page, StoreError,
 };
 use tokio::sync::mpsc;
 
@@ -100,6 +100,19 @@ impl model::Records for Names {
             name.as_str().starts_with(prefix) && (idle || !record.is_idle())
         });
         Ok(matching.take(limit as usize).map(|(name, _)| name.clone()).collect())
+    }
+
+    fn page(&mut self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page, Infallible> {
+        let mut page = Page::default();
+        let is_next = |name: &&LockName| {
+            name.as_str().starts_with(prefix) && after.is_none_or(|after| name.as_str() > after)
+        };
+        for (name, record) in self.0.iter().filter(|(name, _)| is_next(name)) {
+            if !page.look_at(name, !record.is_idle(), keys) {
+                break;
+            }
+        }
+        Ok(page)
     }
 
     fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, Infallible> {

@@ -7,5 +7,5 @@
 pub use leasehold_core::model::{DEFAULT_RETENTION, NOT_AFTER, Outcome, Record, step};
 pub use leasehold_core::{
     Acquire, Action, Addressed, Adopt, Answer, BoxFuture, Cancelled, ClientId, Grant, HolderId,
-    LOCK_CAPACITY, Message, Mode, Now, Operation, Place, Reclaim, Refusal, RenewLease, Reply,
+    LOCK_CAPACITY, Message, Mode, Now, Operation, Page, Place, Reclaim, Refusal, RenewLease, Reply,
 };

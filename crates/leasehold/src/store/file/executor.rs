@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use leasehold_core::model::{self, Outcome, Records};
 use leasehold_core::{
-    Action, Addressed, Answer, ClientId, Clock, Error, LockName, Now, Operation, RenewLease, Reply,
-    StoreError, StoreErrorKind,
+    Action, Addressed, Answer, ClientId, Clock, Error, LockName, Now, Operation, Page, RenewLease,
+    Reply, StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
@@ -416,6 +416,10 @@ impl Records for Transacted<'_> {
 
     fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, StoreError> {
         self.writing.list(prefix, limit, idle)
+    }
+
+    fn page(&mut self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page, StoreError> {
+        self.writing.page(prefix, after, keys)
     }
 
     fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, StoreError> {

@@ -1,7 +1,7 @@
 //! What one transaction reads and writes: a row per name, and rows for what does not fit into it.
 
 use leasehold_core::model::{self, Outcome};
-use leasehold_core::{Action, ClientId, LockName, Now, StoreError};
+use leasehold_core::{Action, ClientId, LockName, Now, Page, StoreError};
 use rusqlite::{OptionalExtension, Params, Transaction};
 
 use super::liveness::Liveness;
@@ -119,6 +119,24 @@ impl<'a> Writing<'a> {
             true
         })?;
         Ok(names)
+    }
+
+    /// Those in use of the next `keys` names that begin with `prefix` and come after `after`.
+    pub(super) fn page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        keys: u32,
+    ) -> Result<Page, StoreError> {
+        let mut page = Page::default();
+        self.each_row(after.unwrap_or(prefix), |name, record| {
+            if after == Some(name.as_str()) {
+                return true;
+            }
+            let is_used = record.is_some_and(|record| !record.is_idle());
+            name.as_str().starts_with(prefix) && page.look_at(name, is_used, keys)
+        })?;
+        Ok(page)
     }
 
     /// Some rows, in the order of their names, from the first name that follows `after` on.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_core::{Answer, LockName, Operation, Reply, StoreError};
+use leasehold_core::{Answer, LockName, Operation, Page, Reply, StoreError, StoreErrorKind};
 
 use super::fan_out::FanOut;
 use super::nodes::Nodes;
@@ -40,4 +40,60 @@ pub(super) async fn run(
     let least = if is_cut || idle { 1 } else { nodes.least(answered) };
     let names = counts.into_iter().filter(|(_, count)| *count >= least).map(|(name, _)| name);
     Ok(nodes.answer(started, Reply::Names(names.take(limit as usize).collect())))
+}
+
+/// A page of one node after the other. A name that is held by a majority is on those of any
+/// majority of the nodes; one that is on fewer comes, too, and has no holder when it is looked at.
+/// A node that does not answer is left out, as long as a majority is left.
+pub(super) async fn page(
+    nodes: &Arc<Nodes>,
+    prefix: String,
+    after: Option<&str>,
+    keys: u32,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    let Some(place) = after.map_or(Some(Place::default()), Place::parse) else {
+        let why = format!("{after:?} is no end of a page of this store: begin anew");
+        return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+    };
+    let Some(node) = nodes.nodes.get(place.node) else {
+        return Ok(nodes.answer(started, Reply::Page(Page::default())));
+    };
+    let operation = Operation::ListPage { prefix, after: place.after.map(str::to_owned), keys };
+    let (mut page, missing, next) = match nodes.in_time(node.ask(operation)).await {
+        Ok(timed) => match timed.answer.reply {
+            Reply::Page(mut page) => {
+                let next = page.next.take();
+                (page, place.missing, next)
+            }
+            _ => return Err(StoreError::unknown_request()),
+        },
+        Err(error) if place.missing + nodes.needed >= nodes.len() => {
+            let answered = nodes.len() - place.missing - 1;
+            return Err(nodes.undecided("the list", answered, &[error]));
+        }
+        Err(_) => (Page::default(), place.missing + 1, None),
+    };
+    page.next = match next {
+        Some(after) => Some(format!("{}:{missing}:{after}", place.node)),
+        None if place.node + 1 < nodes.len() => Some(format!("{}:{missing}:", place.node + 1)),
+        None => None,
+    };
+    Ok(nodes.answer(started, Reply::Page(page)))
+}
+
+/// Where a page ends: at which node, how many before it did not answer, and where in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place<'a> {
+    node: usize,
+    missing: usize,
+    after: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.splitn(3, ':');
+        let (node, missing) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { node, missing, after: parts.next().filter(|after| !after.is_empty()) })
+    }
 }

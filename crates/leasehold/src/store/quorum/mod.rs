@@ -146,6 +146,9 @@ impl Quorum {
             Operation::List { prefix, limit, idle } => {
                 return list::run(nodes, prefix, limit, idle).await;
             }
+            Operation::ListPage { prefix, after, keys } => {
+                return list::page(nodes, prefix, after.as_deref(), keys).await;
+            }
             Operation::Renew(renewals) => return renew::renew(nodes, renewals).await,
             Operation::On { name, action } => (name, action),
             _ => return Err(StoreError::unknown_request()),

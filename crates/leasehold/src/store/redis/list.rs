@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use leasehold_core::{Answer, LockName, Now, Reply, StoreError};
+use leasehold_core::{Answer, LockName, Now, Page, Reply, StoreError, StoreErrorKind};
 use redis::{FromRedisValue, Value};
 
 use super::connection::{Connection, error};
@@ -19,7 +19,7 @@ pub(crate) struct Listing<'a> {
     pub(crate) layout: &'a dyn Layout,
     /// What the names begin with.
     pub(crate) begin: &'a str,
-    /// Most names.
+    /// Most names; of a page, how many keys are passed.
     pub(crate) limit: usize,
     /// Also names that nobody holds or awaits.
     pub(crate) idle: bool,
@@ -43,23 +43,84 @@ pub(crate) async fn list(
     Ok(Answer::new(now, Reply::Names(names)))
 }
 
+/// The names among the next keys of the server at which the page before ended: those held or
+/// awaited, however many. `after` is its number among the primaries and its cursor.
+///
+/// Cost: two round trips.
+pub(crate) async fn page(
+    primaries: Vec<Result<Arc<Server>, StoreError>>,
+    listing: Listing<'_>,
+    after: Option<&str>,
+) -> Result<Answer, StoreError> {
+    let (index, cursor) = match after.map(Place::parse) {
+        None => (0, 0),
+        Some(Some(Place { index, cursor })) => (index, cursor),
+        Some(None) => {
+            let why = format!("{after:?} is no end of a page of this store: begin anew");
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+        }
+    };
+    let count = primaries.len();
+    // Fewer servers than when the page before was read: the round is over.
+    let Some(server) = primaries.into_iter().nth(index) else {
+        return Ok(Answer::new(Now { lease_us: 0, token_us: 0 }, Reply::Page(Page::default())));
+    };
+    let server = server?;
+    let keys = u32::try_from(listing.limit).unwrap_or(u32::MAX).max(1);
+    let (cursor, found) = listing.step(&server, cursor, keys).await?;
+    let looked_at = keys.saturating_add(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    let names = listing.matching(&server, found).await?;
+    let next = match cursor {
+        0 if index + 1 >= count => None,
+        0 => Some(Place { index: index + 1, cursor: 0 }),
+        cursor => Some(Place { index, cursor }),
+    };
+    let next = next.map(|place| format!("{}:{}", place.index, place.cursor));
+    Ok(Answer::new(time(&server).await?, Reply::Page(Page::new(names, next, looked_at))))
+}
+
+/// Where a page ends: at which server, and its cursor there.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    index: usize,
+    cursor: u64,
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Self> {
+        let (index, cursor) = text.split_once(':')?;
+        Some(Self { index: index.parse().ok()?, cursor: cursor.parse().ok()? })
+    }
+}
+
 impl Listing<'_> {
+    /// The next keys of locks, and the cursor behind them.
+    async fn step(
+        &self,
+        connection: &Connection,
+        cursor: u64,
+        count: u32,
+    ) -> Result<(u64, Vec<(LockName, Vec<u8>)>), StoreError> {
+        let pattern = self.layout.pattern(self.begin);
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(count);
+        let (next, keys): (u64, Vec<Vec<u8>>) =
+            read(connection, "SCAN", connection.ask(&scan).await?)?;
+        let keys = keys.into_iter().filter_map(|key| Some((self.layout.name(&key)?, key)));
+        Ok((next, keys.collect()))
+    }
+
     /// Adds the names on one server, until there are enough.
     async fn scan(
         &self,
         connection: &Connection,
         names: &mut BTreeSet<LockName>,
     ) -> Result<(), StoreError> {
-        let pattern = self.layout.pattern(self.begin);
         let mut cursor = 0_u64;
         loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCAN_COUNT);
-            let (next, keys): (u64, Vec<Vec<u8>>) =
-                read(connection, "SCAN", connection.ask(&scan).await?)?;
-            let keys = keys.into_iter().filter_map(|key| Some((self.layout.name(&key)?, key)));
+            let (next, keys) = self.step(connection, cursor, SCAN_COUNT).await?;
             // A key may come twice.
-            let new: Vec<_> = keys.filter(|(name, _)| !names.contains(name)).collect();
+            let new: Vec<_> = keys.into_iter().filter(|(name, _)| !names.contains(name)).collect();
             names.extend(self.matching(connection, new).await?);
             cursor = next;
             if cursor == 0 || names.len() >= self.limit {

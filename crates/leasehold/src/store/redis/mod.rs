@@ -39,7 +39,7 @@ use self::layout::native::{Keyspace, Native};
 use self::layout::plain::{Plain, keys_note};
 use self::layout::redisson::Redisson;
 use self::layout::{Layout, key, reply};
-use self::list::{Listing, list};
+use self::list::{Listing, list, page};
 use self::opening::Opened;
 pub use self::options::{LayoutName, RedisOptions, Replicas, Secret, TlsFiles};
 use self::options::{Servers, Settings};
@@ -241,6 +241,12 @@ impl Redis {
                 let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
                 let (layout, limit) = (&*self.layout, limit as usize);
                 list(&primaries, Listing { layout, begin: &begin, limit, idle }).await
+            }
+            Operation::ListPage { prefix: begin, after, keys } => {
+                let primaries = self.topology.primaries().await?;
+                let (layout, limit) = (&*self.layout, keys as usize);
+                let listing = Listing { layout, begin: &begin, limit, idle: false };
+                page(primaries, listing, after.as_deref()).await
             }
             Operation::On { name, action } => self.act(&name, &action).await,
             Operation::Renew(leases) => self.renew(&leases).await,
