@@ -59,7 +59,8 @@ impl Contender {
     }
 
     async fn release(&self) {
-        let release = Action::Release { id: self.id(), keep: Duration::ZERO, unanswered: false };
+        let release =
+            Action::Release { id: self.id(), cooldown: Duration::ZERO, unanswered: false };
         assert_eq!(self.ask(release).await, Reply::Released);
     }
 

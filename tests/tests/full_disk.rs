@@ -58,7 +58,7 @@ impl Client {
     /// Lets go so that the record remembers it, and grows.
     async fn release(&self, number: u64) -> Reply {
         let id = self.holder(number);
-        let release = Action::Release { id, keep: Duration::ZERO, unanswered: true };
+        let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: true };
         must(self.ask(number, release).await)
     }
 
@@ -153,7 +153,7 @@ fn work_on_a_small_disk(directory: &str) {
         for number in 0..3_000 {
             assert!(matches!(must(client.acquire(number % 8, false).await), Reply::Granted(_)));
             let id = client.holder(number % 8);
-            let release = Action::Release { id, keep: Duration::ZERO, unanswered: false };
+            let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: false };
             assert_eq!(must(client.ask(number % 8, release).await), Reply::Released);
         }
     });

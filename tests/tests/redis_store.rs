@@ -31,7 +31,7 @@ fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
 }
 
 fn release(name: &str, id: HolderId) -> Operation {
-    on(name, Action::Release { id, keep: Duration::ZERO, unanswered: false })
+    on(name, Action::Release { id, cooldown: Duration::ZERO, unanswered: false })
 }
 
 fn granted(answer: &Answer) -> FencingToken {

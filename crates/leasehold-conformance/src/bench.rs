@@ -123,7 +123,7 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) async fn release(&self, id: HolderId) -> Reply {
-        self.act(Action::Release { id, keep: Duration::ZERO, unanswered: false }).await
+        self.act(Action::Release { id, cooldown: Duration::ZERO, unanswered: false }).await
     }
 
     pub(super) async fn renew(&self, id: HolderId) -> Reply {

@@ -284,18 +284,18 @@ pub async fn a_release_by_somebody_else_touches_nobody(subject: &Subject) {
     assert_eq!(bench.holders().await, [id]);
 }
 
-/// A kept name stays taken, by nobody, until its time is over.
+/// A name in cooldown stays taken, by nobody, until that is over.
 pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     bench.take(id, ALONE).await;
-    let keep = Action::Release { id, keep: LONG, unanswered: false };
-    assert_eq!(bench.act(keep).await, Reply::Released);
+    let release = Action::Release { id, cooldown: LONG, unanswered: false };
+    assert_eq!(bench.act(release).await, Reply::Released);
     assert!(bench.is_busy(ALONE).await);
     assert!(matches!(bench.renew(id).await, Reply::NotHeld { .. }));
     // An attempt is one call for one name.
     let (short, id) = (Bench::new(subject), somebody());
     short.take(id, ALONE).await;
-    short.act(Action::Release { id, keep: SHORT, unanswered: false }).await;
+    short.act(Action::Release { id, cooldown: SHORT, unanswered: false }).await;
     subject.pass(AFTER_SHORT).await;
     assert!(!short.is_busy(ALONE).await);
 }

@@ -155,8 +155,11 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool) -> String {
         others => format!(" and {others} more"),
     };
     match (state, own) {
-        (HoldState::Kept, _) => {
-            format!(", kept for another {left} by the min_hold of {who}, which has let go{others}")
+        (HoldState::Cooldown, _) => {
+            format!(
+                ", in cooldown for another {left} by the min_hold of {who}, which has let go\
+                 {others}"
+            )
         }
         (HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed, false) => {
             format!(", held by {who} for {held_for}{others}")
@@ -401,8 +404,11 @@ mod tests {
         assert_eq!(said(HoldState::Unclaimed, 2, false), format!("{alone} and 2 more"));
         let own = said(HoldState::Claimed, 0, true);
         assert!(own.contains("this very client") && own.contains("Guard::reenter"), "{own}");
-        let kept = said(HoldState::Kept, 0, false);
-        assert!(kept.contains("kept for another 5.0s by the min_hold of vm:7"), "{kept}");
+        let released = said(HoldState::Cooldown, 0, false);
+        assert!(
+            released.contains("in cooldown for another 5.0s by the min_hold of vm:7"),
+            "{released}"
+        );
     }
 
     #[test]

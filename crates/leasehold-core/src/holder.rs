@@ -235,7 +235,7 @@ pub enum HoldState {
     /// Its holder has confirmed it.
     Claimed,
     /// Released, but the name stays taken, by nobody, until the deadline.
-    Kept,
+    Cooldown,
     /// An operator has asked its holder to stop; it can no longer be renewed.
     Revoked,
     /// Handed to a waiter that has not confirmed it yet.

@@ -170,7 +170,7 @@ pub enum Action {
         /// Which hold.
         id: HolderId,
         /// How much longer the name stays taken, by nobody; zero for not at all.
-        keep: Duration,
+        cooldown: Duration,
         /// Some copy of the acquire was never answered and may still arrive.
         unanswered: bool,
     },

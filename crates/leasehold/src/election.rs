@@ -435,7 +435,7 @@ async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
 fn leader_of(status: &Status) -> Option<(Leader, Duration)> {
     let holder = status.holders.first()?;
     match holder.state {
-        HoldState::Kept => None,
+        HoldState::Cooldown => None,
         _ => {
             let value = holder.info.label.clone().unwrap_or_default();
             Some((Leader { token: holder.token, value }, holder.ttl_left))

@@ -119,7 +119,8 @@ impl Lock {
         self
     }
 
-    /// The name stays taken for at least this long from the grant, even if it is released before.
+    /// The name stays taken for at least this long from the grant, even if it is released before:
+    /// the rest is its *cooldown*, in which nobody holds it.
     pub fn min_hold(mut self, least: Duration) -> Self {
         self.options.min_hold = Some(least);
         self

@@ -43,7 +43,7 @@ impl Listener {
         assert!(matches!(self.acquire(name, holder).await, Reply::Granted(_)));
         assert!(matches!(self.acquire(name, own).await, Reply::Queued(_)));
         meanwhile();
-        let release = Action::Release { id: holder, keep: Duration::ZERO, unanswered: false };
+        let release = Action::Release { id: holder, cooldown: Duration::ZERO, unanswered: false };
         assert_eq!(self.on(name, release).await, Reply::Released);
         let heard = soon(self.inbox.next()).await;
         assert!(matches!(heard, Message::Granted { attempt: 1, nonce: 7, .. }), "{heard:?}");

@@ -37,8 +37,8 @@ fn actions() -> Vec<Action> {
         Action::Poll { id: id(3), ttl: TTL },
         reclaim(1),
         reclaim(6),
-        Action::Release { id: id(1), keep: Duration::ZERO, unanswered: true },
-        Action::Release { id: id(1), keep: Duration::ZERO, unanswered: false },
+        Action::Release { id: id(1), cooldown: Duration::ZERO, unanswered: true },
+        Action::Release { id: id(1), cooldown: Duration::ZERO, unanswered: false },
         renew(TTL),
         Action::Revoke { id: id(1), token, force: true },
         Action::SetCapacity { capacity: 3 },
@@ -234,7 +234,7 @@ fn a_span_that_cannot_be_reckoned_with_is_refused_before_anything_is_done() {
     for ttl in [Duration::MAX, Duration::from_secs(2_000_000_000)] {
         assert_eq!(server.act(&Action::Poll { id: id(1), ttl }, START_US), refused);
         assert_eq!(server.act(&renew(ttl), START_US), refused);
-        let release = Action::Release { id: id(1), keep: ttl, unanswered: true };
+        let release = Action::Release { id: id(1), cooldown: ttl, unanswered: true };
         assert_eq!(server.act(&release, START_US), refused);
         let Action::Acquire(request) = acquire(1, Mode::Shared) else { unreachable!() };
         assert_eq!(server.act(&Action::Acquire(request.with_ttl(ttl)), START_US), refused);
@@ -249,7 +249,8 @@ fn a_step_is_done_even_if_publish_is_denied() {
     let mut user = redis::cmd("ACL");
     user.arg("SETUSER").arg("default").arg("-publish").exec(&mut server.connection).unwrap();
     for holder in [1, 2] {
-        let release = Action::Release { id: id(holder), keep: Duration::ZERO, unanswered: false };
+        let release =
+            Action::Release { id: id(holder), cooldown: Duration::ZERO, unanswered: false };
         assert_eq!(server.act(&release, START_US + 1), Ok(Reply::Released));
     }
     let poll = server.act(&Action::Poll { id: id(3), ttl: TTL }, START_US + 2);

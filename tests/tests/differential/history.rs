@@ -96,7 +96,7 @@ pub(crate) enum Verb {
         late: bool,
     },
     Release {
-        keep: Duration,
+        cooldown: Duration,
         unanswered: bool,
     },
     Renew {
@@ -296,7 +296,7 @@ impl World {
                     .with_info(info(id));
                 Action::Reclaim(Reclaim::new(token, self.change(name, id, change), request))
             }
-            Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
+            Verb::Release { cooldown, unanswered } => Action::Release { id, cooldown, unanswered },
             Verb::Renew { ttl, believed } => self.renewal(name, id, ttl, believed).action(),
             Verb::Revoke { force, wrong_token } => {
                 let token_us = self.hold(name, id).map_or(START_US, |hold| hold.token_us);

@@ -20,10 +20,10 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// More readers than one sweep looks at, some of whom end, and what is done meanwhile.
 fn readers_that_end() -> impl Strategy<Value = Vec<Step>> {
-    let keep = (0u64..3_000_000)
-        .prop_map(|us| Verb::Release { keep: Duration::from_micros(us), unanswered: false });
+    let cooldown = (0u64..3_000_000)
+        .prop_map(|us| Verb::Release { cooldown: Duration::from_micros(us), unanswered: false });
     let meanwhile =
-        prop::collection::vec((0usize..110, prop_oneof![2 => verb(0), 1 => keep]), 1..5);
+        prop::collection::vec((0usize..110, prop_oneof![2 => verb(0), 1 => cooldown]), 1..5);
     (65u8..110, 0u64..97, 900_000u64..4_000_000, meanwhile).prop_map(
         |(size, stride, us, meanwhile)| {
             let crowd = Step::Crowd { name: 0, mode: Mode::Shared, size, stride, wait: false };
@@ -114,7 +114,7 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
     let adopt = (0usize..100, other, ttl(), late(), ballot()).prop_map(
         |(from, other, ttl, late, ballot)| Verb::Adopt { from, other, ttl, late, ballot },
     );
-    let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
+    let cooldown = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
     prop_oneof![
         12 => acquire,
         5 => adopt,
@@ -125,8 +125,8 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
         1 => (0u32..50).prop_map(|limit| Verb::Inspect { limit }),
         8 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
         5 => reclaim,
-        8 => (keep, flag())
-            .prop_map(|(keep, unanswered)| Verb::Release { keep, unanswered }),
+        8 => (cooldown, flag())
+            .prop_map(|(cooldown, unanswered)| Verb::Release { cooldown, unanswered }),
         5 => (ttl(), believed(name)).prop_map(|(ttl, believed)| Verb::Renew { ttl, believed }),
         2 => (flag(), flag())
             .prop_map(|(force, wrong_token)| Verb::Revoke { force, wrong_token }),

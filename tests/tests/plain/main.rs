@@ -101,8 +101,8 @@ pub(crate) fn renew(id: HolderId, ttl: Duration) -> Action {
     Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
 }
 
-pub(crate) fn release(id: HolderId, keep: Duration) -> Action {
-    Action::Release { id, keep, unanswered: false }
+pub(crate) fn release(id: HolderId, cooldown: Duration) -> Action {
+    Action::Release { id, cooldown, unanswered: false }
 }
 
 #[tokio::test]

@@ -36,14 +36,14 @@ async fn an_end_that_somebody_took_away_comes_back_with_the_next_renewal() {
 }
 
 #[tokio::test]
-async fn a_kept_name_is_kept_from_everybody_and_cannot_be_let_go() {
+async fn a_name_in_cooldown_is_free_for_nobody_and_cannot_be_let_go() {
     let mut shared = Shared::start().await;
     shared.take("a", id(1)).await;
     assert_eq!(shared.act("a", release(id(1), TTL)).await.ok(), Some(Reply::Released));
     assert!(!shared.they_take("a", "theirs", TTL));
     assert_eq!(shared.release("a", id(1)).await, Reply::Released, "a copy of the release");
     assert_eq!(shared.acquire("a", id(1)).await, Reply::Stale, "a copy of the acquire");
-    assert_eq!(shared.status("a").await.holders[0].state, HoldState::Kept);
+    assert_eq!(shared.status("a").await.holders[0].state, HoldState::Cooldown);
 }
 
 #[tokio::test]

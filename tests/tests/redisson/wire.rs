@@ -70,7 +70,7 @@ fn request(attempt: u64, mode: Mode) -> Acquire {
 }
 
 fn release(attempt: u64) -> Action {
-    Action::Release { id: id(attempt), keep: Duration::ZERO, unanswered: false }
+    Action::Release { id: id(attempt), cooldown: Duration::ZERO, unanswered: false }
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn no_verb_of_ours_touches_what_redisson_holds() {
             Action::Poll { id, ttl },
             Action::Describe { id, info: HolderInfo::default() },
             Action::Cancel { id, unanswered: false },
-            Action::Release { id, keep: TTL, unanswered: false },
+            Action::Release { id, cooldown: TTL, unanswered: false },
             Action::Revoke { id, token: leasehold::FencingToken::from_micros(1), force: true },
         ] {
             let reply = must(shared.act(action.clone()).await);

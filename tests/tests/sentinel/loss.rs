@@ -85,7 +85,7 @@ fn renew(id: HolderId, ttl: Duration) -> Action {
 }
 
 async fn release(store: &Redis, id: HolderId) -> Reply {
-    ask(store, Action::Release { id, keep: Duration::ZERO, unanswered: false }).await
+    ask(store, Action::Release { id, cooldown: Duration::ZERO, unanswered: false }).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -77,11 +77,11 @@ fn row(name: &LockName, status: &Status) -> [String; 8] {
         others => format!(" +{others}"),
     };
     // That process has ended: nobody should look for it.
-    let kept = if first.state == HoldState::Kept { "kept by " } else { "" };
+    let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
     [
         name,
         use_of(status),
-        format!("{kept}{}:{}{others}", first.info.host, first.info.pid),
+        format!("{cooldown}{}:{}{others}", first.info.host, first.info.pid),
         show_duration(first.held_for),
         show_duration(first.ttl_left),
         first.token.to_string(),

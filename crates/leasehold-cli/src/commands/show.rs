@@ -74,7 +74,7 @@ fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
 }
 
 fn holder_row(holder: &Holder) -> [String; 7] {
-    let has_ended = if holder.state == HoldState::Kept { " (ended)" } else { "" };
+    let has_ended = if holder.state == HoldState::Cooldown { " (ended)" } else { "" };
     [
         format!("{}:{}{has_ended}", holder.info.host, holder.info.pid),
         mode(holder.mode),

@@ -19,7 +19,7 @@ pub(super) fn mode(mode: Mode) -> String {
 /// The state of a hold in one word.
 pub(super) fn state(state: HoldState) -> &'static str {
     match state {
-        HoldState::Kept => "kept",
+        HoldState::Cooldown => "cooldown",
         HoldState::Revoked => "revoked",
         HoldState::Unclaimed => "granted",
         _ => "held",

@@ -48,9 +48,11 @@ pub(crate) fn holder(first: &Holder, others: usize) -> String {
         others => format!(" and {others} more"),
     };
     match first.state {
-        HoldState::Kept => {
+        HoldState::Cooldown => {
             let left = show_duration(first.ttl_left);
-            format!("kept for another {left} by --min-hold of {who}, which has ended{others}")
+            format!(
+                "in cooldown for another {left} by --min-hold of {who}, which has ended{others}"
+            )
         }
         _ => format!("held by {who} for {}{others}", show_duration(first.held_for)),
     }

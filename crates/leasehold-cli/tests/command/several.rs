@@ -53,7 +53,7 @@ fn a_job_that_ended_at_once_is_skipped_until_min_hold_is_over(place: &Place) {
     };
     assert_eq!(job("hourly", "59m"), "ran\n");
     assert_eq!(job("hourly", "59m"), "");
-    assert_eq!(place.show("hourly")["holders"][0]["state"], "kept");
+    assert_eq!(place.show("hourly")["holders"][0]["state"], "cooldown");
     assert_eq!(job("brief", "500ms"), "ran\n");
     until("the job runs again", || job("brief", "500ms") == "ran\n");
 }

@@ -12,7 +12,7 @@ on_each_store!(
     a_reader_is_told_of_the_writer_that_waits_before_it,
     of_several_holders_one_is_named_and_the_others_are_counted,
     of_several_names_the_one_that_is_in_the_way_is_named,
-    a_name_that_is_kept_is_said_to_be_so,
+    a_name_in_cooldown_is_said_to_be_so,
 );
 
 /// Interrupts who waits, and gives what is said of that.
@@ -82,21 +82,21 @@ fn of_several_names_the_one_that_is_in_the_way_is_named(place: &Place) {
     assert_eq!(left, "leasehold: c b a: SIGINT while waiting: left the queue\n");
 }
 
-fn a_name_that_is_kept_is_said_to_be_so(place: &Place) {
+fn a_name_in_cooldown_is_said_to_be_so(place: &Place) {
     let first = Background::start(place.shell("x", &["--min-hold", "10m"], "true"));
     let pid = first.pid();
     first.end().assert_silent(0);
     for how in [&["-n"][..], &["-w", "1s"]] {
         let busy = place.end(&[&["run", "x"], how, &["--", "true"]].concat());
         busy.assert_failed(75, &format!(":{pid}, which has ended"));
-        assert!(busy.stderr.contains("kept for another 9m"), "{busy:?}");
+        assert!(busy.stderr.contains("in cooldown for another 9m"), "{busy:?}");
         assert!(busy.stderr.contains("by --min-hold of "), "{busy:?}");
     }
     let mut waiter = Background::start(place.shell("x", &[], "true"));
     let line = waiter.error_line();
-    assert!(line.contains("waiting for x, kept for another 9m"), "{line}");
+    assert!(line.contains("waiting for x, in cooldown for another 9m"), "{line}");
     let listed = place.end(&["ls"]).stdout;
-    assert!(listed.contains("kept by "), "{listed}");
+    assert!(listed.contains("cooldown of "), "{listed}");
     let shown = place.end(&["show", "x"]).stdout;
     assert!(shown.contains(&format!(":{pid} (ended)")), "{shown}");
 }

@@ -79,7 +79,7 @@ impl<T: Tables> Step<'_, T> {
                 self.promote(None);
                 Reply::Granted(grant)
             }
-            HoldState::Kept | HoldState::Revoked => Reply::Stale,
+            HoldState::Cooldown | HoldState::Revoked => Reply::Stale,
         }
     }
 

@@ -25,7 +25,7 @@ impl<T: Tables> Step<'_, T> {
             HoldState::Claimed | HoldState::Unclaimed => {
                 Reply::Granted(self.confirm(slot, request.ttl))
             }
-            HoldState::Kept => Reply::NotHeld { newest: self.newest() },
+            HoldState::Cooldown => Reply::NotHeld { newest: self.newest() },
             HoldState::Revoked => Reply::Revoked(true),
         }
     }
@@ -57,7 +57,7 @@ impl<T: Tables> Step<'_, T> {
         let is_same = hold.weight == request.mode.weight() && is_same_kind;
         // The node of a quorum may have granted it with a token of its own.
         let has_token = request.token.is_none_or(|token| token.micros() == hold.token_us);
-        (state != HoldState::Kept && is_same && has_token).then_some((slot, state))
+        (state != HoldState::Cooldown && is_same && has_token).then_some((slot, state))
     }
 
     /// From now on the hold is another attempt's, and nothing that is sent in the name of the one

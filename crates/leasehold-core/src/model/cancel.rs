@@ -24,7 +24,7 @@ impl<T: Tables> Step<'_, T> {
             return Cancelled::Removed;
         }
         match self.live_hold(id) {
-            Some((slot, state)) if state != HoldState::Kept => {
+            Some((slot, state)) if state != HoldState::Cooldown => {
                 self.record.remove_hold(slot);
                 Cancelled::Released
             }

@@ -27,7 +27,7 @@ impl<T: Tables> Step<'_, T> {
                     self.raise_token(slot, token.micros());
                     Reply::Granted(self.confirm(slot, ttl))
                 }
-                HoldState::Kept => Reply::NotHeld { newest: self.newest() },
+                HoldState::Cooldown => Reply::NotHeld { newest: self.newest() },
                 HoldState::Revoked => Reply::Revoked(true),
             },
         };

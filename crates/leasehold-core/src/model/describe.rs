@@ -16,7 +16,7 @@ impl<T: Tables> Step<'_, T> {
                     self.keep_until(self.now_us());
                     Reply::Granted(self.unchanged(slot))
                 }
-                HoldState::Kept => Reply::NotHeld { newest: self.newest() },
+                HoldState::Cooldown => Reply::NotHeld { newest: self.newest() },
                 HoldState::Revoked => Reply::Revoked(true),
             },
         };

@@ -69,7 +69,7 @@ pub fn step<T: Tables>(
         Action::Inspect { limit } => step.inspect(*limit),
         Action::Poll { id, ttl } => step.poll(*id, *ttl),
         Action::Reclaim(request) => step.reclaim(request),
-        Action::Release { id, keep, unanswered } => step.release(*id, *keep, *unanswered),
+        Action::Release { id, cooldown, unanswered } => step.release(*id, *cooldown, *unanswered),
         Action::Renew { id, ttl, mode, change } => step.renew(*id, *ttl, (*mode, *change)),
         Action::Revoke { id, token, force } => step.revoke(*id, *token, *force),
         Action::SetCapacity { capacity } => step.set_capacity(*capacity),

@@ -15,7 +15,7 @@ impl<T: Tables> Step<'_, T> {
                 HoldState::Claimed | HoldState::Unclaimed => {
                     Reply::Granted(self.confirm(slot, ttl))
                 }
-                HoldState::Kept | HoldState::Revoked => Reply::Gone,
+                HoldState::Cooldown | HoldState::Revoked => Reply::Gone,
             };
             self.promote(None);
             return reply;

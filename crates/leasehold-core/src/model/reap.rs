@@ -12,7 +12,7 @@ impl<T: Tables> Step<'_, T> {
             && id.client == client
         {
             if let Some(slot) = self.record.hold_of(id)
-                && self.record.holds.at(slot).state != HoldState::Kept
+                && self.record.holds.at(slot).state != HoldState::Cooldown
             {
                 self.record.remove_hold(slot);
             }

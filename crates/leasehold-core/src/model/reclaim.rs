@@ -40,7 +40,7 @@ impl<T: Tables> Step<'_, T> {
     fn held_to_reclaim(&mut self, request: &Reclaim) -> Option<u32> {
         let slot = self.record.hold_of(request.id)?;
         let is_ended =
-            matches!(self.record.holds.at(slot).state, HoldState::Kept | HoldState::Revoked);
+            matches!(self.record.holds.at(slot).state, HoldState::Cooldown | HoldState::Revoked);
         if is_ended || !self.record.is_same_kind(request.mode.capacity()) {
             return None;
         }

@@ -9,7 +9,7 @@ use crate::request::Reply;
 use crate::time::micros;
 
 impl<T: Tables> Step<'_, T> {
-    pub(super) fn release(&mut self, id: HolderId, keep: Duration, unanswered: bool) -> Reply {
+    pub(super) fn release(&mut self, id: HolderId, cooldown: Duration, unanswered: bool) -> Reply {
         self.sweep();
         let Some((slot, state)) = self.live_hold(id) else {
             if unanswered {
@@ -18,13 +18,13 @@ impl<T: Tables> Step<'_, T> {
             self.promote(None);
             return Reply::NotHeld { newest: self.newest() };
         };
-        if state == HoldState::Kept {
+        if state == HoldState::Cooldown {
             return Reply::Released;
         }
-        if keep.is_zero() {
+        if cooldown.is_zero() {
             self.record.remove_hold(slot);
         } else {
-            self.keep_hold(slot, keep);
+            self.cool_down(slot, cooldown);
         }
         if unanswered {
             self.add_tombstone(id);
@@ -35,15 +35,15 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// The name stays taken, by nobody.
-    fn keep_hold(&mut self, slot: u32, keep: Duration) {
-        let deadline_us = self.now_us() + micros(keep);
+    fn cool_down(&mut self, slot: u32, cooldown: Duration) {
+        let deadline_us = self.now_us() + micros(cooldown);
         let hold = self.record.holds.at(slot);
         let id = hold.id;
-        hold.state = HoldState::Kept;
-        hold.ttl_us = micros(keep);
+        hold.state = HoldState::Cooldown;
+        hold.ttl_us = micros(cooldown);
         hold.deadline_us = deadline_us;
         let sweep = &mut self.record.sweep;
-        sweep.longest_ttl_us = sweep.longest_ttl_us.max(micros(keep));
+        sweep.longest_ttl_us = sweep.longest_ttl_us.max(micros(cooldown));
         sweep.expect(slot, deadline_us);
         if self.record.upgrading == Some(id) {
             self.record.upgrading = None;

@@ -17,7 +17,7 @@ impl<T: Tables> Step<'_, T> {
                 Reply::Granted(self.confirm(slot, ttl))
             }
             Some((_, HoldState::Revoked)) => Reply::Revoked(true),
-            Some((_, HoldState::Claimed | HoldState::Kept | HoldState::Unclaimed)) | None => {
+            Some((_, HoldState::Claimed | HoldState::Cooldown | HoldState::Unclaimed)) | None => {
                 Reply::NotHeld { newest: self.newest() }
             }
         };

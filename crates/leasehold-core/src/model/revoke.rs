@@ -17,10 +17,10 @@ impl<T: Tables> Step<'_, T> {
             self.promote(None);
             return Reply::Revoked(false);
         };
-        let was_kept = state == HoldState::Kept;
+        let is_cooldown = state == HoldState::Cooldown;
         let nonce = self.record.holds.at(slot).nonce;
-        // What is kept is held by nobody, so nobody has to be asked.
-        let forced = force || was_kept;
+        // A cooldown is held by nobody, so nobody has to be asked.
+        let forced = force || is_cooldown;
         if forced {
             self.expire(slot);
         } else {
@@ -31,7 +31,7 @@ impl<T: Tables> Step<'_, T> {
                 self.record.upgrading = None;
             }
         }
-        if !was_kept {
+        if !is_cooldown {
             let message = Message::Revoked { attempt: id.attempt, nonce, token, forced };
             self.messages.push((id.client, message));
         }

@@ -19,7 +19,7 @@ pub struct Hold {
     pub since_us: u64,
     /// When it ends.
     pub deadline_us: u64,
-    /// For how long it was last confirmed, or is kept.
+    /// For how long it was last confirmed, or its cooldown lasts.
     pub ttl_us: u64,
     /// The highest number of a change of its mode that was asked for; 0 before the first.
     pub change: u64,

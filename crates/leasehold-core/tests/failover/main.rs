@@ -272,8 +272,8 @@ impl Model for World {
             Event::GiveUp(client) => self.give_up(&mut state.clients[client]),
             Event::TakeBack(client, server) => {
                 state.clients[client].taking_back.remove(&server);
-                let (id, keep) = (id(client), Duration::ZERO);
-                state.apply(server, &Action::Release { id, keep, unanswered: false });
+                let (id, cooldown) = (id(client), Duration::ZERO);
+                state.apply(server, &Action::Release { id, cooldown, unanswered: false });
             }
             Event::Follow(index) => state.follow(index, state.newest?),
             Event::Promote(index) => {

@@ -266,8 +266,8 @@ impl Model for World {
             }
             Event::GiveUp => state.become_reader(),
             Event::Leave => {
-                let (id, keep) = (visitor(state.visits), Duration::ZERO);
-                let release = Action::Release { id, keep, unanswered: false };
+                let (id, cooldown) = (visitor(state.visits), Duration::ZERO);
+                let release = Action::Release { id, cooldown, unanswered: false };
                 self.step(&mut state.record, &release);
                 state.is_visited = false;
             }

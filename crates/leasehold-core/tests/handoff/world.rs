@@ -27,7 +27,7 @@ impl World {
             Kind::Cancel { unanswered } => Action::Cancel { id, unanswered },
             Kind::Poll => Action::Poll { id, ttl },
             Kind::Release { unanswered } => {
-                Action::Release { id, keep: Duration::ZERO, unanswered }
+                Action::Release { id, cooldown: Duration::ZERO, unanswered }
             }
         }
     }

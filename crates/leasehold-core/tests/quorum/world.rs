@@ -34,7 +34,7 @@ impl World {
                 Action::Reclaim(Reclaim::new(token, 0, request))
             }
             Kind::Release { unanswered } => {
-                Action::Release { id, keep: Duration::ZERO, unanswered }
+                Action::Release { id, cooldown: Duration::ZERO, unanswered }
             }
             Kind::Renew => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
         }

@@ -217,11 +217,11 @@ impl LeaseState {
     }
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
-        let keep = match (self.delivered.get(), self.options.min_hold) {
+        let cooldown = match (self.delivered.get(), self.options.min_hold) {
             (Some(from), Some(least)) => least.saturating_sub(now.saturating_since(*from)),
             (Some(_), None) | (None, _) => Duration::ZERO,
         };
         let unanswered = self.unanswered.load(Ordering::Acquire);
-        Action::Release { id: self.id, keep, unanswered }
+        Action::Release { id: self.id, cooldown, unanswered }
     }
 }

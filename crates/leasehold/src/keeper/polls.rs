@@ -187,8 +187,8 @@ impl Keeper {
         match meaning {
             Meaning::Enter(waiter, until) => self.enter(*waiter, grant.token, until, false),
             Meaning::GrantedAgain(name) => {
-                let (id, keep) = (grant.id, Duration::ZERO);
-                let release = Action::Release { id, keep, unanswered: false };
+                let (id, cooldown) = (grant.id, Duration::ZERO);
+                let release = Action::Release { id, cooldown, unanswered: false };
                 self.clean(name, release, CLAIM_WINDOW);
             }
             Meaning::Held(lease) => lease.upgraded.notify_one(),

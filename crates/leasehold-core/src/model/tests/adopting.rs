@@ -78,8 +78,8 @@ fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
     let ahead = Adopt { ballot_us, ..good.clone() };
     assert_eq!(bench.act(&Action::Adopt(ahead)), Reply::Refused(Refusal::Ballot));
     assert_eq!(bench.holders(), [id(1, 1)]);
-    bench.act(&Action::Release { id: id(1, 1), keep: seconds(1), unanswered: false });
-    assert_eq!(bench.act(&Action::Adopt(good.clone())), Reply::NotHeld { newest }, "kept");
+    bench.act(&Action::Release { id: id(1, 1), cooldown: seconds(1), unanswered: false });
+    assert_eq!(bench.act(&Action::Adopt(good.clone())), Reply::NotHeld { newest }, "cooldown");
     bench.pass(seconds(1));
     assert_eq!(bench.act(&Action::Adopt(good)), Reply::NotHeld { newest });
     let mut bench = Bench::held();

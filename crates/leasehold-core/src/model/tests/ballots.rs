@@ -209,7 +209,7 @@ fn nobody_takes_back_what_was_let_go() {
     bench.release(id(1, 1));
     assert_eq!(bench.act(&Action::Reclaim(copy.clone())), bench.not_held());
     bench.forget();
-    bench.act(&Action::Release { id: id(1, 1), keep: Duration::ZERO, unanswered: true });
+    bench.act(&Action::Release { id: id(1, 1), cooldown: Duration::ZERO, unanswered: true });
     let refused = bench.act(&Action::Reclaim(copy.clone()));
     assert_eq!(refused, Reply::NotHeld { newest: None }, "its release expected a copy");
     bench.forget();

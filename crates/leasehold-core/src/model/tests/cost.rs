@@ -128,8 +128,8 @@ fn costs(count: u64, mode: Mode, actions: &[Action]) -> Vec<u32> {
 fn assert_same_cost(mode: Mode) {
     let bench = Bench::new();
     let release = |attempt| {
-        let (id, keep) = (id(1, attempt), Duration::ZERO);
-        Action::Release { id, keep, unanswered: false }
+        let (id, cooldown) = (id(1, attempt), Duration::ZERO);
+        Action::Release { id, cooldown, unanswered: false }
     };
     let renew = |attempt| Action::Renew { id: id(1, attempt), ttl: TTL, mode, change: 0 };
     let actions = [

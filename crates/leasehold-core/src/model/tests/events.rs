@@ -20,7 +20,7 @@ pub(super) enum Event {
     Pass { ms: u64 },
     Poll { attempt: usize },
     Reclaim { attempt: usize, late_copies: u8 },
-    Release { attempt: usize, keep_ms: u64 },
+    Release { attempt: usize, cooldown_ms: u64 },
     Renew { attempt: usize, ttl_ms: u64 },
     Revoke { hold: usize, force: bool },
     SetCapacity { capacity: u32 },
@@ -80,7 +80,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         3 => (who.clone(), 0..2_u8)
             .prop_map(|(attempt, late_copies)| Event::Reclaim { attempt, late_copies }),
         5 => (who.clone(), prop_oneof![4 => Just(0_u64), 1 => Just(1_500)])
-            .prop_map(|(attempt, keep_ms)| Event::Release { attempt, keep_ms }),
+            .prop_map(|(attempt, cooldown_ms)| Event::Release { attempt, cooldown_ms }),
         4 => (who.clone(), ttl()).prop_map(|(attempt, ttl_ms)| Event::Renew { attempt, ttl_ms }),
         2 => (who, any::<bool>()).prop_map(|(hold, force)| Event::Revoke { hold, force }),
         1 => (1..=4_u32).prop_map(|capacity| Event::SetCapacity { capacity }),

@@ -45,7 +45,7 @@ fn a_late_copy_of_an_acquire_is_refused_after_a_cancel_or_release_that_expects_i
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);
     bench.act(&Action::Cancel { id: id(2, 1), unanswered: true });
-    bench.act(&Action::Release { id: id(1, 1), keep: Duration::ZERO, unanswered: true });
+    bench.act(&Action::Release { id: id(1, 1), cooldown: Duration::ZERO, unanswered: true });
     assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
     assert_eq!(bench.acquire(id(2, 1), Mode::Exclusive), Reply::Stale);
 }
@@ -61,7 +61,7 @@ fn a_late_copy_of_an_acquire_is_refused_after_its_hold_has_expired() {
 #[test]
 fn a_finished_attempt_is_remembered_for_as_long_as_a_copy_may_be_executed() {
     let mut bench = Bench::held();
-    bench.act(&Action::Release { id: id(1, 1), keep: Duration::ZERO, unanswered: true });
+    bench.act(&Action::Release { id: id(1, 1), cooldown: Duration::ZERO, unanswered: true });
     let late = bench.request(id(1, 1), Mode::Exclusive);
     bench.pass(TOMBSTONE_LIFE);
     assert_eq!(bench.act(&Action::Acquire(late)), Reply::Late, "it ends before the memory does");
@@ -215,12 +215,12 @@ fn a_revocation_names_the_token_that_was_seen_and_hits_no_other() {
 }
 
 #[test]
-fn a_kept_name_is_held_by_nobody_until_its_time_is_over() {
+fn a_name_in_cooldown_is_held_by_nobody_until_that_is_over() {
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);
-    let keep = Action::Release { id: id(1, 1), keep: seconds(5), unanswered: false };
-    assert_eq!(bench.act(&keep), Reply::Released);
-    assert_eq!(bench.act(&keep), Reply::Released, "a copy of the release changes nothing");
+    let release = Action::Release { id: id(1, 1), cooldown: seconds(5), unanswered: false };
+    assert_eq!(bench.act(&release), Reply::Released);
+    assert_eq!(bench.act(&release), Reply::Released, "a copy of the release changes nothing");
     let Reply::NotHeld { .. } = bench.renew(id(1, 1), TTL) else { panic!() };
     assert_eq!(bench.poll(id(1, 1)), Reply::Gone);
     assert_eq!(bench.cancel(id(1, 1)), Reply::Cancelled(Cancelled::Unknown));
@@ -232,22 +232,22 @@ fn a_kept_name_is_held_by_nobody_until_its_time_is_over() {
 }
 
 #[test]
-fn what_is_kept_is_revoked_without_force_and_without_a_message() {
+fn a_cooldown_is_revoked_without_force_and_without_a_message() {
     let mut bench = Bench::held();
     let token = FencingToken::from_micros(bench.record.last_token_us);
-    bench.act(&Action::Release { id: id(1, 1), keep: seconds(50), unanswered: false });
+    bench.act(&Action::Release { id: id(1, 1), cooldown: seconds(50), unanswered: false });
     assert_eq!(bench.revoke(id(1, 1), token, false), Reply::Revoked(true));
     assert_eq!(bench.messages, []);
     bench.take(id(2, 1), Mode::Exclusive);
 }
 
 #[test]
-fn burying_a_client_ends_all_it_has_but_what_it_kept() {
+fn burying_a_client_ends_all_it_has_but_its_cooldowns() {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Shared);
     bench.take(id(1, 2), Mode::Shared);
     bench.take(id(2, 1), Mode::Shared);
-    bench.act(&Action::Release { id: id(1, 2), keep: seconds(9), unanswered: false });
+    bench.act(&Action::Release { id: id(1, 2), cooldown: seconds(9), unanswered: false });
     bench.wait(id(1, 3), Mode::Exclusive);
     bench.wait(id(3, 1), Mode::Shared);
     bench.reap(1);

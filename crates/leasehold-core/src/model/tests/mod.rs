@@ -137,7 +137,7 @@ impl Bench {
     }
 
     fn release(&mut self, id: HolderId) -> Reply {
-        self.act(&Action::Release { id, keep: Duration::ZERO, unanswered: false })
+        self.act(&Action::Release { id, cooldown: Duration::ZERO, unanswered: false })
     }
 
     fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {

@@ -51,7 +51,7 @@ fn no_more_of_the_dead_are_skipped_in_one_step_than_the_bound() {
     let mut bench = behind_the_dead(50);
     bench.pass(DEAD_AFTER);
     let left = |bench: &Bench| bench.record.queue.len() as u32;
-    bench.act(&Action::Release { id: id(1, 1), keep: Duration::ZERO, unanswered: false });
+    bench.act(&Action::Release { id: id(1, 1), cooldown: Duration::ZERO, unanswered: false });
     assert_eq!((left(&bench), bench.more), (51 - SKIP_BOUND, true));
     bench.poll(id(2, 1));
     assert_eq!((left(&bench), bench.more), (51 - 2 * SKIP_BOUND, true));

@@ -139,7 +139,7 @@ pub(super) fn blank_hold() -> Hold {
     Hold {
         id: HolderId { client: ClientId(0), attempt: 0 },
         weight: 0,
-        state: HoldState::Kept,
+        state: HoldState::Cooldown,
         token_us: 0,
         since_us: 0,
         deadline_us: 0,
@@ -214,7 +214,7 @@ impl Writer {
         self.id(id);
         self.u32(*weight);
         self.u32(match state {
-            HoldState::Kept => 1,
+            HoldState::Cooldown => 1,
             HoldState::Revoked => 2,
             HoldState::Unclaimed => 3,
             _ => 0, // claimed
@@ -310,7 +310,7 @@ impl<'a> Reader<'a> {
             weight: self.u32()?,
             state: match self.u32()? {
                 0 => HoldState::Claimed,
-                1 => HoldState::Kept,
+                1 => HoldState::Cooldown,
                 2 => HoldState::Revoked,
                 3 => HoldState::Unclaimed,
                 _ => return None,

@@ -95,7 +95,7 @@ impl Holders {
             };
             self.left -= 1;
             let slot = record.slots.find(id).copied()?;
-            if record.holds.at(slot).state == HoldState::Kept {
+            if record.holds.at(slot).state == HoldState::Cooldown {
                 let attempt = id.attempt.saturating_add(1);
                 self.from = Some(HolderId { attempt, ..id }).filter(|next| *next != id);
                 continue;

@@ -136,7 +136,7 @@ fn adopt(by: (ClientId, u64), from: (ClientId, u64), token: u64) -> Action {
 
 fn release(client: ClientId, attempt: u64) -> Action {
     let id = HolderId { client, attempt };
-    Action::Release { id, keep: Duration::ZERO, unanswered: false }
+    Action::Release { id, cooldown: Duration::ZERO, unanswered: false }
 }
 
 async fn on(store: &File, of: &str, action: Action) -> Reply {

@@ -247,7 +247,8 @@ impl<'a> Attempt<'a> {
         for (index, vote) in round.votes().iter().enumerate() {
             match vote.trace() {
                 Trace::Held => {
-                    let release = Action::Release { id, keep: Duration::ZERO, unanswered: false };
+                    let release =
+                        Action::Release { id, cooldown: Duration::ZERO, unanswered: false };
                     actions.push((index, release));
                     holding += 1;
                 }

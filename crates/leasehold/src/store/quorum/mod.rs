@@ -169,8 +169,8 @@ impl Quorum {
             Action::Describe { id, info } => describe::run(nodes, &name, id, info).await,
             Action::Inspect { limit } => inspect::run(nodes, &name, limit).await,
             Action::Poll { id, ttl } => renew::poll(nodes, name, id, ttl).await,
-            Action::Release { id, keep, unanswered } => {
-                release::release(nodes, &name, id, keep, unanswered).await
+            Action::Release { id, cooldown, unanswered } => {
+                release::release(nodes, &name, id, cooldown, unanswered).await
             }
             Action::Renew { id, ttl, mode, change } => {
                 let renewal = RenewLease::new(name, id, ttl, mode).with_change(change);

@@ -16,14 +16,14 @@ pub(super) async fn release(
     nodes: &Arc<Nodes>,
     name: &LockName,
     id: HolderId,
-    keep: Duration,
+    cooldown: Duration,
     unanswered: bool,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     if nodes.nodes.iter().any(|node| node.cleanups.contains(id)) {
         // It has been asked for, and too few had answered.
         cleanup::until_done(nodes, id).await;
-        if keep.is_zero() {
+        if cooldown.is_zero() {
             publish_release(nodes, name);
         }
         return Ok(nodes.answer(started, Reply::Released));
@@ -33,7 +33,7 @@ pub(super) async fn release(
     let release = |index: usize| {
         // A copy that is still on its way there must find that it is over.
         let may_arrive = known.as_ref().is_some_and(|known| known.unanswered[index]);
-        (index, Action::Release { id, keep, unanswered: unanswered || may_arrive })
+        (index, Action::Release { id, cooldown, unanswered: unanswered || may_arrive })
     };
     let actions = (0..nodes.len()).map(release).collect();
     let mut incoming = cleanup::start(nodes, name, id, actions, ttl)?;
@@ -45,7 +45,7 @@ pub(super) async fn release(
         missing -= 1;
         replies.add(each);
         if replies.count(|reply| *reply == Reply::Released) >= nodes.needed {
-            if keep.is_zero() {
+            if cooldown.is_zero() {
                 publish_release(nodes, name);
             }
             return Ok(nodes.answer(started, Reply::Released));

@@ -55,7 +55,7 @@ impl Values {
     /// The value that an action lets go of, if it is known. It is forgotten with that.
     pub(crate) fn let_go(&self, action: &Action) -> Option<Vec<u8>> {
         match action {
-            Action::Cancel { id, .. } | Action::Release { id, keep: Duration::ZERO, .. } => {
+            Action::Cancel { id, .. } | Action::Release { id, cooldown: Duration::ZERO, .. } => {
                 self.known().remove(id)
             }
             _ => None,

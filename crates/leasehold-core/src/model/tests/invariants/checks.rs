@@ -16,8 +16,8 @@ impl History {
             assert!(believed <= weight, "{id} believes that it is the writer");
         }
         for hold in &self.bench.record.holds {
-            let is_kept = hold.state == HoldState::Kept;
-            assert!(is_kept || !self.over.contains(&hold.id), "{} has ended", hold.id);
+            let is_cooldown = hold.state == HoldState::Cooldown;
+            assert!(is_cooldown || !self.over.contains(&hold.id), "{} has ended", hold.id);
         }
         for waiting in self.bench.record.queue.values() {
             assert!(!self.over.contains(&waiting.id), "{} has ended", waiting.id);
@@ -129,10 +129,10 @@ pub(super) fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool 
         (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
         (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => mode.is_reader(),
         (Action::ChangeMode { .. }, _) => false,
-        // Of what is kept, there is nothing more to let go.
+        // Of a cooldown, there is nothing more to let go.
         (Action::Release { id, .. }, Reply::Released) => {
             let hold = before.holds.iter().find(|hold| hold.id == *id);
-            hold.is_some_and(|hold| hold.state != HoldState::Kept)
+            hold.is_some_and(|hold| hold.state != HoldState::Cooldown)
         }
         (Action::Release { .. } | Action::Revoke { .. }, _) => true,
         (Action::Cancel { .. } | Action::Describe { .. }, _) => true,

@@ -189,10 +189,10 @@ impl History {
                 let request = self.reclaim(attempt)?;
                 self.copy(request.id, Action::Reclaim(request), late_copies)
             }
-            Event::Release { attempt, keep_ms } => {
+            Event::Release { attempt, cooldown_ms } => {
                 let id = self.pick_holder(attempt)?;
                 let unanswered = self.is_unanswered(id);
-                Action::Release { id, keep: span(keep_ms), unanswered }
+                Action::Release { id, cooldown: span(cooldown_ms), unanswered }
             }
             Event::Renew { attempt, ttl_ms } => {
                 let id = self.pick_holder(attempt)?;
@@ -381,7 +381,7 @@ impl History {
                 while let Reply::Queued(_) = self.bench.poll(id)
                     && self.bench.more
                 {}
-                self.bench.act(&Action::Release { id, keep: Duration::ZERO, unanswered: true });
+                self.bench.act(&Action::Release { id, cooldown: Duration::ZERO, unanswered: true });
             }
             if !is_waiting(&self.bench) {
                 return;

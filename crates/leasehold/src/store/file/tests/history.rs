@@ -74,7 +74,7 @@ impl History {
             10..=12 => Action::Poll { id, ttl },
             13..=16 => Action::Release {
                 id,
-                keep: if self.below(5) == 0 { ttl } else { Duration::ZERO },
+                cooldown: if self.below(5) == 0 { ttl } else { Duration::ZERO },
                 unanswered: self.below(4) == 0,
             },
             17 => Action::Inspect { limit: 10 },

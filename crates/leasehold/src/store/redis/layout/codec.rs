@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
     pub fn hold_state(&mut self) -> Option<HoldState> {
         match self.byte()? {
             0 => Some(HoldState::Claimed),
-            1 => Some(HoldState::Kept),
+            1 => Some(HoldState::Cooldown),
             2 => Some(HoldState::Revoked),
             3 => Some(HoldState::Unclaimed),
             _ => None,

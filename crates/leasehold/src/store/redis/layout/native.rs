@@ -122,8 +122,8 @@ fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
         Action::Inspect { limit } => (Script::Inspect, packed.word(*limit)),
         Action::Poll { id, ttl } => (Script::Poll, packed.id(*id).span(*ttl)),
         Action::Reclaim(request) => (Script::Reclaim, pack_reclaim(packed, request)),
-        Action::Release { id, keep, unanswered } => {
-            (Script::Release, packed.id(*id).span(*keep).flag(*unanswered))
+        Action::Release { id, cooldown, unanswered } => {
+            (Script::Release, packed.id(*id).span(*cooldown).flag(*unanswered))
         }
         Action::Renew { id, ttl, mode, change } => {
             (Script::Renew, pack_renewal(packed.id(*id).span(*ttl), *mode, *change))

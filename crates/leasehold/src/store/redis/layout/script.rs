@@ -131,7 +131,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("UPGRADABLE_WEIGHT", UPGRADABLE_WEIGHT.into()),
         number("VERSION", RECORD_VERSION.into()),
         number("CLAIMED", 0),
-        number("KEPT", 1),
+        number("COOLDOWN", 1),
         number("REVOKED", 2),
         number("UNCLAIMED", 3),
         format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id

@@ -111,8 +111,8 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
             let token = (claim.token.micros(), Duration::MAX);
             (Script::PlainAcquire, acquire(claim.id, &claim.info, times, token))
         }
-        Action::Release { id, keep, .. } => {
-            (Script::PlainRelease, vec![value::begin(*id), span(*keep)])
+        Action::Release { id, cooldown, .. } => {
+            (Script::PlainRelease, vec![value::begin(*id), span(*cooldown)])
         }
         Action::Revoke { id, token, force } => {
             let message = Writer::default()

@@ -63,7 +63,7 @@ pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Hol
     let token_us = parts.next()?.parse().ok()?;
     let state = match parts.next()? {
         "held" => HoldState::Claimed,
-        "kept" => HoldState::Kept,
+        "cooldown" => HoldState::Cooldown,
         "revoked" => HoldState::Revoked,
         _ => return None,
     };

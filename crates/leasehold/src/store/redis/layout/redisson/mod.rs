@@ -137,8 +137,8 @@ impl Redisson {
                 let args = vec![text(&names::owner(*id)), span(*ttl)];
                 (Script::RedissonRenew, vec![names.hold(*id)], args)
             }
-            Action::Release { id, keep, unanswered } => {
-                self.release(names, *id, *keep, u64::from(*unanswered))
+            Action::Release { id, cooldown, unanswered } => {
+                self.release(names, *id, *cooldown, u64::from(*unanswered))
             }
             Action::Revoke { id, token, force } => (
                 Script::RedissonRevoke,
@@ -162,8 +162,8 @@ impl Redisson {
         ]
     }
 
-    fn release(&self, names: &Names, id: HolderId, keep: Duration, late: u64) -> Planned {
-        let args = vec![text(&names::owner(id)), span(keep), number(late)];
+    fn release(&self, names: &Names, id: HolderId, cooldown: Duration, late: u64) -> Planned {
+        let args = vec![text(&names::owner(id)), span(cooldown), number(late)];
         let args = [args, self.telling(names)].concat();
         (Script::RedissonRelease, vec![names.hold(id)], args)
     }

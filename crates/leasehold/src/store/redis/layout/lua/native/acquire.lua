@@ -38,7 +38,7 @@ local state = redis.call('HGET', KEYS[1], 's')
 -- A copy of an acquire that was granted: the same grant again.
 local function acquire_again(index)
   local hold_state = holds.hold_at(index).state
-  if hold_state == KEPT or hold_state == REVOKED then return 'S' end
+  if hold_state == COOLDOWN or hold_state == REVOKED then return 'S' end
   local reply = holds.confirm(index, ttl)
   step.promote(nil)
   return reply

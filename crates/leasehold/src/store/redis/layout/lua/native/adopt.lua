@@ -31,7 +31,7 @@ if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
 local function adopt_again(index)
   local state = holds.hold_at(index).state
   if state == REVOKED then return struct.pack('<c1B', 'V', 1) end
-  if state == KEPT then return holds.not_held() end
+  if state == COOLDOWN then return holds.not_held() end
   return holds.confirm(index, ttl)
 end
 
@@ -41,7 +41,7 @@ local function handed_out()
   if not index then return nil end
   local hold = holds.hold_at(index)
   -- The capacity may have been set since it was handed out.
-  if hold.state ~= KEPT and hold.weight == weight and holds.is_same_kind(capacity)
+  if hold.state ~= COOLDOWN and hold.weight == weight and holds.is_same_kind(capacity)
       and (token == 0 or hold.token == token) then
     return index
   end

@@ -27,7 +27,7 @@ local function leave_or_release()
     return 'CM'
   end
   local index = holds.live_hold(id)
-  if not index or holds.hold_at(index).state == KEPT then return 'CU' end
+  if not index or holds.hold_at(index).state == COOLDOWN then return 'CU' end
   holds.remove_hold(index)
   return 'CL'
 end

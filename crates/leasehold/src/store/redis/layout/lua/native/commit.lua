@@ -25,7 +25,7 @@ end
 local function commit(index)
   local hold = holds.hold_at(index)
   if hold.state == REVOKED then return struct.pack('<c1B', 'V', 1) end
-  if hold.state == KEPT then return holds.not_held() end
+  if hold.state == COOLDOWN then return holds.not_held() end
   if step.is_too_far_ahead(token) then return 'RB' end
   step.raise_token(hold, token)
   return holds.confirm(index, ttl)

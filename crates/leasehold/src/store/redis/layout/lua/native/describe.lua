@@ -28,7 +28,7 @@ return store.answer(store.run(KEYS[1], nil, function()
     local hold = holds.hold_at(index)
     if hold.state == REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif hold.state ~= KEPT then
+    elseif hold.state ~= COOLDOWN then
       hold.facts = string.sub(ARGV[2], facts)
       holds.keep_until(now)
       reply = holds.granted(hold)

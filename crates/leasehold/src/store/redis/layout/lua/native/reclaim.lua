@@ -43,7 +43,7 @@ local function held_to_reclaim()
   local index = holds.hold_of(id)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  if hold.state == KEPT or hold.state == REVOKED or not holds.is_same_kind(capacity) then
+  if hold.state == COOLDOWN or hold.state == REVOKED or not holds.is_same_kind(capacity) then
     return nil
   end
   if step.agree(hold, weight, change) or become_writer_again(hold) then return index end

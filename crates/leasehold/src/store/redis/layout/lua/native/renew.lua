@@ -39,7 +39,7 @@ local function renew(lease)
     local hold = holds.hold_at(index)
     if hold.state == REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif hold.state ~= KEPT and step.agree(hold, lease.weight, lease.change) then
+    elseif hold.state ~= COOLDOWN and step.agree(hold, lease.weight, lease.change) then
       reply = holds.confirm(index, lease.ttl)
     end
   end

@@ -28,9 +28,9 @@ return store.answer(store.run(KEYS[1], nil, function()
     step.promote(nil)
     return struct.pack('<c1B', 'V', 0)
   end
-  local was_kept = hold.state == KEPT
-  -- What is kept is held by nobody, so nobody has to be asked.
-  local forced = force == 1 or was_kept
+  local is_cooldown = hold.state == COOLDOWN
+  -- A cooldown is held by nobody, so nobody has to be asked.
+  local forced = force == 1 or is_cooldown
   if forced then
     holds.expire(index)
   else
@@ -38,7 +38,7 @@ return store.answer(store.run(KEYS[1], nil, function()
     -- Else the reader would become the writer all the same, with a token that nobody saw.
     if record.upgrading == id then record.upgrading = NOBODY end
   end
-  if not was_kept then
+  if not is_cooldown then
     step.send(id, struct.pack('<c1dc8c8B', 'R', holds.attempt_of(id), hold.nonce, token,
       forced and 1 or 0))
   end

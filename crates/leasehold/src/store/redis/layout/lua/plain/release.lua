@@ -8,14 +8,14 @@
 --@include arguments
 --@include plain/value
 
-local mine, keep = ARGV[1], number(2, SPAN_MAX)
+local mine, cooldown = ARGV[1], number(2, SPAN_MAX)
 local value = value_of(KEYS[1], redis.call)
 local token, state, facts = parts_of(value, mine)
 if not token then return answer(not_held(value)) end
-if state == 'kept' then return answer('F') end
-if keep > 0 then
-  redis.call('SET', KEYS[1], mine .. token .. ' kept ' .. facts, 'PXAT',
-    string.format('%.0f', end_of(keep)))
+if state == 'cooldown' then return answer('F') end
+if cooldown > 0 then
+  redis.call('SET', KEYS[1], mine .. token .. ' cooldown ' .. facts, 'PXAT',
+    string.format('%.0f', end_of(cooldown)))
 else
   redis.call('DEL', KEYS[1])
 end

@@ -12,11 +12,11 @@
 local mine, force = ARGV[1], number(3, 1) == 1
 local token, state, facts = parts_of(value_of(KEYS[1], redis.call), mine)
 if token ~= ARGV[2] then return answer('V\0') end
--- What is kept is held by nobody, so nobody has to be asked.
-if force or state == 'kept' then
+-- A cooldown is held by nobody, so nobody has to be asked.
+if force or state == 'cooldown' then
   redis.call('DEL', KEYS[1])
 else
   redis.call('SET', KEYS[1], mine .. token .. ' revoked ' .. facts, 'KEEPTTL')
 end
-if state ~= 'kept' then redis.pcall('PUBLISH', ARGV[4], ARGV[5]) end
+if state ~= 'cooldown' then redis.pcall('PUBLISH', ARGV[4], ARGV[5]) end
 return answer('V\1')

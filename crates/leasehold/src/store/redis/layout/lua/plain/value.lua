@@ -1,7 +1,7 @@
 -- A plain lock: a string key whose value only its holder knows, as in the Redis documentation. A
 -- value of ours is `leasehold-1 ID TOKEN STATE FACTS`, where TOKEN is the time of the grant (µs)
--- and STATE is held, kept or revoked. Whatever else stands there was written by another program.
--- Nothing but the value tells who holds, so a key is only changed after its value was read.
+-- and STATE is held, cooldown or revoked. Whatever else stands there was written by another
+-- program. Nothing but the value tells who holds, so a key is only changed after it was read.
 
 -- The value, as far as it could be one of ours: the key of a name may be somebody's large file.
 local function value_of(key, call)

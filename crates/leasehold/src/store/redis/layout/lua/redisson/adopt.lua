@@ -21,7 +21,7 @@ if hold and hold.state == 'held' then return answer(extend(hold, ttl)) end
 if hold or trace then return answer('S') end
 hold = find(lock, KEYS[3], before)
 local is_theirs = hold and tonumber(hold.token) == expected and reads == not hold.writes
-if not is_theirs or hold.state == 'kept' then return answer(not_held(lock, key, owner)) end
+if not is_theirs or hold.state == 'cooldown' then return answer(not_held(lock, key, owner)) end
 if hold.state == 'revoked' then return answer('V\1') end
 local token = exact(mint(KEYS[4], expected + 1))
 local suffix = hold.writes and ':write' or ''

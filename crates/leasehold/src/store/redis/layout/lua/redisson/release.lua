@@ -10,20 +10,20 @@
 --@include redisson/lock
 
 local lock, key, owner = KEYS[1], KEYS[2], ARGV[1]
-local keep, late = number(2, SPAN_MAX), number(3, 2)
+local cooldown, late = number(2, SPAN_MAX), number(3, 2)
 local hold = find(lock, key, owner)
-if hold and hold.state == 'kept' then return answer('F') end
+if hold and hold.state == 'cooldown' then return answer('F') end
 if not hold then
   local reply = not_held(lock, key, owner)
   if late > 0 then bury(key) end
   return answer(reply)
 end
-if keep > 0 then
-  hold.state = 'kept'
+if cooldown > 0 then
+  hold.state = 'cooldown'
   write(hold)
-  redis.call('PEXPIREAT', key, exact(end_of(keep)))
+  redis.call('PEXPIREAT', key, exact(end_of(cooldown)))
   local of_hash = hold.writes and 0 or last_end(lock, base_of(key, owner))
-  redis.call('PEXPIREAT', lock, exact(math.max(end_of(keep), of_hash)))
+  redis.call('PEXPIREAT', lock, exact(math.max(end_of(cooldown), of_hash)))
   return answer('F')
 end
 local is_free = drop(hold)

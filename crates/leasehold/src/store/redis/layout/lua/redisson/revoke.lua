@@ -11,14 +11,14 @@
 
 local force, hold = number(3, 1) == 1, find(KEYS[1], KEYS[2], ARGV[1])
 if not hold or hold.token ~= ARGV[2] then return answer('V\0') end
-local is_kept, is_free = hold.state == 'kept', false
--- What is kept is held by nobody, so nobody has to be asked.
-if force or is_kept then
+local is_cooldown, is_free = hold.state == 'cooldown', false
+-- A cooldown is held by nobody, so nobody has to be asked.
+if force or is_cooldown then
   is_free = drop(hold)
 else
   hold.state = 'revoked'
   write(hold)
 end
 if is_free then tell(ARGV[4], { ARGV[5], ARGV[6] }, hold.writes) end
-if not is_kept then redis.pcall('PUBLISH', ARGV[7], ARGV[8]) end
+if not is_cooldown then redis.pcall('PUBLISH', ARGV[7], ARGV[8]) end
 return answer('V\1')
