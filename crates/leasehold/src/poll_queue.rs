@@ -24,9 +24,10 @@ use crate::store::clocked::ClockedStore;
 /// others comes back at once, and a new connection for each turn would cost more than the turn.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// After a message all pollers ask within 2 ms, or within twice the time that the last poll took:
-/// each at a moment of its own, so that they do not split the votes of a quorum. Twice as long each
-/// time that this was in vain, up to 200 ms.
+/// Where votes may be split, all pollers ask within 2 ms after a message, or within twice the time
+/// that the last poll took: each at a moment of its own. Twice as long each time that this was in
+/// vain, up to 200 ms. Elsewhere one of those who ask at once gets it, so they do, as those do with
+/// whom the lock is shared: who asks later rarely gets it.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// The pause between two polls of a lock that is shared with programs which publish no release: 20
@@ -84,12 +85,14 @@ impl PollQueues {
             queue
         };
         let mut subscription = queue.lock_owned().await;
-        let releases_are_published = store.inner.capabilities().publishes_releases;
-        if releases_are_published && subscription.is_none() {
+        let can = store.inner.capabilities();
+        if can.publishes_releases && subscription.is_none() {
             // Without messages one finds out by polling.
             *subscription = store.inner.subscribe(name).await.ok().flatten();
         }
-        let mut poller = Poller { subscription, releases_are_published, spread: SPREAD.0, jitter };
+        let spread = can.splits_votes.then_some(SPREAD.0);
+        let releases_are_published = can.publishes_releases;
+        let mut poller = Poller { subscription, releases_are_published, spread, jitter };
         poller.skip_published();
         poller
     }
@@ -133,7 +136,8 @@ pub(crate) struct Poller {
     subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
     /// All holders publish their release.
     releases_are_published: bool,
-    spread: Duration,
+    /// How far apart all ask after a message, if not at once.
+    spread: Option<Duration>,
     jitter: Jitter,
 }
 
@@ -160,16 +164,24 @@ impl Poller {
                 None => pending().await,
             }
         };
-        match select(std::pin::pin!(message), clock.sleep_until(clock.now() + pause)).await {
-            Either::Left(_) => {
-                let spread = self.spread.max(took * 2).min(SPREAD.1);
-                let pause = self.jitter.between(Duration::ZERO, spread);
-                clock.sleep_until(clock.now() + pause).await;
-                self.spread = spread * 2;
-            }
-            Either::Right(_) => self.spread = SPREAD.0,
+        let sleeping = clock.sleep_until(clock.now() + pause);
+        let is_told = matches!(select(std::pin::pin!(message), sleeping).await, Either::Left(_));
+        if is_told {
+            self.spread_out(store, took).await;
+        } else {
+            self.spread = self.spread.and(Some(SPREAD.0));
         }
         self.skip_published();
+    }
+
+    /// Lets a part of the time pass in which all ask, where votes may be split.
+    async fn spread_out(&mut self, store: &ClockedStore, took: Duration) {
+        if let Some(spread) = &mut self.spread {
+            let most = (*spread).max(took * 2).min(SPREAD.1);
+            let pause = self.jitter.between(Duration::ZERO, most);
+            *spread = most * 2;
+            store.clock.sleep_until(store.clock.now() + pause).await;
+        }
     }
 
     /// Skips what was published up to now: the poll that follows sees all of that. Otherwise each
@@ -178,5 +190,71 @@ impl Poller {
         while let Some(subscription) = &mut *self.subscription
             && subscription.next().now_or_never().is_some()
         {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
+
+    use super::*;
+    use crate::event::Silent;
+    use crate::store::{Capabilities, Inbox, Memory, Store};
+
+    /// A store whose waiters poll, and perhaps split votes by that.
+    #[derive(Clone, Debug)]
+    struct Polled {
+        memory: Memory,
+        splits_votes: bool,
+    }
+
+    impl Store for Polled {
+        fn capabilities(&self) -> Capabilities {
+            let can = Capabilities::default().with_publishes_releases(true);
+            can.with_splits_votes(self.splits_votes)
+        }
+
+        fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+            self.memory.execute(operation)
+        }
+
+        fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+            self.memory.inbox(client)
+        }
+
+        fn subscribe(
+            &self,
+            name: &LockName,
+        ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+            self.memory.subscribe(name)
+        }
+    }
+
+    /// How many of twenty messages, each of them in vain, lead to a poll while no time passes.
+    async fn asked_at_once(splits_votes: bool) -> usize {
+        let (clock, name) = (FakeClock::new(), LockName::new("a").unwrap());
+        let memory = Memory::with_clock(clock.clone());
+        let store = Polled { memory: memory.clone(), splits_votes };
+        let (bounds, silent) = (leasehold_core::Bounds::default(), Arc::new(Silent));
+        let store = ClockedStore::new(Box::new(store), Arc::new(clock), bounds, silent);
+        let queues = Arc::new(PollQueues::default());
+        let mut poller = queues.join(&store, &name, Jitter::new(1)).await;
+        let mut asked = 0;
+        for _ in 0..20 {
+            memory.publish(&name, "0").await.unwrap();
+            let waiting = poller.wait(&store, POLL_INTERVAL, Duration::ZERO);
+            asked += usize::from(waiting.now_or_never().is_some());
+        }
+        asked
+    }
+
+    #[tokio::test]
+    async fn a_message_leads_to_a_poll_at_once_however_many_were_in_vain() {
+        assert_eq!(asked_at_once(false).await, 20);
+    }
+
+    #[tokio::test]
+    async fn where_votes_may_be_split_nobody_asks_in_the_moment_of_a_message() {
+        assert_eq!(asked_at_once(true).await, 0);
     }
 }

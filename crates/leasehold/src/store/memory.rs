@@ -167,6 +167,7 @@ impl Store for Memory {
             reclaims: false,
             recorded_tokens: true,
             shared: true,
+            splits_votes: false,
             wakes: true,
         }
     }

@@ -39,6 +39,9 @@ pub struct Capabilities {
     pub recorded_tokens: bool,
     /// It grants shared (read) leases.
     pub shared: bool,
+    /// A grant is a vote, which callers that ask at the same moment may split so that none of them
+    /// gets it: so after a release each asks at a moment of its own.
+    pub splits_votes: bool,
     /// Its inboxes deliver; without, waiters find out by asking.
     pub wakes: bool,
 }
@@ -104,6 +107,13 @@ impl Capabilities {
     #[must_use]
     pub const fn with_shared(mut self, shared: bool) -> Self {
         self.shared = shared;
+        self
+    }
+
+    /// The same with [`splits_votes`](Self::splits_votes) or without.
+    #[must_use]
+    pub const fn with_splits_votes(mut self, splits_votes: bool) -> Self {
+        self.splits_votes = splits_votes;
         self
     }
 

@@ -197,6 +197,7 @@ impl Store for File {
             reclaims: false,
             recorded_tokens: true,
             shared: true,
+            splits_votes: false,
             wakes: self.executor.liveness().has_pipes(),
         }
     }

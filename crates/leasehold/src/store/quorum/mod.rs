@@ -199,6 +199,7 @@ impl Store for Quorum {
             reclaims: false,
             recorded_tokens: all(|can| can.recorded_tokens),
             shared: all(|can| can.shared),
+            splits_votes: true,
             wakes: all(|can| can.wakes),
         }
     }

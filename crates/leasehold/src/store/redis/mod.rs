@@ -222,6 +222,7 @@ impl Redis {
             reclaims: false,
             recorded_tokens: keeps_a_record,
             shared: layout != LayoutName::Plain,
+            splits_votes: false,
             wakes: true,
         }
     }
