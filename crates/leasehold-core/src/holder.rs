@@ -317,6 +317,8 @@ impl Waiter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignHolder {
+    /// Alone, or together with other readers.
+    pub mode: Mode,
     /// How what it has written begins.
     pub value: String,
     /// Time until the store ends its hold, unless it is renewed; `None` if nothing but its holder
@@ -325,9 +327,13 @@ pub struct ForeignHolder {
 }
 
 impl ForeignHolder {
-    /// A holder of which only this is known.
+    /// A holder of which only this is known, and which holds alone.
     pub fn new(value: impl Into<String>, ttl_left: Option<Duration>) -> Self {
-        Self { value: value.into(), ttl_left }
+        Self { mode: Mode::Exclusive, value: value.into(), ttl_left }
+    }
+
+    setters! {
+        with_mode: mode: Mode,
     }
 }
 

@@ -203,10 +203,28 @@ async fn no_verb_of_ours_touches_what_redisson_holds() {
         }
         let client = must(Client::connect(&url(&shared.server)).await);
         let foreign = must(client.admin().inspect(&must(LockName::new("a"))).await).foreign;
-        let shown = must(foreign.ok_or("it is theirs")).value;
+        let foreign = must(foreign.ok_or("it is theirs"));
+        assert_eq!(foreign.mode, Mode::Exclusive);
+        let shown = foreign.value;
         assert!(shown.starts_with("Redisson node 0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d thread 51"));
         must(redis::cmd("DEL").arg("a").exec(&mut shared.theirs));
     }
+}
+
+#[tokio::test]
+async fn readers_of_theirs_are_seen_as_readers_beside_ours() {
+    let mut shared = Shared::start().await;
+    shared.acquire(1, Mode::Shared).await;
+    let theirs = "0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d:51";
+    must(redis::cmd("HSET").arg("a").arg(theirs).arg(1).exec(&mut shared.theirs));
+    let entry = format!("{{a}}:{theirs}:rwlock_timeout:1");
+    must(redis::cmd("SET").arg(entry).arg(&["1", "PX", "60000"]).exec(&mut shared.theirs));
+    let client = must(Client::connect(&url(&shared.server)).await);
+    let status = must(client.admin().inspect(&must(LockName::new("a"))).await);
+    assert_eq!(status.holders.len(), 1);
+    let foreign = must(status.foreign.ok_or("it is theirs"));
+    assert_eq!(foreign.mode, Mode::Shared);
+    assert!(foreign.value.ends_with("thread 51 reads"), "{foreign:?}");
 }
 
 #[tokio::test]

@@ -93,6 +93,10 @@ fn row(name: &LockName, status: &Status) -> [String; 8] {
 /// What a lock is held as: `w` by one alone, `r` or `r×2` by readers, with `u` if one of them is
 /// upgradable, `3/4` of its permits.
 fn use_of(status: &Status) -> String {
+    if let Some(foreign) = &status.foreign {
+        // How many read in other languages is not known.
+        return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
+    }
     let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum::<u64>();
     let upgradable = status.holders.iter().any(|holder| holder.mode == Mode::Upgradable);
     let u = if upgradable { "u" } else { "" };

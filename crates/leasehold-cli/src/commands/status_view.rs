@@ -34,7 +34,7 @@ pub(super) fn foreign_row(foreign: &ForeignHolder) -> [String; 7] {
     let holder = "another program".to_owned();
     [
         holder,
-        mode(Mode::Exclusive),
+        mode(foreign.mode),
         state(HoldState::Claimed).to_owned(),
         unknown(),
         left,
@@ -56,6 +56,7 @@ pub(super) struct StatusView<'a> {
 
 #[derive(Serialize)]
 struct ForeignView<'a> {
+    mode: String,
     value: &'a str,
     left_seconds: Option<f64>,
 }
@@ -101,7 +102,7 @@ impl<'a> StatusView<'a> {
 impl<'a> ForeignView<'a> {
     fn new(foreign: &'a ForeignHolder) -> Self {
         let left_seconds = foreign.ttl_left.map(|left| left.as_secs_f64());
-        Self { value: &foreign.value, left_seconds }
+        Self { mode: mode(foreign.mode), value: &foreign.value, left_seconds }
     }
 }
 

@@ -59,6 +59,23 @@ fn a_service_in_java_is_kept_out_while_a_migration_runs() {
 }
 
 #[test]
+fn a_reader_in_java_is_shown_as_a_reader_and_a_writer_as_one_alone() {
+    let place = Place::on_redis_with("layout=redisson");
+    let Some(mut service) = service(&place) else { return };
+    for (kind, mode, letter) in [("read", "shared", "r"), ("write", "exclusive", "w")] {
+        service.tell(&format!("acquire {kind} 0"));
+        service.expect("acquired");
+        let shown = place.end(&["show", NAME]).stdout;
+        assert!(shown.contains(&format!("another program  {mode} ")), "{shown}");
+        assert_eq!(place.show(NAME)["foreign"]["mode"], mode);
+        let listed = place.end(&["ls"]).stdout;
+        assert!(listed.contains(&format!("{NAME}  {letter} ")), "{listed}");
+        service.tell("release");
+        service.expect("released");
+    }
+}
+
+#[test]
 fn who_holds_both_layouts_keeps_out_those_who_know_one_of_them() {
     let place = Place::on_redis_with("layout=redisson");
     let new = place.server.as_ref().unwrap().patient_url();

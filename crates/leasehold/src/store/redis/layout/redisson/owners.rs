@@ -38,7 +38,8 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
             true => "a hash without owners".to_owned(),
             false => others.join(", "),
         };
-        ForeignHolder::new(value, (ends_us > 0).then(|| left(ends_us)))
+        let mode = if reads { Mode::Shared } else { Mode::Exclusive };
+        ForeignHolder::new(value, (ends_us > 0).then(|| left(ends_us))).with_mode(mode)
     });
     let newest = status.holders.iter().map(|holder| holder.token).max();
     let counted = (last_token > 0).then(|| FencingToken::from_micros(last_token));
