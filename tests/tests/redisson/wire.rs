@@ -171,6 +171,29 @@ async fn a_late_copy_of_an_acquire_that_was_given_up_takes_nothing() {
 }
 
 #[tokio::test]
+async fn the_trace_of_a_reader_that_had_ended_keeps_no_writer_out() {
+    let mut shared = Shared::start().await;
+    for gives_up in [
+        Action::Cancel { id: id(1), unanswered: true },
+        Action::Release { id: id(1), keep: Duration::ZERO, unanswered: true },
+    ] {
+        for attempt in [1, 2] {
+            let reply = shared.acquire(attempt, Mode::Shared).await;
+            assert!(matches!(reply, Reply::Granted(_)), "{reply:?}");
+        }
+        // Its lease ends, and its field stays in the hash that the other reader keeps.
+        let entry = format!("{{a}}:{OWNER}:1:rwlock_timeout:1");
+        must(redis::cmd("DEL").arg(&entry).exec(&mut shared.theirs));
+        must(shared.act(gives_up).await);
+        assert_eq!(shared.fields().len(), 2, "the other reader and the mode");
+        must(shared.act(release(2)).await);
+        assert!(matches!(shared.acquire(3, Mode::Exclusive).await, Reply::Granted(_)));
+        must(shared.act(release(3)).await);
+        must(redis::cmd("DEL").arg(&entry).exec(&mut shared.theirs));
+    }
+}
+
+#[tokio::test]
 async fn no_verb_of_ours_touches_what_redisson_holds() {
     let mut shared = Shared::start().await;
     let theirs = "0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d:51";

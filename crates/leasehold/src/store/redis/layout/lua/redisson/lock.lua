@@ -93,6 +93,14 @@ local function drop(hold)
   return true
 end
 
+-- What is left of a hold whose key has ended, or nothing: its field, in a hash that other readers
+-- have kept. Beside it the trace of the attempt would be an entry, and keep writers out.
+local function rest_of(lock, key, owner)
+  local fields = redis.call('HMGET', lock, owner, owner .. ':write')
+  if not (fields[1] or fields[2]) then return nil end
+  return { lock = lock, key = key, owner = owner, writes = fields[2] }
+end
+
 -- This attempt does not hold. The newest token of those of ours who do.
 local function not_held(lock, key, owner)
   local newest, base = 0, base_of(key, owner)

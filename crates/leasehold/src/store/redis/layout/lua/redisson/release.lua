@@ -14,8 +14,10 @@ local cooldown, late = number(2, SPAN_MAX), number(3, 2)
 local hold = find(lock, key, owner)
 if hold and hold.state == 'cooldown' then return answer('F') end
 if not hold then
-  local reply = not_held(lock, key, owner)
+  local reply, rest = not_held(lock, key, owner), rest_of(lock, key, owner)
+  local is_free = rest and drop(rest)
   if late > 0 then bury(key) end
+  if is_free then tell(ARGV[4], { ARGV[5], ARGV[6] }, rest.writes) end
   return answer(reply)
 end
 if cooldown > 0 then
