@@ -54,6 +54,11 @@ fn quorum_guards_keep_their_word_while_nodes_hang_die_and_come_back_empty() {
 }
 
 #[test]
+fn redisson_guards_keep_their_word_while_the_server_hangs_and_cuts_connections() {
+    run(Topology::Redisson);
+}
+
+#[test]
 fn replicas_all_guards_keep_their_word_while_a_replica_hangs() {
     run(Topology::ReplicasAll);
 }

@@ -17,8 +17,18 @@ pub(crate) struct Plan {
     /// In so many of a hundred cases a lease is held for long: up to this.
     pub(crate) lingering: usize,
     pub(crate) longest: Duration,
-    /// Whether there are readers and permits; without, there are mutexes only.
-    pub(crate) all_modes: bool,
+    pub(crate) modes: Modes,
+}
+
+/// What a store grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modes {
+    /// Everything there is.
+    All,
+    /// Readers, and writers, each of whom stays what it is.
+    Fixed,
+    /// Mutexes only.
+    Mutexes,
 }
 
 /// The permits of each semaphore.
@@ -38,7 +48,7 @@ impl Plan {
         ttls: [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(500)],
         lingering: 3,
         longest: Duration::from_millis(500),
-        all_modes: true,
+        modes: Modes::All,
     };
 
     /// For stores of which a part is away now and then, for longer than a short lease; with so few

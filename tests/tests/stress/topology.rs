@@ -9,7 +9,7 @@ use leasehold::Client;
 use leasehold_testkit::{Cluster, Data, RedisServer, Replicated, SentinelFleet, must};
 use tokio::runtime::Builder;
 
-use crate::plan::Plan;
+use crate::plan::{Modes, Plan};
 use crate::random::Random;
 
 /// How long the quarantine of one server is: as long as the longest lease there.
@@ -31,6 +31,7 @@ pub(crate) enum Topology {
     Plain,
     Quarantine,
     Quorum,
+    Redisson,
     ReplicasAll,
     ReplicasOne,
     Sentinel,
@@ -44,13 +45,14 @@ pub(crate) struct Place {
 }
 
 impl Topology {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Cluster,
         Self::File,
         Self::Memory,
         Self::Plain,
         Self::Quarantine,
         Self::Quorum,
+        Self::Redisson,
         Self::ReplicasAll,
         Self::ReplicasOne,
         Self::Sentinel,
@@ -70,6 +72,7 @@ impl Topology {
             Self::Plain => "plain",
             Self::Quarantine => "quarantine",
             Self::Quorum => "quorum",
+            Self::Redisson => "redisson",
             Self::ReplicasAll => "replicas-all",
             Self::ReplicasOne => "replicas-one",
             Self::Sentinel => "sentinel",
@@ -82,7 +85,8 @@ impl Topology {
             Self::File | Self::Server => Plan::QUICK,
             // One process has it.
             Self::Memory => Plan { processes: 1, clients: 6, ..Plan::QUICK },
-            Self::Plain => Plan { all_modes: false, ..Plan::QUICK },
+            Self::Plain => Plan { modes: Modes::Mutexes, ..Plan::QUICK },
+            Self::Redisson => Plan { modes: Modes::Fixed, semaphores: 0, ..Plan::QUICK },
             Self::Quarantine => {
                 Plan { ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE], ..Plan::QUICK }
             }
@@ -99,13 +103,14 @@ impl Topology {
             Self::Cluster => cluster(),
             Self::File => Place::quiet(format!("file:{}", directory.join("locks.db").display())),
             Self::Memory => Place::quiet("memory:".to_owned()),
-            Self::Plain => server("?layout=plain"),
+            Self::Plain => server("?layout=plain", 3),
             Self::Quarantine => quarantine(),
             Self::Quorum => quorum(),
+            Self::Redisson => server("?layout=redisson", 4),
             Self::ReplicasAll => replicas("all", 2),
             Self::ReplicasOne => replicas("1", 1),
             Self::Sentinel => sentinel(),
-            Self::Server => server(""),
+            Self::Server => server("", 4),
         }
     }
 }
@@ -116,12 +121,12 @@ impl Place {
     }
 }
 
-/// One server, whose connections are cut, whose scripts are flushed and which hangs.
-fn server(options: &str) -> Place {
+/// One server, whose scripts are flushed, whose connections are cut and which, as the last of four
+/// troubles, hangs.
+fn server(options: &str, troubles: usize) -> Place {
     let server = must(RedisServer::start());
     let url = format!("{}{options}", server.url());
-    let is_plain = !options.is_empty();
-    let trouble = move |random: &mut Random| match random.below(if is_plain { 3 } else { 4 }) {
+    let trouble = move |random: &mut Random| match random.below(troubles) {
         0 => must(server.command::<()>("SCRIPT FLUSH")),
         1 => must(server.command::<u32>("CLIENT KILL TYPE normal SKIPME yes").map(drop)),
         2 => must(server.command::<u32>("CLIENT KILL TYPE pubsub").map(drop)),

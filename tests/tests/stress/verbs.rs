@@ -13,7 +13,7 @@ use leasehold::{Client, Error, Guard, Lock};
 use leasehold_testkit::must;
 use tokio::time::{sleep, timeout};
 
-use crate::plan::{PERMITS, Plan};
+use crate::plan::{Modes, PERMITS, Plan};
 use crate::promise::{Log, Watch, now_ns};
 use crate::random::Random;
 
@@ -83,10 +83,11 @@ impl Player {
     fn draw_lock(&mut self) -> Lock {
         let ttl = self.random.one_of(&self.plan.ttls);
         let name = Plan::name(self.random.below(self.plan.names));
-        let kinds = match (self.plan.all_modes, self.plan.semaphores) {
-            (false, _) => 36,
-            (true, 0) => 80,
-            (true, _) => 100,
+        let kinds = match (self.plan.modes, self.plan.semaphores) {
+            (Modes::Mutexes, _) => 36,
+            (Modes::Fixed, _) => 70,
+            (Modes::All, 0) => 80,
+            (Modes::All, _) => 100,
         };
         let kind = self.random.below(kinds);
         let lock = match kind {
@@ -152,14 +153,15 @@ impl Player {
         let (before, after) = (self.random.up_to(span), self.random.up_to(span));
         self.linger(&guard, &mut watch, before).await;
         let is_single = guard.tokens().len() == 1;
+        let may_change = self.plan.modes == Modes::All;
         match guard.mode() {
-            Mode::Shared | Mode::Upgradable if self.random.chance(50) => {
+            Mode::Shared | Mode::Upgradable if may_change && self.random.chance(50) => {
                 self.upgrade(&mut guard, &mut watch).await;
             }
             Mode::Upgradable if self.random.chance(20) => {
                 self.change_a_writer(&mut guard, &mut watch).await;
             }
-            Mode::Exclusive if is_single && self.plan.all_modes && self.random.chance(25) => {
+            Mode::Exclusive if is_single && may_change && self.random.chance(25) => {
                 self.change_a_writer(&mut guard, &mut watch).await;
             }
             _ => {
