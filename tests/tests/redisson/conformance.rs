@@ -3,7 +3,7 @@
 
 use leasehold::store::Redis;
 use leasehold_testkit::{
-    Cluster, LeastPrivilege, RedisServer, SentinelFleet, Subject, conformance, must,
+    Cluster, LeastPrivilege, RedisServer, Replicated, SentinelFleet, Subject, conformance, must,
 };
 
 async fn make(options: &str) -> Subject {
@@ -24,6 +24,22 @@ mod fenced {
     use super::*;
 
     conformance!(together make("&fenced=on"));
+}
+
+mod replicated {
+    use super::*;
+
+    async fn make() -> Subject {
+        let rights = [Redis::REDISSON_RIGHTS, Redis::OPERATOR_RIGHTS, Redis::REPLICAS_RIGHTS];
+        let options = RedisServer::options().user(&format!("both on >secret {}", rights.join(" ")));
+        let servers = must(Replicated::start_with(options, &[100]));
+        let url = servers[0].url_as("both", "secret");
+        // A busy machine keeps no healthy replica from answering in time.
+        let url = format!("{url}?layout=redisson&replicas=1&timeout=20s");
+        Subject::real(must(Redis::connect(&url).await), LeastPrivilege(servers))
+    }
+
+    conformance!(together make());
 }
 
 mod cluster {

@@ -310,16 +310,19 @@ async fn waitaof_is_refused_on_connecting_where_it_cannot_be_had() {
 #[tokio::test]
 async fn with_waitaof_each_grant_waits_for_the_disk_of_the_server() {
     let server = must(RedisServer::options().append_only("everysec").start());
-    let client = match Client::connect(&format!("{}?waitaof=on&timeout=20s", server.url())).await {
-        Ok(client) => client,
-        // A server that does not have it says so, which is another test.
-        Err(refused) => return assert!(refused.to_string().contains("needs Redis 7.2")),
-    };
-    let (before, _) = must(server.command_stats("waitaof"));
-    let guard = must(try_acquire(&client, "a").await).unwrap();
-    must(guard.renew().await);
-    assert!(must(server.command_stats("waitaof")).0 >= before + 2, "one each");
-    must(guard.release().await);
+    for layout in ["native", "plain", "redisson"] {
+        let url = format!("{}?waitaof=on&timeout=20s&layout={layout}", server.url());
+        let client = match Client::connect(&url).await {
+            Ok(client) => client,
+            // A server that does not have it says so, which is another test.
+            Err(refused) => return assert!(refused.to_string().contains("needs Redis 7.2")),
+        };
+        let (before, _) = must(server.command_stats("waitaof"));
+        let guard = must(try_acquire(&client, "a").await).unwrap();
+        must(guard.renew().await);
+        assert!(must(server.command_stats("waitaof")).0 >= before + 2, "one each with {layout}");
+        must(guard.release().await);
+    }
 }
 
 fn online(server: &RedisServer) -> usize {

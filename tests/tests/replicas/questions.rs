@@ -95,7 +95,7 @@ async fn a_claim_that_is_not_acknowledged_takes_nothing_from_one_that_is() {
 
 #[tokio::test]
 async fn an_acquire_that_is_not_acknowledged_takes_nothing_from_a_copy_that_is() {
-    for layout in ["native", "plain"] {
+    for layout in ["native", "plain", "redisson"] {
         let pair = Pair::start(layout).await;
         must(pair.servers[1].stop());
         pair.ask_twice([acquire(), acquire()]).await;
