@@ -13,6 +13,10 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 /// The programs the tests start, as the testkit finds them.
 const SERVERS: [&str; 2] = ["redis-server", "valkey-server"];
 
+/// Packages, and the program of each, without which a test is left out.
+const READERS: [(&str, &str); 4] =
+    [("fish", "fish"), ("man-db", "man"), ("mandoc", "mandoc"), ("zsh", "zsh")];
+
 /// The library of Debian's faketime, below the directory of this kind of machine.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
@@ -42,6 +46,15 @@ pub(crate) fn postgresql() -> Outcome {
         });
         is_there || Run::program("postgres", &["--version"]).works()
     })
+}
+
+/// Installs what some tests try if it is there: the shells that completions are for, and what reads
+/// manual pages. Gives a line for each that could not be had.
+pub(crate) fn readers() -> Vec<String> {
+    let wanted = READERS
+        .into_iter()
+        .map(|(package, program)| installed(package, || Run::program("which", &[program]).works()));
+    wanted.filter_map(Result::err).collect()
 }
 
 /// Installs a package of Debian if it is not found and may be installed.

@@ -52,6 +52,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     steps.run("needs", needs::faketime)?;
     let mut left_out = steps.run("needs", || mixed::install(root))?;
     left_out.extend(steps.run("needs", || Ok(needs::postgresql().err()))?);
+    left_out.extend(steps.run("needs", || Ok(needs::readers()))?);
     steps.run("tidy", || tidy::run(root))?;
     steps.run("layers", || layers::run(root))?;
     steps.run("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use crate::args::parse;
 use crate::child::guardian;
+use crate::commands::completions;
 use crate::report::Voice;
 
 fn main() -> ExitCode {
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let (voice, outcome) = match mode {
         Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
         Some(guardian::EXEC_MODE) => (Voice::usual(), guardian::exec_main(&arguments[2..])),
+        Some(completions::MODE) => (Voice::usual(), completions::complete(&arguments[2..])),
         Some(_) | None => match parse::parse(&arguments) {
             Ok(command) => (command.voice(), commands::execute(&command)),
             Err(outcome) => (Voice::usual(), outcome),

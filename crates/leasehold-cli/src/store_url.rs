@@ -1,6 +1,7 @@
 //! The URL of a store, which may hold a password.
 
 use std::fmt;
+use std::path::Path;
 
 use leasehold::store::shown_url;
 
@@ -14,9 +15,14 @@ impl StoreUrl {
         &self.0
     }
 
+    /// The file that it names, if it does not name servers.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.0.strip_prefix("file:").map(Path::new)
+    }
+
     /// Whether it names servers, which come and go, and not a file.
     pub(crate) fn is_on_servers(&self) -> bool {
-        !self.0.starts_with("file:")
+        self.file().is_none()
     }
 }
 

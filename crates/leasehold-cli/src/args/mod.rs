@@ -17,6 +17,7 @@ pub(crate) use self::commands::{
 pub(crate) use self::ending::OnLost;
 use self::help::{DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, HOLD_EXAMPLES, RUN_EXAMPLES};
 pub(crate) use self::hold_limits::GivenLimit;
+pub(crate) use self::normalize::options_last;
 pub(crate) use self::shared::LockArgs;
 use crate::report::Voice;
 

@@ -37,6 +37,22 @@ pub(super) fn normalized(arguments: &[OsString]) -> Vec<OsString> {
     all
 }
 
+/// The words behind the program's name, up to one that is still typed, with the options that stand
+/// before the command behind it.
+pub(crate) fn options_last(words: &[OsString]) -> Vec<OsString> {
+    let count = common_options(words);
+    let (options, rest) = words.split_at(count.min(words.len().saturating_sub(1)));
+    match rest {
+        [command, after @ .., typed] => {
+            let command = std::slice::from_ref(command);
+            [command, options, after, std::slice::from_ref(typed)].concat()
+        }
+        // The command itself is typed, or the value of an option.
+        rest if count < words.len() => rest.to_vec(),
+        _ => words.to_vec(),
+    }
+}
+
 /// How many arguments at the beginning are options that all commands have, and their values.
 fn common_options(arguments: &[OsString]) -> usize {
     let mut count = 0;
@@ -104,6 +120,23 @@ mod tests {
         {
             becomes(as_typed, as_typed);
         }
+    }
+
+    #[test]
+    fn what_is_typed_is_completed_behind_its_command() {
+        for (typed, completed) in [
+            ("-s U show a", "show -s U a"),
+            ("-v -s U ls --json ", "ls -v -s U --json "),
+            ("-s U sh", "sh"),
+            ("-s U", "-s U"),
+            ("sh", "sh"),
+            ("show -s U a", "show -s U a"),
+        ] {
+            let words: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
+            let words = options_last(&words).join(OsStr::new(" "));
+            assert_eq!(words, completed, "{typed}");
+        }
+        assert_eq!(options_last(&[]), [""; 0]);
     }
 
     #[test]

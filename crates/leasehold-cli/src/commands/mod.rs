@@ -1,6 +1,6 @@
 //! The commands, a file each.
 
-mod completions;
+pub(crate) mod completions;
 mod doctor;
 mod elect;
 mod end_quarantine;

@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod completions;
+#[cfg(test)]
 mod connecting;
 #[cfg(test)]
 mod descendants;

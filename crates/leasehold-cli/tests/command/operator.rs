@@ -242,7 +242,7 @@ fn help_completions_and_manual_come_from_the_command_itself() {
     assert!(place.end(&["--version"]).stdout.starts_with("leasehold "));
     for shell in ["bash", "zsh", "fish"] {
         let script = place.end(&["completions", shell]).stdout;
-        assert!(script.contains("max-hold") && !script.contains("@guardian"), "{shell}");
+        assert!(script.contains("@complete") && !script.contains("@guardian"), "{shell}");
     }
     assert!(place.end(&["man"]).stdout.contains(".TH leasehold"));
     assert!(place.end(&["man", "run"]).stdout.contains("kill\\-after"));

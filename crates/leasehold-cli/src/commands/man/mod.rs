@@ -50,6 +50,13 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
     print(page.trim_end()).map(|()| 0)
 }
 
+/// The names of the pages, but for that of the whole.
+pub(crate) fn pages() -> Vec<String> {
+    let whole = Cli::command();
+    let commands = whole.get_subcommands().map(|command| command.get_name().to_owned());
+    commands.chain([STORE.to_owned(), REDIS.to_owned()]).collect()
+}
+
 fn page_of(command: Command) -> io::Result<String> {
     let synopsis = synopsis(command.clone());
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();

@@ -1,0 +1,121 @@
+//! What may stand where the cursor is: options and commands as the command line is defined, and
+//! the names of locks as the store knows them.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::engine::{self, ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use leasehold::LockName;
+
+use crate::args::{Cli, options_last};
+use crate::commands::man;
+use crate::connection::connect;
+use crate::report::{Failure, Outcome, Voice, print};
+use crate::runtime::block_on;
+use crate::store_choice;
+use crate::store_url::StoreUrl;
+
+/// First argument of what the scripts of shells ask for: the words behind the command's own name
+/// follow, up to the one that is typed.
+pub(crate) const MODE: &str = "@complete";
+
+/// How long a store may take to say its names: 1 s. Whoever pressed TAB waits for that long.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Most names that are offered: 1 000, more than anybody reads.
+const LIMIT: u32 = 1_000;
+
+/// Commands that take a lock, and may want one that was used before; the others look at those that
+/// are held or awaited.
+const TAKING: [&str; 3] = ["elect", "hold", "run"];
+
+/// Arguments that are names of locks or their beginnings.
+const NAMES: [&str; 3] = ["name", "names", "prefix"];
+
+/// Prints what may stand there, one per line, with what it is behind a tab. What goes wrong is
+/// nothing to say in the middle of a line that somebody types.
+pub(crate) fn complete(words: &[OsString]) -> Outcome {
+    let words = options_last(words);
+    let store = given_store(&words);
+    let all = Cli::command().mut_subcommands(|command| with_candidates(command, store.as_ref()));
+    let typed = words.last().cloned().unwrap_or_default();
+    let line: Vec<OsString> = [OsString::from("leasehold")].into_iter().chain(words).collect();
+    let last = line.len() - 1;
+    let mut found = engine::complete(&mut { all }, line, last, None).unwrap_or_default();
+    // Options are for those who ask for them.
+    let begins_so = |text: &OsStr| text.as_encoded_bytes().starts_with(b"-");
+    found.retain(|candidate| begins_so(&typed) || !begins_so(candidate.get_value()));
+    let lines = found.iter().map(|candidate| {
+        let value = candidate.get_value().to_string_lossy();
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        format!("{value}\t{}", help.lines().next().unwrap_or_default())
+    });
+    let lines: Vec<String> = lines.collect();
+    if !lines.is_empty() {
+        print(lines.join("\n"))?;
+    }
+    Ok(0)
+}
+
+/// A command whose arguments know what may stand in their place.
+fn with_candidates(command: Command, store: Option<&StoreUrl>) -> Command {
+    let is_taking = TAKING.contains(&command.get_name());
+    let is_man = command.get_name() == "man";
+    command.mut_args(|argument: Arg| match argument.get_id().as_str() {
+        "command" if is_man => argument.add(ArgValueCandidates::new(pages)),
+        id if NAMES.contains(&id) => {
+            let store = store.cloned();
+            let names = move |typed: &OsStr| names(store.clone(), is_taking, typed);
+            argument.add(ArgValueCompleter::new(names))
+        }
+        _ => argument,
+    })
+}
+
+/// The pages of the manual.
+fn pages() -> Vec<CompletionCandidate> {
+    man::pages().into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Names of locks that begin so, as far as the store says them in time. Whatever hangs, it hangs
+/// in a thread that ends with this process.
+fn names(store: Option<StoreUrl>, is_taking: bool, typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(prefix) = typed.to_str().map(str::to_owned) else { return Vec::new() };
+    let (sender, receiver) = mpsc::channel();
+    let asking = thread::Builder::new().spawn(move || {
+        let _late = sender.send(ask(store.as_ref(), is_taking, &prefix));
+    });
+    let asked = asking.ok().and_then(|_thread| receiver.recv_timeout(PATIENCE).ok());
+    let mut names = asked.and_then(Result::ok).unwrap_or_default();
+    names.sort();
+    names.iter().map(|name| CompletionCandidate::new(name.as_str())).collect()
+}
+
+fn ask(store: Option<&StoreUrl>, is_taking: bool, prefix: &str) -> Result<Vec<LockName>, Failure> {
+    let choice = store_choice::choose(store)?;
+    if choice.url.file().is_some_and(|path| !path.exists()) {
+        return Ok(Vec::new()); // whoever types has taken no lock, and makes no store
+    }
+    block_on(async {
+        let client = connect(&choice, Voice { quiet: true, verbose: false }).await?;
+        let names = match is_taking {
+            true => client.admin().list_all(prefix, LIMIT).await?,
+            false => client.admin().list(prefix, LIMIT).await?,
+        };
+        Ok(names)
+    })?
+}
+
+/// The store that the words before the cursor name.
+fn given_store(words: &[OsString]) -> Option<StoreUrl> {
+    let words = words.split_last().map_or(&[][..], |(_typed, before)| before);
+    let words = words.split(|word| word == "--").next().unwrap_or_default();
+    let texts: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    texts.iter().enumerate().find_map(|(at, word)| match *word {
+        "-s" | "--store" => texts.get(at + 1).copied().map(StoreUrl::from),
+        _ => word.strip_prefix("--store=").or(word.strip_prefix("-s")).map(StoreUrl::from),
+    })
+}

@@ -1,0 +1,28 @@
+//! `leasehold completions`: a script that completes the command in a shell, and what the script
+//! asks this program for at every TAB.
+
+mod candidates;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+pub(crate) use self::candidates::{MODE, complete};
+use crate::args::Cli;
+use crate::report::{Outcome, print};
+
+/// Prints a completion script. Those of the shells that are most in use ask the program, so that
+/// they know the names of locks, too; the others know the command line alone.
+pub(crate) fn completions(shell: Shell) -> Outcome {
+    let script = match shell {
+        Shell::Bash => include_str!("leasehold.bash").to_owned(),
+        Shell::Fish => include_str!("leasehold.fish").to_owned(),
+        Shell::Zsh => include_str!("leasehold.zsh").to_owned(),
+        // The enum of shells is open.
+        _ => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "leasehold", &mut script);
+            String::from_utf8_lossy(&script).into_owned()
+        }
+    };
+    print(script.trim_end()).map(|()| 0)
+}
