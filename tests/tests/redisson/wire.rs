@@ -175,7 +175,7 @@ async fn the_trace_of_a_reader_that_had_ended_keeps_no_writer_out() {
     let mut shared = Shared::start().await;
     for gives_up in [
         Action::Cancel { id: id(1), unanswered: true },
-        Action::Release { id: id(1), keep: Duration::ZERO, unanswered: true },
+        Action::Release { id: id(1), cooldown: Duration::ZERO, unanswered: true },
     ] {
         for attempt in [1, 2] {
             let reply = shared.acquire(attempt, Mode::Shared).await;
