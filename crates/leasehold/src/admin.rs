@@ -57,8 +57,8 @@ impl Admin {
     /// and again and must not cost the store more than so much: of each page the next begins at its
     /// [`next`](Page::next), and the first at none.
     ///
-    /// A name that was there from the first page to the last comes on one of them, or on several. It
-    /// may be free by then, and one on the nodes of a quorum may have been free all the time:
+    /// A name that was there from the first page to the last comes on one of them, or on several.
+    /// It may be free by then, and one on the nodes of a quorum may have been free all the time:
     /// [`inspect`](Self::inspect) it.
     ///
     /// Cost: two round trips, in which a server passes about `keys` keys of its database, whosever

@@ -180,6 +180,11 @@ pub(super) const LAYERS: &[Layers] = &[
         rows: &[&["id", "limits"], &["due"], &["cell", "numbers", "queue", "stock"], &["request"]],
     },
     Layers {
+        package: "crates/leasehold-watch",
+        within: &[],
+        rows: &[&["budget", "change"], &["history"], &["row"], &["picture"], &["scanner"]],
+    },
+    Layers {
         package: "crates/leasehold-cli",
         within: &[],
         rows: &[
@@ -195,14 +200,19 @@ pub(super) const LAYERS: &[Layers] = &[
 ];
 
 /// What each package may depend on of the others, and what besides in its tests.
-pub(super) const CRATES: [(&str, &[&str], &[&str]); 11] = [
+pub(super) const CRATES: [(&str, &[&str], &[&str]); 12] = [
     ("benches", &["leasehold", "leasehold-core", "leasehold-data", "leasehold-testkit"], &[]),
     ("crates/leasehold", &["leasehold-core"], &[]),
-    ("crates/leasehold-cli", &["leasehold", "leasehold-core"], &["leasehold-testkit"]),
+    (
+        "crates/leasehold-cli",
+        &["leasehold", "leasehold-core", "leasehold-watch"],
+        &["leasehold-testkit"],
+    ),
     ("crates/leasehold-conformance", &["leasehold"], &[]),
     ("crates/leasehold-core", &[], &[]),
     ("crates/leasehold-data", &["leasehold"], &["leasehold-testkit"]),
     ("crates/leasehold-testkit", &["leasehold", "leasehold-conformance", "leasehold-core"], &[]),
+    ("crates/leasehold-watch", &["leasehold"], &[]),
     ("examples/flash_sale", &["leasehold", "leasehold-data", "leasehold-testkit"], &[]),
     ("examples/own_store", &["leasehold"], &["leasehold-conformance"]),
     ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),

@@ -1,0 +1,76 @@
+//! Who held one lock when, and how many waited: what a timeline shows.
+
+use std::collections::VecDeque;
+
+use leasehold::FencingToken;
+use leasehold::admin::Status;
+
+use super::change::{Event, EventKind, Who};
+
+/// How far back it reaches: 10 minutes.
+pub const SPAN_MS: u64 = 600_000;
+
+/// Most holds that are remembered of one name, and most lengths of its queue: 64 bars are as many
+/// as can be told apart in a row on a screen.
+const MOST: usize = 64;
+
+/// The last holds of a lock, and the lengths that its queue had.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Oldest first.
+    pub bars: VecDeque<Bar>,
+    /// Since when so many have waited, oldest first.
+    pub queue: VecDeque<(u64, u32)>,
+}
+
+/// One hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// Its token.
+    pub token: FencingToken,
+    /// Whose it is or was.
+    pub who: Who,
+    /// When it was granted, in milliseconds since 1970.
+    pub from_ms: u64,
+    /// When it ended; none while it lasts.
+    pub to_ms: Option<u64>,
+}
+
+impl History {
+    /// Notes what has happened, and how the lock is now.
+    pub(super) fn note(&mut self, events: &[Event], status: &Status, now_ms: u64) {
+        for event in events {
+            match event.kind {
+                EventKind::Granted | EventKind::HandedOver => self.bars.push_back(Bar {
+                    token: event.token,
+                    who: event.who.clone(),
+                    from_ms: event.at_ms,
+                    to_ms: None,
+                }),
+                EventKind::Released => {
+                    if let Some(bar) = self.bars.iter_mut().find(|bar| bar.token == event.token) {
+                        bar.to_ms = Some(event.at_ms.max(bar.from_ms));
+                    }
+                }
+            }
+        }
+        let before = self.queue.back().map_or(0, |(_, waiting)| *waiting);
+        if status.waiting != before {
+            self.queue.push_back((now_ms, status.waiting));
+        }
+        self.forget(now_ms);
+    }
+
+    /// Forgets what lies too far back, and the oldest of too many.
+    fn forget(&mut self, now_ms: u64) {
+        let begin_ms = now_ms.saturating_sub(SPAN_MS);
+        self.bars.retain(|bar| bar.to_ms.is_none_or(|to_ms| to_ms >= begin_ms));
+        while self.bars.len() > MOST {
+            self.bars.pop_front();
+        }
+        // The last length before the beginning is the one at the beginning.
+        while self.queue.len() > MOST || self.queue.get(1).is_some_and(|(at, _)| *at < begin_ms) {
+            self.queue.pop_front();
+        }
+    }
+}

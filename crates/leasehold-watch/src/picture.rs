@@ -1,0 +1,264 @@
+//! What is known of all locks of a store, and which of them to look at next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold::LockName;
+use leasehold::admin::Status;
+
+use super::change::Change;
+use super::history::SPAN_MS;
+use super::row::{Interest, Row};
+
+/// How often a lock is looked at that somebody waits for, where the budget allows it: every second.
+const AWAITED_MS: u64 = 1_000;
+
+/// How often one that is held, or was a moment ago: every 2 seconds.
+const HELD_MS: u64 = 2_000;
+
+/// Most names that are remembered. More are counted in none of the numbers, which is told.
+const MOST_ROWS: usize = 50_000;
+
+/// Whether the store answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// It has not been asked yet.
+    Unknown,
+    /// It answers.
+    There,
+    /// It does not, since then and for this reason.
+    Away {
+        /// In milliseconds since 1970.
+        since_ms: u64,
+        /// What failed.
+        why: String,
+    },
+}
+
+/// What there is in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Names that somebody holds.
+    pub held: usize,
+    /// Names that somebody waits for.
+    pub awaited: usize,
+    /// How many wait.
+    pub waiting: u64,
+    /// Since when the one waits who has waited longest.
+    pub waited_since_ms: Option<u64>,
+    /// Since when the oldest hold lasts.
+    pub held_since_ms: Option<u64>,
+    /// When the row was looked at whose turn was longest ago.
+    pub oldest_look_ms: Option<u64>,
+}
+
+/// All that is known.
+#[derive(Debug)]
+pub struct Picture {
+    rows: BTreeMap<LockName, Row>,
+    /// When each is looked at next that is looked at at all.
+    due: BTreeSet<(u64, LockName)>,
+    store: Availability,
+    /// How many looks a second the names that are looked at often may cost.
+    most_looks_per_second: u32,
+    /// By how much looks are further apart than they would be, so as not to cost more.
+    stretch: f64,
+    stretched_ms: u64,
+    round_began_ms: Option<u64>,
+    round_took_ms: Option<u64>,
+    is_cut: bool,
+}
+
+impl Picture {
+    /// Of a store that was not looked at yet; at most so many looks a second are due.
+    pub(super) fn new(most_looks_per_second: u32) -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            due: BTreeSet::new(),
+            store: Availability::Unknown,
+            most_looks_per_second: most_looks_per_second.max(1),
+            stretch: 1.0,
+            stretched_ms: 0,
+            round_began_ms: None,
+            round_took_ms: None,
+            is_cut: false,
+        }
+    }
+
+    // ---- what is known
+
+    /// Every lock that is held or awaited, or was in the last minutes, by name.
+    pub fn rows(&self) -> impl Iterator<Item = (&LockName, &Row)> {
+        self.rows.iter().filter(|(_, row)| row.seen_ms > 0)
+    }
+
+    /// The same from the first name behind `after` on.
+    pub fn rows_after(&self, after: &LockName) -> impl Iterator<Item = (&LockName, &Row)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let rest = self.rows.range::<LockName, _>((Excluded(after), Unbounded));
+        rest.filter(|(_, row)| row.seen_ms > 0)
+    }
+
+    /// One of them.
+    pub fn row(&self, name: &LockName) -> Option<&Row> {
+        self.rows.get(name).filter(|row| row.seen_ms > 0)
+    }
+
+    /// Whether the store answers.
+    pub fn store(&self) -> &Availability {
+        &self.store
+    }
+
+    /// How long it took to come by every key of the store; none before the first time.
+    pub fn round_took_ms(&self) -> Option<u64> {
+        self.round_took_ms
+    }
+
+    /// Whether there are more names than are remembered.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What there is in all.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        let earlier = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        for (_, row) in self.rows().filter(|(_, row)| row.is_used()) {
+            totals.held += usize::from(!row.status.is_free());
+            totals.awaited += usize::from(row.status.waiting > 0);
+            totals.waiting += u64::from(row.status.waiting);
+            totals.waited_since_ms = earlier(totals.waited_since_ms, row.waited_since_ms());
+            totals.held_since_ms = earlier(totals.held_since_ms, row.held_since_ms());
+            totals.oldest_look_ms = earlier(totals.oldest_look_ms, Some(row.seen_ms));
+        }
+        totals
+    }
+
+    // ---- what is learned
+
+    /// Takes note of names that a page had.
+    pub(super) fn found(&mut self, names: Vec<LockName>, now_ms: u64) {
+        for name in names {
+            let is_known = self.rows.get(&name).is_some_and(|row| row.due_ms != u64::MAX);
+            if is_known {
+                continue;
+            }
+            if !self.rows.contains_key(&name) && self.rows.len() >= MOST_ROWS {
+                self.is_cut = true;
+                continue;
+            }
+            self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
+            self.schedule(&name, now_ms);
+        }
+    }
+
+    /// Somebody asks for this name: it is looked at before all others, unless it was just now.
+    pub(super) fn want(&mut self, name: &LockName, now_ms: u64) {
+        self.found(vec![name.clone()], now_ms);
+        let is_under_way = self.rows.get(name).is_some_and(|row| row.due_ms <= now_ms);
+        if !is_under_way {
+            self.schedule(name, now_ms);
+        }
+    }
+
+    /// Takes note of how a lock was at `now_ms`. Gives what has changed since the look before.
+    pub(super) fn saw(&mut self, name: &LockName, status: Status, now_ms: u64) -> Option<Change> {
+        let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
+        let change = row.saw(name, status, now_ms);
+        let next_ms = match row.interest(now_ms) {
+            Interest::Idle => u64::MAX,
+            Interest::Held => now_ms + (HELD_MS as f64 * self.stretch) as u64,
+            Interest::Awaited => now_ms + (AWAITED_MS as f64 * self.stretch) as u64,
+        };
+        self.schedule(name, next_ms);
+        change
+    }
+
+    /// The store answered. True if that is news.
+    pub(super) fn note_there(&mut self) -> bool {
+        std::mem::replace(&mut self.store, Availability::There) != Availability::There
+    }
+
+    /// The store did not answer. True if that is news.
+    pub(super) fn note_away(&mut self, why: String, now_ms: u64) -> bool {
+        let since_ms = match &self.store {
+            Availability::Away { since_ms, why: before } if *before == why => return false,
+            Availability::Away { since_ms, .. } => *since_ms,
+            Availability::There | Availability::Unknown => now_ms,
+        };
+        self.store = Availability::Away { since_ms, why };
+        true
+    }
+
+    /// A walk over all keys begins.
+    pub(super) fn round_begins(&mut self, now_ms: u64) {
+        self.round_began_ms = Some(now_ms);
+        self.forget(now_ms);
+    }
+
+    /// A walk over all keys has ended.
+    pub(super) fn round_ends(&mut self, now_ms: u64) {
+        self.round_took_ms = self.round_began_ms.map(|began_ms| now_ms.saturating_sub(began_ms));
+        self.is_cut &= self.rows.len() >= MOST_ROWS;
+    }
+
+    // ---- what is next
+
+    /// At most so many names whose turn it is, those whose turn came first; they are taken for
+    /// being looked at now.
+    pub(super) fn take_due(&mut self, now_ms: u64, most: usize) -> Vec<LockName> {
+        if now_ms >= self.stretched_ms + 1_000 {
+            self.stretch(now_ms);
+        }
+        let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= now_ms).take(most);
+        let names: Vec<_> = due.map(|(_, name)| name.clone()).collect();
+        for name in &names {
+            // If that look fails, it is the turn of the others first.
+            self.schedule(name, now_ms + HELD_MS);
+        }
+        names
+    }
+
+    /// When it is the turn of the next name.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        self.due.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    fn schedule(&mut self, name: &LockName, at_ms: u64) {
+        let Some(row) = self.rows.get_mut(name) else { return };
+        self.due.remove(&(row.due_ms, name.clone()));
+        row.due_ms = at_ms;
+        if at_ms != u64::MAX {
+            self.due.insert((at_ms, name.clone()));
+        }
+    }
+
+    /// Finds how far apart looks must be for all of them to fit.
+    fn stretch(&mut self, now_ms: u64) {
+        let each = self.rows.values().map(|row| match row.interest(now_ms) {
+            Interest::Idle => 0.0,
+            Interest::Held => 1000.0 / HELD_MS as f64,
+            Interest::Awaited => 1000.0 / AWAITED_MS as f64,
+        });
+        self.stretch = (each.sum::<f64>() / f64::from(self.most_looks_per_second)).max(1.0);
+        self.stretched_ms = now_ms;
+    }
+
+    /// Forgets names that nobody has used for as long as a timeline reaches back.
+    fn forget(&mut self, now_ms: u64) {
+        let due = &mut self.due;
+        self.rows.retain(|name, row| {
+            let is_recent = row.used_ms > 0 && row.used_ms + SPAN_MS > now_ms;
+            let stays = row.is_used() || row.seen_ms == 0 || is_recent;
+            if !stays {
+                due.remove(&(row.due_ms, name.clone()));
+            }
+            stays
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! What is derived from looks, with times that are made up.
+
+use std::time::Duration;
+
+use leasehold::FencingToken;
+use leasehold::admin::{ClientId, Holder, HolderId, HolderInfo, Waiter};
+use leasehold::lease::Mode;
+
+use super::super::change::{Event, EventKind};
+use super::*;
+
+/// A moment, in milliseconds since 1970.
+const START_MS: u64 = 1_800_000_000_000;
+
+fn name(text: &str) -> LockName {
+    LockName::new(text).unwrap()
+}
+
+fn id(client: u128) -> HolderId {
+    HolderId { client: ClientId(client), attempt: 1 }
+}
+
+fn held(client: u128, token: u64, seconds: u64) -> Status {
+    let token = FencingToken::from_number(token).unwrap();
+    let holder = Holder::new(id(client), Mode::Exclusive, token)
+        .with_info(HolderInfo::new("vm", client as u32))
+        .with_held_for(Duration::from_secs(seconds));
+    Status::default().with_holders(vec![holder]).with_last_token(Some(token))
+}
+
+fn awaited(status: Status, clients: &[u128], seconds: u64) -> Status {
+    let wait = |client: &u128| {
+        let waited = Duration::from_secs(seconds);
+        Waiter::new(id(*client), Mode::Exclusive, HolderInfo::new("vm", 1), waited, 1)
+    };
+    let waiters: Vec<_> = clients.iter().map(wait).collect();
+    let waiting = waiters.len() as u32;
+    status.with_waiters(waiters).with_waiting(waiting)
+}
+
+fn kinds(change: Option<Change>) -> Vec<(EventKind, u64)> {
+    let events = change.map(|change| change.events).unwrap_or_default();
+    events.iter().map(|Event { kind, at_ms, .. }| (*kind, at_ms - START_MS)).collect()
+}
+
+#[test]
+fn events_are_what_differs_between_two_looks_at_the_times_at_which_it_happened() {
+    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let first = picture.saw(&x, awaited(held(1, 5, 3), &[2], 1), START_MS + 10_000);
+    assert_eq!(kinds(first), [(EventKind::Granted, 7_000)]);
+    let same = picture.saw(&x, awaited(held(1, 5, 4), &[2], 2), START_MS + 11_000);
+    assert_eq!(same, None, "nothing but the time is different");
+    let next = picture.saw(&x, held(2, 6, 1), START_MS + 13_000);
+    assert_eq!(kinds(next), [(EventKind::Released, 12_000), (EventKind::HandedOver, 12_000)]);
+    let free = picture.saw(&x, Status::default(), START_MS + 15_000);
+    assert_eq!(kinds(free), [(EventKind::Released, 15_000)]);
+    let history = &picture.row(&x).unwrap().history;
+    let bars: Vec<_> = history
+        .bars
+        .iter()
+        .map(|bar| (bar.who.pid, bar.from_ms - START_MS, bar.to_ms.unwrap() - START_MS))
+        .collect();
+    assert_eq!(bars, [(1, 7_000, 12_000), (2, 12_000, 15_000)]);
+    let queue: Vec<_> = history.queue.iter().map(|(at, n)| (at - START_MS, *n)).collect();
+    assert_eq!(queue, [(10_000, 1), (13_000, 0)]);
+}
+
+#[test]
+fn a_row_tells_since_when_it_is_held_and_awaited_and_how_old_it_is() {
+    let (mut picture, x) = (Picture::new(1000), name("x"));
+    picture.saw(&x, awaited(held(1, 5, 30), &[2, 3], 9), START_MS);
+    let row = picture.row(&x).unwrap();
+    assert_eq!(row.held_since_ms(), Some(START_MS - 30_000));
+    assert_eq!(row.waited_since_ms(), Some(START_MS - 9_000));
+    assert_eq!(row.age(START_MS + 4_000), Duration::from_secs(4));
+    let totals = picture.totals();
+    assert_eq!((totals.held, totals.awaited, totals.waiting), (1, 1, 2));
+    assert_eq!(totals.waited_since_ms, Some(START_MS - 9_000));
+    assert_eq!(totals.oldest_look_ms, Some(START_MS));
+}
+
+#[test]
+fn entries_are_counted_from_the_second_look_on_and_forgotten_after_two_minutes() {
+    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let rate = |picture: &Picture, at_ms| picture.row(&x).unwrap().entries_per_second(at_ms);
+    picture.saw(&x, held(1, 1, 5), START_MS);
+    assert_eq!(rate(&picture, START_MS), 0.0);
+    for number in 1..=10 {
+        picture.saw(&x, held(1, 1 + number, 0), START_MS + number * 1000);
+    }
+    assert_eq!(rate(&picture, START_MS + 10_000), 1.0);
+    assert_eq!(rate(&picture, START_MS + 140_000), 0.0);
+}
+
+#[test]
+fn awaited_names_are_looked_at_twice_as_often_as_held_ones_and_idle_ones_not_at_all() {
+    let mut picture = Picture::new(1000);
+    let (awaited_name, held_name, idle) = (name("awaited"), name("held"), name("idle"));
+    picture.saw(&awaited_name, awaited(held(1, 1, 1), &[2], 1), START_MS);
+    picture.saw(&held_name, held(1, 1, 1), START_MS);
+    picture.saw(&idle, Status::default(), START_MS);
+    assert_eq!(picture.take_due(START_MS + 999, 10), []);
+    assert_eq!(picture.take_due(START_MS + 1_000, 10), [awaited_name]);
+    assert_eq!(picture.take_due(START_MS + 2_000, 10), [held_name]);
+    // One that is found again is looked at at once.
+    picture.found(vec![idle.clone()], START_MS + 2_500);
+    assert_eq!(picture.take_due(START_MS + 2_500, 10), [idle]);
+}
+
+#[test]
+fn more_names_than_the_budget_has_room_for_are_looked_at_less_often_but_all_of_them() {
+    let mut picture = Picture::new(100);
+    let names: Vec<_> = (0..1000).map(|number| name(&format!("n{number:03}"))).collect();
+    picture.found(names.clone(), START_MS);
+    let mut looks = vec![0_u32; names.len()];
+    for second in 0..60 {
+        let now_ms = START_MS + second * 1000;
+        for name in picture.take_due(now_ms, 100) {
+            looks[names.iter().position(|other| *other == name).unwrap()] += 1;
+            picture.saw(&name, held(1, 1, 1), now_ms);
+        }
+    }
+    let (least, most) = (looks.iter().min().unwrap(), looks.iter().max().unwrap());
+    assert!((3..=7).contains(least) && (3..=8).contains(most), "{least} to {most} looks");
+}
+
+#[test]
+fn what_nobody_uses_any_more_is_forgotten_with_its_timeline() {
+    let (mut picture, x) = (Picture::new(1000), name("x"));
+    picture.saw(&x, held(1, 1, 1), START_MS);
+    picture.saw(&x, Status::default(), START_MS + 1_000);
+    picture.round_begins(START_MS + SPAN_MS + 500);
+    assert!(picture.row(&x).is_some());
+    picture.round_begins(START_MS + SPAN_MS + 2_000);
+    assert!(picture.row(&x).is_none());
+    assert_eq!(picture.next_due_ms(), None);
+}
+
+#[test]
+fn an_outage_is_told_once_with_its_beginning_and_so_is_its_end() {
+    let mut picture = Picture::new(1000);
+    assert!(picture.note_there());
+    assert!(!picture.note_there());
+    assert!(picture.note_away("refused".to_owned(), START_MS));
+    assert!(!picture.note_away("refused".to_owned(), START_MS + 1));
+    assert!(picture.note_away("no answer".to_owned(), START_MS + 2));
+    let Availability::Away { since_ms, why } = picture.store() else { panic!() };
+    assert_eq!((*since_ms, why.as_str()), (START_MS, "no answer"));
+    assert!(picture.note_there());
+}

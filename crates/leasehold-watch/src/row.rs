@@ -1,0 +1,124 @@
+//! What is known of one lock.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use leasehold::LockName;
+use leasehold::admin::Status;
+
+use super::change::{Change, EventKind, events, is_alike, millis};
+use super::history::History;
+
+/// Over how long entries are counted: 2 minutes.
+const ENTRIES_MS: u64 = 120_000;
+
+/// A name whose last holder has gone is looked at for so long as if it were held: a minute, for
+/// many locks are held again and again for a moment.
+const RECENT_MS: u64 = 60_000;
+
+/// A lock as it was when it was looked at.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Who held and who waited.
+    pub status: Status,
+    /// When that was, in milliseconds since 1970.
+    pub seen_ms: u64,
+    /// The last minutes.
+    pub history: History,
+    /// When it was first looked at.
+    first_ms: u64,
+    /// When it was held or awaited last; zero for never.
+    pub(super) used_ms: u64,
+    /// How many holds began, and when that was noticed.
+    entries: VecDeque<(u64, u32)>,
+    /// When it is looked at next.
+    pub(super) due_ms: u64,
+}
+
+/// How often a lock is worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Interest {
+    /// Nobody holds it, nor has for a while.
+    Idle,
+    /// Somebody holds it, or did so a moment ago.
+    Held,
+    /// Somebody waits.
+    Awaited,
+}
+
+impl Row {
+    pub(super) fn new(now_ms: u64) -> Self {
+        Self {
+            status: Status::default(),
+            seen_ms: 0,
+            history: History::default(),
+            first_ms: now_ms,
+            used_ms: 0,
+            entries: VecDeque::new(),
+            due_ms: now_ms,
+        }
+    }
+
+    /// Notes how it is; gives what has changed, if anything but the time has.
+    pub(super) fn saw(&mut self, name: &LockName, status: Status, now_ms: u64) -> Option<Change> {
+        let events = events(&self.status, &status, now_ms);
+        let begun = events.iter().filter(|event| event.kind != EventKind::Released).count();
+        // Who was there at the first look may have come long before.
+        if begun > 0 && self.seen_ms > 0 {
+            self.entries.push_back((now_ms, u32::try_from(begun).unwrap_or(u32::MAX)));
+        }
+        while self.entries.front().is_some_and(|(at_ms, _)| at_ms + ENTRIES_MS < now_ms) {
+            self.entries.pop_front();
+        }
+        self.history.note(&events, &status, now_ms);
+        let is_alike = is_alike(&self.status, &status);
+        let was_used = self.is_used();
+        (self.status, self.seen_ms) = (status, now_ms);
+        if was_used || self.is_used() {
+            self.used_ms = now_ms;
+        }
+        (!is_alike).then(|| Change { name: name.clone(), events })
+    }
+
+    /// Whether somebody held or awaited it when it was looked at.
+    pub fn is_used(&self) -> bool {
+        !self.status.is_free() || self.status.waiting > 0
+    }
+
+    pub(super) fn interest(&self, now_ms: u64) -> Interest {
+        if self.status.waiting > 0 {
+            return Interest::Awaited;
+        }
+        match self.seen_ms == 0 || self.used_ms + RECENT_MS > now_ms {
+            true => Interest::Held,
+            false => Interest::Idle,
+        }
+    }
+
+    /// Since when its oldest hold lasts, in milliseconds since 1970.
+    pub fn held_since_ms(&self) -> Option<u64> {
+        let longest = self.status.holders.iter().map(|holder| holder.held_for).max()?;
+        Some(self.seen_ms.saturating_sub(millis(longest)))
+    }
+
+    /// Since when the one waits who has waited longest.
+    pub fn waited_since_ms(&self) -> Option<u64> {
+        let longest = self.status.waiters.iter().map(|waiter| waiter.waited).max()?;
+        Some(self.seen_ms.saturating_sub(millis(longest)))
+    }
+
+    /// How long ago it was looked at.
+    pub fn age(&self, now_ms: u64) -> Duration {
+        Duration::from_millis(now_ms.saturating_sub(self.seen_ms))
+    }
+
+    /// How many holds began each second of the last two minutes, as far as it was watched: of
+    /// those that last less than it takes to look again some are not seen.
+    pub fn entries_per_second(&self, now_ms: u64) -> f64 {
+        let watched_ms = now_ms.saturating_sub(self.first_ms).clamp(1_000, ENTRIES_MS);
+        let since_ms = now_ms.saturating_sub(ENTRIES_MS);
+        let recent = self.entries.iter().filter(|(at_ms, _)| *at_ms >= since_ms);
+        let count: u32 = recent.map(|(_, count)| count).sum();
+        f64::from(count) * 1000.0 / watched_ms as f64
+    }
+}

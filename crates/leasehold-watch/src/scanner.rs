@@ -1,0 +1,253 @@
+//! Looks at a store again and again, and keeps a [`Picture`] of it.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use leasehold::admin::{Admin, Page, Status};
+use leasehold::time::{Clock, Instant};
+use leasehold::{Error, LockName};
+use tokio::sync::Notify;
+
+use super::budget::Budget;
+use super::change::{Change, millis};
+use super::picture::Picture;
+use super::row::Row;
+
+/// Most keys that a server passes in one step: well below a millisecond of its time, as in `ls`.
+const MOST_KEYS: u32 = 500;
+
+/// Most looks that are under way at the same time, which a distant store needs to come by many.
+const MOST_LOOKS: u32 = 128;
+
+/// How soon after the last walk over all keys began the next one does: 2 seconds. Names that come
+/// and go in between are not seen.
+const ROUND_MS: u64 = 2_000;
+
+/// How old a look may be that counts as one of now: a second, so that nobody who asks for the same
+/// name again and again costs more than one who watches it.
+const FRESH_MS: u64 = 1_000;
+
+/// How soon a store that did not answer is asked again: half a second.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What whoever watches is told.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// A lock has changed.
+    Lock(Change),
+    /// The store has gone away, or is back.
+    Store,
+}
+
+/// A clock that shows milliseconds since 1970, and that nobody sets while it runs.
+#[derive(Clone, Debug)]
+pub struct Timekeeper {
+    clock: Arc<dyn Clock>,
+    origin: Instant,
+    origin_ms: u64,
+}
+
+impl Timekeeper {
+    /// Of what the wall clock shows now.
+    pub fn new(clock: impl Clock) -> Self {
+        let (origin, origin_ms) = (clock.now(), clock.wall_us() / 1000);
+        Self { clock: Arc::new(clock), origin, origin_ms }
+    }
+
+    /// The time now.
+    pub fn now_ms(&self) -> u64 {
+        let passed = self.clock.now().saturating_since(self.origin).as_millis();
+        self.origin_ms.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    async fn sleep_until(&self, at_ms: u64) {
+        let passed = Duration::from_millis(at_ms.saturating_sub(self.origin_ms));
+        self.clock.sleep_until(self.origin + passed).await;
+    }
+}
+
+/// Watches a store, and shares what it knows.
+#[derive(Debug)]
+pub struct Watcher {
+    picture: Mutex<Picture>,
+    /// Its clock.
+    pub time: Timekeeper,
+    keys_per_second: u32,
+    /// Somebody wants a name to be looked at now.
+    wanted: Notify,
+    /// A name was looked at.
+    looked: Notify,
+}
+
+/// Where a walk over all keys is.
+#[derive(Debug, Default)]
+struct Walk {
+    after: Option<String>,
+    /// When the next page may be read.
+    due_ms: u64,
+    began_ms: Option<u64>,
+}
+
+impl Watcher {
+    /// Looks at so many keys a second at most, whatever is in the store.
+    pub fn new(keys_per_second: u32, time: Timekeeper) -> Self {
+        // The other half is for finding new names.
+        let picture = Mutex::new(Picture::new(keys_per_second / 2));
+        let (wanted, looked) = (Notify::new(), Notify::new());
+        Self { picture, time, keys_per_second, wanted, looked }
+    }
+
+    /// What is known now.
+    pub fn picture(&self) -> MutexGuard<'_, Picture> {
+        self.picture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One lock as it is now, or was at most a second ago: its turn comes before that of others,
+    /// within the budget. Waits for as long as the store is away.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind but that look.
+    pub async fn look_at(&self, name: &LockName) -> Row {
+        let fresh_ms = self.time.now_ms().saturating_sub(FRESH_MS);
+        loop {
+            let looked = self.looked.notified();
+            let known = self.picture().row(name).cloned();
+            if let Some(row) = known.filter(|row| row.seen_ms >= fresh_ms) {
+                return row;
+            }
+            self.picture().want(name, self.time.now_ms());
+            self.wanted.notify_one();
+            looked.await;
+        }
+    }
+
+    /// The store could not even be connected to. True if that is news.
+    pub fn note_away(&self, why: String) -> bool {
+        self.picture().note_away(why, self.time.now_ms())
+    }
+
+    /// Watches until it is dropped, and tells what is new.
+    pub async fn run(&self, admin: &Admin, tell: impl Fn(News)) -> Infallible {
+        let (mut budget, mut walk) = (Budget::new(self.keys_per_second), Walk::default());
+        loop {
+            let done = match self.look(admin, &mut budget, &walk, &tell).await {
+                Ok(looks) => {
+                    self.walk(admin, &mut budget, &mut walk).await.map(|walked| looks | walked)
+                }
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(is_any) => {
+                    if is_any && self.picture().note_there() {
+                        tell(News::Store);
+                    }
+                    if !is_any {
+                        self.rest(&mut budget, &walk).await;
+                    }
+                }
+                Err(error) => {
+                    if self.note_away(error.to_string()) {
+                        tell(News::Store);
+                    }
+                    walk = Walk::default();
+                    self.time.sleep_until(self.time.now_ms() + millis(RETRY)).await;
+                }
+            }
+        }
+    }
+
+    /// Looks at the names whose turn it is. Gives whether there were any.
+    async fn look(
+        &self,
+        admin: &Admin,
+        budget: &mut Budget,
+        walk: &Walk,
+        tell: &impl Fn(News),
+    ) -> Result<bool, Error> {
+        let now_ms = self.time.now_ms();
+        let left = budget.left(now_ms);
+        let allowed = if walk.due_ms <= now_ms { left / 2 } else { left };
+        let names = self.picture().take_due(now_ms, allowed.min(MOST_LOOKS) as usize);
+        budget.spend(now_ms, u32::try_from(names.len()).unwrap_or(u32::MAX));
+        let is_any = !names.is_empty();
+        let looks = names.into_iter().map(async |name| (admin.inspect(&name).await, name));
+        let mut looks: FuturesUnordered<_> = looks.collect();
+        while let Some((outcome, name)) = looks.next().await {
+            if let Some(status) = readable(outcome)?
+                && let Some(change) = self.saw(&name, status)
+            {
+                tell(News::Lock(change));
+            }
+        }
+        Ok(is_any)
+    }
+
+    fn saw(&self, name: &LockName, status: Status) -> Option<Change> {
+        let change = self.picture().saw(name, status, self.time.now_ms());
+        self.looked.notify_waiters();
+        change
+    }
+
+    /// Reads a page, if one is due. Gives whether it was.
+    async fn walk(
+        &self,
+        admin: &Admin,
+        budget: &mut Budget,
+        walk: &mut Walk,
+    ) -> Result<bool, Error> {
+        let now_ms = self.time.now_ms();
+        // A page may cost its keys and as many again.
+        let keys = (budget.left(now_ms) / 2).min(MOST_KEYS);
+        if walk.due_ms > now_ms || keys == 0 {
+            return Ok(false);
+        }
+        if walk.began_ms.is_none() {
+            walk.began_ms = Some(now_ms);
+            self.picture().round_begins(now_ms);
+        }
+        let Page { names, next, looked_at, .. } =
+            admin.page("", walk.after.as_deref(), keys).await?;
+        budget.spend(now_ms, looked_at);
+        let now_ms = self.time.now_ms();
+        let mut picture = self.picture();
+        picture.found(names, now_ms);
+        if next.is_none() {
+            picture.round_ends(now_ms);
+            let began_ms = walk.began_ms.take().unwrap_or(now_ms);
+            walk.due_ms = began_ms + ROUND_MS;
+        }
+        walk.after = next;
+        Ok(true)
+    }
+
+    /// Waits until there is something to look at, and something to spend on it.
+    async fn rest(&self, budget: &mut Budget, walk: &Walk) {
+        let now_ms = self.time.now_ms();
+        let due_ms = self.picture().next_due_ms().unwrap_or(u64::MAX).min(walk.due_ms);
+        // Half of what is left must be one at least, for a page as for a look.
+        let may_ms = if budget.left(now_ms) < 2 { budget.refilled_ms(now_ms) } else { now_ms };
+        let until = self.time.sleep_until(due_ms.max(may_ms).max(now_ms + 1));
+        let wanted = std::pin::pin!(self.wanted.notified());
+        let is_wanted = matches!(select(std::pin::pin!(until), wanted).await, Either::Right(_));
+        if is_wanted && may_ms > now_ms {
+            self.time.sleep_until(may_ms).await;
+        }
+    }
+}
+
+/// What was seen of a lock; nothing of one whose record cannot be read, which is no outage.
+fn readable(outcome: leasehold::Result<Status>) -> Result<Option<Status>, Error> {
+    match outcome {
+        Ok(status) => Ok(Some(status)),
+        Err(Error::Store(error)) if !error.kind().is_outage() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;
