@@ -97,7 +97,7 @@ pub(super) fn is_alike(old: &Status, new: &Status) -> bool {
 fn rank(state: HoldState) -> u8 {
     match state {
         HoldState::Claimed => 0,
-        HoldState::Kept => 1,
+        HoldState::Cooldown => 1,
         HoldState::Revoked => 2,
         _ => 3,
     }
