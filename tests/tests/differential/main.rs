@@ -1,5 +1,6 @@
 //! The scripts on a real server mean what the model means: random histories are played to both,
-//! and after every step the reply, the messages and the whole record are compared.
+//! and after every step the reply, the messages and the whole record are compared. The layout
+//! `redisson` is compared with what Redisson means.
 
 #[cfg(test)]
 mod damage;
@@ -7,6 +8,8 @@ mod damage;
 mod dump;
 #[cfg(test)]
 mod history;
+#[cfg(test)]
+mod redisson;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
@@ -37,7 +40,7 @@ fn the_scripts_mean_what_the_model_means() {
     let server = RefCell::new(Server::start(RedisServer::options()));
     let compared = Cell::new(0);
     while compared.get() < wanted {
-        let outcome = runner().run(&strategies::steps(), |steps| {
+        let outcome = runner(KEPT).run(&strategies::steps(), |steps| {
             let played = history::play(&steps);
             compared.set(compared.get() + played.len() as u64);
             server.borrow_mut().compare(&played).map_err(TestCaseError::fail)
@@ -52,10 +55,10 @@ fn the_scripts_mean_what_the_model_means() {
 }
 
 /// A runner stops for good after its number of histories, hence a new one each time.
-fn runner() -> TestRunner {
+fn runner(kept: &'static str) -> TestRunner {
     TestRunner::new(Config {
         cases: HISTORIES,
-        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(KEPT))),
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(kept))),
         source_file: Some(file!()),
         ..Config::default()
     })

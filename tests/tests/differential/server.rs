@@ -26,7 +26,7 @@ return { redis.call('PEXPIRETIME', KEYS[1]), table.concat(fields) }
 
 /// A private server with the scripts on it, and a connection that hears every inbox.
 pub(crate) struct Server {
-    _redis: RedisServer,
+    pub(crate) redis: RedisServer,
     pub(crate) connection: Connection,
     pub(crate) layout: Native,
     inboxes: Connection,
@@ -48,7 +48,7 @@ impl Server {
         let sources: Vec<_> = scripts.chain([DUMP.to_owned()]).collect();
         let load = |source| redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection);
         let sha1 = sources.iter().map(load).collect::<Result<_, _>>().unwrap();
-        Self { _redis: redis, connection, layout, inboxes, sources, sha1 }
+        Self { redis, connection, layout, inboxes, sources, sha1 }
     }
 
     /// EVALSHA of a call at a time.

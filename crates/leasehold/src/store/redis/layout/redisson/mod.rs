@@ -29,28 +29,20 @@ use crate::store::redis::connection::call::Call;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
-pub(crate) struct Redisson {
+pub struct Redisson {
     /// What the names of locks begin with, as a `NameMapper` on the side of Java may say.
-    pub(crate) prefix: String,
+    pub prefix: String,
     /// What the channels of clients begin with.
-    pub(crate) inboxes: String,
+    pub inboxes: String,
     /// Whether messages stay in the part of a cluster that serves their channel.
-    pub(crate) sharded: bool,
+    pub sharded: bool,
     /// Whether tokens are the counter of an `RFencedLock`.
-    pub(crate) fenced: bool,
+    pub fenced: bool,
 }
 
 impl Layout for Redisson {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        check(name, action)?;
-        let names = Names::of(&self.prefix, name);
-        let Some((script, keys, args)) = self.plan(&names, action) else {
-            return Err(refused(name, "it is renewed and let go, and not changed otherwise"));
-        };
-        let keys = [vec![names.lock.clone()], keys].concat();
-        let keys = keys.into_iter().map(String::into_bytes).collect();
-        let call = Call::new(script.text(), keys, args, self.decoder(action));
-        Ok(call.with_effect(action.effect(), is_granted))
+        self.on(name, action)
     }
 
     fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
@@ -97,6 +89,23 @@ impl Layout for Redisson {
 type Planned = (Script, Vec<String>, Vec<Vec<u8>>);
 
 impl Redisson {
+    /// The call that does one action to the lock of one name.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](StoreErrorKind::Unsupported) for what Redisson's locks are not.
+    pub fn on(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
+        check(name, action)?;
+        let names = Names::of(&self.prefix, name);
+        let Some((script, keys, args)) = self.plan(&names, action) else {
+            return Err(refused(name, "it is renewed and let go, and not changed otherwise"));
+        };
+        let keys = [vec![names.lock.clone()], keys].concat();
+        let keys = keys.into_iter().map(String::into_bytes).collect();
+        let call = Call::new(script.text(), keys, args, self.decoder(action));
+        Ok(call.with_effect(action.effect(), is_granted))
+    }
+
     /// What does an action; `None` if nothing does.
     fn plan(&self, names: &Names, action: &Action) -> Option<Planned> {
         let counter = self.fenced.then(|| names.counter());

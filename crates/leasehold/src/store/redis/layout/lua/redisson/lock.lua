@@ -115,7 +115,7 @@ end
 
 -- A copy of an acquire that is still under way finds that its attempt has ended.
 local function bury(key)
-  redis.call('SET', key, 'leasehold-1 ended', 'PX', exact(TOMBSTONE_LIFE / 1000))
+  redis.call('SET', key, 'leasehold-1 ended', 'PXAT', exact(end_of(TOMBSTONE_LIFE)))
 end
 
 -- The token of a grant: the server's clock, or with fenced=on the lock's counter.

@@ -1,0 +1,339 @@
+//! Random histories of a lock that both languages want, what they come to, and whether anybody is
+//! betrayed by that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold_core::model::NOT_AFTER;
+use leasehold_core::token::TOKEN_EPOCH_US;
+use leasehold_core::{
+    Acquire, Action, Adopt, Answer, Cancelled, ClientId, FencingToken, HolderId, HolderInfo, Mode,
+    Now, Reply,
+};
+
+use super::ours::{self, Told};
+use super::record::{self, Record, Value, writer};
+use crate::history::{START_US, micros};
+
+/// One history.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    /// Which of the names.
+    pub(crate) name: usize,
+    /// Tokens are counted, and what Java has without readers is an `RFencedLock`.
+    pub(crate) fenced: bool,
+    /// Java has an `RReadWriteLock`; else an `RLock`. Its own kinds do not exclude each other.
+    pub(crate) shared: bool,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// The last action of ours once more.
+    Again,
+    Ours(Who, Verb),
+    /// The clock goes on, in µs.
+    Pass(u64),
+    /// A thread of a JVM does something, to its read lock or not.
+    Theirs {
+        thread: u8,
+        reads: bool,
+        verb: Their,
+    },
+}
+
+/// Whose attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    /// A new one of this client.
+    New(u8),
+    /// One of those before, counted back.
+    Known(usize),
+}
+
+/// An action of ours, without whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verb {
+    Acquire { reads: bool, ttl: Duration, late: bool },
+    Adopt { from: usize, ttl: Duration, other_mode: bool, other_token: bool },
+    Cancel { unanswered: bool },
+    Describe { pid: u32 },
+    Poll { ttl: Duration },
+    Release { keep: Duration, unanswered: bool },
+    Renew { ttl: Duration },
+    Revoke { force: bool, other_token: bool },
+}
+
+/// What Java does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Their {
+    Force,
+    Lock {
+        lease_ms: u64,
+    },
+    /// By the watchdog.
+    Renew,
+    Unlock,
+}
+
+/// `lockWatchdogTimeout`, in ms.
+const WATCHDOG_MS: u64 = 30_000;
+
+/// One step as it was played by the models.
+#[derive(Clone, Debug)]
+pub(crate) struct Played {
+    /// What the lock was before, if anybody else than ours has changed it.
+    pub(crate) before: Option<Record>,
+    pub(crate) action: Action,
+    pub(crate) answer: Answer,
+    pub(crate) told: Vec<Told>,
+    pub(crate) after: Record,
+}
+
+/// Until when somebody believes to hold, and whether alone.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    until_us: u64,
+    alone: bool,
+}
+
+#[derive(Default)]
+struct Player {
+    record: Record,
+    now_us: u64,
+    is_changed: bool,
+    known: Vec<HolderId>,
+    attempts: BTreeMap<u8, u64>,
+    ours: BTreeMap<HolderId, Promise>,
+    theirs: BTreeMap<String, Promise>,
+    last_token: Option<FencingToken>,
+    played: Vec<Played>,
+}
+
+/// What a history comes to, or how somebody is betrayed.
+pub(crate) fn play(history: &History) -> Result<Vec<Played>, String> {
+    let mut player = Player { now_us: START_US, is_changed: true, ..Player::default() };
+    for (number, step) in history.steps.iter().enumerate() {
+        player.step(history, step).map_err(|what| format!("step {number}, {step:?}: {what}"))?;
+    }
+    Ok(player.played)
+}
+
+impl Player {
+    fn step(&mut self, history: &History, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Again => {
+                let Some(last) = self.played.last().cloned() else { return Ok(()) };
+                let still_is_so = !self.is_changed;
+                let again = self.act(history, last.action)?;
+                if let (Reply::Granted(first), Reply::Granted(second)) = (last.answer.reply, again)
+                    && still_is_so
+                    && first.token != second.token
+                {
+                    return Err("a copy is granted something else".to_owned());
+                }
+            }
+            Step::Ours(who, verb) => {
+                let id = self.id(*who);
+                let action = self.action(history, id, *verb);
+                self.act(history, action)?;
+            }
+            Step::Pass(us) => {
+                self.now_us += us;
+                let before = self.record.clone();
+                self.record.collect(self.now_us / 1000);
+                self.is_changed |= before != self.record;
+            }
+            Step::Theirs { thread, reads, verb } => {
+                self.theirs(history, *thread, *reads && history.shared, *verb);
+            }
+        }
+        self.judge()
+    }
+
+    fn id(&mut self, who: Who) -> HolderId {
+        if let Who::Known(back) = who
+            && !self.known.is_empty()
+        {
+            return self.known[self.known.len() - 1 - back % self.known.len()];
+        }
+        let Who::New(client) = who else { return self.id(Who::New(0)) };
+        let attempt = self.attempts.entry(client).or_default();
+        *attempt += 1;
+        let id = HolderId { client: ClientId(0xabc_u128 << (client * 40)), attempt: *attempt };
+        self.known.push(id);
+        id
+    }
+
+    /// The token that an attempt has, or a next one.
+    fn token(&self, fenced: bool, id: HolderId, other: bool) -> FencingToken {
+        let entry = self.record.entries.get(&(ours::owner(id), 1));
+        let token_us = match entry.map(|entry| &entry.value) {
+            Some(Value::Hold(hold)) => hold.token_us,
+            _ => TOKEN_EPOCH_US + 1,
+        } + u64::from(other);
+        match fenced {
+            true => FencingToken::from_number(token_us - TOKEN_EPOCH_US).unwrap(),
+            false => FencingToken::from_micros(token_us),
+        }
+    }
+
+    fn action(&mut self, history: &History, id: HolderId, verb: Verb) -> Action {
+        let info = |pid| {
+            let label = id.attempt.is_multiple_of(2).then(|| "a label".to_owned());
+            HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)
+        };
+        let mode = |reads| if reads { Mode::Shared } else { Mode::Exclusive };
+        let not_after_us = self.now_us + micros(NOT_AFTER);
+        match verb {
+            Verb::Acquire { reads, ttl, late } => {
+                let not_after_us = if late { self.now_us - 1 } else { not_after_us };
+                let request = Acquire::new(id, mode(reads), ttl).with_info(info(1));
+                Action::Acquire(request.with_not_after(not_after_us))
+            }
+            Verb::Adopt { from, ttl, other_mode, other_token } => {
+                let from = self.id(Who::Known(from));
+                let writes =
+                    self.record.owners.contains_key(&writer(&ours::owner(from))) != other_mode;
+                let token = self.token(history.fenced, from, other_token);
+                let request = Acquire::new(id, mode(!writes), ttl).with_info(info(2));
+                Action::Adopt(Adopt::new(from, Some(token), request.with_not_after(not_after_us)))
+            }
+            Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
+            Verb::Describe { pid } => Action::Describe { id, info: info(pid) },
+            Verb::Poll { ttl } => Action::Poll { id, ttl },
+            Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
+            Verb::Renew { ttl } => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
+            Verb::Revoke { force, other_token } => {
+                Action::Revoke { id, token: self.token(history.fenced, id, other_token), force }
+            }
+        }
+    }
+
+    fn act(&mut self, history: &History, action: Action) -> Result<Reply, String> {
+        let before = std::mem::take(&mut self.is_changed).then(|| self.record.clone());
+        let (now_us, told) = (self.now_us, Vec::new());
+        let fenced = history.fenced;
+        let counted = self.record.counter;
+        let mut step = ours::Step { record: &mut self.record, now_us, fenced, told };
+        let reply = step.act(&action);
+        let told = step.told;
+        self.believe(&action, &reply);
+        if let Reply::Granted(grant) = &reply
+            && self.record.counter > counted
+        {
+            if self.last_token >= Some(grant.token) {
+                return Err("a token does not grow".to_owned());
+            }
+            self.last_token = Some(grant.token);
+        }
+        for (owner, promise) in &self.theirs {
+            let end_ms = their_end_ms(&self.record, owner);
+            if promise.until_us > now_us && end_ms.is_none_or(|end| end * 1000 < promise.until_us) {
+                return Err(format!("ours cut {owner} short: {promise:?} {:?}", self.record));
+            }
+        }
+        let answer = Answer::new(Now { lease_us: now_us, token_us: now_us }, reply.clone());
+        let after = self.record.clone();
+        self.played.push(Played { before, action, answer, told, after });
+        Ok(reply)
+    }
+
+    /// What a client of ours believes after an answer.
+    fn believe(&mut self, action: &Action, reply: &Reply) {
+        let id = match action {
+            Action::Acquire(request) => request.id,
+            Action::Adopt(request) => request.id,
+            Action::Cancel { id, .. }
+            | Action::Describe { id, .. }
+            | Action::Poll { id, .. }
+            | Action::Release { id, .. }
+            | Action::Renew { id, .. }
+            | Action::Revoke { id, .. } => *id,
+            _ => panic!("{action:?}"),
+        };
+        let alone = self.record.owners.contains_key(&writer(&ours::owner(id)));
+        match reply {
+            Reply::Granted(grant) => {
+                self.ours.insert(id, Promise { until_us: grant.deadline_us, alone });
+                if let Action::Adopt(request) = action {
+                    self.ours.remove(&request.from);
+                }
+            }
+            Reply::Cancelled(Cancelled::Released)
+            | Reply::Gone
+            | Reply::NotHeld { .. }
+            | Reply::Released => drop(self.ours.remove(&id)),
+            Reply::Revoked(true) if matches!(action, Action::Revoke { force: true, .. }) => {
+                self.ours.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    fn theirs(&mut self, history: &History, thread: u8, reads: bool, verb: Their) {
+        let owner = format!("0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d:{thread}");
+        let (record, now_ms) = (&mut self.record, self.now_us / 1000);
+        let watchdog_ms = now_ms + WATCHDOG_MS;
+        let before = record.clone();
+        match (verb, history.shared) {
+            (Their::Force, false) => record.force_unlock(None),
+            (Their::Force, true) if reads => record.force_unlock(Some(record::Mode::Read)),
+            (Their::Force, true) => record.force_unlock(Some(record::Mode::Write)),
+            (Their::Lock { lease_ms }, false) => {
+                record.lock(&owner, now_ms + lease_ms, history.fenced);
+            }
+            (Their::Lock { lease_ms }, true) if reads => {
+                record.read_lock(&owner, now_ms + lease_ms.min(WATCHDOG_MS));
+            }
+            (Their::Lock { lease_ms }, true) => {
+                record.write_lock(&owner, now_ms, now_ms + lease_ms);
+            }
+            (Their::Renew, false) => record.renew(&owner, watchdog_ms),
+            (Their::Renew, true) if reads => record.renew_reader(&owner, watchdog_ms),
+            (Their::Renew, true) => record.renew(&writer(&owner), watchdog_ms),
+            (Their::Unlock, false) => record.unlock(&owner, watchdog_ms),
+            (Their::Unlock, true) if reads => drop(record.read_unlock(&owner)),
+            (Their::Unlock, true) => drop(record.write_unlock(&owner, watchdog_ms)),
+        }
+        self.is_changed |= before != self.record;
+        if matches!(verb, Their::Force) && !before.is_free() && self.record.is_free() {
+            self.ours.clear();
+        }
+        let record = &self.record;
+        let promise = |field: &String| {
+            let until_us = their_end_ms(record, field)? * 1000;
+            let alone = record.mode.is_none() || field.ends_with(":write");
+            Some((field.clone(), Promise { until_us, alone }))
+        };
+        let is_theirs = |field: &&String| field.starts_with("0d4c1ff9");
+        self.theirs = record.owners.keys().filter(is_theirs).filter_map(promise).collect();
+    }
+
+    /// Nobody of ours believes to hold beside somebody who excludes it.
+    fn judge(&self) -> Result<(), String> {
+        let lives = |promise: &&Promise| promise.until_us > self.now_us;
+        let ours: Vec<_> = self.ours.values().filter(lives).collect();
+        let theirs: Vec<_> = self.theirs.values().filter(lives).collect();
+        let is_alone = |promise: &&&Promise| promise.alone;
+        let alone = ours.iter().filter(is_alone).count();
+        let theirs_alone = theirs.iter().filter(is_alone).count();
+        let is_betrayed =
+            alone > 0 && ours.len() + theirs.len() > 1 || theirs_alone > 0 && !ours.is_empty();
+        match is_betrayed {
+            true => Err(format!("two believe: {:?} {:?}", self.ours, self.theirs)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// When the hold of a field of theirs ends, if it is there.
+fn their_end_ms(record: &Record, field: &str) -> Option<u64> {
+    let count = *record.owners.get(field)?;
+    if record.mode.is_none() || field.ends_with(":write") {
+        return Some(record.end_ms);
+    }
+    let entry = |number| record.entries.get(&(field.to_owned(), number));
+    let last_ms = (1..=count).filter_map(entry).map(|entry| entry.end_ms).max()?;
+    Some(last_ms.min(record.end_ms))
+}

@@ -1,0 +1,231 @@
+//! A lock of Redisson's as a value, and what Redisson's own verbs make of it: written from what its
+//! source (4.7.0) says, one function for each of its scripts.
+
+use std::collections::BTreeMap;
+
+use leasehold_core::HolderId;
+
+/// What the field `mode` of the hash says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Read,
+    Write,
+}
+
+/// All keys of one lock. Times are in ms; nothing ends by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// The hash: each owner with the number of its entries, and when it ends.
+    pub(crate) mode: Option<Mode>,
+    pub(crate) owners: BTreeMap<String, u64>,
+    pub(crate) end_ms: u64,
+    /// The keys that end with an entry of a reader, or with a hold of ours: by owner and number.
+    pub(crate) entries: BTreeMap<(String, u64), Entry>,
+    /// The counter of a fenced lock.
+    pub(crate) counter: u64,
+}
+
+/// Such a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) value: Value,
+    pub(crate) end_ms: u64,
+}
+
+/// What stands under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// Redisson's.
+    Theirs,
+    /// That an attempt of ours has ended.
+    Trace,
+    Hold(Hold),
+}
+
+/// A hold of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) id: HolderId,
+    pub(crate) token_us: u64,
+    pub(crate) state: &'static str,
+    /// Process, host and label.
+    pub(crate) facts: String,
+}
+
+impl Value {
+    /// As it stands on the server.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Theirs => "1".to_owned(),
+            Self::Trace => "leasehold-1 ended".to_owned(),
+            Self::Hold(Hold { id, token_us, state, facts }) => {
+                format!("leasehold-1 {id} {token_us} {state} {facts}")
+            }
+        }
+    }
+}
+
+/// A writer's field.
+pub(crate) fn writer(owner: &str) -> String {
+    format!("{owner}:write")
+}
+
+impl Record {
+    pub(crate) fn is_free(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// Forgets what has ended.
+    pub(crate) fn collect(&mut self, now_ms: u64) {
+        if self.end_ms <= now_ms {
+            self.delete();
+        }
+        self.entries.retain(|_, entry| entry.end_ms > now_ms);
+    }
+
+    fn delete(&mut self) {
+        (self.mode, self.end_ms) = (None, 0);
+        self.owners.clear();
+    }
+
+    /// `RLock`, and with a counter `RFencedLock`: whether it is entered.
+    pub(crate) fn lock(&mut self, owner: &str, end_ms: u64, fenced: bool) -> bool {
+        let is_mine = self.owners.contains_key(owner);
+        let is_entered = self.is_free() || is_mine;
+        if is_entered {
+            self.counter += u64::from(fenced);
+            *self.owners.entry(owner.to_owned()).or_default() += 1;
+            self.end_ms = end_ms;
+        }
+        is_entered
+    }
+
+    pub(crate) fn unlock(&mut self, owner: &str, end_ms: u64) {
+        match self.leave(owner) {
+            None => {}
+            Some(0) => self.delete(),
+            Some(_) => self.end_ms = end_ms,
+        }
+    }
+
+    /// One entry less; how many are left, or none if it has none. A field without entries goes.
+    fn leave(&mut self, field: &str) -> Option<u64> {
+        let count = self.owners.get_mut(field)?;
+        *count -= 1;
+        let left = *count;
+        if left == 0 {
+            self.owners.remove(field);
+        }
+        Some(left)
+    }
+
+    pub(crate) fn force_unlock(&mut self, only: Option<Mode>) {
+        if only.is_none() || self.mode == only {
+            self.delete();
+        }
+    }
+
+    /// What the watchdog does for a field of an `RLock`, or of a writer.
+    pub(crate) fn renew(&mut self, field: &str, end_ms: u64) {
+        if self.owners.contains_key(field) {
+            self.end_ms = end_ms;
+        }
+    }
+
+    /// Whether a reader is let in.
+    pub(crate) fn read_lock(&mut self, owner: &str, end_ms: u64) -> bool {
+        match self.mode {
+            None => {
+                self.mode = Some(Mode::Read);
+                self.owners.insert(owner.to_owned(), 1);
+                self.end_ms = end_ms;
+            }
+            Some(Mode::Write) if !self.owners.contains_key(&writer(owner)) => return false,
+            Some(_) => {
+                *self.owners.entry(owner.to_owned()).or_default() += 1;
+                self.end_ms = self.end_ms.max(end_ms);
+            }
+        }
+        let entry = Entry { value: Value::Theirs, end_ms };
+        self.entries.insert((owner.to_owned(), self.owners[owner]), entry);
+        true
+    }
+
+    /// A reader leaves; whether the lock is free by that. The hash ends with the last entry that is
+    /// left.
+    pub(crate) fn read_unlock(&mut self, owner: &str) -> bool {
+        let (Some(mode), Some(left)) = (self.mode, self.leave(owner)) else { return false };
+        self.entries.remove(&(owner.to_owned(), left + 1));
+        if !self.owners.is_empty() {
+            if let Some(end_ms) = self.last_end_ms() {
+                self.end_ms = end_ms;
+                return false;
+            }
+            if mode == Mode::Write {
+                return false;
+            }
+        }
+        self.delete();
+        true
+    }
+
+    /// When the last of the entries ends that the hash has.
+    pub(crate) fn last_end_ms(&self) -> Option<u64> {
+        let is_entry = |owner: &str, number: u64| {
+            self.owners.get(owner).is_some_and(|count| (1..=*count).contains(&number))
+        };
+        let entries = self.entries.iter().filter(|((owner, number), _)| is_entry(owner, *number));
+        entries.map(|(_, entry)| entry.end_ms).max()
+    }
+
+    /// What the watchdog does for a reader: whatever another one was promised.
+    pub(crate) fn renew_reader(&mut self, owner: &str, end_ms: u64) {
+        let Some(count) = self.owners.get(owner) else { return };
+        for number in 1..=*count {
+            if let Some(entry) = self.entries.get_mut(&(owner.to_owned(), number)) {
+                entry.end_ms = end_ms;
+            }
+        }
+        self.end_ms = end_ms;
+    }
+
+    /// Whether a writer is let in; one that is in gets so much longer.
+    pub(crate) fn write_lock(&mut self, owner: &str, now_ms: u64, end_ms: u64) -> bool {
+        let field = writer(owner);
+        match (self.mode, self.owners.get_mut(&field)) {
+            (None, _) => {
+                self.mode = Some(Mode::Write);
+                self.owners.insert(field, 1);
+                self.end_ms = end_ms;
+            }
+            (Some(Mode::Write), Some(count)) => {
+                *count += 1;
+                self.end_ms += end_ms - now_ms;
+            }
+            (Some(_), _) => return false,
+        }
+        true
+    }
+
+    /// A writer leaves; whether the lock is free by that. One that reads as well goes on reading.
+    pub(crate) fn write_unlock(&mut self, owner: &str, end_ms: u64) -> bool {
+        if self.mode != Some(Mode::Write) {
+            return false;
+        }
+        match self.leave(&writer(owner)) {
+            None => false,
+            Some(0) if self.owners.is_empty() => {
+                self.delete();
+                true
+            }
+            Some(0) => {
+                self.mode = Some(Mode::Read);
+                false
+            }
+            Some(_) => {
+                self.end_ms = end_ms;
+                false
+            }
+        }
+    }
+}

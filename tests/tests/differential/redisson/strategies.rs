@@ -1,0 +1,92 @@
+//! Which histories are drawn.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::history::{History, Step, Their, Verb, Who};
+
+pub(crate) fn history() -> impl Strategy<Value = History> {
+    let steps = prop::collection::vec(step(), 1..60);
+    (0..2_usize, any::<bool>(), prop::bool::weighted(0.7), steps)
+        .prop_map(|(name, fenced, shared, steps)| History { name, fenced, shared, steps })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => Just(Step::Again),
+        6 => (who_acquires(), acquire()).prop_map(|(who, verb)| Step::Ours(who, verb)),
+        9 => (0..6_usize, verb()).prop_map(|(back, verb)| Step::Ours(Who::Known(back), verb)),
+        4 => pass().prop_map(Step::Pass),
+        6 => (0..3_u8, prop::bool::weighted(0.6), their())
+            .prop_map(|(thread, reads, verb)| Step::Theirs { thread, reads, verb }),
+    ]
+}
+
+fn who_acquires() -> impl Strategy<Value = Who> {
+    prop_oneof![5 => (0..3_u8).prop_map(Who::New), 1 => (0..6_usize).prop_map(Who::Known)]
+}
+
+fn rarely() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.1)
+}
+
+fn acquire() -> impl Strategy<Value = Verb> {
+    (prop::bool::weighted(0.6), lease(), rarely()).prop_map(|(reads, ttl, late)| Verb::Acquire {
+        reads,
+        ttl,
+        late,
+    })
+}
+
+fn verb() -> impl Strategy<Value = Verb> {
+    let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => lease()];
+    prop_oneof![
+        1 => acquire(),
+        2 => (0..6_usize, lease(), rarely(), rarely()).prop_map(
+            |(from, ttl, other_mode, other_token)| {
+                Verb::Adopt { from, ttl, other_mode, other_token }
+            },
+        ),
+        2 => any::<bool>().prop_map(|unanswered| Verb::Cancel { unanswered }),
+        1 => (0..9_u32).prop_map(|pid| Verb::Describe { pid }),
+        1 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
+        4 => (keep, any::<bool>())
+            .prop_map(|(keep, unanswered)| Verb::Release { keep, unanswered }),
+        3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
+        2 => (any::<bool>(), rarely())
+            .prop_map(|(force, other_token)| Verb::Revoke { force, other_token }),
+    ]
+}
+
+fn their() -> impl Strategy<Value = Their> {
+    prop_oneof![
+        1 => Just(Their::Force),
+        6 => prop_oneof![Just(300), Just(5_000), Just(30_000)]
+            .prop_map(|lease_ms| Their::Lock { lease_ms }),
+        2 => Just(Their::Renew),
+        5 => Just(Their::Unlock),
+    ]
+}
+
+/// What a reader may ask for.
+fn lease() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        (1..2_000_000_u64).prop_map(Duration::from_micros),
+        (1..=30_000_u64).prop_map(Duration::from_millis),
+    ]
+}
+
+/// A renewal may ask for more.
+fn ttl() -> impl Strategy<Value = Duration> {
+    prop_oneof![4 => lease(), 1 => Just(Duration::from_mins(5))]
+}
+
+fn pass() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => 1..1_000_u64,
+        4 => 1_000..3_000_000_u64,
+        2 => 3_000_000..20_000_000_u64,
+        1 => 20_000_000..100_000_000_u64,
+    ]
+}
