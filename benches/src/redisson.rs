@@ -116,21 +116,38 @@ fn fleet(server: &RedisServer, of_ours: usize) -> Outcome<Vec<Worker>> {
 
 fn fleets(server: &RedisServer) -> Outcome<Table> {
     let title = "Redisson: entries of a fleet of 8 processes that want one lock";
-    let mut table = Table::new(title, &["fleet", "entries/s", "of them ours", "of them Java's"]);
+    let titles = [
+        "fleet",
+        "entries/s",
+        "of them ours",
+        "of them Java's",
+        "least share of one of ours",
+        "of one JVM",
+    ];
+    let mut table = Table::new(title, &titles);
     for (name, of_ours) in [("8 of ours", 8), ("4 of ours, 4 JVMs", 4), ("8 JVMs", 0)] {
         let mut fleet = fleet(server, of_ours)?;
-        let mut entries = [0_u64; 2];
+        let mut entries = [0_u64; PROCESSES];
         for round in 0..=ROUNDS {
             fleet.iter_mut().for_each(|worker| worker.tell(&format!("enter {}", TURN.as_secs())));
             for (index, worker) in fleet.iter_mut().enumerate() {
                 let counted: u64 = heard(worker)?;
                 // One turn to warm up, not counted.
-                entries[usize::from(index >= of_ours)] += if round > 0 { counted } else { 0 };
+                entries[index] += if round > 0 { counted } else { 0 };
             }
         }
-        let rate = |entries: u64| number(entries as f64 / (TURN.as_secs_f64() * ROUNDS as f64));
-        let all = rate(entries.iter().sum());
-        table.row([name.to_owned(), all, rate(entries[0]), rate(entries[1])]);
+        let seconds = TURN.as_secs_f64() * ROUNDS as f64;
+        let rate = |entries: &[u64]| number(entries.iter().sum::<u64>() as f64 / seconds);
+        let equal = entries.iter().sum::<u64>() as f64 / PROCESSES as f64;
+        // How often the last of them enters, in parts of an equal share.
+        let least = |entries: &[u64]| match entries.iter().min() {
+            Some(least) => number(*least as f64 / equal),
+            None => "–".to_owned(),
+        };
+        let (ours, java) = entries.split_at(of_ours);
+        let cells = [rate(&entries), rate(ours), rate(java), least(ours), least(java)];
+        let [all, ours, java, least_ours, least_java] = cells;
+        table.row([name.to_owned(), all, ours, java, least_ours, least_java]);
     }
     Ok(table)
 }

@@ -4,6 +4,7 @@
 //! whom that excludes, and no action of ours cuts a hold of Java's short.
 
 mod history;
+mod java;
 mod ours;
 mod place;
 mod record;

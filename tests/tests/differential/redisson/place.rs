@@ -30,7 +30,7 @@ return all
 ";
 
 /// All keys: when each ends in ms, or -1, and its fields; a string is one field without a name.
-type Keys = BTreeMap<String, (i64, BTreeMap<String, String>)>;
+pub(super) type Keys = BTreeMap<String, (i64, BTreeMap<String, String>)>;
 
 /// A server with the scripts on it, and a connection that hears everything.
 pub(crate) struct Place {
@@ -46,6 +46,17 @@ impl Place {
         redis::cmd("PSUBSCRIBE").arg("*").exec(&mut hears).unwrap();
         let load = redis::cmd("SCRIPT").arg("LOAD").arg(DUMP).query(&mut server.connection);
         Self { server, hears, dump: load.unwrap() }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.server.redis.port()
+    }
+
+    /// What time it is there.
+    pub(super) fn now_ms(&mut self) -> u64 {
+        let (seconds, us): (u64, u64) =
+            redis::cmd("TIME").query(&mut self.server.connection).unwrap();
+        seconds * 1000 + us / 1000
     }
 
     /// Plays a history that the models have played and says where the two differ.
@@ -98,7 +109,7 @@ impl Place {
     }
 
     /// Has these keys and no others.
-    fn load(&mut self, keys: &Keys) {
+    pub(super) fn load(&mut self, keys: &Keys) {
         let mut pipeline = redis::pipe();
         pipeline.cmd("FLUSHDB");
         for (key, (end_ms, fields)) in keys {
@@ -113,7 +124,7 @@ impl Place {
         pipeline.exec(&mut self.server.connection).unwrap();
     }
 
-    fn dump(&mut self) -> Keys {
+    pub(super) fn dump(&mut self) -> Keys {
         let mut command = redis::cmd("EVALSHA");
         let dump: Vec<(String, i64, BTreeMap<String, String>)> =
             command.arg(&self.dump).arg(0).query(&mut self.server.connection).unwrap();
@@ -159,7 +170,7 @@ fn as_told(told: &Told, base: &str) -> Vec<(String, String)> {
 }
 
 /// A lock as its keys.
-fn keys(record: &Record, name: &str, base: &str) -> Keys {
+pub(super) fn keys(record: &Record, name: &str, base: &str) -> Keys {
     let string = |text: String| BTreeMap::from([(String::new(), text)]);
     let mut keys = Keys::new();
     for ((owner, number), entry) in &record.entries {

@@ -4,6 +4,7 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.redisson.Redisson;
@@ -37,6 +38,9 @@ import org.redisson.config.Protocol;
  *   look COUNTER ROUNDS THREADS
  *                              reads under the read lock, and nobody writes then -> looked
  *   enter SECONDS              enters and leaves for so long -> how often
+ *   id                         what its owners begin with -> the id of this client
+ *   as THREAD lock KIND LEASE_MS, as THREAD unlock KIND
+ *                              takes it if it is free, or lets go, as if in this thread -> yes or no
  */
 public final class Peer {
     private static RedissonClient client;
@@ -101,6 +105,8 @@ public final class Peer {
                     inThreads(Integer.parseInt(words[3]), () -> look(words[1], rounds));
                     say("looked");
                 }
+                case "id" -> say(client.getId());
+                case "as" -> say(as(Long.parseLong(words[1]), words) ? "yes" : "no");
                 case "enter" -> say("" + enter(Double.parseDouble(words[1])));
                 default -> throw new IllegalArgumentException(line);
             }
@@ -171,6 +177,23 @@ public final class Peer {
             });
         } catch (IllegalMonitorStateException refused) {
             return "refused";
+        }
+    }
+
+    private static boolean as(long thread, String[] words) throws Exception {
+        RLock lock = lock(words[3]);
+        if (words[2].equals("lock")) {
+            long lease = Long.parseLong(words[4]);
+            return lock.tryLockAsync(0, lease, TimeUnit.MILLISECONDS, thread).get();
+        }
+        try {
+            lock.unlockAsync(thread).get();
+            return true;
+        } catch (ExecutionException refused) {
+            if (refused.getCause() instanceof IllegalMonitorStateException) {
+                return false;
+            }
+            throw refused;
         }
     }
 

@@ -1,0 +1,110 @@
+//! The model of Redisson's verbs beside Redisson itself, in a JVM.
+
+use std::path::Path;
+use std::process::Command;
+
+use leasehold_testkit::Worker;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+
+use super::place::{Keys, Place, keys};
+use super::record::{Mode, Record};
+
+/// Where `cargo xtask test` builds the program in Java.
+const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed/redisson");
+
+/// What all leases are multiples of, so that those of the model and of the server are told apart
+/// however slow the machine is: ten minutes, in ms.
+const UNIT: u64 = 600_000;
+
+/// How many verbs of each of its locks are compared.
+const VERBS: usize = 300;
+
+/// One verb of one thread; a lock is held for so many units.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Force,
+    Lock(u64),
+    Unlock,
+}
+
+/// A JVM whose watchdog counts in units; `None`, with a word on it, where it was not built.
+fn jvm(port: u16) -> Option<Worker> {
+    if !Path::new(BUILT).join("installed").exists() {
+        println!("skipped: the program in Java is not built: `cargo xtask test` does that");
+        return None;
+    }
+    let mut command = Command::new("java");
+    command.args(["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
+    command.arg("-cp").arg(format!("{BUILT}/classes:{BUILT}/lib/*")).arg("Peer");
+    command.args([&format!("one,{port}"), "a", &UNIT.to_string()]);
+    let mut peer = Worker::of(command);
+    peer.expect("ready");
+    Some(peer)
+}
+
+/// Does it as the model does, which has no clock; whether Redisson says that it is done, if it does.
+fn model(record: &mut Record, kind: &str, owner: &str, verb: Verb) -> Option<bool> {
+    match (verb, kind) {
+        (Verb::Force, "read") => record.force_unlock(Some(Mode::Read)),
+        (Verb::Force, "write") => record.force_unlock(Some(Mode::Write)),
+        (Verb::Force, _) => record.force_unlock(None),
+        (Verb::Lock(units), "read") => return Some(record.read_lock(owner, units * UNIT)),
+        (Verb::Lock(units), "write") => return Some(record.write_lock(owner, 0, units * UNIT)),
+        (Verb::Lock(units), _) => return Some(record.lock(owner, units * UNIT, kind == "fenced")),
+        (Verb::Unlock, "read") => drop(record.read_unlock(owner)),
+        (Verb::Unlock, "write") => drop(record.write_unlock(owner, UNIT)),
+        (Verb::Unlock, _) => record.unlock(owner, UNIT),
+    }
+    None
+}
+
+/// The same, with ends as whole units from now on.
+fn in_units(keys: Keys, now_ms: u64) -> Keys {
+    let units = |end_ms: i64| match end_ms {
+        ..0 => end_ms,
+        _ => end_ms.saturating_sub_unsigned(now_ms).max(0).unsigned_abs().div_ceil(UNIT) as i64,
+    };
+    let is_record = |key: &String| !key.starts_with("redisson_unlock_latch");
+    let keys = keys.into_iter().filter(|(key, _)| is_record(key));
+    keys.map(|(key, (end_ms, fields))| (key, (units(end_ms), fields))).collect()
+}
+
+fn verb() -> impl Strategy<Value = Verb> {
+    prop_oneof![
+        1 => Just(Verb::Force),
+        9 => (1..5_u64).prop_map(Verb::Lock),
+        9 => Just(Verb::Unlock),
+    ]
+}
+
+#[test]
+fn the_model_of_redissons_verbs_leaves_what_redisson_leaves() {
+    let mut place = Place::start();
+    let Some(mut java) = jvm(place.port()) else { return };
+    java.tell("id");
+    let uuid = java.hear().unwrap();
+    let mut runner = TestRunner::deterministic();
+    for kinds in [&["lock"][..], &["fenced"], &["read", "write"]] {
+        let mut record = Record::default();
+        place.load(&Keys::new());
+        for _ in 0..VERBS {
+            let drawn = (0..3_u8, proptest::sample::select(kinds), verb());
+            let (thread, kind, verb) = drawn.new_tree(&mut runner).unwrap().current();
+            let expected = model(&mut record, kind, &format!("{uuid}:{thread}"), verb);
+            java.tell(&match verb {
+                Verb::Force => format!("force {kind}"),
+                Verb::Lock(units) => format!("as {thread} lock {kind} {}", units * UNIT),
+                Verb::Unlock => format!("as {thread} unlock {kind}"),
+            });
+            let said = java.hear().unwrap();
+            let what = format!("{kind} of {thread}, {verb:?}");
+            if let Some(expected) = expected {
+                assert_eq!(said, if expected { "yes" } else { "no" }, "{what}");
+            }
+            let found = in_units(place.dump(), place.now_ms());
+            assert_eq!(found, in_units(keys(&record, "a", "{a}"), 0), "{what}");
+        }
+    }
+}
