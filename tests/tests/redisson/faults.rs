@@ -1,8 +1,8 @@
 //! What befalls a lock that both languages hold: messages are lost, processes are stopped past
 //! their lease, servers fail over, slots move, scripts are forgotten.
 
-use leasehold::Client;
-use leasehold_testkit::harness::until;
+use leasehold::{Client, Error, LossReason};
+use leasehold_testkit::harness::{loss, until};
 use leasehold_testkit::{Cluster, Proxy, RedisServer, SentinelFleet, Worker, must};
 
 use super::beside::{MINUTE, Pair, WATCHDOG};
@@ -118,6 +118,25 @@ async fn a_lock_of_either_side_outlives_a_failover_that_loses_nothing() {
         must(fleet.wait_acquainted());
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_that_forgets_a_lock_of_ours_lets_theirs_in_and_ours_is_told() {
+    let mut fleet = must(SentinelFleet::start());
+    let place = Place::sentinel(&fleet);
+    let client = place.client().await;
+    must(fleet.servers().cut_off(1));
+    let guard = must(client.mutex(NAME).ttl(MINUTE).acquire().await);
+    must(fleet.servers_mut()[0].kill9());
+    must(fleet.servers()[1].cont());
+    must(fleet.wait_for_another_primary(0));
+    let Some(mut java) = place.jvm(MINUTE) else { return };
+    java.tell("acquire lock 0");
+    java.expect("acquired");
+    assert_eq!(loss(&guard).await, LossReason::Vanished);
+    assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+    java.tell("held");
+    java.expect("held");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
