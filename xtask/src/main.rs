@@ -14,6 +14,7 @@ mod needs;
 mod outcome;
 mod packages;
 mod promises;
+mod publish;
 mod servers;
 mod source;
 mod stress;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::command::{Counts, Run};
 use crate::outcome::Outcome;
-use crate::{api, layers, mixed, needs, packages, servers, stress, test_programs, tidy};
+use crate::{api, layers, mixed, needs, packages, publish, servers, stress, test_programs, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 5] = [
@@ -59,6 +59,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     steps.run("clippy", || clippy(root))?;
     steps.run("docs", || docs(root))?;
     steps.run("api", || api::check(root))?;
+    steps.run("publish", || publish::check(root))?;
     steps.run("examples", || examples(root))?;
     let doctests = steps.run("doctests", || {
         Run::cargo(root, &["test", "--doc", "--workspace", "--all-features", "--locked"]).count()
