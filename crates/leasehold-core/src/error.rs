@@ -283,6 +283,23 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
+    /// Its name without numbers, such as `no_quorum`: one of a few words, for logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Corrupt => "corrupt",
+            Self::Denied => "denied",
+            Self::Full => "full",
+            Self::Mismatch => "mismatch",
+            Self::NoQuorum { .. } => "no_quorum",
+            Self::NotReplicated => "not_replicated",
+            Self::Quarantined => "quarantined",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Unsupported => "unsupported",
+            Self::Version => "version",
+        }
+    }
+
     /// Whether the trouble may pass by itself: the same request may succeed later without any
     /// change on this side. What must still be ended is asked for again then.
     pub fn is_transient(self) -> bool {

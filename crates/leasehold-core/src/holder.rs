@@ -132,6 +132,16 @@ pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
 pub const UPGRADABLE_WEIGHT: u32 = LOCK_CAPACITY / 2 + 1;
 
 impl Mode {
+    /// Its name without numbers, as in JSON: one of a few words, for logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Permits { .. } => "permits",
+            Self::Shared => "shared",
+            Self::Upgradable => "upgradable",
+        }
+    }
+
     /// How much of the capacity this mode takes.
     pub const fn weight(self) -> u32 {
         match self {
@@ -392,6 +402,16 @@ mod tests {
         let count = UPGRADABLE_WEIGHT;
         let permits = Mode::Permits { count, capacity: count };
         assert_eq!(Mode::of(count, count), permits, "of a semaphore it is a number like others");
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn the_name_of_a_mode_is_that_in_json() {
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable] {
+            assert_eq!(serde_json::to_value(mode).unwrap(), mode.as_str());
+        }
+        let permits = Mode::Permits { count: 2, capacity: 5 };
+        assert!(serde_json::to_value(permits).unwrap().get(permits.as_str()).is_some());
     }
 
     #[test]

@@ -196,6 +196,20 @@ pub enum LossReason {
     Vanished,
 }
 
+impl LossReason {
+    /// Its name without numbers, such as `held_too_long`: one of a few words, for logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Expired => "expired",
+            Self::HeldTooLong => "held_too_long",
+            Self::Revoked => "revoked",
+            Self::Superseded { .. } => "superseded",
+            Self::Vanished => "vanished",
+        }
+    }
+}
+
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

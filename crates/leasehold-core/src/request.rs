@@ -5,6 +5,7 @@
 //! fields of a variant stay as they are: a store that overlooked a new one would do something else
 //! than it was asked for, so a request with other fields is another action.
 
+mod names;
 mod reply;
 
 use std::time::Duration;

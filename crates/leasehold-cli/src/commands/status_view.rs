@@ -10,9 +10,7 @@ use serde::Serialize;
 pub(super) fn mode(mode: Mode) -> String {
     match mode {
         Mode::Permits { count, capacity } => format!("{count}/{capacity}"),
-        Mode::Shared => "shared".to_owned(),
-        Mode::Upgradable => "upgradable".to_owned(),
-        _ => "exclusive".to_owned(),
+        _ => mode.as_str().to_owned(),
     }
 }
 

@@ -1,0 +1,36 @@
+//! The names of operations, for logs and metrics.
+
+use super::{Action, Operation};
+
+impl Operation {
+    /// Its name without what it is about, such as `acquire` or `renew`: one of a few words, for
+    /// logs and metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::List { .. } => "list",
+            Self::On { action, .. } => action.as_str(),
+            Self::Renew(_) => "renew",
+        }
+    }
+}
+
+impl Action {
+    /// Its name, such as `change_mode`: one of a few words, for logs and metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Acquire(_) => "acquire",
+            Self::Adopt(_) => "adopt",
+            Self::Cancel { .. } => "cancel",
+            Self::ChangeMode { .. } => "change_mode",
+            Self::Commit { .. } => "commit",
+            Self::Describe { .. } => "describe",
+            Self::Inspect { .. } => "inspect",
+            Self::Poll { .. } => "poll",
+            Self::Reclaim(_) => "reclaim",
+            Self::Release { .. } => "release",
+            Self::Renew { .. } => "renew",
+            Self::Revoke { .. } => "revoke",
+            Self::SetCapacity { .. } => "set_capacity",
+        }
+    }
+}
