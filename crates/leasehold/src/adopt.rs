@@ -1,5 +1,6 @@
 //! Adopting a lease that was handed out: the first who asks the store for it has it.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use leasehold_core::{
     Operation, Reply, Result, StoreError, StoreErrorKind,
 };
 
+use crate::calling::Calling;
 use crate::engine::Engine;
 use crate::keeper::{Delivery, Granted, Held, Keeper, renewal_outcome, unexpected_reply};
 use crate::refusal::refused;
@@ -28,11 +30,19 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
     options.check()?;
     lease.mode.check()?;
     engine.keeper.store.bounds.check(options.ttl, options.least_validity())?;
+    let label = options.label.clone();
+    let names = slice::from_ref(&lease.name);
+    let calling = Calling::begin(&engine.keeper, names, lease.mode, label.as_deref());
+    let adopted = ask(engine, &lease, options).await;
+    calling.end(adopted.as_ref().map(|held| Some(slice::from_ref(held))));
+    adopted
+}
+
+async fn ask(engine: &Engine, lease: &Lease, options: LeaseOptions) -> Result<Held> {
     engine.keeper.ensure_running()?;
     let store = &engine.keeper.store;
-    let asked_at = store.now();
-    let until = asked_at + PATIENCE.min(lease.ttl);
-    let mut attempt = Attempt::new(engine, &lease);
+    let until = store.now() + PATIENCE.min(lease.ttl);
+    let mut attempt = Attempt::new(engine, lease);
     let (first, longest) = RETRY_BACKOFF;
     let (mut backoff, mut jitter) = (Backoff::new(first, longest), engine.jitter());
     loop {
@@ -43,15 +53,18 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
                 // Its answer was a sample of its clock.
                 Reply::Late => late(),
                 Reply::Stale => {
-                    attempt = Attempt::new(engine, &lease);
+                    attempt = Attempt::new(engine, lease);
                     late()
                 }
                 reply => {
                     let grant = attempt.outcome(reply)?;
                     let valid_until = store.valid_until(&timed, grant, lease.ttl);
-                    let held = attempt.granted(options, grant.token, valid_until, asked_at);
-                    Held::mark_delivered(std::slice::from_ref(&held));
-                    return Ok(held);
+                    let held = attempt.granted(options, grant.token, valid_until);
+                    return match Held::mark_delivered(slice::from_ref(&held)) {
+                        true => Ok(held),
+                        // It has ended in this moment.
+                        false => Err(held.ended()),
+                    };
                 }
             },
             Err(error) if error.kind().is_outage() => error,
@@ -127,7 +140,6 @@ impl<'a> Attempt<'a> {
         options: LeaseOptions,
         token: FencingToken,
         valid_until: Instant,
-        asked_at: Instant,
     ) -> Held {
         self.keeper.hold(Granted {
             name: self.lease.name.clone(),
@@ -139,7 +151,6 @@ impl<'a> Attempt<'a> {
             token,
             valid_until,
             confirmed: true,
-            asked_at,
             delivery: Delivery::Done,
         })
     }

@@ -14,7 +14,7 @@ use crate::adopt;
 use crate::clock::{PausedTime, SystemClock};
 use crate::election::Election;
 use crate::engine::{Engine, Handle};
-use crate::event::{Event, Observer, Shielded, Silent};
+use crate::event::{Event, Observer, Observers};
 use crate::guard::Guard;
 use crate::job::Job;
 use crate::keeper::Keeper;
@@ -66,7 +66,7 @@ impl Client {
             defaults: LeaseOptions::default(),
             drift: Bounds::default().drift,
             clock: None,
-            observer: Arc::new(Silent),
+            observers: Vec::new(),
         }
     }
 
@@ -259,7 +259,7 @@ pub struct ClientBuilder {
     defaults: LeaseOptions,
     drift: f64,
     clock: Option<Arc<dyn Clock>>,
-    observer: Arc<dyn Observer>,
+    observers: Vec<Box<dyn Observer>>,
 }
 
 enum Source {
@@ -308,9 +308,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Who is told what happens.
+    /// Who is told what happens. Of several, each call of this adds one, and all are told.
     pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.observer = Arc::new(observer);
+        self.observers.push(Box::new(observer));
         self
     }
 
@@ -353,16 +353,16 @@ impl ClientBuilder {
     }
 
     fn with_store(self, store: Box<dyn Store>) -> Client {
-        let observer: Arc<dyn Observer> = Arc::new(Shielded::new(self.observer));
+        let observers = Observers::new(self.observers);
         for text in store.warnings() {
-            observer.observe(&Event::Warning { text: &text });
+            observers.observe(&Event::Warning { text: &text });
         }
         let [client, seeds] = [random(), random()];
         let (keeper_seed, secret) = (seeds as u64, (seeds >> 64) as u64);
         let offset = store.clock_offset();
         let bounds = Bounds { drift: self.drift, offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let store = ClockedStore::new(store, clock, bounds, observer);
+        let store = ClockedStore::new(store, clock, bounds, observers);
         let keeper = Keeper::new(store, ClientId(client), host(), keeper_seed);
         let engine = Engine::new(keeper, self.defaults, secret);
         Client { engine: Handle::new(Arc::new(engine)) }

@@ -1,35 +1,130 @@
 //! What happens to leases, told to whoever wants to log, trace or count it.
 
+#[cfg(feature = "tracing")]
+mod tracing;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold_core::{FencingToken, LockName, LossReason, StoreError};
+use leasehold_core::{Error, FencingToken, HolderId, LockName, LossReason, Mode, StoreError};
 
-/// Something that happened to a lease of this client.
+#[cfg(feature = "tracing")]
+pub use self::tracing::TracingObserver;
+
+/// Something that happened to a lease of this client, to a call that asks for one, or to its store.
+///
+/// # Calls
+///
+/// [`Acquiring`](Self::Acquiring) tells of each call of a verb that asks for a lease, and exactly
+/// one event with the same `call` of its end: [`Granted`](Self::Granted), [`Busy`](Self::Busy),
+/// [`TimedOut`](Self::TimedOut), [`Cancelled`](Self::Cancelled) or [`Failed`](Self::Failed). A call
+/// for several names is told of as one for each of them.
+///
+/// # Leases
+///
+/// [`Granted`](Self::Granted) tells of each lease, and exactly one event with the same `holder` of
+/// its end: [`Released`](Self::Released) or [`Lost`](Self::Lost). They come in this order. Between
+/// them, and now and then just after the end, come [`Renewed`](Self::Renewed),
+/// [`Overdue`](Self::Overdue) and [`ModeChanged`](Self::ModeChanged).
+///
+/// # Labels
+///
+/// `label` is what the caller gave as [`Lock::label`](crate::Lock::label), and `mode` what it asked
+/// for or has.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// A verb was called that asks for a lease: to acquire it, to try, or to adopt one.
+    #[non_exhaustive]
+    Acquiring {
+        /// The number of the call, which no other one of this process has.
+        call: u64,
+        /// The name of the lock.
+        name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
+    },
+    /// A try ended because somebody else has the lock or waits for it.
+    #[non_exhaustive]
+    Busy {
+        /// The number of the call, which no other one of this process has.
+        call: u64,
+        /// The name of the lock.
+        name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
+        /// From the call of the verb until now.
+        waited: Duration,
+    },
+    /// A call ended because its future was dropped, or because a blocking one was cancelled.
+    /// Nothing is held.
+    #[non_exhaustive]
+    Cancelled {
+        /// The number of the call, which no other one of this process has.
+        call: u64,
+        /// The name of the lock.
+        name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
+        /// From the call of the verb until now.
+        waited: Duration,
+    },
     /// A call that waits is held up by trouble with the store, which it rides out: the store is
     /// away, in quarantine, without enough replicas or nodes. Told of each request that fails,
     /// about once a second; [`Waiting`](Event::Waiting) follows once the store answers again and
-    /// somebody else is in the way.
+    /// somebody else is in the way. Of calls that wait in a queue for the same name, one is told
+    /// of.
     #[non_exhaustive]
     Delayed {
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// What the store said, or why it said nothing.
         cause: &'a StoreError,
         /// For how long it has been held up by trouble of this kind; zero as that begins.
         lasting: Duration,
     },
+    /// A call ended with an error other than that its limit was reached.
+    #[non_exhaustive]
+    Failed {
+        /// The number of the call, which no other one of this process has.
+        call: u64,
+        /// The name of the lock.
+        name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
+        /// From the call of the verb until now.
+        waited: Duration,
+        /// What the caller is told.
+        error: &'a Error,
+    },
     /// A lease was granted and has come into the hands of whoever asked for it.
     #[non_exhaustive]
     Granted {
+        /// The number of the call, which no other one of this process has.
+        call: u64,
+        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+        holder: HolderId,
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// The token of the grant.
         token: FencingToken,
         /// From the call of the verb until the caller had it.
@@ -38,27 +133,58 @@ pub enum Event<'a> {
     /// A lease ended, and not because its holder let go.
     #[non_exhaustive]
     Lost {
+        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+        holder: HolderId,
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was held at the end.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// Its token.
         token: FencingToken,
+        /// From the grant to the end.
+        held: Duration,
         /// Why.
         reason: LossReason,
         /// Why it was not renewed, if renewals failed and it [expired](LossReason::Expired).
         cause: Option<&'a StoreError>,
     },
-    /// A renewal is late; the lease is still valid, for so long. Told as renewals begin to fail,
-    /// and when they come to fail for another kind of reason.
+    /// A reader has become the writer, or a writer a reader.
     #[non_exhaustive]
-    Overdue {
+    ModeChanged {
+        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+        holder: HolderId,
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was held before.
+        from: Mode,
+        /// As what it is held from now on.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
+        /// Its token from now on.
+        token: FencingToken,
+    },
+    /// A renewal failed, and the lease is still valid, for so long. Told of each that fails.
+    #[non_exhaustive]
+    Overdue {
+        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+        holder: HolderId,
+        /// The name of the lock.
+        name: &'a LockName,
+        /// As what it is held.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// Its token.
         token: FencingToken,
         /// What is left of its validity.
         validity: Duration,
         /// Why it was not renewed.
         cause: &'a StoreError,
+        /// For how long renewals have failed for this kind of reason; zero as that begins.
+        lasting: Duration,
     },
     /// A call waits for what its own client holds, told once for each call. Between two tasks that
     /// is contention as any other. A task that waits for what it holds itself waits for ever: a
@@ -68,14 +194,32 @@ pub enum Event<'a> {
     OwnLease {
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// The token of the lease that is in the way.
         token: FencingToken,
     },
-    /// A lease was released by its holder.
+    /// The store answers again that could not be reached, or did not answer in time; of a store
+    /// that is made of several servers, one of them.
+    #[non_exhaustive]
+    Reconnected {
+        /// From the first request that failed until now.
+        away: Duration,
+    },
+    /// A lease was released by its holder, or handed out by
+    /// [`Guard::into_lease`](crate::Guard::into_lease).
     #[non_exhaustive]
     Released {
+        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+        holder: HolderId,
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was held at the end.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// Its token.
         token: FencingToken,
         /// From the grant to the release.
@@ -84,25 +228,66 @@ pub enum Event<'a> {
     /// A lease was renewed.
     #[non_exhaustive]
     Renewed {
+        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+        holder: HolderId,
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it is held.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// Its token.
         token: FencingToken,
         /// What is left of its validity.
         validity: Duration,
     },
-    /// The keeper was woken late: the machine was paused, suspended or overloaded.
+    /// A request to the store was answered, or failed. One that nobody waits for any more tells
+    /// nothing.
+    #[non_exhaustive]
+    RoundTrip {
+        /// What was asked: `acquire`, `poll`, `release`, `renew` and so on, as
+        /// [`Operation::as_str`](crate::store::protocol::Operation::as_str).
+        operation: &'static str,
+        /// The name that it was about, if it was about one.
+        name: Option<&'a LockName>,
+        /// From the request to its end.
+        took: Duration,
+        /// Why it failed, if it did.
+        error: Option<&'a StoreError>,
+    },
+    /// The keeper was woken late: the machine was paused, suspended or overloaded. Told from 250 ms
+    /// on.
     #[non_exhaustive]
     Stalled {
         /// By how much.
         late: Duration,
     },
-    /// A grant ended, or was given back, that has reached nobody: whoever waited for it had given
+    /// A call ended because its limit was reached.
+    #[non_exhaustive]
+    TimedOut {
+        /// The number of the call, which no other one of this process has.
+        call: u64,
+        /// The name of the lock.
+        name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
+        /// From the call of the verb until now.
+        waited: Duration,
+    },
+    /// A grant was given back, or ended, that has reached nobody: whoever waited for it had given
     /// up in the same moment, was not polled in time, or did not get all the names it asked for.
     #[non_exhaustive]
     Undelivered {
+        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+        holder: HolderId,
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// The token of the grant.
         token: FencingToken,
         /// From the grant to its end: for so long the name was taken in vain.
@@ -115,6 +300,10 @@ pub enum Event<'a> {
     Waiting {
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// At most so many come before; `None` where there is no queue.
         ahead: Option<u32>,
     },
@@ -123,6 +312,10 @@ pub enum Event<'a> {
     WaitingForCapacity {
         /// The name of the lock.
         name: &'a LockName,
+        /// As what it was asked for.
+        mode: Mode,
+        /// The label of its caller.
+        label: Option<&'a str>,
         /// The capacity in force.
         capacity: u32,
         /// Why it waits and until when, in words, with the remedy.
@@ -138,8 +331,9 @@ pub enum Event<'a> {
 
 /// Is told of every [`Event`]. The one seam for logs, traces and metrics.
 ///
-/// It is called by the keeper and by whoever calls a verb, so it must be quick and must not block:
-/// while it runs in the keeper, no lease of the process is renewed. A panic of it ends in the call,
+/// A client may have [several](crate::ClientBuilder::observer). It is called by the keeper and by
+/// whoever calls a verb, so it must be quick and must not block: while it runs in the keeper, no
+/// lease of the process is renewed. A panic of it ends in the call,
 /// costs no lease, and is told of once, as a [`Warning`](Event::Warning).
 pub trait Observer: Send + Sync + 'static {
     /// Takes note of an event.
@@ -152,27 +346,34 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
     }
 }
 
-/// Takes no note of anything: the default.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Silent;
+/// The observers of a client: each is told of every event, and misses none because of another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observers(Arc<[Shielded]>);
 
-impl Observer for Silent {
-    fn observe(&self, _: &Event<'_>) {}
+impl Observers {
+    pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
+        Self(observers.into_iter().map(Shielded::new).collect())
+    }
+
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        for observer in &*self.0 {
+            observer.observe(event);
+        }
+    }
 }
 
 /// An observer whose panics end where it is called.
-pub(crate) struct Shielded {
-    observer: Arc<dyn Observer>,
+#[derive(Debug)]
+struct Shielded {
+    observer: Box<dyn Observer>,
     has_panicked: AtomicBool,
 }
 
 impl Shielded {
-    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
+    fn new(observer: Box<dyn Observer>) -> Self {
         Self { observer, has_panicked: AtomicBool::new(false) }
     }
-}
 
-impl Observer for Shielded {
     fn observe(&self, event: &Event<'_>) {
         if panics(|| self.observer.observe(event))
             && !self.has_panicked.swap(true, Ordering::Relaxed)
@@ -192,47 +393,5 @@ pub(crate) fn panics(call: impl FnOnce()) -> bool {
 impl fmt::Debug for dyn Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Observer")
-    }
-}
-
-/// Hands every event to `tracing`: losses and warnings as `WARN`, what is late as `INFO`, the rest
-/// as `DEBUG`.
-#[cfg(feature = "tracing")]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TracingObserver;
-
-#[cfg(feature = "tracing")]
-impl Observer for TracingObserver {
-    fn observe(&self, event: &Event<'_>) {
-        use tracing::{debug, info, warn};
-        match *event {
-            Event::Granted { name, token, waited } => debug!(%name, %token, ?waited, "granted"),
-            Event::Delayed { name, cause, lasting } if lasting.is_zero() => {
-                info!(%name, %cause, "delayed");
-            }
-            Event::Delayed { name, cause, lasting } => {
-                debug!(%name, %cause, ?lasting, "still delayed");
-            }
-            Event::Lost { name, token, reason, cause: Some(cause) } => {
-                warn!(%name, %token, %reason, %cause, "lost");
-            }
-            Event::Lost { name, token, reason, cause: None } => {
-                warn!(%name, %token, %reason, "lost");
-            }
-            Event::Overdue { name, token, validity, cause } => {
-                info!(%name, %token, ?validity, %cause, "renewal overdue");
-            }
-            Event::OwnLease { name, token } => info!(%name, %token, "waits for its own client"),
-            Event::Released { name, token, held } => debug!(%name, %token, ?held, "released"),
-            Event::Renewed { name, token, validity } => {
-                debug!(%name, %token, ?validity, "renewed");
-            }
-            Event::Stalled { late } => info!(?late, "the keeper was woken late"),
-            Event::Undelivered { name, token, held } => {
-                debug!(%name, %token, ?held, "granted in vain");
-            }
-            Event::Waiting { name, ahead } => debug!(%name, ?ahead, "waiting"),
-            Event::WaitingForCapacity { text, .. } | Event::Warning { text } => warn!("{text}"),
-        }
     }
 }

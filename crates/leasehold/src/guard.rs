@@ -157,12 +157,12 @@ impl Guard {
     /// lease, and is told to the observer as a [`Warning`](crate::event::Event::Warning).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         let (store, lost) = (&self.keeper().store, self.lost());
-        let observer = Arc::clone(&store.observer);
+        let observers = store.observers.clone();
         let calling = async move {
             let Some(reason) = lost.await else { return };
             if event::panics(|| call(reason)) {
                 let text = "a callback of on_lost panicked: mend it";
-                observer.observe(&Event::Warning { text });
+                observers.observe(&Event::Warning { text });
             }
         };
         // A task of its own, so that whoever finds out has no lock that the callback might want.

@@ -5,6 +5,7 @@ pub mod admin;
 mod adopt;
 mod background;
 pub mod blocking;
+mod calling;
 mod client;
 mod clock;
 pub mod election;

@@ -1,11 +1,13 @@
 //! A request for one lease: what to take and how.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status};
 
 use crate::admin::Admin;
+use crate::calling::Calling;
 use crate::engine::Handle;
 use crate::guard::Guard;
 use crate::multi::{self, Meanwhile};
@@ -265,11 +267,8 @@ impl Lock {
     }
 
     async fn watch(&self, limit: Option<Duration>) -> Result<()> {
-        let names = match self.names.as_ref().map_err(InvalidInput::clone)? {
-            Names::One(name) => std::slice::from_ref(name),
-            Names::Several(names, _) => names,
-        };
-        wait_free::wait_free(&self.engine, names, limit).await
+        let names = self.names.as_ref().map_err(InvalidInput::clone)?;
+        wait_free::wait_free(&self.engine, names.all(), limit).await
     }
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
@@ -310,17 +309,31 @@ impl Lock {
             options: options.clone(),
             pulse: None,
         };
+        let calling =
+            Calling::begin(&self.engine.keeper, names.all(), mode, options.label.as_deref());
         match names {
             Names::One(name) => {
-                let held = wait::acquire(&self.engine, &request(name), limit).await?;
-                Ok(held.map(Guard::new))
+                let held = wait::acquire(&self.engine, &request(name), limit).await;
+                calling.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
+                Ok(held?.map(Guard::new))
             }
             Names::Several(names, meanwhile) => {
                 let like = request(&names[0]); // `parse` gives at least one
                 // Boxed, so that the future of a single name stays small.
                 let held = multi::acquire(&self.engine, names, &like, limit, *meanwhile);
-                Ok(Box::pin(held).await?.and_then(Guard::of_all))
+                let held = Box::pin(held).await;
+                calling.end(held.as_ref().map(Option::as_deref));
+                Ok(held?.and_then(Guard::of_all))
             }
+        }
+    }
+}
+
+impl Names {
+    fn all(&self) -> &[LockName] {
+        match self {
+            Self::One(name) => slice::from_ref(name),
+            Self::Several(names, _) => names,
         }
     }
 }

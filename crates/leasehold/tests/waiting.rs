@@ -75,7 +75,9 @@ async fn observed_by(
                 let cause = cause.map(ToString::to_string);
                 format!("{name} lost: {reason:?}, {}", cause.as_deref().unwrap_or("no trouble"))
             }
-            Event::Overdue { name, cause, .. } => format!("{name} overdue: {cause}"),
+            Event::Overdue { name, cause, lasting, .. } if lasting.is_zero() => {
+                format!("{name} overdue: {cause}")
+            }
             Event::Waiting { name, ahead, .. } => format!("{name} waits: {ahead:?}"),
             _ => return,
         };

@@ -113,11 +113,15 @@ pub(super) async fn build(
     let observe = move |event: &Event<'_>| {
         events.note(event);
         match *event {
-            Event::Overdue { name, validity, cause, .. } => {
+            Event::Overdue { name, validity, cause, lasting, .. } if lasting.is_zero() => {
                 let left = show_duration(validity);
                 voice.detail(format_args!(
                     "{name}: the renewal is overdue, valid for {left}: {cause}"
                 ));
+            }
+            Event::Reconnected { away, .. } => {
+                let away = show_duration(away);
+                voice.detail(format_args!("the store answers again, after {away}"));
             }
             Event::Stalled { late, .. } => {
                 voice.detail(format_args!("was woken {} late", show_duration(late)));

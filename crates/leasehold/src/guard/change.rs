@@ -38,6 +38,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
             }
             Err(error) => return Err(error.into()),
             Ok(Reply::Granted(grant)) if held.state.upgraded(change.number, grant.token) => {
+                held.keeper.report_mode(&held.state, Mode::Exclusive);
                 return Ok(true);
             }
             // A request that was given up before has come in between.
@@ -64,6 +65,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
 /// Makes the writer a reader, or an upgradable reader one like others.
 pub(super) async fn downgrade(held: &Held) -> Result<()> {
     let (mode, number) = held.state.begin_downgrade();
+    held.keeper.report_mode(&held.state, mode);
     Change::new(held, number).become_reader(mode, None).await
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Reply, Result};
+use leasehold_core::{Error, LossReason, Reply, Result};
 
 use super::answers::{renewal_outcome, unexpected_reply};
 use super::life::Held;
@@ -14,6 +14,12 @@ impl Held {
     /// ended before.
     pub(crate) fn mark_delivered(held: &[Self]) -> bool {
         held.first().is_some_and(|first| first.keeper.mark_delivered(held))
+    }
+
+    /// That it has ended before anybody had it.
+    pub(crate) fn ended(&self) -> Error {
+        let reason = self.state.signal.check().and_then(End::loss);
+        self.state.lost(reason.unwrap_or(LossReason::Expired))
     }
 
     pub(crate) fn ensure_held(&self) -> Result<()> {

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::delivery::Delivery;
 use super::mode_changes::ModeChanges;
+use super::telling::Telling;
 use crate::failures::FailureStreak;
 use crate::lost::Signal;
 use crate::mutex::Mutex;
@@ -24,8 +25,6 @@ pub(crate) struct LeaseState {
     pub(crate) options: LeaseOptions,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
-    /// When the verb was called.
-    pub(super) asked_at: Instant,
     /// From when on counts what it is held for: its grant, or the last one of several names. Empty
     /// until it has come into the hands of the caller; one that never does (given back, cancelled,
     /// one of several names) keeps nothing taken.
@@ -38,13 +37,14 @@ pub(crate) struct LeaseState {
     /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: AtomicBool,
     /// The label that others see.
-    label: Mutex<Option<String>>,
+    shown_label: Mutex<Option<String>>,
     /// Somebody has taken on its release, or it was handed out.
     finished: AtomicBool,
     token: AtomicU64,
     modes: Mutex<ModeChanges>,
     /// Why its renewals fail, since the last that did not.
     failures: Mutex<FailureStreak>,
+    pub(super) telling: Telling,
 }
 
 fn nanos(span: Duration) -> u64 {
@@ -63,8 +63,6 @@ pub(crate) struct Granted {
     pub(crate) valid_until: Instant,
     /// False for a hand-over that is entered before the store has confirmed it.
     pub(crate) confirmed: bool,
-    /// When the verb was called.
-    pub(crate) asked_at: Instant,
     pub(crate) delivery: Delivery,
 }
 
@@ -73,13 +71,12 @@ impl LeaseState {
         Self {
             name: granted.name,
             id: granted.id,
-            label: Mutex::new(granted.options.label.clone()),
+            shown_label: Mutex::new(granted.options.label.clone()),
             ttl: AtomicU64::new(nanos(granted.options.ttl)),
             longest_ttl: AtomicU64::new(nanos(granted.options.ttl)),
             options: granted.options,
             granted_at: now,
             signal,
-            asked_at: granted.asked_at,
             delivered: OnceLock::new(),
             upgraded: Notify::new(),
             unanswered: AtomicBool::new(granted.unanswered),
@@ -87,6 +84,7 @@ impl LeaseState {
             token: AtomicU64::new(granted.token.get()),
             modes: Mutex::new(ModeChanges::granted(granted.mode)),
             failures: Mutex::default(),
+            telling: Telling::default(),
         }
     }
 
@@ -166,12 +164,18 @@ impl LeaseState {
         }
     }
 
-    pub(super) fn label(&self) -> Option<String> {
-        self.label.lock().clone()
+    /// The label that others see.
+    pub(super) fn shown_label(&self) -> Option<String> {
+        self.shown_label.lock().clone()
+    }
+
+    /// The label that its caller gave it.
+    pub(super) fn label(&self) -> Option<&str> {
+        self.options.label.as_deref()
     }
 
     pub(crate) fn described(&self, label: Option<String>) {
-        *self.label.lock() = label;
+        *self.shown_label.lock() = label;
     }
 
     /// A copy of something that grants may arrive late: the release leaves a tombstone.
@@ -183,9 +187,11 @@ impl LeaseState {
         self.failures.lock()
     }
 
-    /// A renewal has failed. True if that was for another kind of reason than the one before.
-    pub(super) fn renewal_failed(&self, cause: &StoreError, now: Instant) -> bool {
-        self.failures().record(cause, now).is_none()
+    /// A renewal has failed. Gives for how long they have for this kind of reason: zero for the
+    /// first, and for no other, also while the clock stands still.
+    pub(super) fn renewal_failed(&self, cause: &StoreError, now: Instant) -> Duration {
+        let lasting = self.failures().record(cause, now);
+        lasting.map_or(Duration::ZERO, |lasting| lasting.max(Duration::from_nanos(1)))
     }
 
     pub(super) fn renewal_succeeded(&self) {

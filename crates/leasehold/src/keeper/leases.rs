@@ -11,7 +11,6 @@ use super::answers::end_notice;
 use super::delivery::Delivery;
 use super::lease::{Granted, LeaseState};
 use super::life::{Held, Keeper, Table};
-use crate::event::Event;
 use crate::lost::{End, Signal};
 
 /// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
@@ -60,7 +59,7 @@ impl Keeper {
             (state, waiter)
         };
         if is_delivered {
-            self.report_delivered(&state, limit, now);
+            limit_to(&state, limit);
         }
         Some(Held { keeper: Arc::clone(self), state })
     }
@@ -96,17 +95,8 @@ impl Keeper {
             states.clone().for_each(|state| state.mark_delivered(from));
             self.wake_by(&mut table, due);
         }
-        let now = self.store.now();
-        states.for_each(|state| self.report_delivered(state, limit, now));
+        states.for_each(|state| limit_to(state, limit));
         true
-    }
-
-    fn report_delivered(&self, state: &LeaseState, limit: Option<Instant>, now: Instant) {
-        if let Some(limit) = limit {
-            state.signal.limit_to(limit);
-        }
-        let waited = now.saturating_since(state.asked_at);
-        self.observe(&Event::Granted { name: &state.name, token: state.token(), waited });
     }
 
     /// Renews a lease for this long from now on.
@@ -149,19 +139,6 @@ impl Keeper {
         }
     }
 
-    pub(super) fn report_end(&self, state: &LeaseState, end: End) {
-        let (name, token) = (&state.name, state.token());
-        let held = self.store.now().saturating_since(state.granted_at);
-        if !state.is_delivered() {
-            self.observe(&Event::Undelivered { name, token, held });
-        } else if let End::Lost(reason) = end {
-            let cause = state.cause(reason);
-            self.observe(&Event::Lost { name, token, reason, cause: cause.as_ref() });
-        } else {
-            self.observe(&Event::Released { name, token, held });
-        }
-    }
-
     /// Takes a lease out of keeping, and gives the action that releases it.
     pub(super) fn begin_release(&self, state: &LeaseState) -> Action {
         let action = state.release_action(self.store.now());
@@ -197,6 +174,13 @@ impl Keeper {
         if let Some(notice) = notice {
             let _ = self.store.inner.publish(name, &notice).await;
         }
+    }
+}
+
+/// What a lease may be held at most counts from its delivery on.
+fn limit_to(state: &LeaseState, limit: Option<Instant>) {
+    if let Some(limit) = limit {
+        state.signal.limit_to(limit);
     }
 }
 

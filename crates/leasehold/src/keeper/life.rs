@@ -85,7 +85,7 @@ impl Keeper {
     }
 
     pub(crate) fn observe(&self, event: &Event<'_>) {
-        self.store.observer.observe(event);
+        self.store.observers.observe(event);
     }
 
     // ---- handles

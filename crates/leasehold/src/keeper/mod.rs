@@ -18,8 +18,10 @@ mod polls;
 mod recently_ended;
 mod reclaim;
 mod renewals;
+mod reports;
 mod run;
 mod table;
+mod telling;
 
 pub(crate) use self::answers::{end_notice, renewal_outcome, unexpected_reply};
 pub(crate) use self::delivery::{Delivery, Pulse};

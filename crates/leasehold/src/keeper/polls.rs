@@ -126,8 +126,9 @@ impl Keeper {
             Ok(timed) => timed,
             Err(cause) if cause.kind().is_outage() => {
                 let lasting = self.table().waiters.poll_later(name, &cause, now);
-                if let Some(lasting) = lasting {
-                    self.observe(&Event::Delayed { name, cause: &cause, lasting });
+                if let (Some(lasting), Some((mode, label))) = (lasting, self.first_waiter(name)) {
+                    let (label, cause) = (label.as_deref(), &cause);
+                    self.observe(&Event::Delayed { name, mode, label, cause, lasting });
                 }
                 return;
             }
@@ -149,8 +150,9 @@ impl Keeper {
             Reply::Queued(place) => {
                 let more = timed.answer.more;
                 let goes_on = self.table().waiters.still_waiting(name, place, more, now);
-                if goes_on {
-                    self.observe(&Event::Waiting { name, ahead: Some(place.ahead) });
+                if let (true, Some((mode, label))) = (goes_on, self.first_waiter(name)) {
+                    let (label, ahead) = (label.as_deref(), Some(place.ahead));
+                    self.observe(&Event::Waiting { name, mode, label, ahead });
                 }
             }
             Reply::Gone => {
@@ -167,6 +169,13 @@ impl Keeper {
             }
             other => self.fail_all(name, &unexpected_reply(&other)),
         }
+    }
+
+    /// What the first of those that wait for a name asks for, and its label.
+    fn first_waiter(&self, name: &LockName) -> Option<(Mode, Option<String>)> {
+        let table = self.table();
+        let first = table.waiters.first_of(name)?;
+        Some((first.mode, first.options.label.clone()))
     }
 
     fn fail_all(&self, name: &LockName, error: &StoreError) {
@@ -255,7 +264,6 @@ impl Keeper {
             token,
             valid_until,
             confirmed,
-            asked_at: waiter.asked_at,
             delivery,
         });
         let _ = waiter.turn.send(Turn::Granted(held));

@@ -103,7 +103,14 @@ impl Keeper {
         for (state, _, until) in extended {
             if let Some(until) = until {
                 let validity = until.saturating_since(now);
-                self.observe(&Event::Renewed { name: &state.name, token: state.token(), validity });
+                self.observe(&Event::Renewed {
+                    holder: state.id,
+                    name: &state.name,
+                    mode: state.mode(),
+                    label: state.label(),
+                    token: state.token(),
+                    validity,
+                });
             }
         }
     }
@@ -115,20 +122,26 @@ impl Keeper {
         cause: &StoreError,
     ) {
         let now = self.store.now();
-        let failed: Vec<(&LeaseState, bool)> = {
+        let failed: Vec<(&LeaseState, Duration)> = {
             let mut table = self.table();
             let failed = states.into_iter().filter_map(|state| {
-                let is_new = state.renewal_failed(cause, now);
-                let is_overdue =
-                    table.leases.update(state.id, now, |renewing| renewing.failed(now))?;
-                Some((&**state, is_overdue || is_new))
+                let lasting = state.renewal_failed(cause, now);
+                table.leases.update(state.id, now, |renewing| renewing.failed(now))?;
+                Some((&**state, lasting))
             });
             failed.collect()
         };
-        for (state, _) in failed.into_iter().filter(|(_, is_reported)| *is_reported) {
-            let validity = state.signal.valid_until().saturating_since(now);
-            let (name, token) = (&state.name, state.token());
-            self.observe(&Event::Overdue { name, token, validity, cause });
+        for (state, lasting) in failed {
+            self.observe(&Event::Overdue {
+                holder: state.id,
+                name: &state.name,
+                mode: state.mode(),
+                label: state.label(),
+                token: state.token(),
+                validity: state.signal.valid_until().saturating_since(now),
+                cause,
+                lasting,
+            });
         }
     }
 }

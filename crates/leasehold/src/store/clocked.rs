@@ -11,8 +11,9 @@ use leasehold_core::{
 };
 
 use super::clock_sample::ClockSample;
+use super::outages::Outages;
 use super::traits::Store;
-use crate::event::{Event, Observer};
+use crate::event::{Event, Observers};
 use crate::failures::no_answer;
 use crate::mutex::Mutex;
 
@@ -25,9 +26,10 @@ pub(crate) struct ClockedStore {
     pub(crate) inner: Box<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) bounds: Bounds,
-    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) observers: Observers,
     /// The newest sample of each shard.
     samples: Mutex<BTreeMap<u64, ClockSample>>,
+    outages: Outages,
 }
 
 /// An answer and when its request was sent.
@@ -43,10 +45,11 @@ impl ClockedStore {
         store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
         bounds: Bounds,
-        observer: Arc<dyn Observer>,
+        observers: Observers,
     ) -> Self {
         let opened = store.opened_at();
-        let store = Self { inner: store, clock, bounds, observer, samples: Mutex::default() };
+        let (samples, outages) = (Mutex::default(), Outages::default());
+        let store = Self { inner: store, clock, bounds, observers, samples, outages };
         if let Some(reading) = opened {
             store.samples().insert(0, ClockSample::of_reading(reading, store.now()));
         }
@@ -64,17 +67,13 @@ impl ClockedStore {
     // ---- requests
 
     /// Sends an operation at `sent`, and keeps the sample of the store's clock that comes with its
-    /// answer. The error is the store's own.
+    /// answer. The error is the store's own, and nobody is told of it.
     pub(crate) async fn send(
         &self,
         operation: Operation,
         sent: Instant,
     ) -> Result<TimedAnswer, StoreError> {
-        let name = match &operation {
-            Operation::On { name, .. } => Some(name.clone()),
-            Operation::Renew(leases) => leases.first().map(|lease| lease.name.clone()),
-            _ => None,
-        };
+        let name = shard_name(&operation).cloned();
         let answer = self.inner.execute(operation).await?;
         let received = self.now();
         if let Some(name) = name {
@@ -91,7 +90,9 @@ impl ClockedStore {
         sent: Instant,
         deadline: Option<Instant>,
     ) -> Result<TimedAnswer, StoreError> {
-        let is_read = operation.is_read_only();
+        let (is_read, asked) = (operation.is_read_only(), operation.as_str());
+        let is_batch = matches!(operation, Operation::Renew(_));
+        let name = shard_name(&operation).cloned();
         let answer = std::pin::pin!(self.send(operation, sent));
         let result = match deadline {
             Some(deadline) => match select(answer, self.clock.sleep_until(deadline)).await {
@@ -100,7 +101,31 @@ impl ClockedStore {
             },
             None => answer.await,
         };
-        result.map_err(|error| if is_read { error.not_executed() } else { error })
+        let result = result.map_err(|error| if is_read { error.not_executed() } else { error });
+        let ended = result.as_ref().map_or_else(|_| self.now(), |timed| timed.received);
+        let error = result.as_ref().err();
+        self.observers.observe(&Event::RoundTrip {
+            operation: asked,
+            name: name.as_ref().filter(|_| !is_batch),
+            took: ended.saturating_since(sent),
+            error,
+        });
+        if let Some(name) = &name {
+            self.note_outage(name, error, ended);
+        }
+        result
+    }
+
+    /// Tells of the end of an outage of the shard that has answered, or would have.
+    fn note_outage(&self, name: &LockName, error: Option<&StoreError>, now: Instant) {
+        let shard = || self.inner.shard(name);
+        let ended = match error {
+            Some(error) => self.outages.failed(shard, error, now),
+            None => self.outages.answered(shard, now),
+        };
+        if let Some(away) = ended {
+            self.observers.observe(&Event::Reconnected { away });
+        }
     }
 
     /// Sends an operation now.
@@ -140,7 +165,7 @@ impl ClockedStore {
             std::mem::replace(newest, sample).step_to(sample, self.bounds.drift)
         };
         if let Some(step) = step {
-            self.observer.observe(&Event::Warning { text: &step.to_string() });
+            self.observers.observe(&Event::Warning { text: &step.to_string() });
         }
     }
 
@@ -181,6 +206,15 @@ impl ClockedStore {
     }
 }
 
+/// A name of the shard that executes an operation, if it is one shard.
+fn shard_name(operation: &Operation) -> Option<&LockName> {
+    match operation {
+        Operation::On { name, .. } => Some(name),
+        Operation::Renew(leases) => leases.first().map(|lease| &lease.name),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::ready;
@@ -188,7 +222,6 @@ mod tests {
     use leasehold_core::{BoxFuture, ClientId, FakeClock, HolderId, Now, Reply, StoreErrorKind};
 
     use super::*;
-    use crate::event::Silent;
     use crate::store::traits::{Capabilities, Inbox, Reading};
 
     /// Servers whose clocks are a minute apart; a name of n bytes lives on the nth.
@@ -220,7 +253,7 @@ mod tests {
     #[tokio::test]
     async fn the_time_of_one_shard_is_not_taken_for_that_of_another() {
         let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
-        let store = ClockedStore::new(Box::new(Shards), clock, bounds, Arc::new(Silent));
+        let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
         let [first, second] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
         let not_after_us = |name| store.not_after_us(name, store.now());
         let seen = |name| store.newest(name).map(|sample| sample.lease_us);
@@ -260,7 +293,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_is_not_answered_has_done_nothing() {
         let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
-        let store = ClockedStore::new(Box::new(Away), clock, bounds, Arc::new(Silent));
+        let store = ClockedStore::new(Box::new(Away), clock, bounds, Observers::default());
         let name = LockName::new("a").unwrap();
         let may_have_executed = async |action| {
             let operation = Operation::On { name: name.clone(), action };
@@ -278,8 +311,12 @@ mod tests {
     async fn the_time_at_which_the_store_was_opened_is_a_sample() {
         let clock = FakeClock::new();
         clock.advance(Duration::from_secs(10));
-        let store =
-            ClockedStore::new(Box::new(Away), Arc::new(clock), Bounds::default(), Arc::new(Silent));
+        let store = ClockedStore::new(
+            Box::new(Away),
+            Arc::new(clock),
+            Bounds::default(),
+            Observers::default(),
+        );
         let name = LockName::new("a").unwrap();
         assert!(store.has_sample());
         // A second has passed since, and no more than a hundredth more by the store's clock.

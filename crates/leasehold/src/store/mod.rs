@@ -18,6 +18,7 @@ pub(crate) mod clocked;
 mod file;
 mod finding;
 mod memory;
+mod outages;
 pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]

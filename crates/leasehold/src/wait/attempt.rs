@@ -44,7 +44,6 @@ impl Attempt {
             nonce,
             mode: request.mode,
             options: request.options.clone(),
-            asked_at: call.started,
             turn: sender,
             pulse: request.pulse.clone(),
             unanswered: true,

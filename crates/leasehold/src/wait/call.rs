@@ -173,7 +173,6 @@ impl Call<'_> {
             token,
             valid_until,
             confirmed: true,
-            asked_at: self.started,
             delivery: match &request.pulse {
                 Some(pulse) => Delivery::Gathered(Arc::clone(pulse)),
                 None => Delivery::Done,

@@ -1,7 +1,9 @@
 //! What is reported of a call that waits: to the observer meanwhile, and to its caller at the
 //! limit.
 
-use leasehold_core::{Action, Error, Holder, Instant, Operation, Place, Reply, StoreError};
+use leasehold_core::{
+    Action, Error, Holder, Instant, LockName, Mode, Operation, Place, Reply, StoreError,
+};
 
 use super::progress::Reported;
 use super::{Call, Limit};
@@ -17,19 +19,19 @@ impl Call<'_> {
         if self.limit == Limit::Try {
             return;
         }
-        let (name, now) = (&self.request.name, self.keeper.store.now());
-        let lasting = reported.failures.record(cause, now).unwrap_or_default();
-        self.keeper.observe(&Event::Delayed { name, cause, lasting });
+        let lasting = reported.failures.record(cause, self.keeper.store.now()).unwrap_or_default();
+        let (name, mode, label) = self.subject();
+        self.keeper.observe(&Event::Delayed { name, mode, label, cause, lasting });
     }
 
     /// It has joined the queue.
     pub(super) fn report_queued(&self, reported: &mut Reported, place: &Place) {
         reported.failures.end();
-        let name = &self.request.name;
-        self.keeper.observe(&Event::Waiting { name, ahead: Some(place.ahead) });
+        let (name, mode, label) = self.subject();
+        self.keeper.observe(&Event::Waiting { name, mode, label, ahead: Some(place.ahead) });
         if let Some(capacity) = place.other_capacity {
-            let text = waits_for_capacity(name, self.request.mode, capacity);
-            self.keeper.observe(&Event::WaitingForCapacity { name, capacity, text: &text });
+            let text = &waits_for_capacity(name, mode, capacity);
+            self.keeper.observe(&Event::WaitingForCapacity { name, mode, label, capacity, text });
         }
         self.report_own(reported, true);
     }
@@ -38,18 +40,24 @@ impl Call<'_> {
     pub(super) fn report_busy(&self, reported: &mut Reported) {
         let is_new = !std::mem::replace(&mut reported.is_waiting, true);
         if reported.failures.end() || is_new {
-            self.keeper.observe(&Event::Waiting { name: &self.request.name, ahead: None });
+            let (name, mode, label) = self.subject();
+            self.keeper.observe(&Event::Waiting { name, mode, label, ahead: None });
         }
         self.report_own(reported, false);
     }
 
+    fn subject(&self) -> (&LockName, Mode, Option<&str>) {
+        let request = self.request;
+        (&request.name, request.mode, request.options.label.as_deref())
+    }
+
     fn report_own(&self, reported: &mut Reported, is_queued: bool) {
-        let name = &self.request.name;
         if std::mem::replace(&mut reported.own_lease, true) {
             return;
         }
-        if let Some(token) = self.keeper.own_in_the_way(name, self.request.mode, is_queued) {
-            self.keeper.observe(&Event::OwnLease { name, token });
+        let (name, mode, label) = self.subject();
+        if let Some(token) = self.keeper.own_in_the_way(name, mode, is_queued) {
+            self.keeper.observe(&Event::OwnLease { name, mode, label, token });
         }
     }
 

@@ -44,7 +44,6 @@ fn add_lease(table: &mut Table<()>, attempt: u64, on: &str, mode: Mode, delivery
         token: FencingToken::from_micros(attempt),
         valid_until: at(0) + TTL,
         confirmed: true,
-        asked_at: at(0),
         delivery: Delivery::Done,
     };
     let renewing = Renewing::new(TTL, Renewal::Auto, granted.valid_until, at(0), attempt);
@@ -60,7 +59,6 @@ fn add_waiter(table: &mut Table<()>, attempt: u64, on: &str) {
         nonce: attempt,
         mode: Mode::Exclusive,
         options: LeaseOptions::default(),
-        asked_at: at(0),
         turn: oneshot::channel().0,
         pulse: None,
         unanswered: true,

@@ -36,7 +36,6 @@ pub(crate) struct Waiter<L> {
     pub(crate) nonce: u64,
     pub(crate) mode: Mode,
     pub(crate) options: LeaseOptions,
-    pub(crate) asked_at: Instant,
     /// Where its turn is sent, once.
     pub(crate) turn: oneshot::Sender<Turn<L>>,
     /// That of the call, if it gathers several names.
@@ -295,6 +294,12 @@ impl<L> Waiters<L> {
         let delay = queue.backoff.next_delay(&mut self.jitter);
         self.poll_at(name, now + delay);
         Some(lasting)
+    }
+
+    /// The first of those that wait for a name, as far as is known.
+    pub(crate) fn first_of(&self, name: &LockName) -> Option<&Waiter<L>> {
+        let (_, id) = self.by_name.get(name)?.members.first()?;
+        self.get(*id)
     }
 
     /// Why the last poll of a name failed, if it did.

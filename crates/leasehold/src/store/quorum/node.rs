@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::pending_cleanups::PendingCleanups;
 use crate::background;
-use crate::event::Silent;
+use crate::event::Observers;
 use crate::mutex::Mutex;
 use crate::store::Store;
 use crate::store::clocked::{ClockedStore, TimedAnswer};
@@ -57,7 +57,7 @@ struct State {
 impl Node {
     pub(super) fn new(store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Arc<Self> {
         // Nobody is warned of a clock that was set: leases of a quorum end by the client's own.
-        let store = ClockedStore::new(store, clock, Bounds::default(), Arc::new(Silent));
+        let store = ClockedStore::new(store, clock, Bounds::default(), Observers::default());
         let (cleanups, state, away) =
             (PendingCleanups::default(), Mutex::default(), watch::Sender::default());
         Arc::new(Self { store, cleanups, state, away })

@@ -1,0 +1,93 @@
+//! A call of a verb that asks for leases, as the observer sees it: it begins, and ends once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold_core::{Error, Instant, LockName, Mode, Result};
+
+use crate::event::Event;
+use crate::keeper::{Held, Keeper};
+
+/// Calls of this process so far: one for each name that was asked for.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// A call under way. Dropping it before it has ended reports that it was cancelled.
+#[derive(Debug)]
+pub(crate) struct Calling<'a> {
+    keeper: &'a Arc<Keeper>,
+    names: &'a [LockName],
+    mode: Mode,
+    label: Option<&'a str>,
+    /// The number of the call for the first name; the others follow.
+    first: u64,
+    started: Instant,
+    has_ended: bool,
+}
+
+impl<'a> Calling<'a> {
+    pub(crate) fn begin(
+        keeper: &'a Arc<Keeper>,
+        names: &'a [LockName],
+        mode: Mode,
+        label: Option<&'a str>,
+    ) -> Self {
+        let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
+        let started = keeper.store.now();
+        let calling = Self { keeper, names, mode, label, first, started, has_ended: false };
+        for (call, name) in calling.calls() {
+            keeper.observe(&Event::Acquiring { call, name, mode, label });
+        }
+        calling
+    }
+
+    /// The call has this outcome, with a lease for each name and in their order: what is to be told
+    /// of them is told here, also if they have ended since.
+    pub(crate) fn end(mut self, outcome: Result<Option<&[Held]>, &Error>) {
+        self.has_ended = true;
+        let (mode, label) = (self.mode, self.label);
+        match outcome {
+            Ok(Some(leases)) => {
+                let waited = self.waited();
+                for ((call, _), held) in self.calls().zip(leases) {
+                    self.keeper.report_granted(call, &held.state, waited);
+                }
+            }
+            Ok(None) => self.report(|call, name, waited| {
+                Event::Busy { call, name, mode, label, waited } //
+            }),
+            Err(Error::Timeout { .. }) => self.report(|call, name, waited| {
+                Event::TimedOut { call, name, mode, label, waited } //
+            }),
+            Err(error) => self.report(|call, name, waited| {
+                Event::Failed { call, name, mode, label, waited, error } //
+            }),
+        }
+    }
+
+    fn report<'e>(&'e self, event: impl Fn(u64, &'e LockName, Duration) -> Event<'e>) {
+        let waited = self.waited();
+        for (call, name) in self.calls() {
+            self.keeper.observe(&event(call, name, waited));
+        }
+    }
+
+    fn waited(&self) -> Duration {
+        self.keeper.store.now().saturating_since(self.started)
+    }
+
+    fn calls(&self) -> impl Iterator<Item = (u64, &'a LockName)> + use<'a> {
+        (self.first..).zip(self.names)
+    }
+}
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let (mode, label) = (self.mode, self.label);
+            self.report(|call, name, waited| {
+                Event::Cancelled { call, name, mode, label, waited } //
+            });
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Events as lines and spans of `tracing`.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use leasehold_core::{Error, HolderId, LossReason};
+use tracing::{Span, debug, field, info, info_span, warn};
+
+use super::{Event, Observer};
+use crate::mutex::Mutex;
+
+/// Hands every event to `tracing`: losses and warnings as `WARN`, what is late as `INFO`, the rest
+/// as `DEBUG`, and requests to the store as `TRACE`.
+///
+/// Calls and leases are spans of level `INFO`: `leasehold.acquire` from the call of a verb to its
+/// end, and `leasehold.hold` from the grant to the end of the lease. Both are children of the span
+/// in which the verb was called, so that a trace shows waiting and holding as bars; a hold follows
+/// from its acquire. A span stays open while a child of it is: whoever keeps a guard for longer
+/// than the span around the verb acquires it in a span that lives as long.
+///
+/// Fields are `leasehold.name`, `leasehold.mode`, `leasehold.label`, `leasehold.token`,
+/// `leasehold.holder` and `leasehold.outcome`; of what went wrong `error.type`, and
+/// `otel.status_code`, of which OpenTelemetry makes the status of the span.
+#[derive(Debug, Default)]
+pub struct TracingObserver {
+    calls: Mutex<HashMap<u64, Span>>,
+    holds: Mutex<HashMap<HolderId, Span>>,
+}
+
+impl TracingObserver {
+    /// One without spans yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn end_call(&self, call: u64, outcome: &str, error: Option<&dyn fmt::Display>) -> Span {
+        let span = self.calls.lock().remove(&call).unwrap_or_else(Span::none);
+        record_end(&span, outcome, error);
+        span
+    }
+
+    fn end_hold(&self, holder: HolderId, outcome: &str, loss: Option<LossReason>) -> Span {
+        let span = self.holds.lock().remove(&holder).unwrap_or_else(Span::none);
+        let loss = loss.map(LossReason::as_str);
+        record_end(&span, outcome, loss.as_ref().map(|loss| loss as &dyn fmt::Display));
+        span
+    }
+
+    fn hold(&self, holder: HolderId) -> Span {
+        self.holds.lock().get(&holder).cloned().unwrap_or_else(Span::none)
+    }
+
+    /// Opens and closes the spans that an event begins or ends, and gives the one in which it is
+    /// told: none to tell it where it happened.
+    fn span_of(&self, event: &Event<'_>) -> Span {
+        match *event {
+            Event::Acquiring { call, name, mode, label, .. } => {
+                let span = info_span!(
+                    "leasehold.acquire",
+                    leasehold.name = %name,
+                    leasehold.mode = mode.as_str(),
+                    leasehold.label = label,
+                    leasehold.outcome = field::Empty,
+                    error.type = field::Empty,
+                    otel.status_code = field::Empty,
+                );
+                if !span.is_disabled() {
+                    self.calls.lock().insert(call, span.clone());
+                }
+                span
+            }
+            Event::Granted { call, holder, name, mode, label, token, .. } => {
+                let acquire = self.end_call(call, "granted", None);
+                let span = info_span!(
+                    "leasehold.hold",
+                    leasehold.name = %name,
+                    leasehold.mode = mode.as_str(),
+                    leasehold.label = label,
+                    leasehold.token = %token,
+                    leasehold.holder = %holder,
+                    leasehold.outcome = field::Empty,
+                    error.type = field::Empty,
+                    otel.status_code = field::Empty,
+                );
+                span.follows_from(&acquire);
+                if !span.is_disabled() {
+                    self.holds.lock().insert(holder, span.clone());
+                }
+                span
+            }
+            Event::Busy { call, .. } => self.end_call(call, "busy", None),
+            Event::Cancelled { call, .. } => self.end_call(call, "cancelled", None),
+            Event::TimedOut { call, .. } => self.end_call(call, "timeout", Some(&"timeout")),
+            Event::Failed { call, error, .. } => {
+                self.end_call(call, "error", Some(&error_type(error)))
+            }
+            Event::Released { holder, .. } => self.end_hold(holder, "released", None),
+            Event::Lost { holder, reason, .. } => self.end_hold(holder, "lost", Some(reason)),
+            Event::ModeChanged { holder, mode, token, .. } => {
+                let span = self.hold(holder);
+                span.record("leasehold.mode", mode.as_str());
+                span.record("leasehold.token", field::display(token));
+                span
+            }
+            Event::Overdue { holder, .. } | Event::Renewed { holder, .. } => self.hold(holder),
+            Event::Delayed { .. }
+            | Event::OwnLease { .. }
+            | Event::Reconnected { .. }
+            | Event::RoundTrip { .. }
+            | Event::Stalled { .. }
+            | Event::Undelivered { .. }
+            | Event::Waiting { .. }
+            | Event::WaitingForCapacity { .. }
+            | Event::Warning { .. } => Span::none(),
+        }
+    }
+}
+
+impl Observer for TracingObserver {
+    fn observe(&self, event: &Event<'_>) {
+        self.span_of(event).in_scope(|| tell(event));
+    }
+}
+
+fn record_end(span: &Span, outcome: &str, error: Option<&dyn fmt::Display>) {
+    span.record("leasehold.outcome", outcome);
+    if let Some(error) = error {
+        span.record("error.type", field::display(error));
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+/// What kind of error a call ended with: one of a few words.
+fn error_type(error: &Error) -> &'static str {
+    match error {
+        Error::Closed => "closed",
+        Error::Indeterminate { .. } => "indeterminate",
+        Error::NoQuorum { .. } => "no_quorum",
+        Error::NotAdopted { reason, .. } => reason.as_str(),
+        Error::Store(error) => error.kind().as_str(),
+        // The word that OpenTelemetry has for the rest.
+        _ => "_OTHER",
+    }
+}
+
+fn tell(event: &Event<'_>) {
+    match *event {
+        Event::Acquiring { name, mode, .. } => debug!(%name, mode = mode.as_str(), "acquiring"),
+        Event::Busy { name, waited, .. } => debug!(%name, ?waited, "busy"),
+        Event::Cancelled { name, waited, .. } => debug!(%name, ?waited, "cancelled"),
+        Event::Delayed { name, cause, lasting, .. } if lasting.is_zero() => {
+            info!(%name, %cause, "delayed");
+        }
+        Event::Delayed { name, cause, lasting, .. } => {
+            debug!(%name, %cause, ?lasting, "still delayed");
+        }
+        Event::Failed { name, waited, error, .. } => debug!(%name, ?waited, %error, "failed"),
+        Event::Granted { name, token, waited, .. } => debug!(%name, %token, ?waited, "granted"),
+        Event::Lost { name, token, reason, cause: Some(cause), .. } => {
+            warn!(%name, %token, %reason, %cause, "lost");
+        }
+        Event::Lost { name, token, reason, cause: None, .. } => {
+            warn!(%name, %token, %reason, "lost");
+        }
+        Event::ModeChanged { name, token, from, mode, .. } => {
+            debug!(%name, %token, from = from.as_str(), mode = mode.as_str(), "mode changed");
+        }
+        Event::Overdue { name, token, validity, cause, lasting, .. } if lasting.is_zero() => {
+            info!(%name, %token, ?validity, %cause, "renewal overdue");
+        }
+        Event::Overdue { name, token, validity, cause, lasting, .. } => {
+            debug!(%name, %token, ?validity, %cause, ?lasting, "renewal still overdue");
+        }
+        Event::OwnLease { name, token, .. } => info!(%name, %token, "waits for its own client"),
+        Event::Reconnected { away, .. } => info!(?away, "the store answers again"),
+        Event::Released { name, token, held, .. } => debug!(%name, %token, ?held, "released"),
+        Event::Renewed { name, token, validity, .. } => {
+            debug!(%name, %token, ?validity, "renewed");
+        }
+        Event::RoundTrip { operation, took, error: None, .. } => {
+            tracing::trace!(operation, ?took, "answered");
+        }
+        Event::RoundTrip { operation, took, error: Some(error), .. } => {
+            tracing::trace!(operation, ?took, %error, "not answered");
+        }
+        Event::Stalled { late, .. } => info!(?late, "the keeper was woken late"),
+        Event::TimedOut { name, waited, .. } => debug!(%name, ?waited, "timed out"),
+        Event::Undelivered { name, token, held, .. } => {
+            debug!(%name, %token, ?held, "granted in vain");
+        }
+        Event::Waiting { name, ahead, .. } => debug!(%name, ?ahead, "waiting"),
+        Event::WaitingForCapacity { text, .. } | Event::Warning { text, .. } => warn!("{text}"),
+    }
+}
