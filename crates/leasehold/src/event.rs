@@ -1,5 +1,7 @@
 //! What happens to leases, told to whoever wants to log, trace or count it.
 
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(feature = "tracing")]
 mod tracing;
 
@@ -11,6 +13,8 @@ use std::time::Duration;
 
 use leasehold_core::{Error, FencingToken, HolderId, LockName, LossReason, Mode, StoreError};
 
+#[cfg(feature = "metrics")]
+pub use self::metrics::MetricsObserver;
 #[cfg(feature = "tracing")]
 pub use self::tracing::TracingObserver;
 

@@ -57,6 +57,11 @@ pub mod time {
 #[doc = include_str!("../../../docs/recipes.md")]
 mod recipes {}
 
+/// What the documentation says of observers, executed.
+#[cfg(all(doctest, feature = "metrics", feature = "tracing"))]
+#[doc = include_str!("../../../docs/observing.md")]
+mod observing {}
+
 /// What the documentation says of testing, executed.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing-your-code.md")]

@@ -7,7 +7,7 @@ impl Operation {
     /// logs and metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::List { .. } => "list",
+            Self::List { .. } | Self::ListPage { .. } => "list",
             Self::On { action, .. } => action.as_str(),
             Self::Renew(_) => "renew",
         }
