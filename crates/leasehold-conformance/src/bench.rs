@@ -39,6 +39,13 @@ pub(super) fn somebody() -> HolderId {
     HolderId { client: ClientId(fresh_number()), attempt: 1 }
 }
 
+/// How a client of these tests presents itself.
+pub(super) fn who() -> HolderInfo {
+    HolderInfo::new("host", 42)
+        .with_label(Some("a label".into()))
+        .with_on_behalf_of(vec![ClientId(7), ClientId(u128::MAX)])
+}
+
 impl<'a> Bench<'a> {
     pub(super) fn new(subject: &'a Subject) -> Self {
         Self { subject, name: subject.fresh_name("conformance") }
@@ -63,7 +70,7 @@ impl<'a> Bench<'a> {
             .with_wait(true)
             .with_nonce(7)
             .with_not_after(now.lease_us + NOT_AFTER.as_micros() as u64)
-            .with_info(HolderInfo::new("host", 42).with_label(Some("a label".into())))
+            .with_info(who())
     }
 
     pub(super) async fn acquire(&self, id: HolderId, mode: Mode) -> Reply {

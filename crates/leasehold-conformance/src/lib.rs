@@ -50,6 +50,7 @@
 pub mod capacities;
 pub mod changes;
 pub mod compose;
+pub mod deadlocks;
 pub mod library;
 pub mod modes;
 pub mod peers;
@@ -181,6 +182,8 @@ macro_rules! conformance {
             upgrades::what_an_upgradable_reader_has_read_is_true_when_it_writes;
             library::a_lease_with_two_guards_is_neither_upgraded_nor_downgraded;
             waiting::who_waits_for_a_lease_of_its_own_client_is_told_so;
+            waiting::who_waits_for_another_client_of_its_own_process_is_told_so;
+            deadlocks::clients_that_wait_for_each_other_are_found_and_look_alikes_are_not;
             waiting::a_reader_that_comes_again_behind_a_writer_is_told_so;
             waiting::of_several_holders_one_is_told_and_the_others_are_counted;
             compose::several_names_are_held_all_or_none;

@@ -9,7 +9,7 @@ use leasehold::store::Store;
 use leasehold::store::protocol::{Action, Cancelled, Message, Operation, Place, RenewLease, Reply};
 use leasehold::{FencingToken, LockName};
 
-use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody};
+use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, granted, renewal, somebody, who};
 use crate::subject::{Subject, must};
 
 const ALONE: Mode = Mode::Exclusive;
@@ -433,6 +433,10 @@ pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     let seen = |info: &HolderInfo| {
         assert_eq!((info.host.as_str(), info.pid), ("host", 42));
         assert_eq!(info.label.as_deref(), Some("a label"));
+        // What is seen of no waiter is of no use.
+        if subject.can().queued {
+            assert_eq!(*info, who());
+        }
     };
     seen(&held.info);
     assert_eq!(status.last_token, Some(token));

@@ -84,6 +84,20 @@ pub async fn who_waits_for_a_lease_of_its_own_client_is_told_so(subject: &Subjec
     }
 }
 
+/// Who waits for a lease of another client of its own process is told so after a while.
+pub async fn who_waits_for_another_client_of_its_own_process_is_told_so(subject: &Subject) {
+    let ((one, own), two) = (observed(subject).await, subject.client().await);
+    let name = subject.fresh_name("own/process");
+    let guard = must(subject.drive(two.mutex(&name).acquire()).await);
+    let lock = one.mutex(&name);
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    subject.until("the waiter is told", async || !told(&own).is_empty()).await;
+    assert_eq!(told(&own), [guard.token()]);
+    must(subject.drive(guard.release()).await);
+    let granted = must(must(subject.drive(waiter).await));
+    must(subject.drive(granted.release()).await);
+}
+
 /// A reader that comes again while a writer waits is told that it waits for itself.
 pub async fn a_reader_that_comes_again_behind_a_writer_is_told_so(subject: &Subject) {
     if !subject.can().shared || !subject.can().queued {

@@ -404,11 +404,7 @@ mod tests {
                 mode: Mode::Exclusive,
                 state,
                 token: FencingToken::from_micros(1),
-                info: HolderInfo {
-                    host: "vm".to_owned(),
-                    pid: 7,
-                    label: Some("nightly".to_owned()),
-                },
+                info: HolderInfo::new("vm", 7).with_label(Some("nightly".to_owned())),
                 held_for: Duration::from_secs(9),
                 ttl_left: Duration::from_secs(5),
             };

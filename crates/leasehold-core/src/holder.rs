@@ -14,6 +14,10 @@ use crate::token::FencingToken;
 /// Most bytes of host and label together: they are stored with every hold and every waiter.
 pub const MAX_INFO_BYTES: usize = 1024;
 
+/// Most clients on whose behalf another one acts: 16, each a program that was started under the
+/// lease of the one before it.
+pub const MAX_ON_BEHALF_OF: usize = 16;
+
 /// One client of a store, drawn at random, so that no two are ever the same. Text: 32 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
@@ -175,6 +179,25 @@ impl Mode {
         matches!(self, Self::Shared | Self::Upgradable)
     }
 
+    /// The first of some holds on a name that must end before this is granted, whatever the other
+    /// holders do. A reader is not in the way of another unless a writer waits between them.
+    pub fn held_up_by(
+        self,
+        held: impl Iterator<Item = Self> + Clone,
+        writer_waits: bool,
+    ) -> Option<usize> {
+        let taken: u64 = held.clone().map(|mode| u64::from(mode.weight())).sum();
+        let fits = taken + u64::from(self.weight()) <= u64::from(self.capacity());
+        let blocks = |held: Self| match (held, self) {
+            (Self::Shared, Self::Shared | Self::Upgradable) | (Self::Upgradable, Self::Shared) => {
+                writer_waits
+            }
+            (Self::Permits { .. }, Self::Permits { .. }) => !fits,
+            _ => true,
+        };
+        held.into_iter().position(blocks)
+    }
+
     /// Checks that the count is at least one and at most the capacity.
     ///
     /// # Errors
@@ -205,23 +228,46 @@ pub struct HolderInfo {
     pub pid: u32,
     /// What the program says of itself.
     pub label: Option<String>,
+    /// One pointer, because nearly all act for themselves and this is copied with every request.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub(crate) on_behalf_of: Option<Box<OnBehalfOf>>,
 }
 
+/// The clients on whose behalf another one acts: at least one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub(crate) struct OnBehalfOf(Vec<ClientId>);
+
 impl HolderInfo {
-    /// A process without a label.
+    /// A process without a label, which acts for itself.
     pub fn new(host: impl Into<String>, pid: u32) -> Self {
-        Self { host: host.into(), pid, label: None }
+        Self { host: host.into(), pid, label: None, on_behalf_of: None }
     }
 
     setters! {
         with_label: label: Option<String>,
     }
 
-    /// Checks the size, and that the texts have no control characters.
+    /// The clients that let go of nothing before this process has ended, the outermost first: those
+    /// under whose leases it was started, as by a `leasehold run` inside of another.
+    pub fn on_behalf_of(&self) -> &[ClientId] {
+        self.on_behalf_of.as_deref().map_or(&[], |others| &others.0)
+    }
+
+    /// The same on behalf of these clients.
+    #[must_use]
+    pub fn with_on_behalf_of(mut self, clients: Vec<ClientId>) -> Self {
+        self.on_behalf_of = (!clients.is_empty()).then(|| Box::new(OnBehalfOf(clients)));
+        self
+    }
+
+    /// Checks the sizes, and that the texts have no control characters.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal.
+    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal, and for
+    /// more clients than 16 on whose behalf it acts.
     pub fn check(&self) -> Result<(), InvalidInput> {
         let label = self.label.as_deref().unwrap_or_default();
         let bytes = self.host.len() + label.len();
@@ -231,6 +277,11 @@ impl HolderInfo {
         }
         if self.host.chars().chain(label.chars()).any(char::is_control) {
             return Err(InvalidInput::new("label", "a label has a control character: remove it"));
+        }
+        let clients = self.on_behalf_of().len();
+        if clients > MAX_ON_BEHALF_OF {
+            let why = format!("on behalf of {clients} clients: give at most {MAX_ON_BEHALF_OF}");
+            return Err(InvalidInput::new("on_behalf_of", why));
         }
         Ok(())
     }

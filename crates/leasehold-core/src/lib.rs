@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod deadlock;
 pub mod error;
 pub mod fence;
 pub mod holder;
@@ -22,11 +23,12 @@ pub mod text;
 pub mod time;
 pub mod token;
 
+pub use self::deadlock::{Deadlock, Look, Obstacle, Wait, deadlocks};
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::fence::{Fence, Fences};
 pub use self::holder::{
     ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LOCK_CAPACITY,
-    MAX_INFO_BYTES, Mode, Status, UPGRADABLE_WEIGHT, Waiter,
+    MAX_INFO_BYTES, MAX_ON_BEHALF_OF, Mode, Status, UPGRADABLE_WEIGHT, Waiter,
 };
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{InvalidInput, LockName};

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Bounds, ClientId, Clock, Error, HolderId, InvalidInput, Lease, LeaseOptions, LockName, Mode,
-    Result,
+    Bounds, ClientId, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease, LeaseOptions,
+    LockName, MAX_ON_BEHALF_OF, Mode, Result,
 };
 
 use crate::admin::Admin;
@@ -67,6 +67,7 @@ impl Client {
             drift: Bounds::default().drift,
             clock: None,
             observers: Vec::new(),
+            on_behalf_of: Vec::new(),
         }
     }
 
@@ -260,6 +261,7 @@ pub struct ClientBuilder {
     drift: f64,
     clock: Option<Arc<dyn Clock>>,
     observers: Vec<Box<dyn Observer>>,
+    on_behalf_of: Vec<ClientId>,
 }
 
 enum Source {
@@ -314,6 +316,17 @@ impl ClientBuilder {
         self
     }
 
+    /// Clients that let go of nothing before this process has ended, the outermost first; of more
+    /// than 16 the innermost count. A `leasehold run` names those of the runs around it, which it
+    /// finds in its environment (`LEASEHOLD_HOLDER`). The wait of such a client is one of theirs,
+    /// too, when [deadlocks](crate::admin::Admin::deadlocks) are looked for.
+    pub fn on_behalf_of(mut self, clients: impl IntoIterator<Item = ClientId>) -> Self {
+        self.on_behalf_of = clients.into_iter().collect();
+        let outermost = self.on_behalf_of.len().saturating_sub(MAX_ON_BEHALF_OF);
+        self.on_behalf_of.drain(..outermost);
+        self
+    }
+
     /// Opens the store and makes the client.
     ///
     /// # Errors
@@ -363,7 +376,8 @@ impl ClientBuilder {
         let bounds = Bounds { drift: self.drift, offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let store = ClockedStore::new(store, clock, bounds, observers);
-        let keeper = Keeper::new(store, ClientId(client), host(), keeper_seed);
+        let who = HolderInfo::new(host(), std::process::id()).with_on_behalf_of(self.on_behalf_of);
+        let keeper = Keeper::new(store, ClientId(client), who, keeper_seed);
         let engine = Engine::new(keeper, self.defaults, secret);
         Client { engine: Handle::new(Arc::new(engine)) }
     }

@@ -190,8 +190,10 @@ pub enum Event<'a> {
         /// For how long renewals have failed for this kind of reason; zero as that begins.
         lasting: Duration,
     },
-    /// A call waits for what its own client holds, told once for each call. Between two tasks that
-    /// is contention as any other. A task that waits for what it holds itself waits for ever: a
+    /// A call waits for what its own process holds, told once for each call: at once for what its
+    /// own client holds, and after 2 s for what another client of the process does, or one on whose
+    /// [behalf](crate::ClientBuilder::on_behalf_of) it acts. Between two tasks that is contention
+    /// as any other. A task that waits for what it holds itself waits for ever: a
     /// second acquire of a mutex, a writer beside its own reader, a reader that comes again while a
     /// writer waits; [`Guard::reenter`](crate::Guard::reenter) is what it wants.
     #[non_exhaustive]

@@ -20,6 +20,7 @@ mod lock;
 mod lost;
 mod multi;
 mod mutex;
+mod own_process;
 mod poll_queue;
 mod refusal;
 mod rwlock;

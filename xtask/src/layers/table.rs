@@ -22,7 +22,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["name", "setters"],
             &["page", "text", "time", "token"],
             &["backoff", "holder"],
-            &["lease", "options"],
+            &["deadlock", "lease", "options"],
             &["request"],
             &["error", "model", "renewal"],
             &["fence", "quorum"],
@@ -62,7 +62,7 @@ pub(super) const LAYERS: &[Layers] = &[
         within: &[],
         rows: &[
             &["mutex"],
-            &["background", "clock", "event", "failures", "lost", "refusal"],
+            &["background", "clock", "event", "failures", "lost", "own_process", "refusal"],
             &["store"],
             &["keeper", "poll_queue"],
             &["engine"],
@@ -108,7 +108,7 @@ pub(super) const LAYERS: &[Layers] = &[
         within: &["store"],
         rows: &[
             &["finding", "protocol", "traits"],
-            &["clock_sample", "outages"],
+            &["clock_sample", "deadlocks", "outages"],
             &["clocked"],
             &["file", "memory", "quorum", "redis"],
             &["router"],

@@ -8,7 +8,7 @@ use leasehold::{Client, Error};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::events::LeaseEvents;
-use super::status_line;
+use super::{reentry, status_line};
 use crate::args::LockArgs;
 use crate::report::{Failure, STORE, Voice};
 use crate::store_choice::Choice;
@@ -133,5 +133,6 @@ pub(super) async fn build(
             _ => {}
         }
     };
-    Client::builder().url(choice.url.reveal()).observer(observe).build().await
+    let builder = Client::builder().url(choice.url.reveal()).observer(observe);
+    builder.on_behalf_of(reentry::outer_clients()).build().await
 }

@@ -27,28 +27,18 @@ fn outer_holders() -> Vec<HolderId> {
     variables.iter().flat_map(|ids| ids.split(' ')).filter_map(|id| id.parse().ok()).collect()
 }
 
+/// The clients of those leases.
+pub(super) fn outer_clients() -> Vec<ClientId> {
+    outer_holders().iter().map(|id| id.client).collect()
+}
+
 /// Why whoever waits for this lock waits for itself: what a lease around it holds is not let go
 /// before this process has ended.
 pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> Option<String> {
-    let outer: Vec<ClientId> = outer_holders().iter().map(|id| id.client).collect();
+    let outer = outer_clients();
     let own = status.holders.iter().filter(|holder| outer.contains(&holder.id.client));
-    let own: Vec<Mode> = own.map(|holder| holder.mode).collect();
-    let is_blocked = match mode {
-        Mode::Upgradable => own.iter().any(|mode| *mode != Mode::Shared),
-        // Readers hold together, yet not across a writer that waits between them.
-        Mode::Shared => {
-            let writer_waits = status.waiters.iter().any(|waiter| waiter.mode == Mode::Exclusive);
-            own.contains(&Mode::Exclusive) || (!own.is_empty() && writer_waits)
-        }
-        Mode::Permits { count, capacity } => {
-            let held = own.iter().map(|mode| match mode {
-                Mode::Permits { count, .. } => u64::from(*count),
-                _ => u64::from(capacity),
-            });
-            !own.is_empty() && held.sum::<u64>() + u64::from(count) > u64::from(capacity)
-        }
-        _ => !own.is_empty(),
-    };
+    let writer_waits = status.waiters.iter().any(|waiter| waiter.mode == Mode::Exclusive);
+    let is_blocked = mode.held_up_by(own.map(|holder| holder.mode), writer_waits).is_some();
     is_blocked.then(|| {
         format!("{name} is held by the leasehold run around this command: it would wait for itself")
     })

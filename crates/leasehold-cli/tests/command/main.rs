@@ -10,6 +10,8 @@ mod completions;
 #[cfg(test)]
 mod connecting;
 #[cfg(test)]
+mod deadlocks;
+#[cfg(test)]
 mod descendants;
 #[cfg(test)]
 mod doctor;

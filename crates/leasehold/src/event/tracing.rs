@@ -171,7 +171,7 @@ fn tell(event: &Event<'_>) {
         Event::Overdue { name, token, validity, cause, lasting, .. } => {
             debug!(%name, %token, ?validity, %cause, ?lasting, "renewal still overdue");
         }
-        Event::OwnLease { name, token, .. } => info!(%name, %token, "waits for its own client"),
+        Event::OwnLease { name, token, .. } => info!(%name, %token, "waits for its own process"),
         Event::Reconnected { away, .. } => info!(?away, "the store answers again"),
         Event::Released { name, token, held, .. } => debug!(%name, %token, ?held, "released"),
         Event::Renewed { name, token, validity, .. } => {

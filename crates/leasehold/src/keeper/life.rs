@@ -17,6 +17,7 @@ use super::table;
 use crate::background;
 use crate::event::Event;
 use crate::mutex::Mutex;
+use crate::own_process::OwnClient;
 use crate::store::clocked::ClockedStore;
 
 /// How long closing waits for a store that does not answer: 5 s, as `connect_timeout`.
@@ -38,7 +39,9 @@ pub(super) type Table = table::Table<Held>;
 pub(crate) struct Keeper {
     pub(crate) store: ClockedStore,
     pub(crate) client: ClientId,
-    host: String,
+    /// How it presents itself to others, but for the label.
+    who: HolderInfo,
+    _own: OwnClient,
     table: Mutex<Table>,
     /// How many clients and locks there are that could ask for more.
     handles: AtomicUsize,
@@ -58,11 +61,17 @@ pub(crate) struct Held {
 }
 
 impl Keeper {
-    pub(crate) fn new(store: ClockedStore, client: ClientId, host: String, seed: u64) -> Arc<Self> {
+    pub(crate) fn new(
+        store: ClockedStore,
+        client: ClientId,
+        who: HolderInfo,
+        seed: u64,
+    ) -> Arc<Self> {
         Arc::new(Self {
             store,
             client,
-            host,
+            who,
+            _own: OwnClient::new(client),
             table: Mutex::new(Table::new(seed)),
             handles: AtomicUsize::new(0),
             wake: Notify::new(),
@@ -77,7 +86,12 @@ impl Keeper {
 
     /// How this client presents itself to others.
     pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
-        HolderInfo::new(self.host.clone(), std::process::id()).with_label(label)
+        self.who.clone().with_label(label)
+    }
+
+    /// The clients that let go of nothing before this one has.
+    pub(crate) fn on_behalf_of(&self) -> &[ClientId] {
+        self.who.on_behalf_of()
     }
 
     pub(super) fn id(&self, attempt: u64) -> HolderId {

@@ -14,6 +14,7 @@
 
 pub(crate) mod clock_sample;
 pub(crate) mod clocked;
+pub(crate) mod deadlocks;
 #[cfg(feature = "file")]
 mod file;
 mod finding;

@@ -3,6 +3,7 @@
 use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
 
+use super::deadlocks;
 #[cfg(feature = "file")]
 use super::file::File;
 use super::finding::Finding;
@@ -78,9 +79,10 @@ pub(crate) fn is_memory(url: &str) -> bool {
 }
 
 /// Looks at everything a store is made of, and says what would break a promise: one finding for
-/// each thing that was looked at, also where all is well. Changes nothing, and takes no lock.
+/// each thing that was looked at, also where all is well; and who probably waits for each other
+/// ([`Admin::deadlocks`](crate::admin::Admin::deadlocks)). Changes nothing, and takes no lock.
 ///
-/// Cost: some seconds at most, and a connection to each server.
+/// Cost: some seconds at most, a connection to each server, and a scan of all names.
 ///
 /// # Errors
 ///
@@ -88,7 +90,14 @@ pub(crate) fn is_memory(url: &str) -> bool {
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
-        Scheme::File => File::examine(url).await,
+        Scheme::File => {
+            let mut findings = File::examine(url).await?;
+            // To look into one that is not there would make it.
+            if File::is_there(url)? {
+                findings.extend(deadlocks::findings(url, connect(url).await).await);
+            }
+            Ok(findings)
+        }
         Scheme::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "redis")]
         Scheme::Redis => Redis::diagnose(url).await,

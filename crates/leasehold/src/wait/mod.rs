@@ -6,9 +6,11 @@ mod progress;
 mod report;
 mod retry;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use leasehold_core::{
     BoxFuture, Instant, LeaseOptions, LockName, Mode, Operation, Result, StoreError,
 };
@@ -67,7 +69,17 @@ pub(crate) async fn acquire(
         Limit::Within(span) => Some(started + span),
     };
     let call = Call { engine, keeper: &engine.keeper, request, limit, started, give_up };
-    match call.run().await? {
+    let run = pin!(call.run());
+    let outcome = match limit {
+        Limit::Try => run.await,
+        Limit::Forever | Limit::Within(_) => {
+            match select(run, pin!(call.report_own_process())).await {
+                Either::Left((outcome, _)) => outcome,
+                Either::Right((never, _)) => match never {},
+            }
+        }
+    };
+    match outcome? {
         None if does_not_wait => {
             let until = call.keeper.store.now() + LEAVE_PATIENCE;
             Err(call.timeout(until, false).await)

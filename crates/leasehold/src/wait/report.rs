@@ -1,14 +1,23 @@
 //! What is reported of a call that waits: to the observer meanwhile, and to its caller at the
 //! limit.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use leasehold_core::{
-    Action, Error, Holder, Instant, LockName, Mode, Operation, Place, Reply, StoreError,
+    Action, ClientId, Error, Holder, Instant, LockName, Mode, Operation, Place, Reply, Status,
+    StoreError,
 };
 
 use super::progress::Reported;
-use super::{Call, Limit};
+use super::{Call, LEAVE_PATIENCE, Limit};
 use crate::event::Event;
+use crate::own_process;
 use crate::refusal::waits_for_capacity;
+
+/// How long a call waits before it looks whether its own process is in its way: 2 s. What ends
+/// sooner is not worth a request.
+const OWN_PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many holders are inspected when a wait has ended: 32, each some hundred bytes.
 const LOOK_LIMIT: u32 = 32;
@@ -51,6 +60,28 @@ impl Call<'_> {
         (&request.name, request.mode, request.options.label.as_deref())
     }
 
+    /// Looks once, when it has waited for a while, whether another client of this process is in its
+    /// way, or one on whose behalf it acts; never completes.
+    pub(super) async fn report_own_process(&self) -> Infallible {
+        let (keeper, store) = (self.keeper, &self.keeper.store);
+        store.clock.sleep_until(self.started + OWN_PROCESS_PATIENCE).await;
+        let (others, mode) = (keeper.on_behalf_of(), self.request.mode);
+        if own_process::has_several_clients() || !others.is_empty() {
+            let Status { holders, waiting, .. } = self.look(store.now() + LEAVE_PATIENCE).await;
+            let is_own = |client: ClientId| {
+                let is_another = client != keeper.client;
+                is_another && (own_process::is_own(client) || others.contains(&client))
+            };
+            let own = holders.iter().filter(|holder| is_own(holder.id.client));
+            let blocks = mode.held_up_by(own.clone().map(|holder| holder.mode), waiting > 0);
+            if let Some(holder) = blocks.and_then(|first| own.clone().nth(first)) {
+                let ((name, mode, label), token) = (self.subject(), holder.token);
+                keeper.observe(&Event::OwnLease { name, mode, label, token });
+            }
+        }
+        std::future::pending().await
+    }
+
     fn report_own(&self, reported: &mut Reported, is_queued: bool) {
         if std::mem::replace(&mut reported.own_lease, true) {
             return;
@@ -65,7 +96,7 @@ impl Call<'_> {
     pub(super) async fn timeout(&self, until: Instant, is_queued: bool) -> Error {
         let (keeper, name) = (self.keeper, self.request.name.clone());
         let own = keeper.own_in_the_way(&name, self.request.mode, is_queued);
-        let mut holders = self.holders(until).await;
+        let mut holders = self.look(until).await.holders;
         let by_self = |holder: &Holder| own.is_some() && holder.id.client == keeper.client;
         let first = holders.iter().position(by_self);
         let others = u32::try_from(holders.len().saturating_sub(1)).unwrap_or(u32::MAX);
@@ -77,13 +108,13 @@ impl Call<'_> {
         Error::timeout(name, waited, holder, others, first.is_some())
     }
 
-    async fn holders(&self, until: Instant) -> Vec<Holder> {
+    async fn look(&self, until: Instant) -> Status {
         let look = Action::Inspect { limit: LOOK_LIMIT };
         let look = Operation::On { name: self.request.name.clone(), action: look };
         match self.keeper.store.execute_until(look, until).await.map(|timed| timed.answer.reply) {
-            Ok(Reply::Status(status)) => status.holders,
-            // What it was asked for is over anyway.
-            Ok(_) | Err(_) => Vec::new(),
+            Ok(Reply::Status(status)) => *status,
+            // What it was asked for can do without.
+            Ok(_) | Err(_) => Status::default(),
         }
     }
 }

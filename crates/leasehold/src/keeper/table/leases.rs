@@ -172,28 +172,21 @@ impl Leases {
         }
     }
 
-    /// The token of a lease that must end before one of `mode` is granted. A reader is not in the
-    /// way of another but where that is queued, and so behind a writer who waits for the first.
+    /// The token of a lease that must end before one of `mode` is granted. A reader that is queued
+    /// is so behind a writer.
     pub(crate) fn own_in_the_way(
         &self,
         name: &LockName,
         mode: Mode,
         is_queued: bool,
     ) -> Option<FencingToken> {
-        let held: u64 = self.of(name).map(|own| u64::from(own.mode().weight())).sum();
-        let fits = held + u64::from(mode.weight()) <= u64::from(mode.capacity());
-        let blocks = |held: Mode| match (held, mode) {
-            (Mode::Shared, Mode::Shared | Mode::Upgradable) | (Mode::Upgradable, Mode::Shared) => {
-                is_queued
-            }
-            (Mode::Permits { .. }, Mode::Permits { .. }) => !fits,
-            _ => true,
-        };
-        self.of(name).find(|own| blocks(own.mode())).map(|own| own.token())
+        let held = self.of(name).map(|own| own.mode());
+        let blocks = mode.held_up_by(held, is_queued)?;
+        self.of(name).nth(blocks).map(|own| own.token())
     }
 
     /// The leases on one name.
-    fn of(&self, name: &LockName) -> impl Iterator<Item = &Arc<LeaseState>> {
+    fn of(&self, name: &LockName) -> impl Iterator<Item = &Arc<LeaseState>> + Clone {
         let range = (name.clone(), HolderId::MIN)..;
         let of_name = self.by_name.range(range).take_while(move |(other, _)| other == name);
         of_name.filter_map(|(_, id)| self.get(*id))

@@ -180,7 +180,12 @@ impl Writer {
     pub(super) fn info(&mut self, info: &HolderInfo) {
         self.text(&info.host);
         self.u32(info.pid);
-        self.list(info.label.iter(), |to, label| to.text(label));
+        let acts_for_others = !info.on_behalf_of().is_empty();
+        self.u32(u32::from(info.label.is_some()) | u32::from(acts_for_others) << 1);
+        info.label.iter().for_each(|label| self.text(label));
+        if acts_for_others {
+            self.list(info.on_behalf_of().iter(), |to, client| to.client(*client));
+        }
     }
 
     pub(super) fn list<T>(
@@ -281,7 +286,14 @@ impl<'a> Reader<'a> {
 
     pub(super) fn info(&mut self) -> Option<HolderInfo> {
         let (host, pid) = (self.text()?, self.u32()?);
-        Some(HolderInfo::new(host, pid).with_label(self.option(Self::text)?))
+        let what_follows = self.u32()?;
+        let label = if what_follows & 1 == 1 { Some(self.text()?) } else { None };
+        let on_behalf_of = match what_follows {
+            0 | 1 => Vec::new(),
+            2 | 3 => self.list(Self::client)?,
+            _ => return None,
+        };
+        Some(HolderInfo::new(host, pid).with_label(label).with_on_behalf_of(on_behalf_of))
     }
 
     pub(super) fn list<T, L: FromIterator<T>>(

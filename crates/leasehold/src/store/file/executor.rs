@@ -88,7 +88,7 @@ struct Worker {
 
 enum Request {
     Register(ClientId, oneshot::Sender<Result<(), StoreError>>),
-    Execute(Operation, oneshot::Sender<Result<Answer, StoreError>>),
+    Execute(Box<Operation>, oneshot::Sender<Result<Answer, StoreError>>),
     Tidy,
     Transact(Box<dyn FnOnce(&Shared) + Send>),
 }
@@ -148,7 +148,7 @@ impl Executor {
         let shared = &self.shared;
         let done = match shared.try_locked(|database| shared.apply(database, &operation)) {
             Some(done) => done.map(|done| shared.deliver(done)),
-            None => self.queue(|reply| Request::Execute(operation, reply)).await,
+            None => self.queue(|reply| Request::Execute(Box::new(operation), reply)).await,
         };
         self.tidy_if_due();
         done

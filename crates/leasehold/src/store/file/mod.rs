@@ -127,6 +127,11 @@ impl File {
         doctor::examine(url).await
     }
 
+    /// Whether there is a database where a URL names one.
+    pub(super) fn is_there(url: &str) -> Result<bool, InvalidInput> {
+        Ok(Path::new(path_of(url)?).exists())
+    }
+
     /// Opens a database on a clock of one's own, in a start of the machine of one's own.
     pub(crate) fn with_clock(
         path: impl AsRef<Path>,

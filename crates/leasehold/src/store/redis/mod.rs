@@ -49,7 +49,7 @@ pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::warnings::Warnings;
-use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription};
+use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription, deadlocks};
 
 /// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
 pub use tokio_rustls::rustls;
@@ -206,7 +206,18 @@ impl Redis {
 
     /// What would break a promise, of every server that a URL leads to.
     pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Vec<Finding>> {
-        doctor::diagnose(RedisOptions::from_url(url)?).await
+        let options = RedisOptions::from_url(url)?;
+        let (place, diagnosis) =
+            (options.0.servers.to_string(), doctor::diagnose(options.clone()).await?);
+        let mut findings = diagnosis.findings;
+        findings.extend(match diagnosis.sees_no_waits {
+            Some(why) => vec![deadlocks::not_looked_for(&place, &why)],
+            None => {
+                let store = Self::open(options).await;
+                deadlocks::findings(&place, store.map(|store| Box::new(store) as _)).await
+            }
+        });
+        Ok(findings)
     }
 
     /// What a store of this layout can do, whatever else is asked of it.

@@ -23,12 +23,19 @@ use crate::store::redis::layout::plain::keys_note;
 use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers, Settings};
 use crate::store::redis::topology::Topology;
 
+/// What servers say of themselves.
+pub(crate) struct Diagnosis {
+    pub(crate) findings: Vec<Finding>,
+    /// Why this user cannot see who waits for whom, if so.
+    pub(crate) sees_no_waits: Option<String>,
+}
+
 /// Reports of every server of a store, as findings.
 ///
 /// # Errors
 ///
 /// When not one of them can be reached.
-pub(crate) async fn diagnose(options: RedisOptions) -> leasehold_core::Result<Vec<Finding>> {
+pub(crate) async fn diagnose(options: RedisOptions) -> leasehold_core::Result<Diagnosis> {
     let settings = options.0;
     let dialer = Dialer::new(&settings)?;
     let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
@@ -64,7 +71,18 @@ pub(crate) async fn diagnose(options: RedisOptions) -> leasehold_core::Result<Ve
     }
     let is_followed = reports.iter().any(|primary| !primary.followers().is_empty());
     findings.extend(apart(&settings, is_followed, clocks));
-    Ok(findings)
+    let sees_no_waits = sees_no_waits(&settings, &reports);
+    Ok(Diagnosis { findings, sees_no_waits })
+}
+
+/// Asking would only be refused, and the refusal logged.
+fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<String> {
+    if settings.layout != LayoutName::Native || matches!(settings.servers, Servers::Quorum(_)) {
+        return Some("there is no queue".to_owned());
+    }
+    let missing = reports.iter().find_map(ServerReport::missing_to_look)?;
+    let user = settings.login.user.as_deref().unwrap_or("default");
+    Some(format!("the user {user} lacks {missing}"))
 }
 
 /// Whether servers that take over from each other show the same time, given the clocks of each

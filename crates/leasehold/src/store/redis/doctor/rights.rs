@@ -37,6 +37,8 @@ pub(crate) struct Rights {
     /// What is missing of what a holder needs.
     missing: Vec<String>,
     pub(crate) may_read_settings: bool,
+    /// What is missing of what it takes to look at all locks.
+    pub(crate) missing_to_look: Vec<String>,
 }
 
 /// The rights that a holder needs with these settings, as rules: `+hget`.
@@ -60,6 +62,10 @@ fn needed(settings: &Settings) -> Vec<&'static str> {
         rules.extend(["+role", "+wait"]);
     }
     rules
+}
+
+fn is_waking(rule: &str) -> bool {
+    WAKING.contains(&rule)
 }
 
 /// A command that a rule allows, word by line, as it would be sent.
@@ -91,6 +97,7 @@ fn command(rule: &str, key: &str, channel: &str) -> String {
         "+publish" => &["publish", channel, "m"],
         "+role" => &["role"],
         "+select" => &["select", "1"],
+        "+scan" => &["scan", "0"],
         "+set" => &["set", key, "v"],
         "+spublish" => &["spublish", channel, "m"],
         "+ssubscribe" => &["ssubscribe", channel],
@@ -124,7 +131,7 @@ impl Rights {
             false => String::from_redis_value(connection.check(load)?).unwrap_or_default(),
         };
         let mut rules = needed(settings);
-        rules.push("+config|get");
+        rules.extend(["+config|get", "+scan"]);
         rules.retain(|rule| !FOUND_OUT_BY_ASKING.contains(rule));
         let key = format!("{}%doctor", settings.lock_prefix());
         let channel = key::inbox(settings.prefix(), ClientId(0));
@@ -138,6 +145,7 @@ impl Rights {
         let answer = connection.send_within(limit, &ask).await?;
         if is_denied(&answer) {
             rights.missing.push("+evalsha".to_owned());
+            rights.missing_to_look.clone_from(&rights.missing);
             return Ok(rights);
         }
         // Nothing is known if the script could not be loaded.
@@ -146,18 +154,20 @@ impl Rights {
             match (*rule, allowed) {
                 ("+config|get", allowed) => rights.may_read_settings = allowed == 1,
                 (_, 1) => {}
+                ("+scan", _) => rights.missing_to_look.push((*rule).to_owned()),
                 (rule, _) => rights.missing.push(rule.to_owned()),
             }
         }
+        let needed = rights.missing.iter().filter(|rule| !is_waking(rule)).cloned();
+        rights.missing_to_look.extend(needed);
         Ok(rights)
     }
 
     /// What is missing, with the rule that grants it.
     pub(crate) fn findings(&self, server: &str, settings: &Settings) -> Vec<Finding> {
         let user = settings.login.user.as_deref().unwrap_or("default");
-        let is_waking = |rule: &String| WAKING.contains(&rule.as_str());
         let (waking, needed): (Vec<String>, Vec<String>) =
-            self.missing.iter().cloned().partition(is_waking);
+            self.missing.iter().cloned().partition(|rule| is_waking(rule));
         let (prefix, keys) = (settings.lock_prefix(), patterns(settings));
         let grant = |rules: &[String], pattern: String| {
             format!("ACL SETUSER {user} {} {pattern}", rules.join(" "))
@@ -228,7 +238,7 @@ mod tests {
     #[test]
     fn each_right_is_asked_about_with_a_command_of_its_own() {
         let rights = [rights::HOLDER, rights::PLAIN, rights::REDISSON, rights::CLUSTER];
-        let more = ["+config|get", "+role", "+select", "+wait", "+waitaof"];
+        let more = ["+config|get", "+role", "+scan", "+select", "+wait", "+waitaof"];
         for rule in rights.into_iter().flat_map(words).chain(more) {
             if rule == "+info" || FOUND_OUT_BY_ASKING.contains(&rule) {
                 continue;

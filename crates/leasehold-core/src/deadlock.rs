@@ -1,0 +1,276 @@
+//! Deadlocks: cycles of the wait-for graph, in which everybody holds what the one before awaits.
+//!
+//! Renewal ends the accident that a deadlock dissolves when a ttl runs out, so somebody must say
+//! that there is one. What a store tells of its names is enough: who holds each, who waits for it,
+//! and for whom a process acts. It tells nothing of the tasks of a process, of which one may hold
+//! and another wait; so a cycle is *probably* a deadlock, and only if it looks like one: everybody
+//! has waited for a while, and what each holds it held before it began to wait.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use crate::holder::{ClientId, HoldState, Holder, Mode, Status, Waiter};
+use crate::name::LockName;
+use crate::text::show_duration;
+
+/// How long everybody has waited before a cycle counts: 10 s. What moves is not stuck.
+pub const LEAST_WAIT: Duration = Duration::from_secs(10);
+
+/// By how much a hold may seem younger than a wait that began after it: 1 s, for looks at two names
+/// that each took a while.
+const LOOK_ERROR: Duration = Duration::from_secs(1);
+
+/// One name as a store showed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// The name.
+    pub name: &'a LockName,
+    /// Who held it and who waited for it.
+    pub status: &'a Status,
+    /// How long ago that was.
+    pub age: Duration,
+}
+
+/// Some who wait for each other: each for the next, the last for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadlock {
+    /// At least one; exactly one where a process waits for what it was itself started under.
+    pub waits: Vec<Wait>,
+}
+
+/// One who waits in a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wait {
+    /// What is awaited.
+    pub name: LockName,
+    /// By whom.
+    pub waiter: Waiter,
+    /// Who is in the way.
+    pub obstacle: Obstacle,
+}
+
+/// Who is in the way of a waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// A holder of the name, for whom the waiter of the next [`Wait`] acts.
+    Holder(Holder),
+    /// The waiter of the next [`Wait`], which stands before this one in the queue of the same name.
+    Waiter(Waiter),
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, Wait { name, waiter, obstacle }) in self.waits.iter().enumerate() {
+            let next = if n == 0 { "" } else { "; " };
+            let (who, waited) = (Process(&waiter.info), show_duration(waiter.waited));
+            write!(f, "{next}{who} has waited for {name} for {waited}, ")?;
+            match obstacle {
+                Obstacle::Holder(holder) => {
+                    let (who, held) = (Process(&holder.info), show_duration(holder.held_for));
+                    write!(f, "which {who} has held for {held}")?;
+                }
+                Obstacle::Waiter(ahead) => write!(f, "behind {}", Process(&ahead.info))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A process in words.
+struct Process<'a>(&'a crate::holder::HolderInfo);
+
+impl fmt::Display for Process<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0.host, self.0.pid)?;
+        self.0.label.iter().try_for_each(|label| write!(f, " ({label})"))
+    }
+}
+
+/// The deadlocks among these names: for each waiter in one, a shortest cycle through it, unless one
+/// was given that it is a part of. Who merely waits behind a deadlock is in none.
+///
+/// Whoever is in a deadlock waits for somebody who is, too; so all who wait are taken to be stuck,
+/// and then those are taken out who would be served if all but the stuck let go: readers beside
+/// readers, permits of which enough come free, whoever waits for a process that is at work.
+///
+/// A reader that waits to become the writer is seen as a holder only, and no waits are seen where a
+/// store has no queue.
+pub fn deadlocks(looks: &[Look<'_>]) -> Vec<Deadlock> {
+    let mut graph = WaitForGraph::new(looks);
+    graph.remove_served();
+    let mut reported = HashSet::new();
+    let mut found = Vec::new();
+    for start in 0..graph.waits.len() {
+        if !graph.waits[start].is_stuck || reported.contains(&start) {
+            continue;
+        }
+        if let Some(cycle) = graph.shortest_cycle(start) {
+            reported.extend(cycle.iter().map(|(wait, _)| *wait));
+            let waits = cycle.into_iter().map(|(wait, obstacle)| Wait {
+                name: looks[graph.waits[wait].look].name.clone(),
+                waiter: graph.waits[wait].waiter.clone(),
+                obstacle,
+            });
+            found.push(Deadlock { waits: waits.collect() });
+        }
+    }
+    found
+}
+
+/// One waiter, as long as it is taken to be stuck.
+struct Node<'a> {
+    look: usize,
+    waiter: &'a Waiter,
+    is_stuck: bool,
+}
+
+/// Who waits, and which of them act for a client.
+struct WaitForGraph<'a> {
+    looks: &'a [Look<'a>],
+    waits: Vec<Node<'a>>,
+    /// The waits of each name, in the order of the queue.
+    of_look: Vec<Vec<usize>>,
+    /// The waits of each client and of those that act for it.
+    of_client: HashMap<ClientId, Vec<usize>>,
+}
+
+impl<'a> WaitForGraph<'a> {
+    fn new(looks: &'a [Look<'a>]) -> Self {
+        let (mut waits, mut of_client) = (Vec::new(), HashMap::<_, Vec<usize>>::new());
+        let mut of_look = vec![Vec::new(); looks.len()];
+        for (look, Look { status, .. }) in looks.iter().enumerate() {
+            for waiter in &status.waiters {
+                let wait = waits.len();
+                waits.push(Node { look, waiter, is_stuck: waiter.waited >= LEAST_WAIT });
+                of_look[look].push(wait);
+                for client in acts_for(waiter) {
+                    of_client.entry(client).or_default().push(wait);
+                }
+            }
+        }
+        Self { looks, waits, of_look, of_client }
+    }
+
+    /// The stuck waits because of which this holder does not let go.
+    fn why_held(&self, look: usize, holder: &Holder) -> impl Iterator<Item = usize> {
+        let age = self.looks[look].age;
+        let held_for = holder.held_for + age + LOOK_ERROR;
+        // Nobody is behind the others, or they end by themselves.
+        let is_kept_alive = holder.state == HoldState::Claimed;
+        let of_client = self.of_client.get(&holder.id.client).filter(|_| is_kept_alive);
+        of_client.into_iter().flatten().copied().filter(move |wait| {
+            let Node { look: of, waiter, is_stuck } = &self.waits[*wait];
+            // Two tasks of one client that want the same are contention as any other.
+            let is_contention = *of == look && waiter.id.client == holder.id.client;
+            let waited = waiter.waited + self.looks[*of].age;
+            *is_stuck && !is_contention && held_for >= waited
+        })
+    }
+
+    fn is_stuck(&self, look: usize, holder: &Holder) -> bool {
+        self.why_held(look, holder).next().is_some()
+    }
+
+    /// How much of a name is held by the stuck, as numbers of permits where it is a semaphore.
+    fn stuck_weight(&self, look: usize) -> u64 {
+        let stuck = self.looks[look].status.holders.iter().filter(|h| self.is_stuck(look, h));
+        stuck.map(|holder| u64::from(holder.mode.weight())).sum()
+    }
+
+    /// Takes out whoever would be served if all but the stuck let go, until nobody is left who
+    /// would.
+    fn remove_served(&mut self) {
+        let mut has_changed = true;
+        while has_changed {
+            has_changed = false;
+            for look in 0..self.looks.len() {
+                let taken = self.stuck_weight(look);
+                let mut is_behind = false;
+                for at in 0..self.of_look[look].len() {
+                    let wait = self.of_look[look][at];
+                    if !self.waits[wait].is_stuck {
+                        continue;
+                    }
+                    is_behind |= !self.fits(look, self.waits[wait].waiter.mode, taken);
+                    if !is_behind {
+                        self.waits[wait].is_stuck = false;
+                        has_changed = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a mode can be granted beside so much.
+    fn fits(&self, look: usize, mode: Mode, taken: u64) -> bool {
+        // Who asks for another capacity waits until nobody holds.
+        let holders = &self.looks[look].status.holders;
+        let is_same = holders.iter().all(|holder| holder.mode.capacity() == mode.capacity());
+        let room = if is_same { u64::from(mode.capacity()) } else { u64::from(mode.weight()) };
+        taken + u64::from(mode.weight()) <= room
+    }
+
+    /// The waits that must end before this one does, and why.
+    fn waits_for(&self, wait: usize) -> Vec<(usize, Obstacle)> {
+        let Node { look, waiter, .. } = &self.waits[wait];
+        let (status, taken) = (self.looks[*look].status, self.stuck_weight(*look));
+        if self.fits(*look, waiter.mode, taken) {
+            // It would fit, but for somebody before it that does not.
+            let before = self.of_look[*look].iter().copied().take_while(|before| *before != wait);
+            let in_the_way = before.filter(|before| {
+                let Node { waiter, is_stuck, .. } = &self.waits[*before];
+                *is_stuck && !self.fits(*look, waiter.mode, taken)
+            });
+            let last = in_the_way.last();
+            return last
+                .map(|before| (before, Obstacle::Waiter(self.waits[before].waiter.clone())))
+                .into_iter()
+                .collect();
+        }
+        let holders = status.holders.iter();
+        let next = holders.flat_map(|holder| {
+            let obstacle = Obstacle::Holder(holder.clone());
+            self.why_held(*look, holder).map(move |next| (next, obstacle.clone()))
+        });
+        next.collect()
+    }
+
+    /// A shortest cycle that begins with this wait: each wait, and what stands between it and the
+    /// next.
+    fn shortest_cycle(&self, start: usize) -> Option<Vec<(usize, Obstacle)>> {
+        let mut reached_from: HashMap<usize, (usize, Obstacle)> = HashMap::new();
+        let mut queue = VecDeque::from([start]);
+        while let Some(wait) = queue.pop_front() {
+            for (next, obstacle) in self.waits_for(wait) {
+                if next == start {
+                    let mut cycle = vec![(wait, obstacle)];
+                    let mut at = wait;
+                    while let Some((before, obstacle)) = reached_from.remove(&at) {
+                        cycle.push((before, obstacle));
+                        at = before;
+                    }
+                    cycle.reverse();
+                    return Some(cycle);
+                }
+                reached_from.entry(next).or_insert_with(|| {
+                    queue.push_back(next);
+                    (wait, obstacle)
+                });
+            }
+        }
+        None
+    }
+}
+
+/// The clients that let go of nothing before this waiter is served.
+fn acts_for(waiter: &Waiter) -> impl Iterator<Item = ClientId> {
+    let others = waiter.info.on_behalf_of().iter().copied();
+    std::iter::once(waiter.id.client).chain(others.filter(|other| *other != waiter.id.client))
+}
+
+#[cfg(test)]
+mod tests;
