@@ -44,7 +44,8 @@ fn jvm(port: u16) -> Option<Worker> {
     Some(peer)
 }
 
-/// Does it as the model does, which has no clock; whether Redisson says that it is done, if it does.
+/// Does it as the model does, which has no clock; whether Redisson says that it is done, if it says
+/// so.
 fn model(record: &mut Record, kind: &str, owner: &str, verb: Verb) -> Option<bool> {
     match (verb, kind) {
         (Verb::Force, "read") => record.force_unlock(Some(Mode::Read)),

@@ -1,5 +1,5 @@
-//! What an action of ours makes of a lock of Redisson's: what Redisson's own verb would have made of
-//! it for an owner of that name, and what stands under the key of the hold.
+//! What an action of ours makes of a lock of Redisson's: what Redisson's own verb would have made
+//! of it for an owner of that name, and what stands under the key of the hold.
 
 use std::time::Duration;
 
