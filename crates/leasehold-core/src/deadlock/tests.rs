@@ -191,7 +191,7 @@ fn names_that_are_taken_in_order_are_none() {
 
 #[test]
 fn what_ends_by_itself_is_in_nobodys_way() {
-    for state in [HoldState::Kept, HoldState::Revoked, HoldState::Unclaimed] {
+    for state in [HoldState::Cooldown, HoldState::Revoked, HoldState::Unclaimed] {
         let scene = Scene::new()
             .with("a", &[held(1, ALONE, 60).with_state(state)], &[waits(2, ALONE, 20)])
             .with("b", &[held(2, ALONE, 60)], &[waits(1, ALONE, 20)]);
