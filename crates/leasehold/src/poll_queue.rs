@@ -198,7 +198,7 @@ mod tests {
     use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
 
     use super::*;
-    use crate::event::Silent;
+    use crate::event::Observers;
     use crate::store::{Capabilities, Inbox, Memory, Store};
 
     /// A store whose waiters poll, and perhaps split votes by that.
@@ -235,8 +235,8 @@ mod tests {
         let (clock, name) = (FakeClock::new(), LockName::new("a").unwrap());
         let memory = Memory::with_clock(clock.clone());
         let store = Polled { memory: memory.clone(), splits_votes };
-        let (bounds, silent) = (leasehold_core::Bounds::default(), Arc::new(Silent));
-        let store = ClockedStore::new(Box::new(store), Arc::new(clock), bounds, silent);
+        let (bounds, observers) = (leasehold_core::Bounds::default(), Observers::default());
+        let store = ClockedStore::new(Box::new(store), Arc::new(clock), bounds, observers);
         let queues = Arc::new(PollQueues::default());
         let mut poller = queues.join(&store, &name, Jitter::new(1)).await;
         let mut asked = 0;
