@@ -16,6 +16,9 @@ pub const TOKEN_EPOCH_US: u64 = 1_577_836_800_000_000;
 /// Low bits of a token that belong to the process that holds the lease.
 const LOCAL_BITS: u32 = 12;
 
+/// What these bits can hold.
+const LOCAL_MASK: u64 = (1 << LOCAL_BITS) - 1;
+
 /// The last token time that can be expressed.
 const MAX_TOKEN_US: u64 = TOKEN_EPOCH_US + (i64::MAX as u64 >> LOCAL_BITS);
 
@@ -52,6 +55,17 @@ impl FencingToken {
     /// The store's time of the grant, in microseconds since 1970.
     pub const fn micros(self) -> u64 {
         (self.0.get() >> LOCAL_BITS) + TOKEN_EPOCH_US
+    }
+
+    /// The token of whoever is the `times`-th that this lease is passed on to inside the process
+    /// that holds it: higher than that of everybody before in there, and lower than that of every
+    /// later grant. `None` when its room is used up, after 4,095.
+    pub const fn passed_on(self, times: u16) -> Option<Self> {
+        let local = (self.0.get() & LOCAL_MASK) + times as u64;
+        if local > LOCAL_MASK {
+            return None;
+        }
+        Self::from_number((self.0.get() & !LOCAL_MASK) + local)
     }
 
     /// The number.
@@ -116,6 +130,20 @@ mod tests {
         assert_eq!(second.micros(), TOKEN_EPOCH_US + 2);
         assert!(FencingToken::from_micros(u64::MAX).get() <= i64::MAX as u64);
         assert!(FencingToken::from_micros(0).get() > 0);
+    }
+
+    #[test]
+    fn tokens_inside_a_process_lie_between_its_grant_and_the_next_one() {
+        let at = |us| FencingToken::from_micros(TOKEN_EPOCH_US + us);
+        let (grant, next) = (at(1_000_000_007), at(1_000_000_008));
+        assert_eq!(grant.passed_on(0), Some(grant));
+        let passed: Vec<_> = (1..=4_095).map(|times| grant.passed_on(times).unwrap()).collect();
+        assert!(passed.is_sorted_by(|one, other| one < other));
+        assert!(grant < passed[0] && passed[4_094] < next);
+        assert!(passed.iter().all(|token| token.micros() == grant.micros()));
+        assert_eq!(passed[0].passed_on(1), Some(passed[1]));
+        assert_eq!((grant.passed_on(4_096), passed[4_094].passed_on(1)), (None, None));
+        assert!(FencingToken::from_micros(u64::MAX).passed_on(4_095).is_some());
     }
 
     #[test]

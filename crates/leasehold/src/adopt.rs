@@ -152,6 +152,8 @@ impl<'a> Attempt<'a> {
             valid_until,
             confirmed: true,
             delivery: Delivery::Done,
+            joins: false,
+            ticket: None,
         })
     }
 

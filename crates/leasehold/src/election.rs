@@ -57,7 +57,7 @@ pub struct Leader {
 
 impl Election {
     pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, lock: Lock) -> Self {
-        Self { engine, name, lock }
+        Self { engine, name, lock: lock.alone() }
     }
 
     /// As [`Lock::ttl`]: how long others wait for a leader that crashed.

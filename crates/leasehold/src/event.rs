@@ -310,7 +310,8 @@ pub enum Event<'a> {
         mode: Mode,
         /// The label of its caller.
         label: Option<&'a str>,
-        /// At most so many come before; `None` where there is no queue.
+        /// At most so many come before, in the store's queue or in the line of its own client;
+        /// `None` where there is no queue.
         ahead: Option<u32>,
     },
     /// An acquire waits although there may be room: the semaphore is in use with another capacity.

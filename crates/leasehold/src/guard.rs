@@ -467,7 +467,8 @@ impl Guard {
         self.state().finish();
         self.keeper().forget(self.state());
         let state = self.state();
-        let (name, token) = (state.name.clone(), state.token());
+        // By that of the grant the store knows it.
+        let (name, token) = (state.name.clone(), state.grant_token());
         Ok(Lease::new(name, state.id, state.mode(), token, state.ttl()))
     }
 }

@@ -40,10 +40,25 @@ use crate::wait_free;
 ///
 /// # Fairness
 ///
-/// Where there is a queue, waiters are served in the order in which the store saw them: a release
+/// Callers of one client that want one name alone (`mutex`, `rwlock.write`) stand in line: the
+/// first asks the store, and the lease goes from one to the next in the order in which they came,
+/// without the store, and with a higher token each time. After 5 ms
+/// ([`slice`](crate::ClientBuilder::slice)) the client lets others have their turn: its line goes
+/// to the end of the store's queue. Where one holder takes longer than that, every turn is one
+/// holder's. Whoever gives up leaves the place at the store to the next in line. A lease that was
+/// dropped goes to the caller that comes next, if it comes before the release is sent.
+///
+/// In line stand those whose options are the same but for the label, without `max_hold`, `min_hold`
+/// and [`Renewal::Off`]; all others ask the store themselves, and so do elections and several names
+/// at once. A lease that is downgraded, handed out or renewed for another ttl leaves the line.
+/// [`Admin::inspect`] shows of a line whoever asked the store, and the token of that grant; all
+/// tokens inside the client are higher, and lower than that of the next grant.
+///
+/// Where the store has a queue, clients are served in the order in which it saw them: a release
 /// hands over to the first, and a newcomer takes a free lock only when nobody waits. There is none
 /// in a quorum nor with a layout that is shared with programs in other languages: who waits there
-/// asks again and again, and who asks first gets it.
+/// asks again and again, who asks first gets it, and a client that has had its turn lets a moment
+/// pass before it asks again.
 ///
 /// # Outages
 ///
@@ -68,6 +83,8 @@ pub struct Lock {
     names: Result<Names, InvalidInput>,
     mode: Mode,
     options: LeaseOptions,
+    /// Others of its client may pass the lease on to it, and it to them.
+    joins: bool,
 }
 
 /// What a lock is about.
@@ -80,7 +97,7 @@ enum Names {
 impl Lock {
     pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, mode: Mode) -> Self {
         let options = engine.defaults.clone();
-        Self { engine, names: name.map(Names::One), mode, options }
+        Self { engine, names: name.map(Names::One), mode, options, joins: true }
     }
 
     /// Several mutexes as one.
@@ -88,7 +105,14 @@ impl Lock {
         let options = engine.defaults.clone();
         let several = |names: Vec<_>| Names::Several(names.into(), Meanwhile::KeepEarlier);
         let names = multi::parse(names).map(several);
-        Self { engine, names, mode: Mode::Exclusive, options }
+        Self { engine, names, mode: Mode::Exclusive, options, joins: false }
+    }
+
+    /// The same request, each of whose leases the store grants: it tells others what this holder
+    /// says of itself.
+    pub(crate) fn alone(mut self) -> Self {
+        self.joins = false;
+        self
     }
 
     /// The same request for another mode.
@@ -167,7 +191,7 @@ impl Lock {
     /// # Cancel safety
     ///
     /// Dropping the future at any point leaves nothing behind: the keeper cancels the attempt, or
-    /// releases what it was granted meanwhile. The place in the queue is lost.
+    /// releases what it was granted meanwhile. Its place goes to the next in line, or is lost.
     ///
     /// A future that is kept and not polled (another branch of a `select!` is at work, its thread
     /// is blocked) gets nothing either: what it does not fetch within 2 s of the grant, or within
@@ -197,7 +221,8 @@ impl Lock {
     /// Takes the lease if nobody has it or waits for it, and gives `None` otherwise: busy is not an
     /// error.
     ///
-    /// Cost: one round trip; of several names, a few more where somebody has just taken one.
+    /// Cost: one round trip, and none while callers of this client hold or await it in line; of
+    /// several names, a few more where somebody has just taken one.
     ///
     /// # Errors
     ///
@@ -308,6 +333,7 @@ impl Lock {
             mode,
             options: options.clone(),
             pulse: None,
+            joins: self.joins,
         };
         let calling =
             Calling::begin(&self.engine.keeper, names.all(), mode, options.label.as_deref());

@@ -56,6 +56,11 @@ impl Signal {
         Arc::new(Self { clock, valid_until, limit: OnceLock::new(), state: Mutex::default() })
     }
 
+    /// The signal of whoever has the lease next, as long as it may be relied on now.
+    pub(crate) fn succeeding(&self) -> Arc<Self> {
+        Self::new(Arc::clone(&self.clock), self.valid_until())
+    }
+
     /// Ends the lease at `limit`, for the reason that it was held too long.
     pub(crate) fn limit_to(&self, limit: Instant) {
         let _state = self.state();

@@ -131,6 +131,16 @@ impl PollQueues {
     }
 }
 
+/// Waits as long as others do who poll, before a client polls again that has just had its turn.
+pub(crate) async fn make_way(store: &ClockedStore, jitter: &mut Jitter) {
+    let (least, most) = match store.inner.capabilities().publishes_releases {
+        true => (Duration::ZERO, SPREAD.0),
+        false => PAUSE,
+    };
+    let pause = jitter.between(least, most);
+    store.clock.sleep_until(store.now() + pause).await;
+}
+
 /// The first caller in a queue.
 pub(crate) struct Poller {
     subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,

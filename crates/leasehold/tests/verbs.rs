@@ -12,7 +12,8 @@ const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn a_mutex_is_held_by_one_and_handed_over_by_its_release() {
-    let client = Client::memory();
+    // Each caller asks the store.
+    let client = Client::builder().url("memory:").slice(Duration::ZERO).build().await.unwrap();
     let first = client.mutex("a").acquire().await.unwrap();
     assert!(client.mutex("a").try_acquire().await.unwrap().is_none());
     let waiter = tokio::spawn({
@@ -248,7 +249,8 @@ async fn another_kind_of_lock_on_a_used_name_is_an_error_and_changes_nothing() {
 
 #[test]
 fn the_blocking_verbs_are_the_same() {
-    let client = leasehold::blocking::Client::memory();
+    let builder = leasehold::blocking::Client::builder().url("memory:");
+    let client = builder.slice(Duration::ZERO).build().unwrap();
     let guard = client.mutex("a").acquire().unwrap();
     assert!(client.mutex("a").try_acquire().unwrap().is_none());
     let waiter = std::thread::spawn({

@@ -138,7 +138,8 @@ async fn a_waiter_in_the_queue_is_told_of_an_outage_and_of_its_end() {
 async fn a_wait_that_ends_says_what_kept_it_from_the_lock() {
     let store = Troubled::default();
     let (client, mut told) = observed(&store).await;
-    let held = client.mutex("a").acquire().await.unwrap();
+    let (other, _) = observed(&store).await;
+    let held = other.mutex("a").acquire().await.unwrap();
     // A waiter that was in the queue, and one that never got there.
     let lock = client.mutex("a");
     let queued = tokio::spawn(async move { lock.acquire_within(Duration::from_secs(4)).await });

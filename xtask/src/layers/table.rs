@@ -83,20 +83,20 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &["keeper"],
         rows: &[
-            &["answers", "delivery", "mode_changes", "recently_ended", "telling"],
+            &["answers", "delivery", "mode_changes", "recently_ended", "telling", "ticket"],
             &["lease"],
             &["jobs", "table"],
             &["life"],
             &["reports"],
             &["leases"],
             &["cleanups", "held", "polls", "reclaim", "renewals"],
-            &["run"],
+            &["lines", "run"],
         ],
     },
     Layers {
         package: "crates/leasehold",
         within: &["keeper", "table"],
-        rows: &[&["due_queue"], &["leases", "waiters"]],
+        rows: &[&["cleanup", "due_queue"], &["leases", "waiters"], &["lines"]],
     },
     Layers {
         package: "crates/leasehold",

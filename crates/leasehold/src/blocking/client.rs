@@ -1,5 +1,7 @@
 //! The entry point without async.
 
+use std::time::Duration;
+
 use leasehold_core::{Clock, FencingToken, Lease, LeaseOptions, LockName, Result, Status};
 
 use super::{Driver, Election, Guard, Job, Lock, RwLock, Semaphore};
@@ -117,6 +119,11 @@ impl ClientBuilder {
     /// As [`crate::ClientBuilder::clock`].
     pub fn clock(self, clock: impl Clock) -> Self {
         Self(self.0.clock(clock))
+    }
+
+    /// As [`crate::ClientBuilder::slice`].
+    pub fn slice(self, slice: Duration) -> Self {
+        Self(self.0.slice(slice))
     }
 
     /// As [`crate::ClientBuilder::observer`].

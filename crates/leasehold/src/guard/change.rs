@@ -65,6 +65,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
 /// Makes the writer a reader, or an upgradable reader one like others.
 pub(super) async fn downgrade(held: &Held) -> Result<()> {
     let (mode, number) = held.state.begin_downgrade();
+    held.keeper.leave_line(held);
     held.keeper.report_mode(&held.state, mode);
     Change::new(held, number).become_reader(mode, None).await
 }
@@ -87,7 +88,7 @@ pub(super) async fn another_holder(held: &Held) -> Option<Box<Holder>> {
 
 /// The error that an answer other than the expected one stands for.
 pub(super) fn not_changed(held: &Held, reply: &Reply) -> Error {
-    match renewal_outcome(reply, held.state.token()) {
+    match renewal_outcome(reply, held.state.grant_token()) {
         Some(Err(reason)) => {
             held.keeper.lose(&held.state, reason);
             held.state.lost(reason)

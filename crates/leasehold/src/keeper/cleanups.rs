@@ -14,23 +14,48 @@ use super::table::Cleanup;
 /// First and longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
+/// The release of what a line has had, in the hands of whoever asks for it next. Dropping it before
+/// it is done leaves it to the keeper.
+#[derive(Debug)]
+pub(crate) struct PendingRelease {
+    keeper: Arc<Keeper>,
+    cleanup: Option<Box<Cleanup>>,
+}
+
+impl PendingRelease {
+    pub(super) fn new(keeper: &Arc<Keeper>, cleanup: Box<Cleanup>) -> Self {
+        Self { keeper: Arc::clone(keeper), cleanup: Some(cleanup) }
+    }
+
+    /// Sends it, once.
+    pub(crate) async fn send(mut self) {
+        let Some(cleanup) = self.cleanup.as_deref() else { return };
+        if self.keeper.store.apply(&cleanup.name, cleanup.action.clone()).await.is_ok()
+            && let Some(cleanup) = self.cleanup.take()
+        {
+            let Cleanup { name, notice, .. } = *cleanup;
+            self.keeper.cleaned(Ok(()));
+            self.keeper.publish(&name, notice).await;
+        }
+    }
+}
+
+impl Drop for PendingRelease {
+    fn drop(&mut self) {
+        if let Some(cleanup) = self.cleanup.take() {
+            self.keeper.table().put_back(*cleanup);
+            self.keeper.wake.notify_one();
+        }
+    }
+}
+
 impl Keeper {
     /// Sees to it that `action` reaches the store, for as long as it matters.
     pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
-        self.add_cleanup(name, action, ttl, None);
-    }
-
-    pub(super) fn add_cleanup(
-        self: &Arc<Self>,
-        name: LockName,
-        action: Action,
-        ttl: Duration,
-        notice: Option<String>,
-    ) {
         let until = self.store.now() + ttl.max(NOT_AFTER);
         let was_running = {
             let mut table = self.table();
-            table.add_cleanup(Cleanup { name, action, until, notice });
+            table.add_cleanup(Cleanup { name, action, until, notice: None });
             std::mem::replace(&mut table.running, true)
         };
         self.wake.notify_one();

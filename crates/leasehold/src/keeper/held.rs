@@ -1,7 +1,9 @@
 //! What is done to a held lease by its holder.
 
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::poll;
 use leasehold_core::{Error, LossReason, Reply, Result};
 
 use super::answers::{renewal_outcome, unexpected_reply};
@@ -36,7 +38,7 @@ impl Held {
         reply: &Reply,
     ) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
-        match renewal_outcome(reply, state.token()) {
+        match renewal_outcome(reply, state.grant_token()) {
             Some(Ok(grant)) => {
                 if let Some(ttl) = another {
                     keeper.change_ttl(state, ttl);
@@ -73,12 +75,20 @@ impl Held {
             Some(End::Released) => return Ok(()), // by the keeper, before anybody had it
             None => {}
         }
-        let action = keeper.begin_release(state);
-        match keeper.store.apply(&state.name, action).await {
+        let Some((action, wakeup)) = keeper.begin_release(state) else { return Ok(()) };
+        let mut released = std::pin::pin!(keeper.store.apply(&state.name, action));
+        // On its way before the next in line asks: what comes first is served first.
+        let first = poll!(released.as_mut());
+        wakeup.deliver();
+        let answer = match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => released.await,
+        };
+        match answer {
             Ok(timed) => {
                 state.finish();
                 keeper.publish(&state.name, keeper.end_notice(state)).await;
-                match renewal_outcome(&timed.answer.reply, state.token()) {
+                match renewal_outcome(&timed.answer.reply, state.grant_token()) {
                     Some(Err(reason)) => Err(state.lost(reason)),
                     Some(Ok(_)) | None => Ok(()),
                 }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use super::delivery::Delivery;
 use super::mode_changes::ModeChanges;
 use super::telling::Telling;
+use super::ticket::Ticket;
 use crate::failures::FailureStreak;
 use crate::lost::Signal;
 use crate::mutex::Mutex;
@@ -40,7 +41,10 @@ pub(crate) struct LeaseState {
     shown_label: Mutex<Option<String>>,
     /// Somebody has taken on its release, or it was handed out.
     finished: AtomicBool,
+    /// The token of the grant, as the store knows it.
     token: AtomicU64,
+    /// How often the lease was passed on since: so much higher is the token of this guard.
+    passes: u16,
     modes: Mutex<ModeChanges>,
     /// Why its renewals fail, since the last that did not.
     failures: Mutex<FailureStreak>,
@@ -64,6 +68,10 @@ pub(crate) struct Granted {
     /// False for a hand-over that is entered before the store has confirmed it.
     pub(crate) confirmed: bool,
     pub(crate) delivery: Delivery,
+    /// It may be passed on from caller to caller.
+    pub(crate) joins: bool,
+    /// The place in line of whoever asked, if it has one.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 impl LeaseState {
@@ -82,13 +90,51 @@ impl LeaseState {
             unanswered: AtomicBool::new(granted.unanswered),
             finished: AtomicBool::new(false),
             token: AtomicU64::new(granted.token.get()),
+            passes: 0,
             modes: Mutex::new(ModeChanges::granted(granted.mode)),
             failures: Mutex::default(),
             telling: Telling::default(),
         }
     }
 
+    /// The same lease in the hands of whoever asked for it next; `None` when its tokens are used
+    /// up, or when it is not any more what was granted.
+    pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Self> {
+        let passes = self.passes + 1;
+        self.grant_token().passed_on(passes)?;
+        let modes = *self.modes();
+        if self.ttl() != self.options.ttl || modes.was_changed() {
+            return None;
+        }
+        Some(Self {
+            name: self.name.clone(),
+            id: self.id,
+            shown_label: Mutex::new(options.label.clone()),
+            ttl: AtomicU64::new(nanos(options.ttl)),
+            longest_ttl: AtomicU64::new(self.longest_ttl.load(Ordering::Acquire)),
+            options,
+            granted_at: now,
+            signal: self.signal.succeeding(),
+            delivered: OnceLock::new(),
+            upgraded: Notify::new(),
+            unanswered: AtomicBool::new(self.unanswered.load(Ordering::Acquire)),
+            finished: AtomicBool::new(false),
+            token: AtomicU64::new(self.token.load(Ordering::Acquire)),
+            passes,
+            modes: Mutex::new(modes),
+            failures: Mutex::default(),
+            telling: Telling::default(),
+        })
+    }
+
+    /// The token of this guard.
     pub(crate) fn token(&self) -> FencingToken {
+        let grant = self.grant_token();
+        grant.passed_on(self.passes).unwrap_or(grant) // unreachable: it was asked on passing on
+    }
+
+    /// The token of the grant, by which the store knows the lease.
+    pub(crate) fn grant_token(&self) -> FencingToken {
         FencingToken::from_number(self.token.load(Ordering::Acquire))
             .unwrap_or(FencingToken::from_micros(0)) // unreachable: only tokens are stored
     }
@@ -159,7 +205,7 @@ impl LeaseState {
     /// writer after that had given up. It is the token of the same lease.
     pub(super) fn note_token(&self, token: FencingToken) {
         let modes = self.modes();
-        if modes.mode.is_reader() && token > self.token() {
+        if modes.mode.is_reader() && token > self.grant_token() {
             self.token.store(token.get(), Ordering::Release);
         }
     }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{Action, Instant, LockName, LossReason};
 
 use super::answers::end_notice;
 use super::delivery::Delivery;
 use super::lease::{Granted, LeaseState};
-use super::life::{Held, Keeper, Table};
+use super::life::{Held, Keeper, Passed, Table, Turn, Wakeup};
+use super::table::{Cleanup, LetGo};
 use crate::lost::{End, Signal};
 
 /// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
@@ -30,7 +31,8 @@ impl Keeper {
 
     /// Takes a lease into keeping that the answer to an acquire has granted, received at `now`, and
     /// delivers it if enough of it is left and no other names are gathered with it. `None` if the
-    /// acquire was made known as a waiter and has had its turn.
+    /// acquire was made known as a waiter and has had its turn, or if its caller was skipped: then
+    /// whoever is the first in line instead has the lease.
     pub(crate) fn grant(
         self: &Arc<Self>,
         granted: Granted,
@@ -44,15 +46,22 @@ impl Keeper {
         let (state, _waiter) = {
             let mut table = self.table();
             let waiter = table.waiters.take(granted.id);
-            if is_waiter && waiter.is_none() {
-                return None;
+            match &waiter {
+                Some(other) if is_waiter && other.ticket != granted.ticket => {
+                    drop(table);
+                    let Granted { token, valid_until, confirmed, .. } = granted;
+                    self.enter(waiter?, token, valid_until, confirmed);
+                    return None;
+                }
+                None if is_waiter => return None,
+                Some(_) | None => {}
             }
             let state = self.add_lease(&mut table, granted, now);
             if is_delivered {
                 state.mark_delivered(now);
             }
             if let Some(limit) = limit
-                && let Some(due) = table.leases.mark_delivered([state.id].into_iter(), Some(limit))
+                && let Some(due) = table.leases.mark_delivered(std::iter::once(&state), Some(limit))
             {
                 self.wake_by(&mut table, due);
             }
@@ -72,7 +81,9 @@ impl Keeper {
             renewing.renew_by(now + CONFIRM_AFTER);
         }
         let signal = Signal::new(Arc::clone(&self.store.clock), renewing.valid_until());
+        let (joins, ticket) = (granted.joins, granted.ticket);
         let state = Arc::new(LeaseState::new(granted, signal, now));
+        table.lines.granted(&state, joins, ticket, now);
         let due = table.leases.add(Arc::clone(&state), renewing, delivery);
         // Revocations arrive there.
         let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
@@ -90,8 +101,8 @@ impl Keeper {
         let limit = max_hold.map(|limit| from + limit);
         {
             let mut table = self.table();
-            let ids = states.clone().map(|state| state.id);
-            let Some(due) = table.leases.mark_delivered(ids, limit) else { return false };
+            let kept = states.clone();
+            let Some(due) = table.leases.mark_delivered(kept, limit) else { return false };
             states.clone().for_each(|state| state.mark_delivered(from));
             self.wake_by(&mut table, due);
         }
@@ -103,61 +114,147 @@ impl Keeper {
     pub(super) fn change_ttl(&self, state: &LeaseState, ttl: Duration) {
         state.set_ttl(ttl);
         let now = self.store.now();
-        let mut table = self.table();
-        let due = table.leases.update(state.id, now, |renewing| {
-            renewing.set_ttl(now, ttl);
-            renewing.wake_at()
-        });
-        if let Some(due) = due {
-            self.wake_by(&mut table, due);
-        }
+        let wakeup = {
+            let mut table = self.table();
+            let due = table.leases.update(state.id, now, |renewing| {
+                renewing.set_ttl(now, ttl);
+                renewing.wake_at()
+            });
+            if let Some(due) = due {
+                self.wake_by(&mut table, due);
+            }
+            table.leave_line(state, now)
+        };
+        wakeup.deliver();
     }
 
     // ---- out of keeping
 
     /// Takes a lease out of keeping and reports its end. The store still has to be told.
     pub(crate) fn forget(&self, state: &LeaseState) {
+        let now = self.store.now();
+        let (was_kept, wakeup) = self.table().forget(state, now);
         let end = ended(state);
-        let was_kept = self.table().leases.remove(state.id);
         if was_kept {
             self.report_end(state, end);
         }
+        wakeup.deliver();
     }
 
-    /// Ends a lease for a reason that was found out, and reports that.
+    /// Ends a lease for a reason that was found out, in whosever hands it is now, and reports that.
     pub(crate) fn lose(&self, state: &LeaseState, reason: LossReason) {
-        state.signal.end(reason);
-        self.forget(state);
+        let now = self.store.now();
+        let (holder, wakeup) = {
+            let mut table = self.table();
+            // From here on it is not passed on any more.
+            let holder = table.leases.get(state.id).cloned();
+            let wakeup = holder.as_ref().map(|holder| table.forget(holder, now).1);
+            (holder, wakeup)
+        };
+        if let Some(holder) = holder {
+            holder.signal.end(reason);
+            self.report_end(&holder, ended(&holder));
+        } else {
+            state.signal.end(reason);
+        }
+        wakeup.into_iter().for_each(Wakeup::deliver);
     }
 
-    /// Gives back what nobody has fetched in time. The table has forgotten it already.
-    pub(super) fn give_back(self: &Arc<Self>, state: &LeaseState) {
+    /// Gives back what nobody has fetched in time, unless the next in line has it. The table has
+    /// forgotten it already.
+    pub(super) fn give_back(self: &Arc<Self>, state: &Arc<LeaseState>, next: Option<Passed>) {
         state.signal.end(End::Released);
         self.report_end(state, End::Released);
-        if state.finish() {
-            self.let_go(state);
+        let is_first = state.finish();
+        match next {
+            Some(next) => self.deliver(next),
+            None if is_first => self.let_go(state),
+            None => {}
         }
     }
 
-    /// Takes a lease out of keeping, and gives the action that releases it.
-    pub(super) fn begin_release(&self, state: &LeaseState) -> Action {
-        let action = state.release_action(self.store.now());
-        let end = ended(state);
-        let was_kept = {
-            let mut table = self.table();
-            table.ended.add(state.id, state.token(), &state.name);
-            table.leases.remove(state.id)
+    /// Lets go of a lease: passes it on to the next in line, or has it released in the background,
+    /// if nobody takes it over before.
+    pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>) {
+        let now = self.store.now();
+        let cleanup = || Cleanup {
+            name: state.name.clone(),
+            action: state.release_action(now),
+            until: now + state.longest_ttl().max(NOT_AFTER),
+            notice: self.end_notice(state),
         };
+        let end = ended_at(state, now);
+        let (was_kept, rings, wakeup, was_running) = {
+            let mut table = self.table();
+            match table.let_go(state, Some(&cleanup), now) {
+                LetGo::Passed(passed) => {
+                    self.wake_by(&mut table, passed.due);
+                    drop(table);
+                    return self.pass_on(state, passed);
+                }
+                LetGo::Released { was_kept, rings, wakeup } => {
+                    (was_kept, rings, wakeup, std::mem::replace(&mut table.running, true))
+                }
+            }
+        };
+        state.signal.end(End::Released);
         if was_kept {
             self.report_end(state, end);
         }
-        action
+        wakeup.deliver();
+        if rings {
+            self.wake.notify_one();
+        }
+        if !was_running {
+            // Without a thread there is nobody to do it; the lease then ends by its deadline.
+            let _ = self.start();
+        }
     }
 
-    /// Releases a lease in the background.
-    pub(crate) fn let_go(self: &Arc<Self>, state: &LeaseState) {
-        let (action, notice) = (self.begin_release(state), self.end_notice(state));
-        self.add_cleanup(state.name.clone(), action, state.longest_ttl(), notice);
+    /// Lets go of a lease that its holder releases itself, with the action that is given, after
+    /// which whoever is the next in line is woken; `None` if that one has it already.
+    pub(super) fn begin_release(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+    ) -> Option<(Action, Wakeup)> {
+        let now = self.store.now();
+        let end = ended_at(state, now);
+        let let_go = {
+            let mut table = self.table();
+            let let_go = table.let_go(state, None, now);
+            if let LetGo::Passed(passed) = &let_go {
+                self.wake_by(&mut table, passed.due);
+            }
+            let_go
+        };
+        match let_go {
+            LetGo::Passed(passed) => {
+                state.finish();
+                self.pass_on(state, passed);
+                None
+            }
+            LetGo::Released { was_kept, rings: _, wakeup } => {
+                state.signal.end(End::Released);
+                if was_kept {
+                    self.report_end(state, end);
+                }
+                Some((state.release_action(now), wakeup))
+            }
+        }
+    }
+
+    fn pass_on(self: &Arc<Self>, state: &LeaseState, passed: Passed) {
+        state.signal.end(End::Released);
+        self.report_end(state, End::Released);
+        self.deliver(passed);
+    }
+
+    /// Gives a lease to the next in line. If that one has gone in this moment, dropping what it was
+    /// sent lets go once more.
+    pub(super) fn deliver(self: &Arc<Self>, passed: Passed) {
+        let Passed { state, turn, .. } = passed;
+        let held = Held { keeper: Arc::clone(self), state };
+        let _ = turn.send(Turn::Granted(held));
     }
 
     /// What is published of the end of a lease, for those who watch the name without a place in its
@@ -166,7 +263,7 @@ impl Keeper {
     pub(super) fn end_notice(&self, state: &LeaseState) -> Option<String> {
         let held = self.store.now().saturating_since(state.granted_at);
         let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
-        is_published.then(|| end_notice(state.token()))
+        is_published.then(|| end_notice(state.grant_token()))
     }
 
     /// Publishes a notice. A hint: whoever watches the name finds out by asking as well.
@@ -182,6 +279,11 @@ fn limit_to(state: &LeaseState, limit: Option<Instant>) {
     if let Some(limit) = limit {
         state.signal.limit_to(limit);
     }
+}
+
+/// How a lease that is let go of ends: by that, unless it has ended before.
+fn ended_at(state: &LeaseState, now: Instant) -> End {
+    state.signal.check_at(now).unwrap_or(End::Released)
 }
 
 /// Ends a lease by its release, unless it has ended before; gives how it has.

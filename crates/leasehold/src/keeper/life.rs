@@ -35,6 +35,12 @@ pub(crate) type Waiter = table::Waiter<Held>;
 
 pub(super) type Table = table::Table<Held>;
 
+pub(crate) type Ask = table::Ask<Held>;
+
+pub(super) type Passed = table::Passed<Held>;
+
+pub(super) type Wakeup = table::Wakeup<Held>;
+
 /// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
 pub(crate) struct Keeper {
     pub(crate) store: ClockedStore,
@@ -66,13 +72,16 @@ impl Keeper {
         client: ClientId,
         who: HolderInfo,
         seed: u64,
+        slice: Duration,
     ) -> Arc<Self> {
+        let has_local_tokens = store.inner.capabilities().local_tokens;
+        let slice = if has_local_tokens { slice } else { Duration::ZERO };
         Arc::new(Self {
             store,
             client,
             who,
             _own: OwnClient::new(client),
-            table: Mutex::new(Table::new(seed)),
+            table: Mutex::new(Table::new(seed, slice)),
             handles: AtomicUsize::new(0),
             wake: Notify::new(),
             cleaned: Notify::new(),
@@ -166,13 +175,17 @@ impl Keeper {
 
     /// Ends everything that this client holds or waits for, and waits until the store knows.
     pub(crate) async fn close(self: &Arc<Self>) -> Result<(), StoreError> {
-        let (leases, waiters) = {
+        let (leases, waiters, callers) = {
             let mut table = self.table();
             table.closed = true;
-            (table.leases.all(), table.waiters.take_all())
+            let (callers, cleanups) = table.lines.take_all();
+            cleanups.into_iter().for_each(|cleanup| table.put_back(cleanup));
+            self.wake.notify_one();
+            (table.leases.all(), table.waiters.take_all(), callers)
         };
+        // Dropping the sender of its turn ends a call.
+        drop(callers);
         for waiter in waiters {
-            // Dropping the sender of its turn ends its call.
             let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
             self.clean(waiter.name, cancel, waiter.options.ttl);
         }

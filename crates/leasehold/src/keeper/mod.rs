@@ -13,6 +13,7 @@ mod jobs;
 mod lease;
 mod leases;
 mod life;
+mod lines;
 mod mode_changes;
 mod polls;
 mod recently_ended;
@@ -22,12 +23,16 @@ mod reports;
 mod run;
 mod table;
 mod telling;
+mod ticket;
 
 pub(crate) use self::answers::{end_notice, renewal_outcome, unexpected_reply};
+pub(crate) use self::cleanups::PendingRelease;
 pub(crate) use self::delivery::{Delivery, Pulse};
 pub(crate) use self::lease::{Granted, LeaseState};
-pub(crate) use self::life::{Held, Keeper, Turn, Waiter};
+pub(crate) use self::life::{Ask, Held, Keeper, Turn, Waiter};
+pub(crate) use self::lines::{Begun, Left};
 pub(crate) use self::table::Polling;
+pub(crate) use self::ticket::Ticket;
 
 #[cfg(test)]
 mod tests;

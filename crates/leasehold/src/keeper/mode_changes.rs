@@ -24,6 +24,11 @@ impl ModeChanges {
         Self { mode, reader, change: 0, drawn: 0 }
     }
 
+    /// Whether any change was asked for since the grant.
+    pub(super) fn was_changed(&self) -> bool {
+        self.drawn > 0
+    }
+
     /// The number with which to ask for the writer; `None` for who is the writer already.
     pub(super) fn begin_upgrade(&mut self) -> Option<u64> {
         if self.mode == Mode::Exclusive {

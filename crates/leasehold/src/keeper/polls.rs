@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{
-    Action, BoxFuture, Error, FencingToken, HolderId, Instant, LockName, Mode, Place, Renewal,
-    Reply, Result, StoreError,
+    Action, BoxFuture, FencingToken, HolderId, Instant, LockName, Mode, Place, Renewal, Reply,
+    Result, StoreError,
 };
 
 use super::answers::unexpected_reply;
@@ -42,33 +42,6 @@ enum Meaning {
 
 impl Keeper {
     // ---- waiters
-
-    /// Makes an acquire known that is about to be sent, if it waits, and sees to it that something
-    /// drives this keeper and opens its inbox.
-    pub(crate) fn begin(self: &Arc<Self>, waiter: Option<Waiter>) -> Result<()> {
-        let id = waiter.as_ref().map(|waiter| waiter.id);
-        let was_running = {
-            let mut table = self.table();
-            if table.closed {
-                return Err(Error::Closed);
-            }
-            if let Some(waiter) = waiter {
-                table.waiters.add(waiter);
-                if !std::mem::replace(&mut table.wants_inbox, true) {
-                    self.wake.notify_one();
-                }
-            }
-            std::mem::replace(&mut table.running, true)
-        };
-        if !was_running {
-            self.start().inspect_err(|_| drop(id.and_then(|id| self.take_waiter(id))))?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn take_waiter(&self, id: HolderId) -> Option<Waiter> {
-        self.table().waiters.take(id)
-    }
 
     /// Notes the place of a waiter that has joined the store's queue.
     pub(crate) fn joined(&self, id: HolderId, place: Place, unanswered: bool) {
@@ -160,9 +133,15 @@ impl Keeper {
                     let mut table = self.table();
                     let waiter = table.waiters.take(id);
                     table.waiters.recheck_all(name, now);
+                    table.attempt_is_gone(name, id, now);
                     waiter
                 };
                 if let Some(waiter) = waiter {
+                    if waiter.unanswered {
+                        // A late copy must not bring it back.
+                        let cancel = Action::Cancel { id, unanswered: true };
+                        self.clean(name.clone(), cancel, waiter.options.ttl);
+                    }
                     // The caller may have given up: then there is nobody to tell.
                     let _ = waiter.turn.send(Turn::Gone);
                 }
@@ -179,11 +158,20 @@ impl Keeper {
     }
 
     fn fail_all(&self, name: &LockName, error: &StoreError) {
-        let waiters = self.table().waiters.take_all_of(name);
-        for waiter in waiters {
-            let same = StoreError::new(error.kind(), error.to_string());
-            let _ = waiter.turn.send(Turn::Failed(same));
-        }
+        let now = self.store.now();
+        let waiters = {
+            let mut table = self.table();
+            let waiters = table.waiters.take_all_of(name);
+            let behind: Vec<_> = waiters
+                .iter()
+                .flat_map(|waiter| {
+                    table.attempt_is_gone(name, waiter.id, now);
+                    table.lines.take_behind(name, waiter.ticket)
+                })
+                .collect();
+            waiters.into_iter().chain(behind)
+        };
+        waiters.for_each(|waiter| fail(waiter, error));
     }
 
     // ---- grants
@@ -237,9 +225,9 @@ impl Keeper {
         }
     }
 
-    /// Gives a waiter its lease. If nobody takes it any more, dropping it lets go, and so does the
-    /// keeper if nobody fetches it in time.
-    fn enter(
+    /// Gives a waiter its lease, and its line with it. If nobody takes it any more, dropping it
+    /// lets go, and so does the keeper if nobody fetches it in time.
+    pub(super) fn enter(
         self: &Arc<Self>,
         waiter: Waiter,
         token: FencingToken,
@@ -265,7 +253,15 @@ impl Keeper {
             valid_until,
             confirmed,
             delivery,
+            joins: waiter.joins,
+            ticket: waiter.ticket,
         });
         let _ = waiter.turn.send(Turn::Granted(held));
     }
+}
+
+pub(super) fn fail(waiter: Waiter, error: &StoreError) {
+    let same = StoreError::new(error.kind(), error.to_string());
+    // The caller may have given up: then there is nobody to tell.
+    let _ = waiter.turn.send(Turn::Failed(same));
 }

@@ -34,7 +34,7 @@ impl Keeper {
             .with_nonce(nonce)
             .with_not_after(self.store.not_after_us(&state.name, now))
             .with_info(self.info(state.shown_label()));
-        let action = Action::Reclaim(Reclaim::new(state.token(), change, request));
+        let action = Action::Reclaim(Reclaim::new(state.grant_token(), change, request));
         let operation = Operation::On { name: state.name.clone(), action };
         self.store.execute_until(operation, deadline).await
     }
@@ -56,7 +56,7 @@ impl Keeper {
             }
             Err(cause) => return self.renewals_failed([state], &cause),
         };
-        match renewal_outcome(&timed.answer.reply, state.token()) {
+        match renewal_outcome(&timed.answer.reply, state.grant_token()) {
             Some(Ok(grant)) => self.extend([(&**state, grant)], &timed),
             Some(Err(found)) => self.lose(state, found),
             None => self.lose(state, reason),

@@ -49,6 +49,11 @@ impl Keeper {
         }
     }
 
+    /// Whoever has this lease now.
+    fn holder_of(&self, state: &Arc<LeaseState>) -> Arc<LeaseState> {
+        Arc::clone(self.table().leases.get(state.id).unwrap_or(state))
+    }
+
     fn renewals_answered<'a>(
         self: &Arc<Self>,
         answered: impl Iterator<Item = (&'a Arc<LeaseState>, &'a Reply)>,
@@ -56,10 +61,10 @@ impl Keeper {
     ) -> Vec<BoxFuture<'static, Done>> {
         let (mut extended, mut reclaims) = (Vec::new(), Vec::new());
         for (state, reply) in answered {
-            match renewal_outcome(reply, state.token()) {
+            match renewal_outcome(reply, state.grant_token()) {
                 Some(Ok(grant)) => extended.push((&**state, grant)),
-                Some(Err(reason)) if self.may_reclaim(state, reason) => {
-                    let (keeper, state) = (Arc::clone(self), Arc::clone(state));
+                Some(Err(reason)) if self.may_reclaim(&self.holder_of(state), reason) => {
+                    let (keeper, state) = (Arc::clone(self), self.holder_of(state));
                     reclaims.push(Box::pin(async move {
                         let result = keeper.reclaim(&state).await;
                         Done::Reclaimed { state, reason, result }
@@ -73,7 +78,8 @@ impl Keeper {
         reclaims
     }
 
-    /// The renewals of these leases were answered "yours".
+    /// The renewals of these leases were answered "yours". Whoever has such a lease now is told: it
+    /// may have been passed on since the renewal was sent.
     pub(super) fn extend<'a>(
         &self,
         granted: impl IntoIterator<Item = (&'a LeaseState, Grant)>,
@@ -81,26 +87,35 @@ impl Keeper {
     ) {
         let now = self.store.now();
         let mut extended = Vec::new();
-        for (state, grant) in granted {
-            if state.signal.check_at(now).is_some() {
-                // It came after the end: what is lost stays lost, and is not renewed any more.
-                self.forget(state);
-                continue;
-            }
-            state.note_token(grant.token);
-            state.renewal_succeeded();
-            extended.push((state, self.store.valid_until(timed, grant, state.ttl()), None));
-        }
-        {
+        let mut granted: Vec<_> =
+            granted.into_iter().map(|(state, grant)| (state.id, grant)).collect();
+        while !granted.is_empty() {
+            let holders: Vec<_> = {
+                let table = self.table();
+                let holder = |(id, grant)| Some((Arc::clone(table.leases.get(id)?), grant));
+                granted.drain(..).filter_map(holder).collect()
+            };
+            let (held, over): (Vec<_>, Vec<_>) =
+                holders.into_iter().partition(|(state, _)| state.signal.check_at(now).is_none());
+            // It came after the end: what is lost stays lost, and is not renewed any more.
+            over.iter().for_each(|(state, _)| self.forget(state));
             let mut table = self.table();
-            for (state, valid_until, until) in &mut extended {
-                *until = table.leases.update(state.id, now, |renewing| {
-                    renewing.succeeded(now, *valid_until);
+            for (state, grant) in held {
+                if !table.leases.keeps(&state) {
+                    granted.push((state.id, grant)); // passed on in this moment
+                    continue;
+                }
+                state.note_token(grant.token);
+                state.renewal_succeeded();
+                let valid_until = self.store.valid_until(timed, grant, state.ttl());
+                let until = table.leases.update(state.id, now, |renewing| {
+                    renewing.succeeded(now, valid_until);
                     renewing.valid_until()
                 });
+                extended.push((state, until));
             }
         }
-        for (state, _, until) in extended {
+        for (state, until) in extended {
             if let Some(until) = until {
                 let validity = until.saturating_since(now);
                 self.observe(&Event::Renewed {
@@ -122,12 +137,13 @@ impl Keeper {
         cause: &StoreError,
     ) {
         let now = self.store.now();
-        let failed: Vec<(&LeaseState, Duration)> = {
+        let failed: Vec<_> = {
             let mut table = self.table();
             let failed = states.into_iter().filter_map(|state| {
-                let lasting = state.renewal_failed(cause, now);
+                let holder = Arc::clone(table.leases.get(state.id)?);
+                let lasting = holder.renewal_failed(cause, now);
                 table.leases.update(state.id, now, |renewing| renewing.failed(now))?;
-                Some((&**state, lasting))
+                Some((holder, lasting))
             });
             failed.collect()
         };

@@ -10,7 +10,7 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 
 use super::jobs::Done;
-use super::life::Keeper;
+use super::life::{Held, Keeper, Wakeup};
 use super::polls::Announcement;
 use super::table::Due;
 use crate::event::Event;
@@ -117,16 +117,17 @@ impl Running {
         Some(next)
     }
 
-    fn start(&mut self, due: Due) {
+    fn start(&mut self, due: Due<Held>) {
         for (state, reason) in due.leases.lost {
             // The table has forgotten it already, so nobody else reports it.
             state.signal.end(reason);
             let end = state.signal.check().unwrap_or(reason.into());
             self.keeper.report_end(&state, end);
         }
-        for state in due.leases.unfetched {
-            self.keeper.give_back(&state);
+        for (state, next) in due.unfetched {
+            self.keeper.give_back(&state, next);
         }
+        due.wakeups.into_iter().for_each(Wakeup::deliver);
         for cleanup in due.cleanups {
             self.jobs.push(self.keeper.cleanup(cleanup));
         }
@@ -206,7 +207,7 @@ impl Running {
                 let state = keeper.table().leases.get(id).cloned();
                 // A higher one is its own too, of an upgrade that it does not believe in (yet).
                 if let Some(state) = state
-                    && token >= state.token()
+                    && token >= state.grant_token()
                 {
                     keeper.lose(&state, LossReason::Revoked);
                 }

@@ -161,6 +161,7 @@ impl Store for Memory {
             changes_mode: true,
             claims_first: false,
             durable: false,
+            local_tokens: true,
             permits: true,
             publishes_releases: true,
             queued: true,

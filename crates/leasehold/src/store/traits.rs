@@ -25,6 +25,10 @@ pub struct Capabilities {
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
+    /// The twelve low bits of its tokens are zero and stay free, so that a client can pass a lease
+    /// on from task to task with a higher token each time. Without, each of its tasks asks the
+    /// store.
+    pub local_tokens: bool,
     /// It grants permits of a semaphore.
     pub permits: bool,
     /// Every release is published to the subscribers of the name; without, waiters poll more often.
@@ -65,6 +69,13 @@ impl Capabilities {
     #[must_use]
     pub const fn with_durable(mut self, durable: bool) -> Self {
         self.durable = durable;
+        self
+    }
+
+    /// The same with [`local_tokens`](Self::local_tokens) or without.
+    #[must_use]
+    pub const fn with_local_tokens(mut self, local_tokens: bool) -> Self {
+        self.local_tokens = local_tokens;
         self
     }
 

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Action, HolderId, Instant, LockName, Operation, Reply, Result, StoreError,
-    StoreErrorKind,
+    Acquire, Action, FencingToken, HolderId, Instant, LockName, Operation, Reply, Result,
+    StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
 use super::{Call, Limit};
-use crate::keeper::{Keeper, Polling, Turn, Waiter};
+use crate::keeper::{self, Ask, Held, Keeper, Left, PendingRelease, Polling, Ticket, Turn, Waiter};
 use crate::store::clocked::TimedAnswer;
 
-/// An attempt that has been sent or is about to be. Dropping it before it has ended has the keeper
+/// The attempt of a call that has been sent or is about to be, one after the other, and its place
+/// in line. Dropping it before it has ended leaves both to the next in line, or has the keeper
 /// cancel it, so that a dropped future leaves nothing behind.
 pub(super) struct Attempt {
     keeper: Arc<Keeper>,
@@ -21,7 +22,9 @@ pub(super) struct Attempt {
     ttl: Duration,
     pub(super) id: HolderId,
     nonce: u64,
-    /// The keeper knows it as a waiter.
+    /// Its place in line, if it has one.
+    pub(super) ticket: Option<Ticket>,
+    /// The keeper knows it as a waiter, or in line.
     is_waiter: bool,
     /// The store may know it, so it must be cancelled unless somebody else looks after it.
     known: bool,
@@ -31,38 +34,94 @@ pub(super) struct Attempt {
     in_flight: bool,
 }
 
+/// How an attempt begins.
+pub(super) enum Begun {
+    /// It asks the store, after the release or together with it.
+    Asks(oneshot::Receiver<Turn>, Option<PendingRelease>),
+    /// It stands behind so many callers of its own client, which may have a lease.
+    Behind {
+        turn: oneshot::Receiver<Turn>,
+        ahead: u32,
+        own: Option<FencingToken>,
+    },
+    Busy,
+    Held(Held),
+}
+
 impl Attempt {
-    /// Makes an attempt. One that may wait is made known to the keeper before it is sent, because
-    /// its grant may arrive before the answer that it was queued.
-    pub(super) fn begin(call: &Call<'_>) -> Result<(Self, oneshot::Receiver<Turn>)> {
+    /// An attempt that nobody knows yet.
+    pub(super) fn new(call: &Call<'_>) -> Self {
         let (id, nonce) = call.engine.next_attempt();
-        let (sender, turn) = oneshot::channel();
-        let request = call.request;
-        let waiter = (call.limit != Limit::Try).then(|| Waiter {
-            name: request.name.clone(),
+        Self {
+            keeper: Arc::clone(call.keeper),
+            name: call.request.name.clone(),
+            ttl: call.request.options.ttl,
             id,
             nonce,
+            ticket: None,
+            is_waiter: false,
+            known: false,
+            unanswered: false,
+            in_flight: false,
+        }
+    }
+
+    /// Begins. One that may wait is made known to the keeper before it is sent, because its grant
+    /// may arrive before the answer that it was queued.
+    pub(super) fn begin(&mut self, call: &Call<'_>) -> Result<Begun> {
+        let (sender, turn) = oneshot::channel();
+        let request = call.request;
+        let waits = call.limit != Limit::Try;
+        let waiter = Waiter {
+            name: request.name.clone(),
+            id: self.id,
+            nonce: self.nonce,
             mode: request.mode,
             options: request.options.clone(),
             turn: sender,
             pulse: request.pulse.clone(),
             unanswered: true,
             polling: Polling::default(),
-        });
-        let is_waiter = waiter.is_some();
-        call.keeper.begin(waiter)?;
-        let attempt = Self {
-            keeper: Arc::clone(call.keeper),
-            name: request.name.clone(),
-            ttl: request.options.ttl,
-            id,
-            nonce,
-            is_waiter,
-            known: false,
-            unanswered: false,
-            in_flight: false,
+            joins: request.joins,
+            ticket: self.ticket,
         };
-        Ok((attempt, turn))
+        Ok(match call.keeper.begin(waiter, waits)? {
+            keeper::Begun::Asks { ticket, release } => {
+                (self.ticket, self.is_waiter) = (ticket, waits);
+                Begun::Asks(turn, release)
+            }
+            keeper::Begun::Behind { ticket, ahead, own } => {
+                (self.ticket, self.is_waiter) = (Some(ticket), true);
+                Begun::Behind { turn, ahead, own }
+            }
+            keeper::Begun::Busy => Begun::Busy,
+            keeper::Begun::TakenOver(held) => Begun::Held(held),
+        })
+    }
+
+    /// Ends this attempt, to begin with another one. Its place in line is kept.
+    pub(super) fn renumber(&mut self, call: &Call<'_>) {
+        let is_own =
+            !self.take_is_waiter() || self.keeper.withdraw(&self.name, self.ticket, self.id);
+        if is_own && self.known {
+            self.keeper.clean(self.name.clone(), self.cancel(), self.ttl);
+        }
+        (self.id, self.nonce) = call.engine.next_attempt();
+        (self.known, self.unanswered) = (false, false);
+    }
+
+    /// Goes on with the attempt of its line, of which it is the first from now on; `None` if it was
+    /// too late for that and somebody else is.
+    pub(super) fn take_over(&mut self, ask: &Ask) -> Option<Option<PendingRelease>> {
+        let release = self.shows_life()?;
+        (self.id, self.nonce) = (ask.id, ask.nonce);
+        (self.known, self.unanswered) = (ask.is_known, ask.is_known);
+        Some(release)
+    }
+
+    /// Whether it is this one that asks for its line.
+    pub(super) fn shows_life(&self) -> Option<Option<PendingRelease>> {
+        self.keeper.shows_life(&self.name, self.ticket)
     }
 
     /// Sends a copy of it, at `now`.
@@ -100,9 +159,27 @@ impl Attempt {
         std::mem::take(&mut self.is_waiter)
     }
 
-    /// Takes it from the keeper; false if the keeper has decided its fate already.
+    /// Takes it from the keeper, or leaves it to the next in line: then nothing of it is left to
+    /// cancel. False if the keeper has decided its fate already.
     pub(super) fn take(&mut self) -> bool {
-        !self.take_is_waiter() || self.keeper.take_waiter(self.id).is_some()
+        if !self.take_is_waiter() {
+            return true;
+        }
+        match self.keeper.leave(&self.name, self.ticket, self.id) {
+            Left::Own(waiter) => {
+                if waiter.id != self.id {
+                    // That of whoever was the first in line before.
+                    (self.id, self.known) = (waiter.id, true);
+                    self.unanswered = waiter.unanswered;
+                }
+                true
+            }
+            Left::PassedOn => {
+                self.known = false;
+                true
+            }
+            Left::HadTurn => false,
+        }
     }
 
     pub(super) fn cancel(&self) -> Action {
@@ -119,9 +196,11 @@ impl Attempt {
     /// Ends an attempt that was taken from the keeper, so that no answer to it counts any more.
     /// Where this fails, dropping the attempt leaves it to the keeper.
     pub(super) async fn cancel_now(&mut self, until: Instant) -> Result<(), StoreError> {
-        let cancel = Operation::On { name: self.name.clone(), action: self.cancel() };
-        self.keeper.store.execute_until(cancel, until).await?;
-        self.finish();
+        if self.known {
+            let cancel = Operation::On { name: self.name.clone(), action: self.cancel() };
+            self.keeper.store.execute_until(cancel, until).await?;
+            self.finish();
+        }
         Ok(())
     }
 
@@ -129,17 +208,12 @@ impl Attempt {
     pub(super) fn finish(&mut self) {
         self.known = false;
     }
-
-    /// The store does not know it, but a late copy may still arrive.
-    pub(super) fn is_gone(&mut self) {
-        self.known = self.unanswered;
-    }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         // If the keeper has made a lease of it, that lease lies in the dropped channel, and
-        // dropping it has released it.
+        // dropping it has let go of it.
         let undecided = self.take();
         if undecided && self.known {
             self.keeper.clean(self.name.clone(), self.cancel(), self.ttl);

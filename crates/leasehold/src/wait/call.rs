@@ -1,5 +1,6 @@
 //! A call, from its first request to a lease, to a refusal or to its limit.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,22 +10,31 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
-use super::attempt::{Attempt, is_granted_in_vain};
+use super::attempt::{Attempt, Begun, is_granted_in_vain};
 use super::progress::{Progress, Reported};
 use super::retry::Retry;
 use super::{Call, Limit, is_enough};
-use crate::keeper::{Delivery, Granted, Held, Turn, unexpected_reply};
-use crate::poll_queue::Poller;
+use crate::keeper::{Delivery, Granted, Held, PendingRelease, Turn, unexpected_reply};
+use crate::poll_queue::{self, Poller};
 use crate::refusal::refused;
+use crate::store::clocked::TimedAnswer;
 
 /// How long a try goes on asking a quorum of which too few nodes answer in time: 500 ms, several
 /// rounds of the usual timeout. It is a hiccup or it lasts.
 const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What came of one attempt.
-enum Outcome {
-    /// Join again, with a new number.
-    Again,
+/// What a call does next.
+enum Step {
+    /// Joins, with a new attempt.
+    Begin,
+    Ask {
+        turn: oneshot::Receiver<Turn>,
+        release: Option<PendingRelease>,
+        /// Its line has just had a turn.
+        yields: bool,
+    },
+    /// Waits for its turn: in line, or in the store's queue.
+    Wait(oneshot::Receiver<Turn>),
     Busy,
     Held(Held),
 }
@@ -38,13 +48,65 @@ impl Call<'_> {
             self.sample_clock(&mut progress.reported).await?;
             now = self.keeper.store.now();
         }
+        let mut attempt = Attempt::new(self);
+        let mut step = self.begin(&mut attempt, &mut progress)?;
         loop {
-            match self.attempt(&mut progress, now).await? {
-                Outcome::Again => now = self.keeper.store.now(),
-                Outcome::Busy => return Ok(None),
-                Outcome::Held(held) => return Ok(Some(held)),
+            step = match step {
+                Step::Begin => {
+                    attempt.renumber(self);
+                    let step = self.begin(&mut attempt, &mut progress)?;
+                    now = self.keeper.store.now();
+                    step
+                }
+                Step::Ask { turn, release, yields } => {
+                    let release = self.make_way(release, yields).await;
+                    self.ask_on(&mut attempt, &mut progress, turn, release, now).await?
+                }
+                Step::Wait(turn) => {
+                    let step = self.wait(&mut attempt, turn).await?;
+                    now = self.keeper.store.now();
+                    step
+                }
+                Step::Busy => return Ok(None),
+                Step::Held(held) => return Ok(Some(held)),
             }
         }
+    }
+
+    /// Joins: asks the store, or stands behind others of its client.
+    fn begin(&self, attempt: &mut Attempt, progress: &mut Progress) -> Result<Step> {
+        Ok(match attempt.begin(self)? {
+            Begun::Asks(turn, release) => {
+                let yields = release.is_some();
+                Step::Ask { turn, release, yields }
+            }
+            Begun::Behind { turn, ahead, own } => {
+                // The first of the line polls.
+                progress.poller = None;
+                self.report_behind(&mut progress.reported, ahead, own);
+                Step::Wait(turn)
+            }
+            Begun::Busy => Step::Busy,
+            Begun::Held(held) => self.fetch(held).map_or(Step::Begin, Step::Held),
+        })
+    }
+
+    /// Lets others have their chance where nobody queues: what asks right after it has let go would
+    /// always be the first.
+    async fn make_way(
+        &self,
+        release: Option<PendingRelease>,
+        yields: bool,
+    ) -> Option<PendingRelease> {
+        let store = &self.keeper.store;
+        if !yields || store.inner.capabilities().queued {
+            return release;
+        }
+        if let Some(release) = release {
+            release.send().await;
+        }
+        poll_queue::make_way(store, &mut self.engine.jitter()).await;
+        None
     }
 
     /// Finds out what time it is at the store, which every acquire must carry.
@@ -72,13 +134,23 @@ impl Call<'_> {
         Retry::new(self.engine.jitter(), self.started)
     }
 
-    async fn attempt(&self, progress: &mut Progress, mut now: Instant) -> Result<Outcome> {
-        let (mut attempt, mut turn) = Attempt::begin(self)?;
+    /// Asks until there is an answer.
+    async fn ask_on(
+        &self,
+        attempt: &mut Attempt,
+        progress: &mut Progress,
+        turn: oneshot::Receiver<Turn>,
+        mut release: Option<PendingRelease>,
+        mut now: Instant,
+    ) -> Result<Step> {
         loop {
-            let timed = match attempt.send(self, now).await {
+            let timed = match self.send(attempt, release.take(), now).await {
                 Ok(timed) => timed,
                 Err(error) => {
-                    self.after_failure(&mut attempt, error, progress).await?;
+                    self.after_failure(attempt, error, progress).await?;
+                    if attempt.shows_life().is_none() {
+                        return Ok(Step::Begin);
+                    }
                     now = self.keeper.store.now();
                     continue;
                 }
@@ -95,26 +167,50 @@ impl Call<'_> {
                 Reply::Queued(place) => {
                     self.report_queued(&mut progress.reported, &place);
                     self.keeper.joined(attempt.id, place, attempt.unanswered);
-                    return self.wait(attempt, &mut turn).await;
+                    return Ok(Step::Wait(turn));
                 }
                 Reply::Busy { .. } if timed.answer.more => {}
-                Reply::Busy { .. } if self.limit == Limit::Try => return Ok(Outcome::Busy),
+                Reply::Busy { .. } if self.limit == Limit::Try => return Ok(Step::Busy),
                 Reply::Busy { retry_after } => {
                     self.report_busy(&mut progress.reported);
                     let took = timed.received.saturating_since(timed.sent);
                     self.wait_to_poll(&mut progress.poller, retry_after, took).await?;
                     // A store made of stores may still be ending this one here or there.
-                    return Ok(Outcome::Again);
+                    return Ok(Step::Begin);
                 }
                 Reply::Late => {}
-                Reply::Stale => return Ok(Outcome::Again),
+                Reply::Stale => return Ok(Step::Begin),
                 Reply::Refused(refusal) => {
-                    return Err(refused(&self.request.name, self.request.mode, refusal).into());
+                    let error = refused(&self.request.name, self.request.mode, refusal);
+                    return Err(self.refuse(attempt, error));
                 }
-                other => return Err(unexpected_reply(&other).into()),
+                other => return Err(self.refuse(attempt, unexpected_reply(&other))),
             }
             now = self.keeper.store.now();
         }
+    }
+
+    /// Sends a copy of the attempt, after the release of what its line had before.
+    async fn send(
+        &self,
+        attempt: &mut Attempt,
+        release: Option<PendingRelease>,
+        now: Instant,
+    ) -> Result<TimedAnswer, StoreError> {
+        let Some(release) = release else { return attempt.send(self, now).await };
+        let (released, sent) = (pin!(release.send()), pin!(attempt.send(self, now)));
+        match select(released, sent).await {
+            Either::Left(((), sent)) => sent.await,
+            // Dropping the release leaves it to the keeper.
+            Either::Right((answer, _)) => answer,
+        }
+    }
+
+    /// An answer that no waiting changes ends the call, and those of all who stand in line behind
+    /// it.
+    fn refuse(&self, attempt: &Attempt, error: StoreError) -> Error {
+        self.keeper.fail_line(&self.request.name, attempt.ticket, &error);
+        error.into()
     }
 
     /// Decides whether to ask again after no answer, and waits until then. A refusal is an answer.
@@ -126,7 +222,7 @@ impl Call<'_> {
     ) -> Result<()> {
         if !error.kind().is_outage() {
             let error = if attempt.unanswered { error.maybe_executed() } else { error };
-            return Err(error.into());
+            return Err(self.refuse(attempt, error));
         }
         let Progress { reported, retry, .. } = progress;
         let so_far = self.keeper.store.now().saturating_since(self.started);
@@ -157,12 +253,12 @@ impl Call<'_> {
     /// A grant came as the answer. It counts if enough of it is left.
     async fn granted(
         &self,
-        mut attempt: Attempt,
+        attempt: &mut Attempt,
         mut turn: oneshot::Receiver<Turn>,
         token: FencingToken,
         valid_until: Instant,
         now: Instant,
-    ) -> Result<Outcome> {
+    ) -> Result<Step> {
         let request = self.request;
         let granted = Granted {
             name: request.name.clone(),
@@ -177,6 +273,8 @@ impl Call<'_> {
                 Some(pulse) => Delivery::Gathered(Arc::clone(pulse)),
                 None => Delivery::Done,
             },
+            joins: request.joins,
+            ticket: attempt.ticket,
         };
         let accepted = match self.keeper.grant(granted, attempt.take_is_waiter(), now) {
             Some(held) => {
@@ -187,19 +285,29 @@ impl Call<'_> {
             // A message was faster: the keeper has made the lease of it already.
             None => match (&mut turn).await {
                 Ok(Turn::Granted(held)) => self.fetch(held),
-                Ok(Turn::Gone | Turn::Failed(_)) => return Ok(Outcome::Again),
-                Err(_) => return Err(Error::Closed),
+                Ok(Turn::Gone | Turn::Failed(_) | Turn::Ask(_)) => return Ok(Step::Begin),
+                Err(_) => {
+                    attempt.finish();
+                    return self.skipped();
+                }
             },
         };
         attempt.finish();
         if let Some(held) = accepted {
-            return Ok(Outcome::Held(held));
+            return Ok(Step::Held(held));
         }
         if self.is_over() {
             let why = "the store answers so slowly that too little of the lease is left";
             return Err(StoreError::new(StoreErrorKind::Timeout, why).into());
         }
-        Ok(Outcome::Again)
+        Ok(Step::Begin)
+    }
+
+    /// Nobody answers a call any more that was closed, or that was not polled while it was the
+    /// first in line: then it joins anew.
+    fn skipped(&self) -> Result<Step> {
+        self.keeper.ensure_open()?;
+        Ok(Step::Begin)
     }
 
     /// Fetches a grant that the keeper has made a lease of, unless it was given back before, or too
@@ -213,12 +321,8 @@ impl Call<'_> {
     }
 
     /// Waits until the keeper sends its turn, or for the limit.
-    async fn wait(
-        &self,
-        mut attempt: Attempt,
-        turn: &mut oneshot::Receiver<Turn>,
-    ) -> Result<Outcome> {
-        let turn = match select(&mut *turn, self.at_limit()).await {
+    async fn wait(&self, attempt: &mut Attempt, mut turn: oneshot::Receiver<Turn>) -> Result<Step> {
+        let turn = match select(&mut turn, self.at_limit()).await {
             Either::Left((turn, _)) => turn,
             Either::Right(((), _)) => {
                 // The last waiter of a name takes with it what is known of that.
@@ -234,23 +338,30 @@ impl Call<'_> {
             Ok(Turn::Granted(held)) => {
                 attempt.finish();
                 match self.fetch(held) {
-                    Some(held) => Ok(Outcome::Held(held)),
+                    Some(held) => Ok(Step::Held(held)),
                     None if self.is_over() => Err(self.timeout(self.leave_until(), true).await),
-                    None => Ok(Outcome::Again),
+                    None => Ok(Step::Begin),
                 }
             }
+            Ok(Turn::Ask(ask)) => Ok(match attempt.take_over(&ask) {
+                Some(release) => Step::Ask { turn: ask.turn, release, yields: ask.yields },
+                None => Step::Begin,
+            }),
             Ok(Turn::Gone) => {
-                attempt.is_gone();
-                Ok(Outcome::Again)
+                attempt.finish();
+                Ok(Step::Begin)
             }
             Ok(Turn::Failed(error)) => Err(error.into()),
-            Err(_) => Err(Error::Closed),
+            Err(_) => {
+                attempt.finish();
+                self.skipped()
+            }
         }
     }
 
     /// Leaves the queue, with what was in the way as the error: a store that cannot be reached, or
     /// who holds the lock.
-    async fn leave(&self, mut attempt: Attempt, failure: Option<StoreError>) -> Result<Outcome> {
+    async fn leave(&self, attempt: &mut Attempt, failure: Option<StoreError>) -> Result<Step> {
         let until = self.leave_until();
         let left = attempt.cancel_now(until).await;
         if let Some(failure) = failure {
@@ -278,7 +389,7 @@ impl Call<'_> {
                 }
             }
         };
-        match select(std::pin::pin!(waiting), self.at_limit()).await {
+        match select(pin!(waiting), self.at_limit()).await {
             Either::Left(_) => Ok(()),
             Either::Right(_) => Err(self.timeout(self.leave_until(), false).await),
         }

@@ -41,6 +41,8 @@ pub(crate) struct Request {
     pub(crate) options: LeaseOptions,
     /// That of the call, if it gathers several names: it delivers them together.
     pub(crate) pulse: Option<Arc<Pulse>>,
+    /// Others of its client may pass the lease on to it, and it to them.
+    pub(crate) joins: bool,
 }
 
 /// One acquire call under way.

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, ClientId, Error, Holder, Instant, LockName, Mode, Operation, Place, Reply, Status,
-    StoreError,
+    Action, ClientId, Error, FencingToken, Holder, Instant, LockName, Mode, Operation, Place,
+    Reply, Status, StoreError,
 };
 
 use super::progress::Reported;
@@ -43,6 +43,23 @@ impl Call<'_> {
             self.keeper.observe(&Event::WaitingForCapacity { name, mode, label, capacity, text });
         }
         self.report_own(reported, true);
+    }
+
+    /// It stands in line, behind so many others of its client, which may have a lease.
+    pub(super) fn report_behind(
+        &self,
+        reported: &mut Reported,
+        ahead: u32,
+        own: Option<FencingToken>,
+    ) {
+        reported.failures.end();
+        let (name, mode, label) = self.subject();
+        self.keeper.observe(&Event::Waiting { name, mode, label, ahead: Some(ahead) });
+        if let Some(token) = own
+            && !std::mem::replace(&mut reported.own_lease, true)
+        {
+            self.keeper.observe(&Event::OwnLease { name, mode, label, token });
+        }
     }
 
     /// It is busy, and there is no queue.

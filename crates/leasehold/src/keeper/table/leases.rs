@@ -33,7 +33,7 @@ struct Entry {
     due: Instant,
 }
 
-/// What is due for leases now. Those that are lost or were not fetched are not kept any more.
+/// What is due for leases now. Those that are lost are not kept any more.
 #[derive(Debug, Default)]
 pub(crate) struct DueLeases {
     pub(crate) lost: Vec<(Arc<LeaseState>, LossReason)>,
@@ -58,6 +58,14 @@ impl Entry {
         match self.delivery {
             Delivery::Waiting { .. } => Tick::Wait,
             Delivery::Done | Delivery::Gathered(_) => self.renewing.tick(now),
+        }
+    }
+
+    /// Is due at the right time again, unless that is later: what is due too early is merely looked
+    /// at, and a lease that goes from hand to hand would else be moved in the queue each time.
+    fn reschedule_earlier(&mut self, due: &mut DueQueue<HolderId>) {
+        if self.wake_at() < self.due {
+            self.reschedule(due);
         }
     }
 
@@ -111,11 +119,43 @@ impl Leases {
         self.entries.values().map(|entry| Arc::clone(&entry.state)).collect()
     }
 
-    /// True if it was there: whoever removes a lease reports its end.
-    pub(crate) fn remove(&mut self, id: HolderId) -> bool {
-        let Some(entry) = self.take(id) else { return false };
-        self.due.remove(entry.due, id);
-        true
+    /// Whether a lease is kept, and in these hands.
+    pub(crate) fn keeps(&self, state: &LeaseState) -> bool {
+        self.get(state.id).is_some_and(|kept| std::ptr::eq(&**kept, state))
+    }
+
+    /// Takes out a lease, and gives its renewal, if it was there in these hands: whoever removes a
+    /// lease reports its end.
+    pub(crate) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
+        let entry = self.take_if_kept(state)?;
+        self.due.remove(entry.due, state.id);
+        Some(entry.renewing)
+    }
+
+    fn take_if_kept(&mut self, state: &LeaseState) -> Option<Entry> {
+        self.keeps(state).then(|| self.take(state.id)).flatten()
+    }
+
+    /// Passes a lease on to whoever asked next, who has to fetch it, if more of it is left than
+    /// that one's least; gives it, and when it is due.
+    pub(super) fn pass_on(
+        &mut self,
+        state: &LeaseState,
+        now: Instant,
+        next: impl FnOnce() -> Option<LeaseState>,
+    ) -> Option<(Arc<LeaseState>, Instant)> {
+        if !self.keeps(state) {
+            return None;
+        }
+        let entry = self.entries.get_mut(&state.id)?;
+        let validity = entry.renewing.valid_until().saturating_since(now);
+        if validity <= state.options.least_validity() {
+            return None;
+        }
+        entry.state = Arc::new(next()?);
+        entry.delivery = Delivery::waiting(now, validity);
+        entry.reschedule_earlier(&mut self.due);
+        Some((Arc::clone(&entry.state), entry.due))
     }
 
     /// Takes out an entry that is not due for anything any more.
@@ -127,22 +167,22 @@ impl Leases {
 
     /// The callers of these leases have them from now on, unless one of them is not kept any more:
     /// then none is delivered. Gives when the first of them is due.
-    pub(crate) fn mark_delivered(
+    pub(crate) fn mark_delivered<'a>(
         &mut self,
-        ids: impl Iterator<Item = HolderId> + Clone,
+        states: impl Iterator<Item = &'a Arc<LeaseState>> + Clone,
         limit: Option<Instant>,
     ) -> Option<Instant> {
-        if !ids.clone().all(|id| self.entries.contains_key(&id)) {
+        if !states.clone().all(|state| self.keeps(state)) {
             return None;
         }
         let mut due = Instant::from_origin(Duration::MAX);
-        for id in ids {
-            let Some(entry) = self.entries.get_mut(&id) else { continue };
+        for state in states {
+            let Some(entry) = self.entries.get_mut(&state.id) else { continue };
             entry.delivery = Delivery::Done;
             if let Some(limit) = limit {
                 entry.renewing.limit_to(limit);
             }
-            entry.reschedule(&mut self.due);
+            entry.reschedule_earlier(&mut self.due);
             due = due.min(entry.due);
         }
         Some(due)
@@ -199,7 +239,9 @@ impl Leases {
         for id in self.due.take_due(now + BATCH_SLACK) {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             if entry.delivery.until().is_some_and(|until| until <= now) {
-                due.unfetched.extend(self.take(id).map(|entry| entry.state));
+                // It is passed on or taken out before anybody else looks.
+                due.unfetched.push(Arc::clone(&entry.state));
+                entry.reschedule(&mut self.due);
                 continue;
             }
             match entry.tick(now) {

@@ -30,11 +30,17 @@ fn at(seconds: u64) -> Instant {
 }
 
 fn table() -> Table<()> {
-    Table::new(1)
+    Table::new(1, Duration::from_millis(5))
 }
 
 /// Adds a lease that was granted at 0 s.
-fn add_lease(table: &mut Table<()>, attempt: u64, on: &str, mode: Mode, delivery: Delivery) {
+fn add_lease(
+    table: &mut Table<()>,
+    attempt: u64,
+    on: &str,
+    mode: Mode,
+    delivery: Delivery,
+) -> Arc<LeaseState> {
     let granted = Granted {
         name: name(on),
         id: id(attempt),
@@ -45,11 +51,14 @@ fn add_lease(table: &mut Table<()>, attempt: u64, on: &str, mode: Mode, delivery
         valid_until: at(0) + TTL,
         confirmed: true,
         delivery: Delivery::Done,
+        joins: false,
+        ticket: None,
     };
     let renewing = Renewing::new(TTL, Renewal::Auto, granted.valid_until, at(0), attempt);
     let signal = Signal::new(Arc::new(FakeClock::new()), granted.valid_until);
     let state = Arc::new(LeaseState::new(granted, signal, at(0)));
-    table.leases.add(state, renewing, delivery);
+    table.leases.add(Arc::clone(&state), renewing, delivery);
+    state
 }
 
 fn add_waiter(table: &mut Table<()>, attempt: u64, on: &str) {
@@ -63,6 +72,8 @@ fn add_waiter(table: &mut Table<()>, attempt: u64, on: &str) {
         pulse: None,
         unanswered: true,
         polling: Polling::default(),
+        joins: false,
+        ticket: None,
     });
 }
 
@@ -72,7 +83,7 @@ fn join(table: &mut Table<()>, attempt: u64, ahead: u32, retry_after: Duration) 
     table.waiters.joined(id(attempt), place, false, at(0)).unwrap();
 }
 
-fn polled(due: &Due) -> Vec<u64> {
+fn polled(due: &Due<()>) -> Vec<u64> {
     due.polls.iter().map(|poll: &Poll| poll.id.attempt).collect()
 }
 
@@ -92,29 +103,33 @@ fn a_lease_is_renewed_once_after_a_third_of_its_ttl_and_lost_at_its_end() {
 #[test]
 fn a_grant_that_nobody_fetches_is_due_to_be_given_back_and_a_delivered_one_is_not() {
     let mut table = table();
-    for attempt in [1, 2] {
+    let [first, second] = [1, 2].map(|attempt| {
         let delivery = Delivery::Waiting { until: at(2) };
-        add_lease(&mut table, attempt, "a", Mode::Exclusive, delivery);
-    }
-    assert!(table.leases.mark_delivered([id(2)].into_iter(), None).is_some());
-    let unfetched = table.take_due(at(2)).leases.unfetched;
-    assert_eq!(unfetched.iter().map(|state| state.id).collect::<Vec<_>>(), [id(1)]);
-    assert!(table.leases.mark_delivered([id(1)].into_iter(), None).is_none());
+        add_lease(&mut table, attempt, "a", Mode::Exclusive, delivery)
+    });
+    assert!(table.leases.mark_delivered([&second].into_iter(), None).is_some());
+    let unfetched = table.take_due(at(2)).unfetched;
+    assert_eq!(unfetched.iter().map(|(state, _)| state.id).collect::<Vec<_>>(), [id(1)]);
+    assert!(table.leases.mark_delivered([&first].into_iter(), None).is_none());
     assert!(table.leases.get(id(2)).is_some());
 }
 
 #[test]
 fn of_several_leases_none_is_delivered_if_one_is_not_kept_any_more() {
     let mut table = table();
-    add_lease(&mut table, 1, "a", Mode::Exclusive, Delivery::Waiting { until: at(2) });
-    assert!(table.leases.mark_delivered([id(1), id(2)].into_iter(), None).is_none());
-    assert_eq!(table.take_due(at(2)).leases.unfetched.len(), 1);
+    let [first, second] = [1, 2].map(|attempt| {
+        let delivery = Delivery::Waiting { until: at(2) };
+        add_lease(&mut table, attempt, "a", Mode::Exclusive, delivery)
+    });
+    table.leases.remove(&second);
+    assert!(table.leases.mark_delivered([&first, &second].into_iter(), None).is_none());
+    assert_eq!(table.take_due(at(2)).unfetched.len(), 1);
 }
 
 #[test]
 fn only_leases_of_the_same_name_are_in_the_way() {
     let mut table = table();
-    add_lease(&mut table, 1, "a", Mode::Shared, Delivery::Done);
+    let first = add_lease(&mut table, 1, "a", Mode::Shared, Delivery::Done);
     add_lease(&mut table, 2, "b", Mode::Exclusive, Delivery::Done);
     let in_the_way = |table: &Table<()>, on, mode, is_queued| {
         table.leases.own_in_the_way(&name(on), mode, is_queued)
@@ -125,7 +140,8 @@ fn only_leases_of_the_same_name_are_in_the_way() {
     assert_eq!(in_the_way(&table, "a", Mode::Shared, true), token(1), "behind a writer");
     assert_eq!(in_the_way(&table, "b", Mode::Shared, false), token(2));
     assert_eq!(in_the_way(&table, "aa", Mode::Exclusive, false), None);
-    assert!(table.leases.remove(id(1)) && !table.leases.remove(id(1)));
+    let removed = [(); 2].map(|()| table.leases.remove(&first).is_some());
+    assert_eq!(removed, [true, false]);
     assert_eq!(in_the_way(&table, "a", Mode::Exclusive, false), None);
 }
 

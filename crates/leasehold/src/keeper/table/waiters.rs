@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::due_queue::DueQueue;
 use crate::failures::FailureStreak;
 use crate::keeper::delivery::Pulse;
+use crate::keeper::ticket::Ticket;
 
 /// First and longest delay of a poll after one that failed: 50 ms to 1 s.
 const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -22,10 +23,24 @@ const POLL_ALL: Duration = Duration::from_millis(20);
 /// What becomes of a waiter: an `L` if it is granted.
 #[derive(Debug)]
 pub(crate) enum Turn<L> {
+    /// It is the first of its line now: ask the store.
+    Ask(Ask<L>),
     Failed(StoreError),
     /// It is not in the queue any more: join again with a new attempt.
     Gone,
     Granted(L),
+}
+
+/// The attempt with which a line asks the store, for whoever is its first from now on.
+#[derive(Debug)]
+pub(crate) struct Ask<L> {
+    pub(crate) id: HolderId,
+    pub(crate) nonce: u64,
+    /// The store may know it: whoever was the first before has sent it.
+    pub(crate) is_known: bool,
+    /// The line has just let go of a lease, whose slice was over.
+    pub(crate) yields: bool,
+    pub(crate) turn: oneshot::Receiver<Turn<L>>,
 }
 
 /// An acquire that waits, as the keeper knows it.
@@ -43,6 +58,17 @@ pub(crate) struct Waiter<L> {
     /// Some copy of its acquire was not answered, as far as is known.
     pub(crate) unanswered: bool,
     pub(crate) polling: Polling,
+    /// It may stand in a line with others who ask for the same.
+    pub(crate) joins: bool,
+    /// Its place in line, if it has one.
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl<L> Waiter<L> {
+    /// Its place in the store's queue is known.
+    pub(super) fn is_queued(&self) -> bool {
+        self.polling.sequence.is_some()
+    }
 }
 
 /// How far the store is asked about a waiter.
@@ -114,6 +140,16 @@ impl<L> Waiters<L> {
 
     pub(crate) fn get(&self, id: HolderId) -> Option<&Waiter<L>> {
         self.by_id.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: HolderId) -> Option<&mut Waiter<L>> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// Takes a waiter out that is the caller's with this place in line, or without any.
+    pub(crate) fn take_of(&mut self, id: HolderId, ticket: Option<Ticket>) -> Option<Waiter<L>> {
+        let is_own = self.by_id.get(&id).is_some_and(|waiter| waiter.ticket == ticket);
+        is_own.then(|| self.take(id)).flatten()
     }
 
     /// Takes a waiter out; `None` if it has had its turn.

@@ -196,6 +196,7 @@ impl Store for File {
             changes_mode: true,
             claims_first: false,
             durable: true,
+            local_tokens: true,
             permits: true,
             publishes_releases: true,
             queued: true,

@@ -192,6 +192,7 @@ impl Store for Quorum {
             changes_mode: all(|can| can.changes_mode),
             claims_first: true,
             durable: all(|can| can.durable),
+            local_tokens: all(|can| can.local_tokens),
             permits: false,
             publishes_releases: all(|can| can.publishes_releases),
             queued: false,

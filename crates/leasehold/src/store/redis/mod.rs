@@ -68,6 +68,7 @@ pub const MANUAL: &str = include_str!("../../../docs/redis.md");
 pub struct Redis {
     servers: Servers,
     name: LayoutName,
+    fenced: bool,
     layout: Box<dyn Layout>,
     keyspace: Keyspace,
     /// Of plain locks only.
@@ -187,6 +188,7 @@ impl Redis {
         };
         Ok(Self {
             name: settings.layout,
+            fenced: settings.fenced,
             layout,
             keyspace,
             values,
@@ -221,12 +223,14 @@ impl Redis {
     }
 
     /// What a store of this layout can do, whatever else is asked of it.
-    fn able(layout: LayoutName) -> Capabilities {
+    fn able(layout: LayoutName, fenced: bool) -> Capabilities {
         let keeps_a_record = !layout.is_shared();
         Capabilities {
             changes_mode: keeps_a_record,
             claims_first: false,
             durable: true,
+            // The counter of an `RFencedLock` leaves no room between two grants.
+            local_tokens: !fenced,
             permits: keeps_a_record,
             publishes_releases: layout != LayoutName::Plain,
             queued: keeps_a_record,
@@ -304,7 +308,7 @@ impl Store for Redis {
         Capabilities {
             claims_first: durability.is_some(),
             reclaims: durability.is_some_and(|durability| durability.reclaims()),
-            ..Self::able(self.name)
+            ..Self::able(self.name, self.fenced)
         }
     }
 

@@ -233,7 +233,7 @@ impl LazyNode {
 
 impl Store for Arc<LazyNode> {
     fn capabilities(&self) -> Capabilities {
-        Redis::able(self.settings.layout)
+        Redis::able(self.settings.layout, self.settings.fenced)
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
