@@ -59,7 +59,7 @@ pub(crate) enum Verb {
     Cancel { unanswered: bool },
     Describe { pid: u32 },
     Poll { ttl: Duration },
-    Release { keep: Duration, unanswered: bool },
+    Release { cooldown: Duration, unanswered: bool },
     Renew { ttl: Duration },
     Revoke { force: bool, other_token: bool },
 }
@@ -202,7 +202,7 @@ impl Player {
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
             Verb::Describe { pid } => Action::Describe { id, info: info(pid) },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
-            Verb::Release { keep, unanswered } => Action::Release { id, keep, unanswered },
+            Verb::Release { cooldown, unanswered } => Action::Release { id, cooldown, unanswered },
             Verb::Renew { ttl } => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
             Verb::Revoke { force, other_token } => {
                 Action::Revoke { id, token: self.token(history.fenced, id, other_token), force }

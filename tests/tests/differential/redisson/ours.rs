@@ -59,8 +59,8 @@ impl Step<'_> {
                 granted @ Reply::Granted(_) => granted,
                 _ => Reply::Gone,
             },
-            Action::Release { id, keep, unanswered } => {
-                self.release(*id, *keep, *unanswered, *unanswered)
+            Action::Release { id, cooldown, unanswered } => {
+                self.release(*id, *cooldown, *unanswered, *unanswered)
             }
             Action::Renew { id, ttl, .. } => self.renew(*id, *ttl),
             Action::Revoke { id, token, force } => self.revoke(*id, *token, *force),
@@ -229,7 +229,7 @@ impl Step<'_> {
     }
 
     /// Lets go. A trace is left if a copy of the acquire may arrive, or where there was no hold.
-    fn release(&mut self, id: HolderId, keep: Duration, held: bool, unknown: bool) -> Reply {
+    fn release(&mut self, id: HolderId, cooldown: Duration, held: bool, unknown: bool) -> Reply {
         let Some((hold, writes)) = self.hold(id) else {
             let reply = self.not_held();
             // Beside a field the trace would be an entry.
@@ -247,8 +247,8 @@ impl Step<'_> {
         if hold.state == "kept" {
             return Reply::Released;
         }
-        if !keep.is_zero() {
-            let end_ms = self.end_ms(keep);
+        if !cooldown.is_zero() {
+            let end_ms = self.end_ms(cooldown);
             self.put_state(id, "kept");
             self.entry(id).end_ms = end_ms;
             let others = if writes { None } else { self.record.last_end_ms() };

@@ -40,7 +40,7 @@ fn acquire() -> impl Strategy<Value = Verb> {
 }
 
 fn verb() -> impl Strategy<Value = Verb> {
-    let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => lease()];
+    let cooldown = prop_oneof![4 => Just(Duration::ZERO), 1 => lease()];
     prop_oneof![
         1 => acquire(),
         2 => (0..6_usize, lease(), rarely(), rarely()).prop_map(
@@ -51,8 +51,8 @@ fn verb() -> impl Strategy<Value = Verb> {
         2 => any::<bool>().prop_map(|unanswered| Verb::Cancel { unanswered }),
         1 => (0..9_u32).prop_map(|pid| Verb::Describe { pid }),
         1 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
-        4 => (keep, any::<bool>())
-            .prop_map(|(keep, unanswered)| Verb::Release { keep, unanswered }),
+        4 => (cooldown, any::<bool>())
+            .prop_map(|(cooldown, unanswered)| Verb::Release { cooldown, unanswered }),
         3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
         2 => (any::<bool>(), rarely())
             .prop_map(|(force, other_token)| Verb::Revoke { force, other_token }),
