@@ -359,10 +359,10 @@ mod tests {
 
     #[test]
     fn constants_are_written_as_values_and_other_words_stay() {
-        let text = "if a.NEVER_MIND == KEPT or KEYS[1] then b = 'x'..NOBODY end -- KEPT\n";
+        let text = "if a.NEVER_MIND == COOLDOWN or KEYS[1] then b = 'x'..NOBODY end -- COOLDOWN\n";
         let nobody = r"\0".repeat(24);
         let expected =
-            format!("if a.NEVER_MIND == 1 or KEYS[1] then b = 'x'..'{nobody}' end -- KEPT\n");
+            format!("if a.NEVER_MIND == 1 or KEYS[1] then b = 'x'..'{nobody}' end -- COOLDOWN\n");
         assert_eq!(write_constants(text), expected);
     }
 
