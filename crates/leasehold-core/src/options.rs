@@ -179,6 +179,25 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_toml_file_says_the_same_with_spans_as_text() {
+        let text = "ttl = \"30s\"\nmin_hold = \"1m30s\"\nrenewal = \"off\"\nlabel = \"nightly\"\n";
+        let options: LeaseOptions = toml::from_str(text).unwrap();
+        let expected = LeaseOptions::default()
+            .with_ttl(Duration::from_secs(30))
+            .with_min_hold(Some(Duration::from_secs(90)))
+            .with_renewal(Renewal::Off)
+            .with_label(Some("nightly".to_owned()));
+        assert_eq!(options, expected);
+        let written = toml::to_string(&options).unwrap();
+        assert!(written.contains("min_hold = \"90s\"\n"), "{written}");
+        assert_eq!(toml::from_str::<LeaseOptions>(&written).unwrap(), expected);
+        let refusal = |text: &str| toml::from_str::<LeaseOptions>(text).unwrap_err().to_string();
+        assert!(refusal("ttl = \"30\"").contains("write 30s for seconds"), "the remedy is shown");
+        assert!(refusal("tll = \"30s\"").contains("tll"), "what is unknown is named");
+    }
+
     #[test]
     fn a_lease_that_nothing_renews_must_leave_half_of_its_ttl() {
         let options = LeaseOptions { renewal: Renewal::Off, ..LeaseOptions::default() };
