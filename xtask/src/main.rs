@@ -9,6 +9,7 @@ mod bench;
 mod command;
 mod layers;
 mod matrix;
+mod mirror;
 mod mixed;
 mod needs;
 mod outcome;

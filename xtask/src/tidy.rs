@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::mirror;
 use crate::outcome::Outcome;
 use crate::promises;
 use crate::source::{Attribute, Function, Source};
@@ -31,6 +32,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
     let files = tree::files(root)?;
     let mut wrong: Vec<String> = files.iter().flat_map(check).collect();
     wrong.extend(promises::check(&files));
+    wrong.extend(mirror::check(&files));
     wrong.extend(check_changelog(&files));
     for line in &wrong {
         eprintln!("{line}");

@@ -33,6 +33,11 @@ impl Data {
         Ok(Self { inner, driver })
     }
 
+    /// As [`crate::Data::memory`].
+    pub fn memory() -> Self {
+        Self { inner: crate::Data::memory(), driver: Driver::default() }
+    }
+
     /// As [`crate::Data::new`].
     pub fn new(store: impl DataStore) -> Self {
         Self { inner: crate::Data::new(store), driver: Driver::default() }
@@ -106,7 +111,7 @@ impl Cell {
 }
 
 /// A cell that a holder has opened, as [`crate::Opened`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Opened {
     inner: crate::Opened,
     driver: Driver,

@@ -18,7 +18,7 @@ fn two_holders() -> (leasehold::blocking::Guard, leasehold::blocking::Guard) {
 
 #[test]
 fn stock_is_deducted_once_and_never_below_zero() {
-    let stock = Data::new(Memory::new()).stock("shop");
+    let stock = Data::memory().stock("shop");
     stock.restock("monday", [("tea", 3)]).unwrap();
     assert!(stock.deduct("order-1", [("tea", 2)]).unwrap().is_taken());
     assert!(stock.deduct("order-1", [("tea", 2)]).unwrap().is_taken());

@@ -1,8 +1,9 @@
 //! The entry point without async.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use leasehold_core::{Clock, FencingToken, Lease, LeaseOptions, LockName, Result, Status};
+use leasehold_core::{Clock, FencingToken, Lease, LeaseOptions, LockName, Page, Result, Status};
 
 use super::{Driver, Election, Guard, Job, Lock, RwLock, Semaphore};
 use crate::event::Observer;
@@ -78,6 +79,11 @@ impl Client {
     pub fn adopt(&self, lease: Lease) -> Result<Guard> {
         let guard = self.driver.wait(self.inner.adopt(lease))?;
         Ok(Guard::new(guard, self.driver.clone()))
+    }
+
+    /// As [`crate::Client::lifeline`].
+    pub fn lifeline(&self) -> Option<OwnedFd> {
+        self.inner.lifeline()
     }
 
     /// As [`crate::Client::close`].
@@ -167,6 +173,15 @@ impl Admin {
     /// As there.
     pub fn list_all(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
         self.driver.wait(self.inner.list_all(prefix, limit))
+    }
+
+    /// As [`crate::admin::Admin::page`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn page(&self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page> {
+        self.driver.wait(self.inner.page(prefix, after, keys))
     }
 
     /// As [`crate::admin::Admin::inspect`].
