@@ -76,8 +76,8 @@ pub enum Error {
     /// Too few nodes of a quorum granted it, and what they granted was released. Nothing is held,
     /// though a node that cannot be reached may keep it taken until its ttl is over.
     #[error(
-        "{name}: {granted} of {nodes} nodes granted it and {needed} are needed: see which of them \
-         can be reached"
+        "{name}: {granted} of {nodes} nodes granted the name and {needed} are needed: see which \
+         of them can be reached"
     )]
     #[non_exhaustive]
     NoQuorum {
@@ -133,11 +133,11 @@ pub enum Error {
 fn not_adopted(reason: LossReason) -> String {
     match reason {
         LossReason::Superseded { by } => format!(
-            "somebody has adopted it already, or it had ended and the name was granted again, with \
-             token {by}"
+            "somebody has adopted the lease already, or it had ended and the name was granted \
+             again, with token {by}"
         ),
         LossReason::Closed | LossReason::Expired | LossReason::HeldTooLong => {
-            "it has ended".to_owned()
+            "the lease has ended".to_owned()
         }
         LossReason::Revoked | LossReason::Vanished => reason.to_string(),
     }

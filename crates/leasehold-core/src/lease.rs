@@ -213,15 +213,16 @@ impl LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Closed => f.write_str("its client was closed"),
-            Self::Expired => f.write_str("it was not renewed in time"),
-            Self::HeldTooLong => f.write_str("it was held for longer than max_hold allows"),
-            Self::Revoked => f.write_str("an operator revoked it"),
+            Self::Closed => f.write_str("the client was closed"),
+            Self::Expired => f.write_str("the lease was not renewed in time"),
+            Self::HeldTooLong => f.write_str("the lease was held for longer than max_hold allows"),
+            Self::Revoked => f.write_str("an operator revoked the lease"),
             Self::Superseded { by } => {
-                write!(f, "it had ended and was granted again with token {by}")
+                write!(f, "the lease had ended, and the name was granted again with token {by}")
             }
             Self::Vanished => f.write_str(
-                "the store has no memory of it (flushed, evicted, restarted empty or failed over)",
+                "the store has no memory of the lease (flushed, evicted, restarted empty or failed \
+                 over)",
             ),
         }
     }

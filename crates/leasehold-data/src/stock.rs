@@ -273,7 +273,7 @@ impl Stock {
     fn refusal(&self, reply: Reply) -> Error {
         match reply {
             Reply::Mismatch => self.part.mismatch(
-                "this id was used before with other pieces: give every order and every delivery \
+                "the id was used before with other pieces: give every order and every delivery \
                  an id of its own",
             ),
             Reply::Overflow => {

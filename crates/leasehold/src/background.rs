@@ -91,7 +91,7 @@ fn start() -> Result<UnboundedSender<Task>, StoreError> {
         }
     };
     std::thread::Builder::new().name("leasehold-keeper".to_owned()).spawn(run).map_err(failed)?;
-    let begun = begun.recv().unwrap_or_else(|_| Err(io::Error::other("it has ended")));
+    let begun = begun.recv().unwrap_or_else(|_| Err(io::Error::other("the thread has ended")));
     begun.map_err(failed)?;
     Ok(sender)
 }

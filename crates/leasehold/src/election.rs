@@ -418,7 +418,10 @@ async fn publish(engine: &Engine, name: &LockName, message: &ElectionMessage) {
 fn check_value(engine: &Engine, value: &str) -> Result<()> {
     let info = engine.info(Some(value.to_owned()));
     let as_value = |refusal: InvalidInput| {
-        InvalidInput::new("value", format!("it is kept as the leader's label: {}", refusal.why))
+        InvalidInput::new(
+            "value",
+            format!("the value is kept as the leader's label: {}", refusal.why),
+        )
     };
     Ok(info.check().map_err(as_value)?)
 }

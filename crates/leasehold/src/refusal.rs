@@ -12,33 +12,35 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
         ),
         Refusal::Mismatch { capacity: LOCK_CAPACITY } => (
             StoreErrorKind::Mismatch,
-            "it is in use as a mutex or read/write lock: use another name".to_owned(),
+            "the name is in use as a mutex or read/write lock: use another name".to_owned(),
         ),
         Refusal::Mismatch { capacity } => (
             StoreErrorKind::Mismatch,
             match mode {
                 Mode::Permits { .. } => format!(
-                    "it is in use as a semaphore of {capacity}, and {} were asked for: wait for \
-                     it, set its capacity (`leasehold permits NAME N`), or use the same capacity \
-                     everywhere",
+                    "the name is in use as a semaphore of {capacity}, and {} were asked for: wait \
+                     for it, set its capacity (`leasehold permits NAME N`), or use the same \
+                     capacity everywhere",
                     asked_for(mode)
                 ),
-                _ => format!("it is in use as a semaphore of {capacity}: use another name"),
+                _ => format!("the name is in use as a semaphore of {capacity}: use another name"),
             },
         ),
         Refusal::QueueFull => {
-            (StoreErrorKind::Full, "as many wait for it as may: try later".to_owned())
+            (StoreErrorKind::Full, "as many wait for the name as may: try later".to_owned())
         }
         Refusal::Version { found } => (
             StoreErrorKind::Version,
-            format!("its record has version {found}: use one release of leasehold everywhere"),
+            format!(
+                "the name's record has version {found}: use one release of leasehold everywhere"
+            ),
         ),
         Refusal::Weight => {
             (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
         }
         _ => (
             StoreErrorKind::Unsupported,
-            "the store refuses it for a reason of a later release of leasehold".to_owned(),
+            "the store refuses the request for a reason of a later release of leasehold".to_owned(),
         ),
     };
     StoreError::new(kind, format!("{name}: {why}"))
@@ -47,7 +49,7 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
 /// Why a request waits that asks for another capacity than the one in force.
 pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> String {
     format!(
-        "{name}: it is in use as a semaphore of {capacity}, and {} were asked for: they are \
+        "{name}: the name is in use as a semaphore of {capacity}, and {} were asked for: they are \
          granted once nobody holds it any more; to have them sooner, set its capacity (`leasehold \
          permits NAME N`)",
         asked_for(mode)

@@ -75,7 +75,10 @@ async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
     let server = must(RedisServer::start());
     let store = must(Redis::connect(&format!("{}?{SURE}&replicas=all", server.url())).await);
     let warnings = store.warnings();
-    assert!(warnings.iter().any(|words| words.contains("0 replicas follow it")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|words| words.contains("0 replicas follow the server")),
+        "{warnings:?}"
+    );
     let client = must(Client::builder().store(store).build().await);
     let error = try_acquire(&client, "a").await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");

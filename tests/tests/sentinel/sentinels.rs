@@ -30,9 +30,9 @@ async fn each_wrong_url_is_refused_in_one_clear_line() {
         (
             fleet.url().replace("/locks", "/lokcs"),
             StoreErrorKind::Unsupported,
-            "it monitors no service \"lokcs\": is the name in the store URL right?",
+            "the sentinel monitors no service \"lokcs\": is the name in the store URL right?",
         ),
-        (of_plain, StoreErrorKind::Unsupported, "it is no sentinel: give a primary itself"),
+        (of_plain, StoreErrorKind::Unsupported, "the server is no sentinel: give a primary itself"),
         (
             "redis+sentinel://127.0.0.1:1,127.0.0.1:2/locks".to_owned(),
             StoreErrorKind::Unreachable,
@@ -41,7 +41,7 @@ async fn each_wrong_url_is_refused_in_one_clear_line() {
         (
             format!("redis://127.0.0.1:{}", fleet.sentinels()[0].port()),
             StoreErrorKind::Unsupported,
-            "it is a sentinel",
+            "the server is a sentinel",
         ),
     ] {
         let (found, line) = refusal(&url).await;
@@ -58,7 +58,7 @@ async fn d9_a_server_that_says_it_is_a_replica_is_not_taken_for_the_primary() {
     let (kind, line) =
         refusal(&format!("{}?connect_timeout=1s", SentinelFleet::url_of([&stray]))).await;
     assert_eq!(kind, StoreErrorKind::Unreachable);
-    assert!(line.contains("it is a replica"), "{line}");
+    assert!(line.contains("the server is a replica"), "{line}");
     // As soon as one of them names a primary, that is it.
     let url = SentinelFleet::url_of([&stray, &fleet.sentinels()[0]]);
     let client = connect(&url).await;

@@ -97,7 +97,7 @@ fn least(text: &str) -> Result<TypedDuration, String> {
 fn most(text: &str) -> Result<TypedDuration, String> {
     let most = typed(text)?;
     match most.span.is_zero() {
-        true => Err("it would be over before it has begun".to_owned()),
+        true => Err("the hold would be over before it has begun".to_owned()),
         false => Ok(most),
     }
 }

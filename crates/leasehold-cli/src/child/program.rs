@@ -21,7 +21,7 @@ pub(crate) fn look_up(program: &OsStr) -> Result<(), Failure> {
     match find(program, &path) {
         Found::Executable => Ok(()),
         Found::Not(place) => {
-            let message = format!("cannot execute {}: it is not executable", place.display());
+            let message = format!("cannot execute {}: the file is not executable", place.display());
             Err(Failure::new(NOT_EXECUTABLE, message))
         }
         Found::Nowhere if program.as_encoded_bytes().contains(&b'/') => {

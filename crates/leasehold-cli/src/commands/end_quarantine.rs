@@ -19,7 +19,7 @@ pub(crate) fn end_quarantine(args: &EndQuarantine) -> Outcome {
     match was_any {
         true => voice.detail(format_args!("{}: new locks are granted from now on", choice.url)),
         false => voice.remark(format_args!(
-            "{}: it keeps no quarantine, so there is nothing to end (quarantine= in the store URL)",
+            "{}: the store keeps no quarantine (quarantine=), so there is nothing to end",
             choice.url
         )),
     }

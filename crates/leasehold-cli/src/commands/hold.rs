@@ -143,8 +143,8 @@ impl Stdin {
         match self {
             Self::Ends => {}
             Self::Null => voice.remark(format_args!(
-                "{name}: stdin is /dev/null, so it is held until a signal comes, such as that of \
-                 `kill {}`",
+                "{name}: stdin is /dev/null, so the lock is held until a signal comes, such as \
+                 that of `kill {}`",
                 std::process::id()
             )),
             Self::Terminal => voice.remark(format_args!("{name}: held until Ctrl-D")),

@@ -21,6 +21,6 @@ pub(crate) fn permits(args: &Permits) -> Outcome {
         let why = "nobody holds or awaits it: whoever comes next says how many permits there are";
         return Err(Failure::new(NO, format!("{name}: {why}")));
     };
-    voice.detail(format_args!("{name}: its capacity is {capacity}, and was {before}"));
+    voice.detail(format_args!("{name}: the capacity is {capacity}, and was {before}"));
     Ok(0)
 }

@@ -65,7 +65,7 @@ fn a_tls_port_that_is_spoken_to_without_tls_is_told_of() {
     let place = Place::on_file();
     let server = RedisServer::options().tls(false).start().unwrap();
     let url = server.url().replace("rediss:", "redis:");
-    let hint = "it closed the connection at once: if it is a TLS port, use rediss://";
+    let hint = "the server closed the connection at once: if this is a TLS port, use rediss://";
     place.end(&["run", "x", "-n", "-s", &url, "--", "true"]).assert_failed(69, hint);
     // It may be a proxy whose server is away, so it is waited for.
     let mut waiter = Background::start(place.leasehold(&["run", "x", "-s", &url, "--", "true"]));

@@ -81,7 +81,7 @@ fn groups_of_their_own_end_before_the_next_one_begins_when_the_lease_is_revoked(
         let (holder, beating) = beating(place, &["--kill-after", "500ms"], script);
         let next = next_holder(place);
         revoke(place);
-        holder.end().assert_failed(76, "an operator revoked it");
+        holder.end().assert_failed(76, "an operator revoked the lease");
         assert!(is_gone(beating), "{script}");
         assert_was_alone(place, next);
     }
@@ -128,7 +128,7 @@ fn what_starts_itself_anew_in_group_after_group_is_ended_too(place: &Place) {
     until("it goes on and on", || place.read("beats").lines().count() > 5);
     let next = next_holder(place);
     revoke(place);
-    holder.end().assert_failed(76, "an operator revoked it");
+    holder.end().assert_failed(76, "an operator revoked the lease");
     assert_was_alone(place, next);
 }
 
@@ -141,7 +141,7 @@ fn a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely(place:
     revoke(place);
     let holder = holder.end();
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(76), "told\n"), "{holder:?}");
-    assert!(holder.stderr.contains("an operator revoked it"), "{holder:?}");
+    assert!(holder.stderr.contains("an operator revoked the lease"), "{holder:?}");
     assert!(holder.stderr.ends_with("the command's own exit code was 0\n"), "{holder:?}");
 }
 
@@ -164,7 +164,7 @@ fn a_guardian_that_does_not_answer_is_not_waited_for(place: &Place) {
     let next = next_holder(place);
     hold_still(guardian(&holder));
     revoke(place);
-    holder.end().assert_failed(76, "an operator revoked it");
+    holder.end().assert_failed(76, "an operator revoked the lease");
     assert!(is_gone(first));
     assert_was_alone(place, next);
 }
@@ -229,7 +229,7 @@ fn what_has_made_a_session_of_its_own_stays() {
     let daemon = pid(&holder.line());
     until("it has a session of its own", || getsid(Some(daemon)) == Ok(daemon));
     revoke(&place);
-    holder.end().assert_failed(76, "an operator revoked it");
+    holder.end().assert_failed(76, "an operator revoked the lease");
     test_kill_process(daemon).unwrap();
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
     kill_process(daemon, Signal::KILL).unwrap();
@@ -270,7 +270,7 @@ fn while_a_process_of_another_user_runs_nothing_is_released() {
     let Some(mut holder) = among_users(&place, &["--kill-after", "100ms"], script) else { return };
     let command = pid(&holder.line());
     revoke(&place);
-    assert!(holder.error_line().contains("an operator revoked it"));
+    assert!(holder.error_line().contains("an operator revoked the lease"));
     let line = holder.error_line();
     let process = format!("process {} (sleep)", command.as_raw_nonzero());
     for words in [&process, "nobody", "cannot be ended", "sudo leasehold run"] {

@@ -233,7 +233,7 @@ fn the_policy_of_the_url_is_held_against_the_replicas() {
     let servers = Replicated::start_with(sound(), &[100, 100]).unwrap();
     let visit = |options: &str| Visit::to(&format!("{}{options}", servers[0].patient_url()), &[]);
     let without = visit("");
-    without.assert_found("warning", "replicas", "2 replicas follow it");
+    without.assert_found("warning", "replicas", "2 replicas follow the server");
     without.assert_found("warning", "replicas", "set min-replicas-to-write 1");
     without.assert_found("ok", "role", "a replica");
     visit("&replicas=1").assert_found("warning", "replicas", "replicas=all");
@@ -242,7 +242,7 @@ fn the_policy_of_the_url_is_held_against_the_replicas() {
     visit("&replicas=3").assert_found("danger", "replicas", "nothing is granted");
     visit("&quarantine=on").assert_found("ok", "replicas", "quarantine");
     servers[0].command::<()>("CONFIG SET min-replicas-to-write 1").unwrap();
-    visit("").assert_found("ok", "replicas", "it stops writing");
+    visit("").assert_found("ok", "replicas", "the server stops writing");
 
     let replica = Visit::to(&servers[1].patient_url(), &[]);
     replica.assert_found("danger", "role", "give the primary");
@@ -334,7 +334,8 @@ fn a_plain_layout_is_recommended_no_quarantine() {
 fn differences_of_clocks_are_told_to_the_millisecond() {
     let server = sound().start().unwrap();
     let report = Visit::to(&server.patient_url(), &[]).report.to_string();
-    let within = report.split("its clock is within ").nth(1).unwrap_or_else(|| panic!("{report}"));
+    let within =
+        report.split("the server's clock is within ").nth(1).unwrap_or_else(|| panic!("{report}"));
     let span = within.split(' ').next().unwrap();
     let is_finer = span.contains(['µ', 'n']) || (span.contains('.') && span.ends_with("ms"));
     assert!(!is_finer, "{span}");

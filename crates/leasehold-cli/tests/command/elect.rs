@@ -77,7 +77,7 @@ fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(p
     let _open = third.child().stdin.take();
     let token = place.token("e").unwrap();
     place.end(&["revoke", "e", "--token", &token]).assert_silent(0);
-    third.end().assert_failed(76, "an operator revoked it");
+    third.end().assert_failed(76, "an operator revoked the lease");
     assert_eq!(place.end(&["elect", "e", "--show"]).code, Some(1));
 }
 

@@ -159,7 +159,10 @@ fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
     let holder = holder.end();
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(76), "told\n"), "{holder:?}");
     let lines: Vec<&str> = holder.stderr.lines().collect();
-    assert!(lines[0].contains("an operator revoked it; the command is being ended"), "{holder:?}");
+    assert!(
+        lines[0].contains("an operator revoked the lease; the command is being ended"),
+        "{holder:?}"
+    );
     assert_eq!(lines[1..], ["leasehold: x: the command's own exit code was 0"]);
     // Released, not left to expire: the ttl is 30 s.
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);

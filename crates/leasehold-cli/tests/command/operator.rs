@@ -138,7 +138,7 @@ fn hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost(place: &Place) {
     place.end(&["hold", "x", "-n", "-E", "3"]).assert_failed(3, "busy");
     let token = place.token("x").unwrap();
     place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
-    hold.end().assert_failed(76, "an operator revoked it");
+    hold.end().assert_failed(76, "an operator revoked the lease");
 }
 
 fn a_waiter_that_is_interrupted_leaves_the_queue(place: &Place) {

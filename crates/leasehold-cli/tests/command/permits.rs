@@ -16,7 +16,7 @@ fn permits_changes_how_many_there_are_while_they_are_held(place: &Place) {
     place.end(&["permits", "gpu", "2"]).assert_silent(0);
     second.end().assert_silent(0);
     let told = place.end(&["permits", "gpu", "1", "-v"]);
-    assert!(told.stderr.ends_with("gpu: its capacity is 1, and was 2\n"), "{told:?}");
+    assert!(told.stderr.ends_with("gpu: the capacity is 1, and was 2\n"), "{told:?}");
     let busy = place.end(&["run", "gpu", "--permits", "1/1", "-n", "--", "true"]);
     busy.assert_failed(75, "busy");
     let _mutex = place.holder("deploy", &[]);

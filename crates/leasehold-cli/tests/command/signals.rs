@@ -216,7 +216,7 @@ fn a_command_that_is_stopped_when_its_lease_is_lost_ends_all_the_same() {
     until("the command has the lock", || place.token("x").is_some());
     let token = place.token("x").unwrap();
     place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
-    running.end().assert_failed(76, "an operator revoked it");
+    running.end().assert_failed(76, "an operator revoked the lease");
 }
 
 fn state_of(running: &Background) -> char {

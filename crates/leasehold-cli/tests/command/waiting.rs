@@ -148,7 +148,7 @@ fn who_waits_for_a_quorum_is_told_how_many_nodes_are_missing() {
     assert!(line.starts_with("leasehold: waiting for x, held by "), "{line}");
     servers[1..].iter_mut().for_each(|server| server.kill9().unwrap());
     let line = waiter.error_line();
-    assert!(line.contains("of 3 nodes granted it and 2 are needed"), "{line}");
+    assert!(line.contains("of 3 nodes granted the name and 2 are needed"), "{line}");
     assert_eq!(interrupted(waiter), "leasehold: x: SIGINT while waiting: gave up\n");
 }
 

@@ -50,7 +50,7 @@ impl Keeper {
             Ok(timed) if timed.answer.reply != Reply::Late => timed,
             Err(error) if !error.kind().is_transient() => return self.lose(state, reason),
             Ok(_) => {
-                let why = "it came too late to take back what the store has forgotten";
+                let why = "the holder came too late to take back what the store has forgotten";
                 let cause = StoreError::new(StoreErrorKind::Timeout, why);
                 return self.renewals_failed([state], &cause);
             }

@@ -29,7 +29,7 @@ pub(super) fn finding() -> Finding {
     Finding::warning(
         "memory:",
         "store",
-        "its locks are in the memory of one process",
+        "the locks are in the memory of one process",
         "nobody else sees them, and a restart forgets them",
         "write file:PATH or redis://HOST for more than one process",
     )

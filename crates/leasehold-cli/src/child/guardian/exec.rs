@@ -42,7 +42,7 @@ pub(super) fn stage(command: &[OsString], begin: &Begin) -> io::Result<Command> 
 /// Becomes the command. Returns only if that fails.
 pub(crate) fn main(arguments: &[OsString]) -> Outcome {
     let [guardian, valid_until, lend_terminal, program, arguments @ ..] = arguments else {
-        return Err(Failure::usage("this is started by leasehold itself"));
+        return Err(Failure::usage("this command is started by leasehold itself"));
     };
     die_with(guardian)?;
     if take_stdin().is_err() {

@@ -48,7 +48,7 @@ pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let shown = format!("file:{}", location.database.display());
     let looked = tokio::task::spawn_blocking(move || look(&location)).await;
     looked.unwrap_or_else(|_| {
-        let text = format!("{shown}: looking at it was broken off");
+        let text = format!("{shown}: looking at the file was broken off");
         Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
     })
 }
@@ -133,12 +133,12 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
             place,
             topic,
             format!("others may write its directory (mode {outside:04o})"),
-            "they can replace the file, and some would lock in the one and some in the other",
+            "others can replace the file, and some would lock in the one and some in the other",
             format!("chmod go-w {}", directory.display()),
         ));
     }
     if is_for_a_group {
-        let found = format!("it is shared by the users of group {group} (mode {mode:04o})");
+        let found = format!("the file is shared by the users of group {group} (mode {mode:04o})");
         return Ok(Finding::ok(place, topic, found));
     }
     if mode & OTHERS != 0 {
@@ -146,14 +146,14 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
             place,
             topic,
             format!("others may open it (mode {mode:04o})"),
-            "they can end every lock, and see who holds what",
+            "those users can end every lock, and see who holds what",
             format!(
                 "chmod go= {}; or share it with a group: chmod 660",
                 location.database.display()
             ),
         ));
     }
-    Ok(Finding::ok(place, topic, format!("it is for its user only (mode {mode:04o})")))
+    Ok(Finding::ok(place, topic, format!("the file is for its user only (mode {mode:04o})")))
 }
 
 fn room(place: &str, location: &Location) -> io::Result<Finding> {
@@ -181,7 +181,7 @@ fn log(place: &str, location: &Location) -> io::Result<Finding> {
 }
 
 fn judge_log(place: &str, length: u64) -> Finding {
-    let text = format!("the log beside it has {} KiB", length >> 10);
+    let text = format!("the log beside the file has {} KiB", length >> 10);
     match length {
         LONG_LOG.. => Finding::warning(
             place,

@@ -191,7 +191,7 @@ impl Executor {
         self.enqueue(request(sender))?;
         match tokio::time::timeout(PATIENCE, receiver).await {
             Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(self.shared.late("its thread has ended")),
+            Ok(Err(_)) => Err(self.shared.late("the thread of the file store has ended")),
             Err(_) => Err(self.shared.late("no turn in 5 s: is one of its users stopped?")),
         }
     }
@@ -203,7 +203,10 @@ impl Executor {
             none => none.insert(self.spawn_worker()?),
         };
         self.shared.queued.fetch_add(1, Ordering::Relaxed);
-        worker.requests.send(request).map_err(|_| self.shared.late("its thread has ended"))
+        worker
+            .requests
+            .send(request)
+            .map_err(|_| self.shared.late("the thread of the file store has ended"))
     }
 
     fn spawn_worker(&self) -> Result<Worker, StoreError> {

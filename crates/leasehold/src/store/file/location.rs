@@ -195,8 +195,8 @@ impl Location {
     pub(super) fn full(&self) -> StoreError {
         let shown = self.database.display();
         let (what, remedy) = match is_file_size_limited() {
-            true => ("it cannot grow", RAISE_FILE_LIMIT),
-            false => ("its disk is full", "make room on the disk"),
+            true => ("the file cannot grow", RAISE_FILE_LIMIT),
+            false => ("the disk of the file is full", "make room on the disk"),
         };
         let text = format!(
             "file:{shown}: {what} but for what is set aside to renew and let go of what is held: \
@@ -275,7 +275,7 @@ impl Location {
                 StoreErrorKind::Denied,
                 "allow this user to write the file, its -wal and -shm files and its directory",
             ),
-            _ => (StoreErrorKind::Unreachable, "look at the disk it is on"),
+            _ => (StoreErrorKind::Unreachable, "look at the disk that the file is on"),
         };
         let shown = self.database.display();
         StoreError::new(kind, format!("file:{shown}: {error}: {remedy}")).with_source(error)

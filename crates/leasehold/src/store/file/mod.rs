@@ -112,7 +112,7 @@ impl File {
         let path = path_of(url)?.to_owned();
         let opened = tokio::task::spawn_blocking(move || Self::open(path)).await;
         opened.unwrap_or_else(|_| {
-            let text = format!("{url}: opening it was broken off");
+            let text = format!("{url}: opening the file was broken off");
             Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
         })
     }

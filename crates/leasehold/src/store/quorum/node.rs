@@ -111,7 +111,7 @@ impl Node {
         let since = *self.state().silent_since.get_or_insert(sent);
         let silence = self.store.clock.now().saturating_since(since);
         if silence >= SILENCE {
-            let why = format!("it has not answered for {}", show_duration(silence));
+            let why = format!("the node has not answered for {}", show_duration(silence));
             self.leave(StoreError::new(StoreErrorKind::Unreachable, why));
         }
     }
@@ -228,7 +228,7 @@ fn name_of(operation: &Operation) -> Option<&LockName> {
 
 /// The error of a node that did not answer in time.
 pub(super) fn no_answer() -> StoreError {
-    StoreError::new(StoreErrorKind::Timeout, "it did not answer in time").maybe_executed()
+    StoreError::new(StoreErrorKind::Timeout, "the node did not answer in time").maybe_executed()
 }
 
 /// Different in each process and for each node and quorum, so that no two pause alike.

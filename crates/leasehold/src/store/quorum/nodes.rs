@@ -162,8 +162,8 @@ impl Nodes {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (granted, needed, nodes) = (count(granted), count(self.needed), count(self.len()));
         let why = format!(
-            "{name}: {granted} of {nodes} nodes granted it and {needed} are needed: see which of \
-             them can be reached"
+            "{name}: {granted} of {nodes} nodes granted the name and {needed} are needed: see \
+             which of them can be reached"
         );
         StoreError::new(StoreErrorKind::NoQuorum { granted, needed, nodes }, why)
     }

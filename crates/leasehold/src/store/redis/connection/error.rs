@@ -32,28 +32,30 @@ pub(crate) fn refused(server: &str, reply: &ServerError) -> StoreError {
         "ARGUMENT" => (StoreErrorKind::Unsupported, format!("a number is out of range: {details}")),
         "BUSY" => (
             StoreErrorKind::Unreachable,
-            "it is busy with somebody's long script: wait, or end that with SCRIPT KILL".to_owned(),
+            "the server is busy with somebody's long script: wait, or end that with SCRIPT KILL"
+                .to_owned(),
         ),
-        "DENIED" => (StoreErrorKind::Denied, format!("it refuses this machine: {details}")),
+        "DENIED" => (StoreErrorKind::Denied, format!("the server refuses this machine: {details}")),
         _ if is_not_served(reply) => (
             StoreErrorKind::Unsupported,
-            format!("it is a node of a cluster: begin the store URL with {CLUSTER}"),
+            format!("the server is a node of a cluster: begin the store URL with {CLUSTER}"),
         ),
         "LOADING" => (
             StoreErrorKind::Unreachable,
-            "it is loading its data: it answers once that is done".to_owned(),
+            "the server is loading its data: wait until that is done".to_owned(),
         ),
         "MASTERDOWN" | "READONLY" => (
             StoreErrorKind::Unreachable,
-            "it is a replica: give the primary in the store URL".to_owned(),
+            "the server is a replica: give the primary in the store URL".to_owned(),
         ),
         "MISCONF" => (
             StoreErrorKind::Full,
-            "it takes no writes because it cannot save to disk: its log says why".to_owned(),
+            "the server takes no writes because it cannot save to disk: see its log".to_owned(),
         ),
         "NOAUTH" => (
             StoreErrorKind::Denied,
-            "it asks for a password: give it in LEASEHOLD_PASSWORD or in the store URL".to_owned(),
+            "the server asks for a password: give it in LEASEHOLD_PASSWORD or in the store URL"
+                .to_owned(),
         ),
         "NOPERM" if details.contains("in script") => return lacking(server, &details),
         "NOPERM" => (
@@ -62,7 +64,7 @@ pub(crate) fn refused(server: &str, reply: &ServerError) -> StoreError {
         ),
         "NOREPLICAS" => (
             StoreErrorKind::NotReplicated,
-            "it takes no writes because too few replicas follow it (min-replicas-to-write)"
+            "the server takes no writes because too few replicas follow it (min-replicas-to-write)"
                 .to_owned(),
         ),
         "NOSCRIPT" => (
@@ -71,7 +73,7 @@ pub(crate) fn refused(server: &str, reply: &ServerError) -> StoreError {
         ),
         "OOM" => (
             StoreErrorKind::Full,
-            "its memory is full: raise maxmemory, or delete something".to_owned(),
+            "the server's memory is full: raise maxmemory, or delete something".to_owned(),
         ),
         "WRONGPASS" => {
             (StoreErrorKind::Denied, "wrong user or password, or the user is disabled".to_owned())
@@ -101,16 +103,22 @@ pub(crate) fn unserved(server: &str, why: &str) -> StoreError {
 /// Refusals that share the code `ERR` and differ in their words.
 fn refused_by_words(server: &str, details: &str) -> StoreError {
     let (kind, words) = if details.starts_with("max number of clients") {
-        (StoreErrorKind::Unreachable, "it has as many clients as it takes: raise maxclients")
+        (
+            StoreErrorKind::Unreachable,
+            "the server has as many clients as it takes: raise maxclients",
+        )
     } else if details.starts_with("DB index") || details.starts_with("invalid DB") {
-        (StoreErrorKind::Unsupported, "it has no database of that number")
+        (
+            StoreErrorKind::Unsupported,
+            "the server has no database of that number: give another in the store URL",
+        )
     } else if details.contains("cluster support disabled") {
         (
             StoreErrorKind::Unsupported,
-            "it is no node of a cluster: begin the store URL with redis://",
+            "the server is no node of a cluster: begin the store URL with redis://",
         )
     } else if details.starts_with("unknown command") {
-        (StoreErrorKind::Version, "it lacks a command: Redis 7.0 or Valkey 7.2 is needed")
+        (StoreErrorKind::Version, "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed")
     // The second are the words of Redis 7.0.
     } else if details.contains("ACL failure in script")
         || details.starts_with("The user executing the script can't")
@@ -202,10 +210,12 @@ pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
     let (kind, words) = match cause {
         Some(rustls::Error::InvalidCertificate(why)) => (
             StoreErrorKind::Denied,
-            format!("its certificate is not to be trusted ({why}): name its authority with ca="),
+            format!(
+                "the server's certificate is not to be trusted ({why}): name its authority with ca="
+            ),
         ),
         Some(rustls::Error::InvalidMessage(_)) => {
-            (StoreErrorKind::Unsupported, "it does not speak TLS: use redis://".to_owned())
+            (StoreErrorKind::Unsupported, "the server does not speak TLS: use redis://".to_owned())
         }
         _ => (StoreErrorKind::Unreachable, format!("no TLS: {}", quote(&error.to_string()))),
     };
@@ -220,19 +230,25 @@ pub(crate) fn greeting(peer: Peer, server: &str, tls: bool, error: RedisError) -
     };
     let text = error.to_string();
     let (kind, words) = if error.kind() == ErrorKind::RESP3NotSupported {
-        (StoreErrorKind::Version, "it is too old: Redis 7.0 or Valkey 7.2 is needed".to_owned())
+        (
+            StoreErrorKind::Version,
+            "the server is too old: Redis 7.0 or Valkey 7.2 is needed".to_owned(),
+        )
     // With TLS 1.3 the server refuses a client without a certificate only after the handshake.
     } else if text.contains("CertificateRequired") || text.contains("HandshakeFailure") {
-        let words = "it asks for a client certificate: give cert= and key= in the store URL";
+        let words =
+            "the server asks for a client certificate: give cert= and key= in the store URL";
         (StoreErrorKind::Denied, words.to_owned())
     } else if tls {
         (StoreErrorKind::Unreachable, format!("no greeting: {}", quote(&text)))
     // A TLS port says in TLS that it was not understood. That does not pass.
     } else if error.kind() == ErrorKind::Parse {
-        let words = "it does not answer as Redis does: if it is a TLS port, use rediss://";
+        let words =
+            "the server does not answer as Redis does: if this is a TLS port, use rediss://";
         (StoreErrorKind::Unsupported, words.to_owned())
     } else {
-        let words = "it closed the connection at once: if it is a TLS port, use rediss://";
+        let words =
+            "the server closed the connection at once: if this is a TLS port, use rediss://";
         (StoreErrorKind::Unreachable, words.to_owned())
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
@@ -258,7 +274,7 @@ pub(crate) fn is_closed(error: &StoreError) -> bool {
 /// Opening the connection took too long.
 pub(crate) fn too_slow(server: &str, stage: &str, limit: Duration, tls: bool) -> StoreError {
     let hint = match (stage, tls) {
-        ("handshake", _) => ": if it is a port without TLS, use redis://",
+        ("handshake", _) => ": if this is a port without TLS, use redis://",
         ("greeting", false) => ": the server hangs, or it is a TLS port (use rediss://)",
         _ => "",
     };

@@ -48,16 +48,16 @@ fn judge(place: &str, span: Duration, age: Option<f64>) -> Finding {
         None => Finding::warning(
             place,
             TOPIC,
-            "it has forgotten who holds what, or is new",
+            "the server has forgotten who holds what, or is new",
             format!("nothing new is granted for {} after the next client", show_duration(span)),
             remedy,
         ),
         Some(left) if left > 0.0 => {
             let left = show_duration(Duration::from_secs_f64(left.min(span.as_secs_f64())));
-            let found = format!("it is in quarantine for another {left}");
+            let found = format!("the server is in quarantine for another {left}");
             Finding::warning(place, TOPIC, found, "nothing new is granted until then", remedy)
         }
-        Some(_) => Finding::ok(place, TOPIC, "its quarantine is over"),
+        Some(_) => Finding::ok(place, TOPIC, "the server's quarantine is over"),
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Findi
     let (behind, ahead) = extremes(clocks)?;
     let apart = apart(behind, ahead);
     let far = show_duration(Duration::from_secs_f64(apart.ahead));
-    let found = format!("its clock is {far} ahead of that of {}", behind.server);
+    let found = format!("the server's clock is {far} ahead of that of {}", behind.server);
     let (place, topic, limit) = (&ahead.server, "clock", show_duration(allowed));
     let remedy = "run NTP on both; until then give a larger offset= in every store URL";
     if apart.exceeds(allowed) {
@@ -167,7 +167,7 @@ impl Offset {
             Finding::warning(
                 server,
                 "clock",
-                format!("its clock is {far} {direction} this machine's"),
+                format!("the server's clock is {far} {direction} this machine's"),
                 "times do not compare, and tokens after lost data may not grow",
                 "run NTP on both",
             )
@@ -200,7 +200,10 @@ mod tests {
         let (level, words) = found(&[("a:1", 7.0), ("b:1", 7.125)]).unwrap();
         assert!(level == Level::Ok && words.contains("within 127ms"), "{words}");
         let (level, words) = found(&[("a:1", 0.0), ("b:1", -0.3), ("c:1", 0.1)]).unwrap();
-        assert!(level == Level::Warning && words.starts_with("c:1: its clock is 400ms"), "{words}");
+        assert!(
+            level == Level::Warning && words.starts_with("c:1: the server's clock is 400ms"),
+            "{words}"
+        );
         let (level, words) = found(&[("a:1", 9.0), ("b:1", 8.0)]).unwrap();
         assert!(level == Level::Danger && words.contains("that of b:1"), "{words}");
     }

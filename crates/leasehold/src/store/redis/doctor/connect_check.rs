@@ -59,7 +59,7 @@ pub(crate) fn no_info(server: &str) -> Finding {
         server,
         "rights",
         "this user may not run INFO",
-        "it is not known whether the server deletes locks or forgets them",
+        "nobody is told whether the server deletes locks or forgets them",
         "grant +info",
     )
 }

@@ -52,7 +52,7 @@ pub(crate) async fn sentinels(
             findings.push(Finding::warning(
                 &address.to_string(),
                 topic,
-                format!("it takes the primary {} for dead", watch.primary),
+                format!("the sentinel takes the primary {} for dead", watch.primary),
                 "a failover may be under way",
                 "look at the primary, and at the network in between",
             ));
@@ -163,7 +163,7 @@ fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
         Finding::danger(
             &one.server,
             "quorum",
-            format!("it and {} are the same server", other.server),
+            format!("this server and {} are the same server", other.server),
             "a majority of the names is not a majority of the servers",
             "name each server once",
         )
@@ -173,10 +173,10 @@ fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
 fn apart(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
     let apart = one.offset?.from(other.offset?);
     let far = show_duration(Duration::from_secs_f64(apart.ahead.abs()));
-    let found = format!("its clock is {far} from that of {}", other.server);
+    let found = format!("the server's clock is {far} from that of {}", other.server);
     let remedy = "run NTP on both";
     if apart.exceeds(BALLOT_LIMIT) {
-        let risk = "it refuses tokens that the other has granted, and does not count";
+        let risk = "the server refuses tokens that the other has granted, and does not count";
         Some(Finding::danger(&one.server, "clock", found, risk, remedy))
     } else if apart.exceeds(CLOCK_OFFSET) {
         let risk = "tokens need a second round trip, and grow ahead of the time";

@@ -33,19 +33,19 @@ impl Info {
         match self.field("redis_mode").or_else(|| self.field("server_mode")) {
             Some("sentinel") => {
                 return unsupported(
-                    "it is a sentinel",
+                    "the server is a sentinel",
                     "write redis+sentinel://HOST:PORT,…/SERVICE, or give the primary itself",
                 );
             }
             Some("cluster") if !in_cluster => {
                 return unsupported(
-                    "it is a node of a cluster",
+                    "the server is a node of a cluster",
                     "begin the store URL with redis+cluster://",
                 );
             }
             Some("standalone") if in_cluster => {
                 return unsupported(
-                    "it is no node of a cluster",
+                    "the server is no node of a cluster",
                     "begin the store URL with redis://",
                 );
             }
@@ -53,14 +53,14 @@ impl Info {
         }
         // In a cluster it was the primary a moment ago, and the route finds the new one.
         if !in_cluster && self.is_replica() {
-            return unsupported("it is a replica", "give the primary in the store URL");
+            return unsupported("the server is a replica", "give the primary in the store URL");
         }
         let (name, version) = self.version()?;
         let oldest = if name == "Valkey" { OLDEST_VALKEY } else { OLDEST_REDIS };
         (parse_version(version)? < oldest).then(|| Incompatible {
             kind: StoreErrorKind::Version,
             topic: "version",
-            is: format!("it is {name} {version}"),
+            is: format!("the server is {name} {version}"),
             remedy: "leasehold needs Redis 7.0 or Valkey 7.2",
         })
     }

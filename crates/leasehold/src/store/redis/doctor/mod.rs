@@ -173,7 +173,7 @@ async fn replicas(
             &primary.server,
             "replicas",
             format!("a replica cannot be reached from here ({error})"),
-            "nothing is known of its settings, which are those of the primary after a failover",
+            "nothing is known of the settings that will be the primary's after a failover",
             "run doctor where it can be reached",
         )
     });

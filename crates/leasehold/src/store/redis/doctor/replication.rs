@@ -32,9 +32,9 @@ pub(crate) fn findings(
 /// Whether what a failover forgets is waited for.
 fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
     let followed = match count {
-        0 => "no replica follows it".to_owned(),
-        1 => "1 replica follows it".to_owned(),
-        count => format!("{count} replicas follow it"),
+        0 => "no replica follows the server".to_owned(),
+        1 => "1 replica follows the server".to_owned(),
+        count => format!("{count} replicas follow the server"),
     };
     let fails_over = matches!(settings.servers, Servers::Cluster(_) | Servers::Sentinel { .. });
     let too_few = |asked: &str| {
@@ -121,7 +121,8 @@ fn write_limit(
         ),
         limit => {
             let lag = config.get("min-replicas-max-lag").unwrap_or("?");
-            let found = format!("it stops writing with fewer than {limit} replicas, after {lag} s");
+            let found =
+                format!("the server stops writing with fewer than {limit} replicas, after {lag} s");
             Finding::ok(place, TOPIC, found)
         }
     })

@@ -108,7 +108,7 @@ impl ServerReport {
         findings.extend(self.offset.map(|offset| {
             offset.finding(&self.server).unwrap_or_else(|| {
                 let apart = show_duration(offset.bound());
-                let found = format!("its clock is within {apart} of this machine's");
+                let found = format!("the server's clock is within {apart} of this machine's");
                 Finding::ok(&self.server, "clock", found)
             })
         }));
@@ -140,8 +140,8 @@ impl ServerReport {
             .incompatibility(in_cluster)
             .filter(|incompatible| !as_replica || incompatible.topic != "role");
         let is = match info.version() {
-            Some((name, version)) => format!("it is {name} {version}, {role}"),
-            None => format!("it is {role}"),
+            Some((name, version)) => format!("the server is {name} {version}, {role}"),
+            None => format!("the server is {role}"),
         };
         let role = match incompatible {
             Some(incompatible) => Finding::danger(
@@ -241,7 +241,7 @@ impl ServerReport {
             findings.push(Finding::warning(
                 place,
                 topic,
-                "it asks for no password, and takes any",
+                "the server asks for no password, and takes any",
                 "whoever reaches its port may end every lock, and a wrong password is not noticed",
                 "give its default user the password (requirepass), or name none for the store",
             ));
@@ -255,7 +255,7 @@ impl ServerReport {
             findings.push(Finding::warning(
                 place,
                 "settings",
-                format!("the user {user} may not read its settings"),
+                format!("the user {user} may not read the server's settings"),
                 "appendfsync, min-replicas-to-write and protected-mode are not known",
                 "run doctor as a user with +config|get",
             ));
@@ -271,7 +271,7 @@ fn exposure(place: &str, mode: &str, bind: &str) -> Finding {
         true => Finding::danger(
             place,
             topic,
-            "it asks for no password, and protected-mode is off",
+            "the server asks for no password, and protected-mode is off",
             "whoever reaches its port may end every lock",
             "give its users passwords (ACL SETUSER), and set protected-mode yes",
         ),

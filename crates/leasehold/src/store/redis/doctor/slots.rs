@@ -46,7 +46,7 @@ fn judge(place: &str, info: &Info) -> Option<Finding> {
             place,
             TOPIC,
             format!("cluster_state is {state}, as this node sees it"),
-            "it serves nothing until it reaches a majority of the primaries",
+            "the node serves nothing until it reaches a majority of the primaries",
             "look at the other nodes, and at the network in between",
         ),
         (state, lost) => Finding::danger(

@@ -133,8 +133,8 @@ impl Quarantine {
 pub(crate) fn refusal(server: &str, left: Duration) -> StoreError {
     let left = show_duration(left);
     let why = format!(
-        "{server}: it may have forgotten who holds what (a start, a flush or a failover), so \
-         nothing new is granted for another {left}: wait; or, only if no lease of before can \
+        "{server}: the server may have forgotten who holds what (a start, a flush or a failover), \
+         so nothing new is granted for another {left}: wait; or, only if no lease of before can \
          be out, use `leasehold end-quarantine`"
     );
     StoreError::new(StoreErrorKind::Quarantined, why)

@@ -73,8 +73,8 @@ impl Replication {
         let needed = self.needed(connection.address());
         Ok((online < needed).then(|| {
             format!(
-                "{}: {online} replicas follow it, and {needed} are needed (replicas=): nothing is \
-                 granted until they do",
+                "{}: {online} replicas follow the server, and {needed} are needed (replicas=): \
+                 nothing is granted until they do",
                 connection.server()
             )
         }))

@@ -58,7 +58,7 @@ impl Topology {
             }
             Servers::Quorum(_) => {
                 let why = format!(
-                    "{}: it is a store of several servers, for locks only: open it with \
+                    "{}: this is a store of several servers, for locks only: open it with \
                      `Client::connect` or `store::open`",
                     settings.servers
                 );

@@ -22,7 +22,8 @@ pub(crate) async fn expect_primary(connection: &Connection) -> Result<(), StoreE
         role => {
             connection.retire();
             let is = if role.is_some() { "a replica" } else { "no primary" };
-            let why = format!("{}: it is {is}: a failover may be under way", connection.server());
+            let why =
+                format!("{}: the server is {is}: a failover may be under way", connection.server());
             Err(StoreError::new(StoreErrorKind::Unreachable, why))
         }
     }

@@ -96,8 +96,12 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
             (Script::PlainAdopt, adopt(request))
         }
         Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
-        Action::ChangeMode { .. } => return Err(refused(name, "its mode cannot be changed")),
-        Action::Commit { .. } => return Err(refused(name, "its token cannot be changed")),
+        Action::ChangeMode { .. } => {
+            return Err(refused(name, "the mode of such a lock cannot be changed"));
+        }
+        Action::Commit { .. } => {
+            return Err(refused(name, "the token of such a lock cannot be changed"));
+        }
         Action::Describe { id, info } => {
             (Script::PlainDescribe, vec![value::begin(*id), value::end(info)])
         }
@@ -126,7 +130,7 @@ fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, St
                 [value::begin(*id), number(token.micros()), number(u64::from(*force)), inbox];
             (Script::PlainRevoke, args.into_iter().chain([message.0]).collect())
         }
-        Action::SetCapacity { .. } => return Err(refused(name, "it has no permits")),
+        Action::SetCapacity { .. } => return Err(refused(name, "such a lock has no permits")),
         _ => return Err(StoreError::unknown_request()),
     };
     let decode = match action {
@@ -181,8 +185,8 @@ pub(crate) fn keys_note(prefix: &str) -> [String; 2] {
 fn check(name: &LockName, mode: Mode) -> Result<(), StoreError> {
     match mode {
         Mode::Exclusive => Ok(()),
-        Mode::Permits { .. } => Err(refused(name, "it has no permits")),
-        _ => Err(refused(name, "it is not shared")),
+        Mode::Permits { .. } => Err(refused(name, "such a lock has no permits")),
+        _ => Err(refused(name, "such a lock is not shared")),
     }
 }
 

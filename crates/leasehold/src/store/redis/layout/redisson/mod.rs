@@ -98,7 +98,10 @@ impl Redisson {
         check(name, action)?;
         let names = Names::of(&self.prefix, name);
         let Some((script, keys, args)) = self.plan(&names, action) else {
-            return Err(refused(name, "it is renewed and let go, and not changed otherwise"));
+            return Err(refused(
+                name,
+                "such a lock is renewed and let go, and not changed otherwise",
+            ));
         };
         let keys = [vec![names.lock.clone()], keys].concat();
         let keys = keys.into_iter().map(String::into_bytes).collect();
@@ -276,7 +279,7 @@ fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
         Action::ChangeMode { .. } => {
             return Err(refused(name, "a reader stays a reader and a writer a writer"));
         }
-        Action::SetCapacity { .. } => return Err(refused(name, "it has no permits")),
+        Action::SetCapacity { .. } => return Err(refused(name, "such a lock has no permits")),
         _ => return Ok(()),
     };
     match mode {
@@ -290,7 +293,7 @@ fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
             ),
         )),
         Mode::Shared => Ok(()),
-        Mode::Permits { .. } => Err(refused(name, "it has no permits")),
+        Mode::Permits { .. } => Err(refused(name, "such a lock has no permits")),
         _ => Err(refused(name, "no reader of it becomes the writer")),
     }
 }

@@ -215,7 +215,7 @@ impl Cluster {
         if info.field("cluster_state") == Some("ok") {
             return Ok(());
         }
-        Err(error::unserved(connection.server(), "it does not see the rest of the cluster"))
+        Err(error::unserved(connection.server(), "the node does not see the rest of the cluster"))
     }
 
     async fn primary(&self, slot: u16) -> Result<Address, StoreError> {
@@ -282,7 +282,7 @@ impl Cluster {
     async fn map_of(&self, node: &Address) -> Result<Map, StoreError> {
         let connection = self.pool.to(node).await?;
         let slots = connection.ask(redis::cmd("CLUSTER").arg("SLOTS")).await?;
-        let nothing = "it knows no node that serves anything: is it in the cluster?";
+        let nothing = "the node knows no node that serves anything: is it in the cluster?";
         Map::parse(slots, node).ok_or_else(|| error::unserved(connection.server(), nothing))
     }
 

@@ -95,7 +95,10 @@ impl Discovery {
             Ok(opened)
         };
         let outcome = timeout(limit, opening).await.unwrap_or_else(|_| {
-            Err(StoreError::new(StoreErrorKind::Timeout, format!("{address}: it does not answer")))
+            Err(StoreError::new(
+                StoreErrorKind::Timeout,
+                format!("{address}: the sentinel does not answer"),
+            ))
         });
         outcome.map_err(|error: StoreError| {
             let why = format!("the primary of {:?} at {error}", self.service);
@@ -173,13 +176,13 @@ impl Discovery {
             |why| Err(StoreError::new(StoreErrorKind::Unsupported, format!("{sentinel}: {why}")));
         match answer {
             Some(Value::Nil) => unsupported(format!(
-                "it monitors no service {:?}: is the name in the store URL right?",
+                "the sentinel monitors no service {:?}: is the name in the store URL right?",
                 self.service
             )),
             Some(Value::ServerError(refusal)) => match refusal.details() {
-                Some(details) if details.starts_with("unknown command") => {
-                    unsupported("it is no sentinel: give a primary itself by redis://".to_owned())
-                }
+                Some(details) if details.starts_with("unknown command") => unsupported(
+                    "the server is no sentinel: give a primary itself by redis://".to_owned(),
+                ),
                 _ => Err(error::refused(&sentinel.to_string(), refusal)),
             },
             Some(Value::Array(parts)) if parts.len() == 2 => {
