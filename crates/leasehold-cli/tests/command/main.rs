@@ -49,6 +49,8 @@ mod several;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod start_up;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod usage;

@@ -1,5 +1,6 @@
 //! Checks of a server on connecting: whether it can be used, and what weakens a promise.
 
+use futures_util::future::join;
 use leasehold_core::StoreError;
 
 use crate::store::redis::connection::Connection;
@@ -30,7 +31,10 @@ pub(crate) async fn check(
     settings: &Settings,
 ) -> Result<ConnectCheck, StoreError> {
     let (server, limit) = (connection.server(), settings.connect_timeout);
-    let Some(info) = connection.info(limit).await? else {
+    // One round trip for both: whoever starts for one short job waits for it. The time is asked for
+    // first, because what comes before it would make it less exact.
+    let (reading, info) = join(ClockReading::ask(connection, limit), connection.info(limit)).await;
+    let Some(info) = info? else {
         return Ok(ConnectCheck { findings: vec![no_info(server)], ..ConnectCheck::default() });
     };
     if let Some(incompatible) =
@@ -40,7 +44,7 @@ pub(crate) async fn check(
         return Err(StoreError::new(incompatible.kind, why));
     }
     let persistence = info.persistence(server, settings);
-    let reading = ClockReading::ask(connection, limit).await?;
+    let reading = reading?;
     let offset = reading.map(ClockReading::offset);
     let clock = offset.and_then(|offset| offset.finding(server));
     let mut findings: Vec<_> =
