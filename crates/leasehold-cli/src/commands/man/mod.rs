@@ -62,7 +62,7 @@ fn page_of(command: Command) -> io::Result<String> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let has_store = command.has_subcommands() || command.get_arguments().any(is_store);
     let has_commands = command.has_subcommands();
-    let man = Man::new(command);
+    let man = Man::new(command).source(concat!("leasehold ", env!("CARGO_PKG_VERSION")));
     let (mut head, mut options) = (Vec::new(), Vec::new());
     man.render_title(&mut head)?;
     man.render_name_section(&mut head)?;
@@ -87,7 +87,7 @@ fn page_of(command: Command) -> io::Result<String> {
         let others = "leasehold(1), leasehold-store(7): leasehold man, leasehold man store";
         page.push_str(&roff::section("See also", &roff::filled(others)));
     }
-    Ok(page)
+    Ok(roff::ascii(&page))
 }
 
 /// One line, with the options behind the names: `leasehold run NAME... [OPTIONS] -- CMD...`.

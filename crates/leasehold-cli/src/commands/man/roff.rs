@@ -65,6 +65,17 @@ pub(crate) fn text(plain: &str) -> String {
             '`' => roff.push_str("\\(ga"),
             '^' => roff.push_str("\\(ha"),
             '~' => roff.push_str("\\(ti"),
+            c => roff.push(c),
+        }
+    }
+    ascii(&roff)
+}
+
+/// A page that every roff reads, whatever it takes its input for.
+pub(crate) fn ascii(page: &str) -> String {
+    let mut roff = String::with_capacity(page.len());
+    for c in page.chars() {
+        match c {
             c if c.is_ascii() => roff.push(c),
             c => drop(write!(roff, "\\[u{:04X}]", u32::from(c))),
         }
