@@ -60,6 +60,11 @@ impl Run {
         self
     }
 
+    /// What it is, as a person would type it.
+    pub(crate) fn words(&self) -> &str {
+        &self.words
+    }
+
     /// Runs it and returns what it says; its complaint becomes part of the error.
     pub(crate) fn read(mut self) -> Outcome<String> {
         let (program, _) = self.words.split_once(' ').unwrap_or((&self.words, ""));

@@ -1,4 +1,4 @@
-//! The tasks of this repository: `cargo xtask {test,stress,tidy,layers,api,bench,servers}`.
+//! The tasks of this repository: `cargo xtask {test,stress,tidy,layers,api,bench,dist,servers}`.
 //!
 //! Few dependencies, so that a fresh clone runs its first task within a minute.
 #![forbid(unsafe_code)]
@@ -7,6 +7,7 @@ mod api;
 mod apt;
 mod bench;
 mod command;
+mod dist;
 mod layers;
 mod matrix;
 mod mirror;
@@ -41,6 +42,7 @@ usage: cargo xtask TASK
   api              writes the public API of what is published into `api`
   api --check      compares it with what is there
   bench [NAME]     all benchmarks, or the one named, in release mode
+  dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1 into `target/servers`";
 
 fn main() -> ExitCode {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ["api"] => api::update(&root),
         ["api", "--check"] => api::check(&root),
         ["bench", names @ ..] => bench::run(&root, names),
+        ["dist"] => dist::run(&root),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),
         ["servers"] => servers::run(&root),

@@ -48,6 +48,13 @@ pub(crate) fn postgresql() -> Outcome {
     })
 }
 
+/// Makes sure that static programs can be built for this kind of machine.
+pub(crate) fn musl(target: &str) -> Outcome {
+    installed("musl-tools", || Run::program("musl-gcc", &["--version"]).works())?;
+    let words = ["target", "add", target];
+    Run::program("rustup", &words).show()
+}
+
 /// Installs what some tests try if it is there: the shells that completions are for, and what reads
 /// manual pages. Gives a line for each that could not be had.
 pub(crate) fn readers() -> Vec<String> {
