@@ -5,12 +5,14 @@ mod args;
 mod child;
 mod commands;
 mod connection;
+mod other_process;
 mod report;
 mod runtime;
 mod signals;
 mod store_choice;
 mod store_url;
 mod table;
+mod taken;
 mod terminal;
 
 use std::ffi::OsString;
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
         Some(guardian::EXEC_MODE) => (Voice::usual(), guardian::exec_main(&arguments[2..])),
         Some(completions::MODE) => (Voice::usual(), completions::complete(&arguments[2..])),
+        Some(taken::MODE) => (Voice::usual(), taken::main(&arguments[2..])),
         Some(_) | None => match parse::parse(&arguments) {
             Ok(command) => (command.voice(), commands::execute(&command)),
             Err(outcome) => (Voice::usual(), outcome),

@@ -192,11 +192,17 @@ pub(super) const LAYERS: &[Layers] = &[
             &["signals", "store_url", "terminal"],
             &["report"],
             &["runtime", "store_choice", "table"],
-            &["args"],
+            &["args", "other_process"],
             &["connection"],
             &["child"],
+            &["taken"],
             &["commands"],
         ],
+    },
+    Layers {
+        package: "crates/leasehold-cli",
+        within: &["taken"],
+        rows: &[&["control", "directory", "handle", "log"], &["holder", "launch"]],
     },
 ];
 

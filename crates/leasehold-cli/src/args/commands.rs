@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use leasehold::{FencingToken, LockName};
+use rustix::process::Pid;
 
 use super::ending::EndArgs;
 use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs, VoiceArgs};
-use super::values::{capacity, duration, name, token, ttl};
+use super::values::{capacity, duration, name, pid, token, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -29,9 +30,12 @@ pub(crate) struct Run {
 /// Arguments of `hold`.
 #[derive(Args, Debug)]
 pub(crate) struct Hold {
-    /// The name of the lock: 1 to 512 bytes
-    #[arg(value_parser = name)]
-    pub(crate) name: LockName,
+    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
+    /// Lets go also when the process with this number ends, as in `--pid $$`
+    #[arg(long, value_name = "PID", value_parser = pid)]
+    pub(crate) pid: Option<Pid>,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 }

@@ -45,12 +45,42 @@ A text that is too long for a NAME has one by its hash, the same as that of Lock
 pub(super) const HOLD_EXAMPLES: &str = "\
 A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
 
+Of several names the line has the first name and token, and all of them in `names`.
+
 Examples:
+  leasehold hold deploy --pid $$ &          # in the background, until this shell ends
   coproc leasehold hold deploy              # in bash: lets go when the script ends
   read -r held <&\"${COPROC[0]}\"             # {\"name\":\"deploy\",\"token\":\"…\",…}
 
 Exit code: 0 let go as asked; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with
 the store; 2 usage.";
+
+pub(super) const TAKE_EXAMPLES: &str = "\
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
+
+Examples:
+  handle=$(leasehold take staging --for 2h) || exit       # a step of a build
+  leasehold give \"$handle\"                               # a later one
+  leasehold take deploy --for 3d --label 'freeze' >freeze
+  leasehold take cache db --pid $$                        # until this shell ends
+
+The handle is one word: where its process listens, the machine, the store without its password, the
+client, and each name with its token. It has no secret. A process that is killed can renew no more:
+in a file the lease ends with it, elsewhere --ttl later. It is killed with its container, and with
+the unit of systemd that it was started in, after each ExecStartPre.
+
+Exit code: 0 it is held; 75 busy or timed out (see -E); 69 trouble with the store; 2 usage.";
+
+pub(super) const GIVE_EXAMPLES: &str = "\
+Exit code: 0 let go; 76 the lease had ended before: it was given back already, or was lost, so that
+what was done under it may not have been done alone; 69 trouble with the store; 2 no handle.";
+
+pub(super) const RENEW_EXAMPLES: &str = "\
+Example:
+  leasehold renew \"$handle\" --for 30m
+
+Exit code: 0 done; 76 nobody here renews that lease: it was given back, is over or was lost; 2 no
+handle.";
 
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use leasehold::LeaseOptions;
 
-use super::values::duration;
+use super::values::{duration, span};
 use crate::report::Failure;
 
 /// A span, and what was typed for it.
@@ -95,11 +95,7 @@ fn least(text: &str) -> Result<TypedDuration, String> {
 }
 
 fn most(text: &str) -> Result<TypedDuration, String> {
-    let most = typed(text)?;
-    match most.span.is_zero() {
-        true => Err("the hold would be over before it has begun".to_owned()),
-        false => Ok(most),
-    }
+    Ok(TypedDuration { text: text.to_owned(), span: span(text)? })
 }
 
 fn typed(text: &str) -> Result<TypedDuration, String> {

@@ -7,6 +7,7 @@ mod hold_limits;
 mod normalize;
 pub(crate) mod parse;
 mod shared;
+mod taking;
 mod values;
 
 use clap::{Parser, Subcommand};
@@ -15,10 +16,14 @@ pub(crate) use self::commands::{
     Doctor, Elect, EndQuarantine, Hold, Ls, Permits, Revoke, Run, Show, Wait, Where,
 };
 pub(crate) use self::ending::OnLost;
-use self::help::{DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, HOLD_EXAMPLES, RUN_EXAMPLES};
+use self::help::{
+    DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, RENEW_EXAMPLES,
+    RUN_EXAMPLES, TAKE_EXAMPLES,
+};
 pub(crate) use self::hold_limits::GivenLimit;
 pub(crate) use self::normalize::options_last;
 pub(crate) use self::shared::LockArgs;
+pub(crate) use self::taking::{Give, Renew, Take};
 use crate::report::Voice;
 
 /// Runs programs under a lock that holds across processes and machines.
@@ -56,6 +61,9 @@ pub(crate) enum Command {
     /// waited for: only where no lease of before can be out
     #[command(display_order = 8)]
     EndQuarantine(EndQuarantine),
+    /// Gives back what `take` has taken, on this machine or another
+    #[command(display_order = 2, after_help = GIVE_EXAMPLES)]
+    Give(Give),
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
     /// lets go when stdin ends or a signal comes; with /dev/null as its stdin, as in the
     /// background of a script, when a signal comes
@@ -74,6 +82,9 @@ pub(crate) enum Command {
     /// holds or waits, for then whoever comes next says how many there are
     #[command(display_order = 6)]
     Permits(Permits),
+    /// Has what `take` has taken end later, or sooner
+    #[command(display_order = 2, after_help = RENEW_EXAMPLES)]
+    Renew(Renew),
     /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
     /// not hold the lock
     #[command(display_order = 6)]
@@ -85,6 +96,11 @@ pub(crate) enum Command {
     /// token that was given
     #[command(display_order = 5)]
     Show(Show),
+    /// Takes a lock for the steps that follow, and prints a handle with which `give` gives it back:
+    /// a process in the background renews it until then, for so long or as long as another process
+    /// lives
+    #[command(display_order = 2, after_help = TAKE_EXAMPLES)]
+    Take(Take),
     /// Waits until nobody holds a lock, without taking it and without a place in line; exit code 75
     /// if somebody still does at the end of --wait
     #[command(display_order = 5)]
@@ -102,12 +118,15 @@ impl Command {
             Self::Doctor(args) => args.output.voice.into(),
             Self::Elect(args) => args.voice.into(),
             Self::EndQuarantine(args) => args.voice.into(),
+            Self::Give(args) => args.voice.into(),
             Self::Hold(args) => args.lock.voice.into(),
             Self::Ls(args) => args.output.voice.into(),
             Self::Permits(args) => args.voice.into(),
+            Self::Renew(args) => args.voice.into(),
             Self::Revoke(args) => args.voice.into(),
             Self::Run(args) => args.lock.voice.into(),
             Self::Show(args) => args.output.voice.into(),
+            Self::Take(args) => args.lock.voice.into(),
             Self::Wait(args) => args.voice.into(),
             Self::Where(args) => args.output.voice.into(),
         }

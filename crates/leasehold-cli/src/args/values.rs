@@ -6,6 +6,7 @@ use std::time::Duration;
 use leasehold::lease::Mode;
 use leasehold::time::parse_duration;
 use leasehold::{FencingToken, LeaseOptions, LockName};
+use rustix::process::Pid;
 
 use super::normalize::NAME_MARK;
 use crate::store_url::StoreUrl;
@@ -20,6 +21,20 @@ pub(super) fn name(text: &str) -> Result<LockName, String> {
 
 pub(super) fn store_url(text: &str) -> Result<StoreUrl, Infallible> {
     Ok(text.into())
+}
+
+pub(super) fn pid(text: &str) -> Result<Pid, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    let pid = number.and_then(Pid::from_raw);
+    pid.ok_or_else(|| format!("{text:?} is no process: write its number, as in --pid $$"))
+}
+
+/// A span in which something can happen.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("it would be over before it has begun".to_owned()),
+        span => Ok(span),
+    }
 }
 
 pub(super) fn token(text: &str) -> Result<FencingToken, String> {

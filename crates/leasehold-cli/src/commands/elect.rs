@@ -8,7 +8,7 @@ use leasehold::lease::Mode;
 use leasehold::{Client, FencingToken, LeaseOptions, LockName};
 use serde::Serialize;
 
-use super::hold::{let_go, until_asked};
+use super::hold::{Until, let_go, until_asked};
 use crate::args::Elect;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
@@ -65,9 +65,9 @@ async fn lead(
     let leadership = connection.wait(from_ref(&args.name), Mode::Exclusive, campaign).await?;
     connection.settle(leadership.guard(), args.ttl, asked_at).await?;
     if spec.command.is_empty() {
-        until_asked(connection, leadership.guard(), args.ttl, None, spec.voice).await?;
+        until_asked(connection, leadership.guard(), args.ttl, Until::default(), spec.voice).await?;
         let resigned = leadership.resign().await;
-        return let_go(connection, &args.name, resigned, None, spec.voice);
+        return let_go(connection, from_ref(&args.name), resigned, None, spec.voice);
     }
     let outcome = LeasedCommand::run(spec, connection, leadership.guard().reenter()?).await;
     if let Err(error) = leadership.resign().await {

@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::args::{GivenLimit, Hold};
 use crate::child::guardian::timing::{CLOCK, sleep_until};
-use crate::connection::{Connection, lease_options};
+use crate::connection::{Connection, joined, lease_options};
+use crate::other_process::{OtherProcess, end_of};
 use crate::report::{Failure, LOST, Outcome, Voice, print_json};
 use crate::runtime::block_on;
 use crate::signals::is_end;
@@ -26,20 +27,37 @@ struct Line<'a> {
     token: FencingToken,
     holder: HolderId,
     ttl_seconds: f64,
+    /// All of several; nothing of one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    names: Vec<HeldName<'a>>,
 }
 
-/// Holds a lock until stdin ends, a signal comes or the lease is lost.
+#[derive(Serialize)]
+struct HeldName<'a> {
+    name: &'a LockName,
+    token: FencingToken,
+}
+
+/// What ends a hold besides stdin and signals.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Until<'a> {
+    pub(crate) limit: Option<GivenLimit<'a>>,
+    pub(crate) process: Option<&'a OtherProcess>,
+}
+
+/// Holds a lock until stdin ends, a signal comes, another process ends or the lease is lost.
 pub(crate) fn hold(args: &Hold) -> Outcome {
     let voice = Voice::from(args.lock.voice);
     let options = lease_options(&args.lock, Duration::ZERO)?;
     let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     block_on(async {
+        let process = args.pid.map(OtherProcess::find).transpose()?;
+        let until = Until { limit: args.lock.hold.max_hold(), process: process.as_ref() };
         let mut connection = Connection::open(&choice, voice, (&args.lock).into()).await?;
-        let outcome =
-            match connection.acquire(std::slice::from_ref(&args.name), &args.lock, options).await {
-                Ok(guard) => hold_until_asked(args, &mut connection, guard, voice).await,
-                Err(failure) => Err(failure),
-            };
+        let outcome = match connection.acquire(&args.names, &args.lock, options).await {
+            Ok(guard) => hold_until_asked(args, &mut connection, guard, until, voice).await,
+            Err(failure) => Err(failure),
+        };
         connection.close(outcome).await
     })?
 }
@@ -48,12 +66,12 @@ async fn hold_until_asked(
     args: &Hold,
     connection: &mut Connection,
     guard: Guard,
+    until: Until<'_>,
     voice: Voice,
 ) -> Outcome {
-    let limit = args.lock.hold.max_hold();
-    let reached = until_asked(connection, &guard, args.lock.ttl, limit, voice).await?;
+    let reached = until_asked(connection, &guard, args.lock.ttl, until, voice).await?;
     let released = guard.release().await;
-    let_go(connection, &args.name, released, reached, voice)
+    let_go(connection, &args.names, released, reached, voice)
 }
 
 /// Says that it is held, and waits until stdin ends, a signal comes, the lease is lost or the limit
@@ -62,19 +80,25 @@ pub(crate) async fn until_asked<'a>(
     connection: &mut Connection,
     guard: &Guard,
     ttl: Duration,
-    limit: Option<GivenLimit<'a>>,
+    until: Until<'a>,
     voice: Voice,
 ) -> Result<Option<GivenLimit<'a>>, Failure> {
     let since = Instant::now();
     let (name, token, holder) = (guard.name(), guard.token(), guard.holder());
-    print_json(&Line { name, token, holder, ttl_seconds: ttl.as_secs_f64() })?;
+    let mut names: Vec<_> = guard.tokens().map(|(name, token)| HeldName { name, token }).collect();
+    if names.len() == 1 {
+        names.clear();
+    }
+    print_json(&Line { name, token, holder, ttl_seconds: ttl.as_secs_f64(), names })?;
     let stdin = Stdin::of_this_process();
     stdin.explain(name, voice);
+    let Until { limit, process } = until;
     let over_at = limit.map(|limit| CLOCK.now() + limit.span());
     let reached = tokio::select! {
         biased;
         _ = guard.lost() => None,
         () = sleep_until(over_at) => limit,
+        () = end_of(process) => None,
         () = asked_to_end(connection, stdin) => None,
     };
     voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
@@ -85,20 +109,18 @@ pub(crate) async fn until_asked<'a>(
 /// was.
 pub(crate) fn let_go(
     connection: &Connection,
-    name: &LockName,
+    names: &[LockName],
     released: leasehold::Result<()>,
     reached: Option<GivenLimit<'_>>,
     voice: Voice,
 ) -> Outcome {
     let lost_because = match &released {
-        Err(Error::Lost { reason, .. }) => {
-            connection.events.why_not_renewed(std::slice::from_ref(name), *reason)
-        }
+        Err(Error::Lost { reason, .. }) => connection.events.why_not_renewed(names, *reason),
         Ok(()) | Err(_) => String::new(),
     };
     match released {
         Ok(()) => match reached {
-            Some(limit) => Err(Failure::new(LOST, format!("{name}: {limit} is over"))),
+            Some(limit) => Err(Failure::new(LOST, format!("{}: {limit} is over", joined(names)))),
             None => Ok(0),
         },
         Err(error) => {

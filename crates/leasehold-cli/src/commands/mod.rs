@@ -4,14 +4,17 @@ pub(crate) mod completions;
 mod doctor;
 mod elect;
 mod end_quarantine;
+mod give;
 mod hold;
 mod ls;
 mod man;
 mod permits;
+mod renew;
 mod revoke;
 mod run;
 mod show;
 mod status_view;
+mod take;
 mod wait;
 mod r#where;
 
@@ -25,13 +28,16 @@ pub(crate) fn execute(command: &Command) -> Outcome {
         Command::Doctor(args) => doctor::doctor(args),
         Command::Elect(args) => elect::elect(args),
         Command::EndQuarantine(args) => end_quarantine::end_quarantine(args),
+        Command::Give(args) => give::give(args),
         Command::Hold(args) => hold::hold(args),
         Command::Ls(args) => ls::ls(args),
         Command::Man { command } => man::man(command.as_deref()),
         Command::Permits(args) => permits::permits(args),
+        Command::Renew(args) => renew::renew(args),
         Command::Revoke(args) => revoke::revoke(args),
         Command::Run(args) => run::run(args),
         Command::Show(args) => show::show(args),
+        Command::Take(args) => take::take(args),
         Command::Wait(args) => wait::wait(args),
         Command::Where(args) => r#where::print_choice(args),
     }

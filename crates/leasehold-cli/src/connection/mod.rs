@@ -19,7 +19,7 @@ pub(crate) use self::acquire::lease_options;
 use self::acquire::{acquire, mode, requested};
 use self::connect::build;
 pub(crate) use self::connect::{WaitBudget, connect};
-use self::describe::joined;
+pub(crate) use self::describe::{holders, joined};
 use self::events::{LeaseEvents, WaitReason};
 use crate::args::LockArgs;
 use crate::report::{self, Failure, Outcome, Voice};
@@ -204,7 +204,7 @@ fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
 }
 
 /// The signal that ends the waiting. One that stops does stop.
-async fn interruption(signals: &mut Signals) -> Signal {
+pub(crate) async fn interruption(signals: &mut Signals) -> Signal {
     loop {
         match signals.next().await {
             signal if is_end(signal) => return signal,

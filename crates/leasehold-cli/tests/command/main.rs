@@ -51,6 +51,8 @@ mod signals;
 #[cfg(test)]
 mod start_up;
 #[cfg(test)]
+mod taking;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod usage;

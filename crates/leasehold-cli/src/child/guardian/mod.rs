@@ -27,4 +27,4 @@ pub(crate) mod watch;
 
 pub(crate) use self::exec::main as exec_main;
 pub(crate) use self::process::main;
-pub(crate) use self::relaunch::{EXEC_MODE, MODE};
+pub(crate) use self::relaunch::{EXEC_MODE, MODE, relaunched};

@@ -1,4 +1,5 @@
-//! This program started by itself: as the guardian, or as the last step before the command.
+//! This program started by itself: as the guardian, as the last step before the command, or as the
+//! process that holds what was taken.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +14,7 @@ pub(crate) const EXEC_MODE: &str = "@exec";
 
 /// This program in one of these modes, even if its file was replaced or removed since it was
 /// started.
-pub(super) fn relaunched(mode: &str) -> io::Result<Command> {
+pub(crate) fn relaunched(mode: &str) -> io::Result<Command> {
     let program = match cfg!(target_os = "linux") {
         true => "/proc/self/exe".into(),
         false => std::env::current_exe()?,

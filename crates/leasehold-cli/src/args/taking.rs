@@ -1,0 +1,62 @@
+//! The arguments of the commands that take a lease, and give it back later.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold::LockName;
+use rustix::process::Pid;
+
+use super::shared::{LockArgs, StoreArgs, VoiceArgs};
+use super::values::{name, pid, span};
+
+/// Arguments of `take`.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("until").required(true).multiple(true))]
+#[command(mut_arg("max_hold", |option| option.hide(true)))]
+#[command(mut_arg("min_hold", |option| option.help(
+    "Keeps the name taken for this long from the start, by nobody, even if it is given back before"
+)))]
+pub(crate) struct Take {
+    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
+    /// Gives it back after this long, if nobody has done so before; at least this or --pid
+    #[arg(long = "for", value_name = "DURATION", value_parser = span, group = "until")]
+    pub(crate) for_span: Option<Duration>,
+    /// Gives it back when the process with this number ends, as in `--pid $$`
+    #[arg(long, value_name = "PID", value_parser = pid, group = "until")]
+    pub(crate) pid: Option<Pid>,
+    /// The file to which a line is appended if the lease is lost, instead of the machine's log
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+}
+
+/// Arguments of `give`.
+#[derive(Args, Debug)]
+pub(crate) struct Give {
+    /// What `take` printed
+    #[arg(value_name = "HANDLE")]
+    pub(crate) handle: String,
+    /// Needed only where the process that renews the lease cannot be asked: on another machine, or
+    /// when it was killed
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}
+
+/// Arguments of `renew`.
+#[derive(Args, Debug)]
+pub(crate) struct Renew {
+    /// What `take` printed
+    #[arg(value_name = "HANDLE")]
+    pub(crate) handle: String,
+    /// Gives it back after this long from now on, whatever was said before
+    #[arg(long = "for", value_name = "DURATION", value_parser = span, required = true)]
+    pub(crate) for_span: Duration,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}

@@ -1,0 +1,87 @@
+//! Another process, and its end: for what is held on its behalf.
+
+use std::io;
+use std::thread;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use tokio::sync::watch;
+#[cfg(target_os = "linux")]
+use {
+    rustix::event::{PollFd, PollFlags, poll},
+    rustix::process::{PidfdFlags, pidfd_open},
+};
+
+use crate::report::Failure;
+
+/// A process that was there when it was looked for.
+#[derive(Debug)]
+pub(crate) struct OtherProcess {
+    /// Hung up when it has ended.
+    end: watch::Receiver<()>,
+}
+
+impl OtherProcess {
+    /// Looks for a process.
+    ///
+    /// # Errors
+    ///
+    /// When there is none with this number.
+    pub(crate) fn find(pid: Pid) -> Result<Self, Failure> {
+        let end = end_of_process(pid).map_err(|error| {
+            let is_gone = error.raw_os_error() == Some(Errno::SRCH.raw_os_error());
+            let why = match is_gone {
+                true => "there is no such process".to_owned(),
+                false => format!("cannot see when it ends: {error}"),
+            };
+            Failure::usage(format!("--pid {}: {why}", pid.as_raw_nonzero()))
+        })?;
+        let (sender, receiver) = watch::channel(());
+        // Not joined: it waits for as long as the other lives, or this one.
+        thread::spawn(move || {
+            end();
+            drop(sender);
+        });
+        Ok(Self { end: receiver })
+    }
+
+    /// Completes when it has ended.
+    async fn ended(&self) {
+        let mut end = self.end.clone();
+        while end.changed().await.is_ok() {}
+    }
+}
+
+/// What returns when this very process ends, also if its number goes to another.
+#[cfg(target_os = "linux")]
+fn end_of_process(pid: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(
+        move || {
+            while let Err(Errno::INTR) = poll(&mut [PollFd::new(&handle, PollFlags::IN)], None) {}
+        },
+    )
+}
+
+/// What returns when there is no process of this number any more, or up to a second later.
+#[cfg(not(target_os = "linux"))]
+fn end_of_process(pid: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
+    use rustix::process::test_kill_process;
+    let is_gone = move || test_kill_process(pid) == Err(Errno::SRCH);
+    if is_gone() {
+        return Err(Errno::SRCH.into());
+    }
+    Ok(move || {
+        while !is_gone() {
+            thread::sleep(std::time::Duration::from_secs(1));
+        }
+    })
+}
+
+/// Completes when the process has ended, if there is one to wait for.
+pub(crate) async fn end_of(process: Option<&OtherProcess>) {
+    match process {
+        Some(process) => process.ended().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,126 @@
+//! What `give` and `renew` ask of a holder process, and what it answers: a line of JSON each.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+/// The longest line: 4 KiB, many times what is ever said.
+const LONGEST_LINE: u64 = 4096;
+
+/// How long a client may take to say what it wants: 5 s. It does so at once, or it was stopped.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an answer is waited for: 15 s, more than a release may take that the store does not
+/// answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// To let go and end.
+    Give,
+    /// To hold it for so long from now on.
+    Renew { for_span: Duration },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Done,
+    /// The lease has ended before.
+    Lost {
+        why: String,
+    },
+}
+
+/// The socket of a holder process; removed with it.
+#[derive(Debug)]
+pub(super) struct Control {
+    listener: UnixListener,
+    pub(super) path: PathBuf,
+}
+
+/// An order, and where its answer goes.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) order: Order,
+    stream: UnixStream,
+}
+
+impl Control {
+    pub(super) fn listen(path: PathBuf) -> io::Result<Self> {
+        Ok(Self { listener: UnixListener::bind(&path)?, path })
+    }
+
+    /// The next order. Dropping the future loses none that was not begun to be read.
+    pub(super) async fn next(&self) -> Asked {
+        loop {
+            // What fails here concerns the one who asked.
+            let Ok((mut stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            if let Ok(Ok(order)) = timeout(PATIENCE, receive(&mut stream)).await {
+                return Asked { order, stream };
+            }
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Asked {
+    /// Answers, if anybody still listens.
+    pub(super) async fn answer(mut self, answer: &Answer) {
+        let _unheard = timeout(PATIENCE, send(&mut self.stream, answer)).await;
+    }
+}
+
+/// Asks a holder process; `None` if there is none any more at this place.
+///
+/// # Errors
+///
+/// When it does not answer, or not in time.
+pub(crate) async fn ask(socket: &Path, order: Order) -> io::Result<Option<Answer>> {
+    let mut stream = match UnixStream::connect(socket).await {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            // It was killed, and could not tidy up.
+            let _gone = std::fs::remove_file(socket);
+            return Ok(None);
+        }
+        // It is not there, or it is another user's.
+        Err(_) => return Ok(None),
+    };
+    let conversation = async {
+        send(&mut stream, &order).await?;
+        receive(&mut stream).await
+    };
+    match timeout(ANSWER_PATIENCE, conversation).await {
+        Ok(answer) => answer.map(Some),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer")),
+    }
+}
+
+async fn send(stream: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
+    let line = serde_json::to_string(what)? + "\n";
+    stream.write_all(line.as_bytes()).await
+}
+
+async fn receive<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line).await?;
+    Ok(serde_json::from_str(&line)?)
+}

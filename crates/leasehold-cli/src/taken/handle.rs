@@ -1,0 +1,109 @@
+//! What `take` prints and `give` needs: which lease it is, and where its holder process listens.
+
+use std::path::PathBuf;
+
+use data_encoding::BASE64URL_NOPAD;
+use leasehold::admin::{ClientId, Status};
+use leasehold::{FencingToken, LockName};
+use serde::{Deserialize, Serialize};
+
+/// What every handle begins with: a text that is none is told from one that was cut.
+const MARK: &str = "lh1.";
+
+/// A lease that was taken. It has no secret: the password of the store is not in it, and it gives
+/// nothing back without the rights of the user who took it, or rights to the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Handle {
+    /// Where the holder process runs.
+    pub(crate) host: String,
+    /// Where it listens, on that machine.
+    pub(crate) socket: PathBuf,
+    /// The store, as it may be shown.
+    pub(crate) store: String,
+    /// Who the store knows as the holder.
+    pub(crate) client: ClientId,
+    /// What is held; at least one.
+    pub(crate) names: Vec<HeldName>,
+}
+
+/// One name that is held, and the token of its grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldName {
+    pub(crate) name: LockName,
+    pub(crate) token: FencingToken,
+}
+
+impl Handle {
+    /// The handle as `take` prints it: one word.
+    pub(crate) fn encode(&self) -> Result<String, String> {
+        let json = serde_json::to_vec(self).map_err(|error| error.to_string())?;
+        Ok(format!("{MARK}{}", BASE64URL_NOPAD.encode(&json)))
+    }
+
+    /// Reads a handle.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a text that is none.
+    pub(crate) fn decode(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let Some(encoded) = text.strip_prefix(MARK) else {
+            return Err(format!(
+                "it is no handle: give the text that `leasehold take` printed, which begins with \
+                 {MARK}"
+            ));
+        };
+        let damaged = "it is a damaged handle: give all that `leasehold take` printed, unchanged";
+        let json = BASE64URL_NOPAD.decode(encoded.as_bytes()).map_err(|_| damaged)?;
+        let handle: Self = serde_json::from_slice(&json).map_err(|_| damaged)?;
+        if handle.names.is_empty() { Err(damaged.to_owned()) } else { Ok(handle) }
+    }
+
+    /// What it holds, in words.
+    pub(crate) fn shown(&self) -> String {
+        self.names.iter().map(|held| held.name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether a name is held by this very lease.
+    pub(crate) fn holds(&self, token: FencingToken, status: &Status) -> bool {
+        let mut holders = status.holders.iter();
+        holders.any(|holder| holder.token == token && holder.id.client == self.client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle() -> Handle {
+        let held = HeldName {
+            name: LockName::new("deploy freeze/ü").unwrap(),
+            token: FencingToken::from_number(7).unwrap(),
+        };
+        Handle {
+            host: "vm".to_owned(),
+            socket: "/run/user/1000/leasehold/0123.sock".into(),
+            store: "redis://app:***@db:6379/0".to_owned(),
+            client: ClientId(u128::MAX),
+            names: vec![held],
+        }
+    }
+
+    #[test]
+    fn a_handle_survives_its_text_which_is_one_word_for_a_shell() {
+        let text = handle().encode().unwrap();
+        assert_eq!(Handle::decode(&format!("{text}\n")), Ok(handle()));
+        assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_handle_and_what_was_cut_are_told_apart() {
+        let text = handle().encode().unwrap();
+        for wrong in ["", "deploy", "17950221"] {
+            assert!(Handle::decode(wrong).unwrap_err().contains("no handle"), "{wrong}");
+        }
+        for damaged in [&text[..text.len() - 3], "lh1.", "lh1.e30", "lh1.\u{fc}"] {
+            assert!(Handle::decode(damaged).unwrap_err().contains("damaged"), "{damaged}");
+        }
+    }
+}

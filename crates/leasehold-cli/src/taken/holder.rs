@@ -1,0 +1,207 @@
+//! The holder process: acquires what `take` asks for, and holds it until somebody says otherwise.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, stdin};
+use std::time::Duration;
+
+use leasehold::time::{Clock as _, Instant, show_duration};
+use leasehold::{Error, Guard, LossReason};
+use rustix::process::setsid;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use tokio::sync::oneshot;
+
+use super::control::{Answer, Asked, Control, Order};
+use super::directory::socket_of;
+use super::handle::{Handle, HeldName};
+use super::log::Log;
+use crate::args::{Command, Take, parse};
+use crate::child::guardian::timing::{CLOCK, sleep_until};
+use crate::connection::{Connection, lease_options};
+use crate::other_process::{OtherProcess, end_of};
+use crate::report::{Failure, LOST, NO, Outcome, STORE, Voice, print};
+use crate::runtime::block_on;
+use crate::signals::is_end;
+use crate::store_choice::{self, Choice};
+
+/// Reads the arguments of `take` once more, and does it.
+pub(crate) fn main(arguments: &[OsString]) -> Outcome {
+    let typed: Vec<OsString> =
+        std::iter::once("leasehold".into()).chain(arguments.iter().cloned()).collect();
+    match parse::parse(&typed) {
+        Ok(Command::Take(args)) => hold(&args),
+        Ok(_) => Err(Failure::usage("a holder process is started by `leasehold take` alone")),
+        Err(outcome) => outcome,
+    }
+}
+
+fn hold(args: &Take) -> Outcome {
+    let voice = Voice::from(args.lock.voice);
+    let options = lease_options(&args.lock, Duration::ZERO)?;
+    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
+    let mut log = Log::open(args.log.as_deref(), voice)?;
+    block_on(async {
+        let process = args.pid.map(OtherProcess::find).transpose()?;
+        let mut taker = Taker::listen();
+        let mut connection = tokio::select! {
+            biased;
+            () = taker.gone() => return Err(given_up()),
+            opened = Connection::open(&choice, voice, (&args.lock).into()) => opened?,
+        };
+        let acquired = tokio::select! {
+            biased;
+            () = taker.gone() => Err(given_up()),
+            acquired = connection.acquire(&args.names, &args.lock, options) => acquired,
+        };
+        let outcome = match acquired {
+            Ok(guard) => {
+                let over_at = args.for_span.map(|span| CLOCK.now() + span);
+                let until = Until { over_at, process };
+                Held { guard, connection: &mut connection, until, log: &mut log }
+                    .hand_over(&choice, taker)
+                    .await
+            }
+            Err(failure) => Err(failure),
+        };
+        connection.close(outcome).await
+    })?
+}
+
+fn given_up() -> Failure {
+    Failure::new(NO, "gave up, because `leasehold take` was ended")
+}
+
+/// When it is over, if nobody gives it back.
+struct Until {
+    over_at: Option<Instant>,
+    process: Option<OtherProcess>,
+}
+
+/// A lease, and what concerns it.
+struct Held<'a> {
+    guard: Guard,
+    connection: &'a mut Connection,
+    until: Until,
+    log: &'a mut Log,
+}
+
+impl Held<'_> {
+    /// Says the handle, and holds on if it was heard.
+    async fn hand_over(self, choice: &Choice, taker: Taker) -> Outcome {
+        let failed = |error: io::Error| {
+            Failure::new(STORE, format!("cannot hold in the background: {error}"))
+        };
+        // Neither the terminal nor its session has to do with it from now on.
+        setsid().map_err(|error| failed(error.into()))?;
+        let client = self.guard.holder().client;
+        let control = socket_of(client).and_then(Control::listen).map_err(failed)?;
+        let held =
+            |(name, token): (&leasehold::LockName, _)| HeldName { name: name.clone(), token };
+        let handle = Handle {
+            host: host(),
+            socket: control.path.clone(),
+            store: choice.url.to_string(),
+            client,
+            names: self.guard.tokens().map(held).collect(),
+        };
+        let text = handle.encode().map_err(|error| failed(io::Error::other(error)))?;
+        print(text)?;
+        if !taker.has_heard().await {
+            return match self.guard.release().await {
+                Ok(()) => Err(given_up()),
+                Err(error) => Err(error.into()),
+            };
+        }
+        leave_stdio().map_err(failed)?;
+        self.until_over(&handle, &control).await
+    }
+
+    async fn until_over(mut self, handle: &Handle, control: &Control) -> Outcome {
+        let asked = loop {
+            tokio::select! {
+                biased;
+                Some(reason) = self.guard.lost() => return Ok(self.note_loss(handle, reason)),
+                () = sleep_until(self.until.over_at) => break None,
+                () = end_of(self.until.process.as_ref()) => break None,
+                asked = control.next() => match asked.order {
+                    Order::Give => break Some(asked),
+                    Order::Renew { for_span } => self.renew(asked, for_span).await,
+                },
+                signal = self.connection.signals.next() => if is_end(signal) { break None },
+            }
+        };
+        let answer = match self.guard.release().await {
+            // What was held until now was held, even if the store could not be told.
+            Err(Error::Lost { reason, .. }) => {
+                let why = format!("{}: the lease was lost before: {reason}", handle.shown());
+                self.log.say(&why);
+                Answer::Lost { why }
+            }
+            Ok(()) | Err(_) => Answer::Done,
+        };
+        let was_lost = answer != Answer::Done;
+        if let Some(asked) = asked {
+            asked.answer(&answer).await;
+        }
+        Ok(if was_lost { LOST } else { 0 })
+    }
+
+    async fn renew(&mut self, asked: Asked, for_span: Duration) {
+        self.until.over_at = Some(CLOCK.now() + for_span);
+        asked.answer(&Answer::Done).await;
+    }
+
+    fn note_loss(&mut self, handle: &Handle, reason: LossReason) -> u8 {
+        let names: Vec<_> = handle.names.iter().map(|held| held.name.clone()).collect();
+        let cause = self.connection.events.why_not_renewed(&names, reason);
+        let tokens: Vec<_> = handle.names.iter().map(|held| held.token.to_string()).collect();
+        let left = self.until.over_at.map(|end| end.saturating_since(CLOCK.now()));
+        let left = left.map(|left| format!(", {} too early", show_duration(left)));
+        self.log.say(&format!(
+            "{}: lost the lease with token {}: {reason}{}{cause}",
+            handle.shown(),
+            tokens.join(" "),
+            left.unwrap_or_default()
+        ));
+        LOST
+    }
+}
+
+/// The `take` that started this process: it says a byte once it has printed the handle.
+struct Taker(oneshot::Receiver<bool>);
+
+impl Taker {
+    fn listen() -> Self {
+        let (sender, receiver) = oneshot::channel();
+        // Not joined: it ends with the pipe, or with the process.
+        std::thread::spawn(move || {
+            let has_heard = stdin().read(&mut [0]).is_ok_and(|length| length > 0);
+            let _nobody_waits = sender.send(has_heard);
+        });
+        Self(receiver)
+    }
+
+    /// Completes when it has ended.
+    async fn gone(&mut self) {
+        // Before it was told anything it has nothing to say but its end.
+        let _end = (&mut self.0).await;
+    }
+
+    async fn has_heard(self) -> bool {
+        self.0.await.unwrap_or(false)
+    }
+}
+
+/// Lets go of stdin, stdout and stderr, which a pipeline or a session may wait for the end of.
+fn leave_stdio() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// The name of this machine.
+pub(super) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,214 @@
+//! `take`, `give` and `renew`: a lease that outlives the command that took it.
+
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::harness::{Background, Ended, PROGRAM, Place, ended, until};
+
+on_each_store!(
+    what_is_taken_is_held_until_it_is_given_and_given_once,
+    several_names_are_taken_and_given_together,
+    who_takes_what_is_busy_waits_or_is_told_so,
+    what_is_taken_ends_at_its_time_which_can_be_moved,
+    what_is_taken_ends_with_the_process_that_it_was_taken_for,
+    a_holder_process_that_was_killed_is_given_back_for_at_the_store,
+    a_lease_that_was_taken_away_is_logged_and_told_to_whoever_gives_it,
+    whoever_stops_waiting_leaves_no_holder_process_behind,
+);
+
+/// The arguments of `take`, with a log beside the store.
+fn take(place: &Place, arguments: &[&str]) -> Command {
+    let log = place.path("log").display().to_string();
+    let mut command = place.leasehold(&[&["take", "--log", &log], arguments].concat());
+    command.env("XDG_RUNTIME_DIR", place.directory.path());
+    command
+}
+
+/// Takes, and gives the handle.
+#[track_caller]
+fn taken(place: &Place, arguments: &[&str]) -> String {
+    let taken = ended(take(place, arguments));
+    taken.assert_silent(0);
+    let handle = taken.stdout.trim_end();
+    assert!(!handle.is_empty() && !handle.contains(char::is_whitespace), "{taken:?}");
+    handle.to_owned()
+}
+
+fn give(place: &Place, handle: &str) -> Ended {
+    place.end(&["give", handle])
+}
+
+fn is_held(place: &Place, name: &str) -> bool {
+    place.token(name).is_some()
+}
+
+/// The process that renews a lease.
+fn holder_process(place: &Place, name: &str) -> Pid {
+    let pid = place.show(name)["holders"][0]["pid"].as_i64().unwrap();
+    Pid::from_raw(pid as i32).unwrap()
+}
+
+#[track_caller]
+fn assert_ends(process: Pid) {
+    until("the holder process ends", || is_gone(process));
+}
+
+/// Whether it has ended; nobody may have reaped it in a container.
+fn is_gone(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    let is_zombie = stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().starts_with(" Z"));
+    is_zombie || test_kill_process(process).is_err()
+}
+
+fn what_is_taken_is_held_until_it_is_given_and_given_once(place: &Place) {
+    let handle = taken(place, &["a", "--for", "1h", "--label", "freeze"]);
+    let process = holder_process(place, "a");
+    assert_eq!(place.show("a")["holders"][0]["label"], "freeze");
+    place.end(&["run", "a", "-n", "--", "true"]).assert_failed(75, "a is busy: held by");
+    give(place, &handle).assert_silent(0);
+    assert!(!is_held(place, "a"), "given back before give ends");
+    assert_ends(process);
+    assert_eq!(place.read("log"), "", "nothing was lost");
+    give(place, &handle).assert_failed(76, "given back already");
+    let again = taken(place, &["a", "--for", "1h"]);
+    give(place, &handle).assert_failed(76, "and is held by");
+    assert!(is_held(place, "a"), "an old handle does not touch the next lease");
+    give(place, &again).assert_silent(0);
+}
+
+fn several_names_are_taken_and_given_together(place: &Place) {
+    let handle = taken(place, &["b", "a", "--for", "1h"]);
+    assert!(is_held(place, "a") && is_held(place, "b"));
+    give(place, &handle).assert_silent(0);
+    assert!(!is_held(place, "a") && !is_held(place, "b"));
+}
+
+fn who_takes_what_is_busy_waits_or_is_told_so(place: &Place) {
+    let first = taken(place, &["a", "--for", "1h"]);
+    ended(take(place, &["a", "--for", "1h", "-n"])).assert_failed(75, "a is busy: held by");
+    ended(take(place, &["a", "--for", "1h", "-n", "-E", "3"])).assert_failed(3, "a is busy");
+    // As from two terminals at once: the second has it when the first gives it back.
+    let second = Background::start(take(place, &["a", "--for", "1h", "-q"]));
+    until("the second waits", || place.show("a")["waiting"] == 1);
+    give(place, &first).assert_silent(0);
+    let second = second.end();
+    second.assert_silent(0);
+    give(place, second.stdout.trim_end()).assert_silent(0);
+}
+
+fn what_is_taken_ends_at_its_time_which_can_be_moved(place: &Place) {
+    let handle = taken(place, &["a", "--for", "1h"]);
+    let process = holder_process(place, "a");
+    place.end(&["renew", &handle, "--for", "2h"]).assert_silent(0);
+    assert!(is_held(place, "a"));
+    place.end(&["renew", &handle, "--for", "100ms"]).assert_silent(0);
+    until("it is over", || !is_held(place, "a"));
+    assert_ends(process);
+    assert_eq!(place.read("log"), "", "nothing was lost");
+    place.end(&["renew", &handle, "--for", "1h"]).assert_failed(76, "nobody here renews");
+    taken(place, &["a", "--for", "300ms"]);
+    until("the next is over, too", || !is_held(place, "a"));
+}
+
+fn what_is_taken_ends_with_the_process_that_it_was_taken_for(place: &Place) {
+    let mut owner = Background::fed(place.program("cat", &[]));
+    let pid = owner.pid().as_raw_nonzero().to_string();
+    taken(place, &["a", "--pid", &pid]);
+    let process = holder_process(place, "a");
+    let mut hold = Background::fed(place.leasehold(&["hold", "h", "i", "--pid", &pid]));
+    let line: serde_json::Value = serde_json::from_str(&hold.line()).unwrap();
+    let tokens = ["h", "i"].map(|name| place.token(name).unwrap());
+    assert_eq!([0, 1].map(|at| line["names"][at]["token"].clone()), tokens);
+    assert!(is_held(place, "a"));
+    owner.close_stdin();
+    owner.end();
+    until("it is given back", || !is_held(place, "a"));
+    assert_ends(process);
+    assert_eq!(hold.end().code, Some(0), "as hold does");
+    ended(take(place, &["a", "--pid", &pid])).assert_failed(2, "there is no such process");
+}
+
+fn a_holder_process_that_was_killed_is_given_back_for_at_the_store(place: &Place) {
+    let handle = taken(place, &["a", "--for", "1h", "--ttl", "10m"]);
+    let process = holder_process(place, "a");
+    kill_process(process, Signal::KILL).unwrap();
+    assert_ends(process);
+    if place.server.is_some() {
+        assert!(is_held(place, "a"), "for the rest of its ttl");
+        let elsewhere = format!("file:{}", place.path("other.db").display());
+        place
+            .end(&["give", &handle, "-s", &elsewhere])
+            .assert_failed(2, "it was taken in the store");
+        give(place, &handle).assert_silent(0);
+    }
+    // In a file it ends with its process.
+    until("it is free", || !is_held(place, "a"));
+    give(place, &handle).assert_failed(76, "has ended before");
+}
+
+fn a_lease_that_was_taken_away_is_logged_and_told_to_whoever_gives_it(place: &Place) {
+    let handle = taken(place, &["a", "--for", "1h"]);
+    let (process, token) = (holder_process(place, "a"), place.token("a").unwrap());
+    place.end(&["revoke", "a", "--token", &token]).assert_silent(0);
+    assert_ends(process);
+    let log = place.read("log");
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(log.contains(&format!("a: lost the lease with token {token}: ")), "{log}");
+    assert!(log.contains(" too early"), "{log}");
+    give(place, &handle).assert_failed(76, "or was lost");
+}
+
+fn whoever_stops_waiting_leaves_no_holder_process_behind(place: &Place) {
+    let mut other = place.holder("a", &[]);
+    for signal in [Signal::INT, Signal::KILL] {
+        let waiting = Background::start(take(place, &["a", "--for", "1h", "-q"]));
+        until("it waits", || place.show("a")["waiting"] == 1);
+        waiting.signal(signal);
+        let ended = waiting.end();
+        assert_eq!(ended.signal, Some(signal.as_raw()), "{ended:?}");
+        until("nobody waits", || place.show("a")["waiting"] == 0);
+    }
+    other.close_stdin();
+    until("it is free", || !is_held(place, "a"));
+}
+
+#[test]
+fn a_handle_that_nobody_read_holds_nothing() {
+    let place = Place::on_file();
+    let script = format!("{PROGRAM} take a --for 1h --log log >/dev/full; echo $?");
+    let mut shell = place.program("sh", &["-c", &script]);
+    shell.env("XDG_RUNTIME_DIR", place.directory.path());
+    let said = ended(shell);
+    assert_eq!(said.stdout, "1\n", "{said:?}");
+    until("it is let go", || !is_held(&place, "a"));
+}
+
+#[test]
+fn a_pipeline_around_take_ends_although_the_lease_goes_on() {
+    let place = Place::on_file();
+    let script = format!("{PROGRAM} take a --for 1h --log log 2>&1 | cat");
+    let mut shell = place.program("sh", &["-c", &script]);
+    shell.env("XDG_RUNTIME_DIR", place.directory.path());
+    let said = ended(shell);
+    assert!(is_held(&place, "a"), "{said:?}");
+    give(&place, said.stdout.trim_end()).assert_silent(0);
+}
+
+#[test]
+fn what_cannot_be_taken_or_given_is_said_with_the_remedy() {
+    let place = Place::on_file();
+    let take = |arguments: &[&str]| ended(take(&place, arguments));
+    take(&["a"]).assert_failed(2, "--for");
+    take(&["a", "--for", "0s"]).assert_failed(2, "over before it has begun");
+    take(&["a", "--pid", "x"]).assert_failed(2, "--pid $$");
+    take(&["a", "--for", "1h", "--max-hold", "1h"]).assert_failed(2, "ends with --for");
+    take(&["a", "--for", "1h", "-s", "memory:"]).assert_failed(2, "nobody else would see");
+    let nowhere = place.leasehold(&["take", "a", "--for", "1h", "--log", "/nowhere/log"]);
+    ended(nowhere).assert_failed(2, "--log /nowhere/log");
+    place.end(&["give", "17950221"]).assert_failed(2, "no handle");
+    let handle = taken(&place, &["a", "--for", "1h"]);
+    place.end(&["give", &handle[..handle.len() - 4]]).assert_failed(2, "damaged handle");
+    place.end(&["renew", &handle]).assert_failed(2, "--for");
+    give(&place, &handle).assert_silent(0);
+}
