@@ -24,6 +24,9 @@ const LIBRARY: &str = "crates/leasehold";
 /// A store of somebody else's, in a workspace of its own.
 const OWN_STORE: &str = "examples/own_store";
 
+/// Programs outside the workspace that export metrics and traces.
+const OBSERVING: &str = "examples/observing";
+
 /// The packages whose features are checked one by one.
 const FEATURED: [&str; 2] = ["leasehold", "leasehold-data"];
 
@@ -65,8 +68,9 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
         Run::cargo(root, &["test", "--doc", "--workspace", "--all-features", "--locked"]).count()
     })?;
     let own_store = steps.run("own store", || own_store(root))?;
+    let observing = steps.run("observing", || observing(root))?;
     let tests = steps.run("tests", || tests(root, length))?;
-    let counts = doctests + own_store + tests;
+    let counts = doctests + own_store + observing + tests;
     if counts.passed == 0 {
         return Err("tests: not one was run".to_owned());
     }
@@ -188,6 +192,14 @@ fn own_store(root: &Path) -> Outcome<Counts> {
     copied.map_err(|error| format!("{OWN_STORE}/{lock}: {error}"))?;
     let manifest = format!("{OWN_STORE}/Cargo.toml");
     let arguments = ["test", "--offline", "--target-dir", "target", "--manifest-path", &manifest];
+    Run::cargo(root, &arguments).with("CARGO_PROFILE_DEV_DEBUG", "0").count()
+}
+
+/// The programs that export metrics and traces, with exporters that nobody else needs.
+fn observing(root: &Path) -> Outcome<Counts> {
+    let manifest = format!("{OBSERVING}/Cargo.toml");
+    Run::cargo(root, &["fmt", "--check", "--manifest-path", &manifest]).show()?;
+    let arguments = ["test", "--locked", "--target-dir", "target", "--manifest-path", &manifest];
     Run::cargo(root, &arguments).with("CARGO_PROFILE_DEV_DEBUG", "0").count()
 }
 

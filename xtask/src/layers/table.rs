@@ -221,6 +221,7 @@ pub(super) const CRATES: [(&str, &[&str], &[&str]); 12] = [
     ("crates/leasehold-testkit", &["leasehold", "leasehold-conformance", "leasehold-core"], &[]),
     ("crates/leasehold-watch", &["leasehold"], &[]),
     ("examples/flash_sale", &["leasehold", "leasehold-data", "leasehold-testkit"], &[]),
+    ("examples/observing", &["leasehold"], &[]),
     ("examples/own_store", &["leasehold"], &["leasehold-conformance"]),
     ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),
     ("xtask", &[], &[]),
