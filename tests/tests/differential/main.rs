@@ -3,6 +3,8 @@
 //! `redisson` is compared with what Redisson means.
 
 #[cfg(test)]
+mod bundles;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod dump;

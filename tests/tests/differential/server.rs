@@ -60,6 +60,31 @@ impl Server {
         command
     }
 
+    /// EVALSHA of calls of one script, one name each, as one call at a time.
+    pub(crate) fn bundle(&self, calls: &[Call<Answer>], now_us: u64) -> redis::Cmd {
+        let script = calls[0].script.sha1.as_str();
+        let number = Script::ALL.iter().position(|known| known.sha1() == script).unwrap();
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha1[number]).arg(calls.len());
+        for call in calls {
+            assert_eq!(call.script.sha1, script);
+            command.arg(&call.keys);
+        }
+        command.arg(&calls[0].args[0]);
+        for call in calls {
+            command.arg(&call.args[1]);
+        }
+        command.arg(now_us);
+        command
+    }
+
+    /// What was published since this was last asked.
+    pub(crate) fn heard(&mut self) -> Vec<Addressed> {
+        let channel = format!("{}end", key::inbox_prefix("lh:"));
+        redis::cmd("PUBLISH").arg(channel).arg("end").exec(&mut self.connection).unwrap();
+        self.messages().unwrap()
+    }
+
     /// The fields of a lock's key.
     pub(crate) fn fields(&mut self, index: usize) -> Fields {
         redis::cmd("HGETALL").arg(self.key(index)).query(&mut self.connection).unwrap()

@@ -32,7 +32,7 @@ pub(super) fn pid(text: &str) -> Result<Pid, String> {
 /// A span in which something can happen.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("it would be over before it has begun".to_owned()),
+        Duration::ZERO => Err("the hold would be over before it has begun".to_owned()),
         span => Ok(span),
     }
 }

@@ -1,6 +1,9 @@
 //! One call of a script, as a layout plans it: what is sent, how the reply is read, and what hangs
 //! on it. Nothing here knows what any script does.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use leasehold_core::{Effect, StoreError};
 use redis::{Cmd, Value};
 use sha1_smol::Sha1;
@@ -14,6 +17,9 @@ pub struct ScriptText {
     pub sha1: String,
     /// Whether a replica would run it too, and answer out of the past.
     pub is_read_only: bool,
+    /// Whether calls of it with one key each may be made as one: with the first argument that they
+    /// share, then the other one of each. The reply is a list of theirs then.
+    pub takes_many: bool,
 }
 
 impl ScriptText {
@@ -21,19 +27,34 @@ impl ScriptText {
     pub(crate) fn new(source: String) -> Self {
         let sha1 = Sha1::from(&source).digest().to_string();
         let is_read_only = source.starts_with("#!lua flags=no-writes\n");
-        Self { source, sha1, is_read_only }
+        Self { source, sha1, is_read_only, takes_many: false }
     }
 }
 
-/// One call of a script, whose reply is read as an `A`.
-#[derive(Clone, Debug)]
-pub struct Call<A> {
+/// What is sent for a call of a script.
+#[derive(Debug)]
+pub struct Request {
     /// Which script.
     pub script: &'static ScriptText,
     /// Its keys. In a cluster all of them are in one slot.
     pub keys: Vec<Vec<u8>>,
     /// Its other arguments.
     pub args: Vec<Vec<u8>>,
+}
+
+impl Request {
+    /// The command that makes the call.
+    pub(crate) fn command(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.script.sha1).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command
+    }
+}
+
+/// One call of a script, whose reply is read as an `A`.
+#[derive(Clone, Debug)]
+pub struct Call<A> {
+    pub(crate) request: Arc<Request>,
     /// Reads the reply.
     decode: fn(Value) -> Result<A, StoreError>,
     /// What the reply may give, if anything.
@@ -50,7 +71,8 @@ impl<A> Call<A> {
         args: Vec<Vec<u8>>,
         decode: fn(Value) -> Result<A, StoreError>,
     ) -> Self {
-        Self { script, keys, args, decode, effect: None, is_granted: |_| false }
+        let request = Arc::new(Request { script, keys, args });
+        Self { request, decode, effect: None, is_granted: |_| false }
     }
 
     /// The same call, whose reply has this effect if it `is_granted`.
@@ -66,11 +88,12 @@ impl<A> Call<A> {
     pub fn answer(&self, reply: Value) -> Result<A, StoreError> {
         (self.decode)(reply)
     }
+}
 
-    /// The command that makes the call.
-    pub(crate) fn command(&self) -> Cmd {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.script.sha1).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
-        command
+impl<A> Deref for Call<A> {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        &self.request
     }
 }

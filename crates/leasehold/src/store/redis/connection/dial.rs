@@ -47,6 +47,7 @@ pub(crate) struct Dialer {
     database: u32,
     connect_timeout: Duration,
     timeout: Duration,
+    bundles: bool,
     paces: Arc<Paces>,
 }
 
@@ -64,6 +65,7 @@ impl Dialer {
             database: settings.database,
             connect_timeout: settings.connect_timeout,
             timeout: settings.timeout(),
+            bundles: settings.bundles(),
             paces: Arc::default(),
         })
     }
@@ -196,7 +198,7 @@ impl Dialer {
             .map_err(|why| error::greeting(self.peer, &server, self.tls.is_some(), why))?;
         connection.set_response_timeout(self.timeout);
         let driver = tokio::spawn(driver);
-        Ok(Connection::new(address.clone(), self.timeout, connection, driver))
+        Ok(Connection::new(address.clone(), self.timeout, connection, driver, self.bundles))
     }
 
     fn too_slow(&self, server: &str, stage: &str) -> StoreError {

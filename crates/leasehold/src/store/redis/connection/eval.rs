@@ -42,12 +42,11 @@ pub(crate) async fn run<A>(
     call: &Call<A>,
     asking: bool,
 ) -> Result<Value, Failure> {
-    let command = call.command();
     let mut loads = Loads::default();
     loop {
         let value = match asking {
-            true => ask(connection, command.clone()).await?,
-            false => connection.send(&command).await?,
+            true => ask(connection, call.command()).await?,
+            false => connection.call(&call.request).await?,
         };
         if !loads.helped(connection, call.script, &value).await? {
             return check(connection, value);

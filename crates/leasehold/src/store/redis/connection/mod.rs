@@ -1,11 +1,13 @@
 //! Bytes to and from one server: opening a connection, sending commands and scripts, and what an
 //! answer, a refusal or silence says about the connection. It knows no policy and no script.
 
+pub(crate) mod bundle;
 pub(crate) mod call;
 pub(crate) mod dial;
 pub(crate) mod error;
 pub(crate) mod eval;
 pub(crate) mod info;
+mod outbox;
 mod pace;
 mod tls;
 
@@ -20,7 +22,9 @@ use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::sync::OnceCell;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use self::call::Request;
 use self::info::Info;
+use self::outbox::Outbox;
 use crate::store::redis::options::Address;
 
 /// How long a connection may answer nothing before it is given up: 2 s, four requests of the
@@ -34,6 +38,8 @@ pub(crate) struct Connection {
     timeout: Duration,
     connection: MultiplexedConnection,
     driver: JoinHandle<()>,
+    /// Where requests wait that may travel together.
+    outbox: Option<Outbox>,
     opened: Instant,
     retired: AtomicBool,
     /// The run of the server, which ends with this connection at the latest.
@@ -62,14 +68,17 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// A connection that was opened just now, and the task that reads and writes it.
+    /// A connection that was opened just now, and the task that reads and writes it. With `bundles`
+    /// requests may travel together.
     pub(crate) fn new(
         address: Address,
         timeout: Duration,
         connection: MultiplexedConnection,
         driver: JoinHandle<()>,
+        bundles: bool,
     ) -> Self {
         Self {
+            outbox: bundles.then(Outbox::default),
             server: address.to_string().into(),
             address,
             timeout,
@@ -150,6 +159,14 @@ impl Connection {
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
         let sent = Instant::now();
         let outcome = self.connection.clone().send_packed_command(command).await;
+        self.note_answer(sent, self.timeout, outcome)
+    }
+
+    /// Makes the call of a script; a refusal is a value like others.
+    pub(crate) async fn call(&self, request: &Arc<Request>) -> Result<Value, StoreError> {
+        let Some(outbox) = &self.outbox else { return self.send(&request.command()).await };
+        let sent = Instant::now();
+        let outcome = outbox.send(&self.connection, request).await;
         self.note_answer(sent, self.timeout, outcome)
     }
 

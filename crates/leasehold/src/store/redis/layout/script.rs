@@ -31,7 +31,7 @@ macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 17] = shared![
+const SHARED: [(&str, &str); 20] = shared![
     "arguments",
     "fast/acquire",
     "fast/confirm",
@@ -42,10 +42,13 @@ const SHARED: [(&str, &str); 17] = shared![
     "fast/release",
     "fast/renew",
     "fast/waiters",
+    "native/acquire_request",
     "native/grant",
     "native/hold",
     "native/queue",
     "native/record",
+    "native/release_request",
+    "native/replied",
     "plain/value",
     "publish",
     "redisson/lock",
@@ -271,11 +274,17 @@ static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
     Script::ALL.map(|script| {
         let source = script.assemble(CLOCK);
         let sha1 = Sha1::from(&source).digest().to_string();
-        ScriptText { source, sha1, is_read_only: script.access() == Access::Reads }
+        let is_read_only = script.access() == Access::Reads;
+        ScriptText { source, sha1, is_read_only, takes_many: script.takes_many() }
     })
 });
 
 impl Script {
+    /// Whether one call does it to many names, each as if it were alone.
+    const fn takes_many(self) -> bool {
+        matches!(self, Self::Acquire | Self::Release)
+    }
+
     /// As a server is given it.
     pub fn text(self) -> &'static ScriptText {
         &TEXTS[self as usize]

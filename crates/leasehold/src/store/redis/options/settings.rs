@@ -162,6 +162,12 @@ impl Settings {
         }
     }
 
+    /// Whether requests for many names may travel as one call. In a cluster a call must stay within
+    /// a slot; and with a quarantine each acquire has the boot record asked for right behind it.
+    pub(crate) fn bundles(&self) -> bool {
+        !matches!(self.servers, Servers::Cluster(_)) && self.quarantine().is_none()
+    }
+
     /// Whether a quarantine is possible at all.
     pub(super) fn may_be_in_quarantine(&self) -> bool {
         !matches!(self.servers, Servers::Cluster(_)) && self.layout == LayoutName::Native

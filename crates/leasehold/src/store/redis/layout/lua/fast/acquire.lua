@@ -1,12 +1,12 @@
 -- The fast path of an acquire: nobody holds or awaits the name, and no attempt of this client is
--- remembered.
-if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_BYTES)
+-- remembered. Sets the reply.
+if (not state and redis.call('HLEN', key) == 0 or state and #state == IDLE_BYTES)
     and weight <= capacity then
   local version, flags, last_token, collect_at, _ = VERSION, 0, 0, 0, nil
   if state then version, flags, _, _, last_token, collect_at = struct.unpack(IDLE, state) end
   local is_known = flags > 0 -- if only tombstones are there, they tell
   if flags == 2 then
-    local tombstones = redis.call('HGET', KEYS[1], 't')
+    local tombstones = redis.call('HGET', key, 't')
     is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)
   end
   if version == VERSION and not is_known and last_token >= 0 and last_token < NEVER
@@ -21,10 +21,10 @@ if (not state and redis.call('HLEN', KEYS[1]) == 0 or state and #state == IDLE_B
     local total, asked, holder, held_weight, hold_state = capacity, capacity, id, weight, CLAIMED
     local held_ttl, held_nonce = ttl, nonce
 --@include fast/granted
-    redis.call('HSET', KEYS[1], 's', struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. facts)
+    redis.call('HSET', key, 's', struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. facts)
     if is_moved then
-      redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.ceil(collect_at / 1000)))
+      redis.call('PEXPIREAT', key, string.format('%.0f', math.ceil(collect_at / 1000)))
     end
-    return struct.pack('<dBc1ddB', now, 0, 'G', token, deadline, 0)
+    reply = struct.pack('<dBc1ddB', now, 0, 'G', token, deadline, 0)
   end
 end

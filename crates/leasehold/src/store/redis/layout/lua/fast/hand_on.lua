@@ -1,10 +1,17 @@
 -- The fast path of a release that hands over: the head of the queue is alive and fits, and the next
 -- one is alive and does not fit. Gives the reply, or nothing if there is anything unusual.
-local function hand_on()
-  local queue = redis.call('HGET', KEYS[1], 'q')
+local function hand_on(state)
+  local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
+  if hold_state == COOLDOWN or not (deadline > now) or version ~= VERSION or count ~= 1
+      or not (last_token >= 0 and last_token < NEVER) or flags % 2 == 0
+      or not (collect_at >= now + retention and collect_at <= NEVER)
+      or upgrading ~= NOBODY or used ~= held_weight then
+    return
+  end
+  local queue = redis.call('HGET', key, 'q')
   if not queue or #queue ~= QUEUE_BYTES then return end
   local waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
-  local waiter, last_seen, of_client = live_waiter(KEYS[1], head)
+  local waiter, last_seen, of_client = live_waiter(key, head)
   if not waiter then return end
   local _, before, after, held_weight, own_capacity, held_ttl, _, held_nonce, facts =
     struct.unpack(WAITER, waiter)
@@ -16,7 +23,7 @@ local function hand_on()
   local client, next_waiter = string.sub(head, 1, 16), nil
   if after ~= NOBODY then
     local of_next
-    next_waiter, _, of_next = live_waiter(KEYS[1], after)
+    next_waiter, _, of_next = live_waiter(key, after)
     if not next_waiter or waiting < 2 then return end
     if string.sub(after, 1, 16) == client and of_next < 2 then return end
     local sequence, _, _, next_weight = struct.unpack(WAITER, next_waiter)
@@ -37,25 +44,32 @@ local function hand_on()
 --@include fast/granted
   local held = struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. string.sub(waiter, facts)
   if next_waiter then
-    redis.call('HSET', KEYS[1], 's', held, 'q', struct.pack(QUEUE, waiting - 1, last_sequence,
+    redis.call('HSET', key, 's', held, 'q', struct.pack(QUEUE, waiting - 1, last_sequence,
       head_sequence, after, tail), 'w' .. after, string.sub(next_waiter, 1, 8) .. NOBODY
       .. string.sub(next_waiter, 33))
   else
-    redis.call('HSET', KEYS[1], 's', held)
-    redis.call('HDEL', KEYS[1], 'q')
+    redis.call('HSET', key, 's', held)
+    redis.call('HDEL', key, 'q')
   end
   if of_client > 1 then
-    redis.call('HSET', KEYS[1], 'c' .. client, struct.pack('<dI4', last_seen, of_client - 1))
-    redis.call('HDEL', KEYS[1], 'w' .. head)
+    redis.call('HSET', key, 'c' .. client, struct.pack('<dI4', last_seen, of_client - 1))
+    redis.call('HDEL', key, 'w' .. head)
   else
-    redis.call('HDEL', KEYS[1], 'w' .. head, 'c' .. client)
+    redis.call('HDEL', key, 'w' .. head, 'c' .. client)
   end
   publish(head, struct.pack(GRANT_MESSAGE, 'G', struct.unpack('<d', head, 17), held_nonce, token,
     now, deadline))
   return struct.pack('<dBc1', now, 0, 'F')
 end
 
-if is_awaited then
-  local reply = hand_on()
-  if reply then return reply end
+for at = 1, #KEYS do
+  local state = states[at]
+  if not replies[at] and state and #state >= HELD_BY_ONE_BYTES then
+--@include native/release_request
+    if cooldown == 0 and unanswered == 0
+        and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then
+      replies[at] = hand_on(state)
+      if replies[at] then missed = missed - 1 end
+    end
+  end
 end

@@ -9,13 +9,13 @@ local function join_or_busy(state)
     return
   end
   local waiter_field, client = 'w' .. id, string.sub(id, 1, 16)
-  local fields = redis.call('HMGET', KEYS[1], 'q', waiter_field, 'c' .. client, 't')
+  local fields = redis.call('HMGET', key, 'q', waiter_field, 'c' .. client, 't')
   local queue, known, seen, tombstones = fields[1], fields[2], fields[3], fields[4]
   if known or flags >= 2 and not (tombstones and not string.find(tombstones, client, 1, true)) then
     return
   end
   if flags % 2 == 1 then
-    if not is_blocked(KEYS[1], queue, used, capacity) then return end
+    if not is_blocked(key, queue, used, capacity) then return end
   elseif used + weight <= capacity then
     return
   end
@@ -25,7 +25,7 @@ local function join_or_busy(state)
   local of_client = 0
   if flags % 2 == 1 then
     waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
-    linked = redis.call('HGET', KEYS[1], 'w' .. tail)
+    linked = redis.call('HGET', key, 'w' .. tail)
     local tail_sequence = linked and #linked >= WAITER_BYTES and struct.unpack('<d', linked)
     if not tail_sequence or waiting >= MAX_WAITING or not (head_sequence >= 0
         and tail_sequence >= head_sequence and last_sequence >= tail_sequence
@@ -46,7 +46,7 @@ local function join_or_busy(state)
   else
     also, changed = 's', struct.pack('<BB', VERSION, flags + 1) .. string.sub(state, 3)
   end
-  redis.call('HSET', KEYS[1],
+  redis.call('HSET', key,
     'q', struct.pack(QUEUE, waiting + 1, sequence, head_sequence, head, id),
     'c' .. client, struct.pack('<dI4', now, of_client + 1), waiter_field,
     struct.pack(WAITER, sequence, tail, NOBODY, weight, capacity, ttl, now, nonce) .. facts, also,
@@ -56,8 +56,13 @@ local function join_or_busy(state)
   return struct.pack('<dBc1dI4dI4', now, 0, 'Q', sequence, ahead, retry_after, 0)
 end
 
-if state and #state >= HELD_BY_ONE_BYTES
-    and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
-  local reply = join_or_busy(state)
-  if reply then return reply end
+for at = 1, #KEYS do
+  local state = states[at]
+  if not replies[at] and state and #state >= HELD_BY_ONE_BYTES then
+--@include native/acquire_request
+    if string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
+      replies[at] = join_or_busy(state)
+      if replies[at] then missed = missed - 1 end
+    end
+  end
 end

@@ -1,10 +1,12 @@
--- Takes the lock, or joins its queue, or says that it is busy (model/acquire.rs).
+-- Takes each lock, or joins its queue, or says that it is busy (model/acquire.rs). What becomes of
+-- one name is nothing to the others.
 --
--- KEYS  1 the lock's record
+-- KEYS  1 … n the locks' records, all different
 -- ARGV  1 what all inboxes' names begin with
---       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), ttl (µs), wait (1),
---         nonce (8 bytes), not after (µs), ballot (µs, or 0 for none), facts (the rest)
--- reply packed: now (µs), more (1), and one of
+--       2 … n + 1 packed, for each key: retention (µs), attempt (24 bytes), weight (4),
+--         capacity (4), ttl (µs), wait (1), nonce (8 bytes), not after (µs), ballot (µs, or 0 for
+--         none), facts (the rest)
+-- reply for one key its own, for several a list: an error, or packed: now (µs), more (1), one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
 --         another one, or 0 (4)
@@ -14,22 +16,35 @@
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] < 73 then return redis.error_reply('ARGUMENT 2 is too short') end
-local retention, id, weight, capacity, ttl, wait, nonce, not_after, ballot, facts =
-  struct.unpack('<dc24I4I4dBc8dd', ARGV[2])
-facts = string.sub(ARGV[2], facts)
--- Spans of at most 31 years, so that no sum with now comes near the 2^53 that a double holds.
-if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15 and not_after >= 0
-    and ballot >= 0) then
-  return redis.error_reply('ARGUMENT 2 has a number out of range')
-end
-if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
-local state = redis.call('HGET', KEYS[1], 's')
-
+local replies, states, missed = {}, {}, 0
+local key, asked, retention, id, weight, capacity, ttl, wait, nonce, not_after, ballot, facts
+for at = 1, #KEYS do
+--@include native/acquire_request
+  -- Spans of at most 31 years, so that no sum with now comes near the 2^53 that a double holds.
+  if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15 and not_after >= 0
+      and ballot >= 0) then
+    return redis.error_reply('ARGUMENT ' .. at + 1 .. ' has a number out of range')
+  end
+  local state, reply = nil, nil
+  if now > not_after then
+    reply = struct.pack('<dBc1', now, 0, 'L')
+  else
+    state = redis.pcall('HGET', key, 's')
+    if type(state) == 'table' then
+      reply = state -- the key is of another type
+    else
 --@include fast/acquire
+    end
+  end
+  replies[at], states[at] = reply, state
+  if not reply then missed = missed + 1 end
+end
+--@include native/replied
+
 --@include publish
 --@include fast/waiters
 --@include fast/join
+--@include native/replied
 --@include native/record
 --@include native/hold
 --@include native/queue
@@ -44,7 +59,7 @@ local function acquire_again(index)
   return reply
 end
 
-return store.answer(store.run(KEYS[1], state, function()
+local function acquire()
   step.sweep()
   local index = holds.live_hold(id)
   if index then return acquire_again(index) end
@@ -58,18 +73,28 @@ return store.answer(store.run(KEYS[1], state, function()
   if not holds.is_same_kind(capacity) or wait == 0 and not holds.admits(weight, capacity) then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
-  local asked = {
+  local waiter = {
     id = id, weight = weight, capacity = capacity, ttl = ttl, since = now, nonce = nonce,
     facts = facts,
   }
   local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
   if nobody_first and holds.fits(weight, capacity) then
-    step.grant(asked, CLAIMED, step.mint(ballot), nil)
+    step.grant(waiter, CLAIMED, step.mint(ballot), nil)
     return holds.confirm(record.count - 1, ttl)
   end
   if wait == 0 then return struct.pack('<c1d', 'B', holds.time_left()) end
   if record.waiting >= MAX_WAITING then return 'RQ' end
-  waiters.join(asked)
+  waiters.join(waiter)
   holds.keep_until(now)
-  return waiters.place(asked)
-end))
+  return waiters.place(waiter)
+end
+
+for at = 1, #KEYS do
+  if not replies[at] then
+--@include native/acquire_request
+    replies[at] = store.run_apart(key, states[at], acquire)
+  end
+end
+store.tell()
+if #KEYS == 1 then return replies[1] end
+return replies

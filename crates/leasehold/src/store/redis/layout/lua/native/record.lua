@@ -197,9 +197,21 @@ store = {
     return 'X'
   end,
 
+  -- The same for one of several names: what fails there, fails there alone. Gives the whole reply.
+  run_apart = function(key, state, action)
+    store.more = 0
+    local done, reply = pcall(store.run, key, state, action)
+    if not done then return type(reply) == 'table' and reply or { err = reply } end
+    return struct.pack('<dB', now, store.more) .. reply
+  end,
+
   -- Tells whom it concerns, now that the step has been written.
-  answer = function(reply)
+  tell = function()
     for _, message in ipairs(store.messages) do publish(message.id, message.payload) end
+  end,
+
+  answer = function(reply)
+    store.tell()
     return struct.pack('<dB', now, store.more) .. reply
   end,
 }

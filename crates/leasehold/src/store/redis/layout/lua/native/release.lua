@@ -1,32 +1,45 @@
--- Ends a hold and hands the lock on in the same step (model/release.rs).
+-- Ends holds, each of another lock, and hands the locks on in the same step (model/release.rs).
+-- What becomes of one name is nothing to the others.
 --
--- KEYS  1 the lock's record
+-- KEYS  1 … n the locks' records, all different
 -- ARGV  1 what all inboxes' names begin with
---       2 packed: retention (µs), attempt (24 bytes), cooldown (µs, or 0), unanswered (1)
--- reply packed: now (µs), more (1), and one of
+--       2 … n + 1 packed, for each key: retention (µs), attempt (24 bytes), cooldown (µs, or 0),
+--         unanswered (1)
+-- reply for one key its own, for several a list: an error, or packed: now (µs), more (1), one of
 --       'F' released   'N' not held: last token (µs, or 0)
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] ~= 41 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
-local retention, id, cooldown, unanswered = struct.unpack('<dc24dB', ARGV[2])
-if not (retention >= 0 and retention <= 1e15 and cooldown >= 0 and cooldown <= 1e15) then
-  return redis.error_reply('ARGUMENT 2 has a number out of range')
-end
-local state = redis.call('HGET', KEYS[1], 's')
-
+local replies, states, missed = {}, {}, 0
+local key, asked, retention, id, cooldown, unanswered
+for at = 1, #KEYS do
+--@include native/release_request
+  if not (retention >= 0 and retention <= 1e15 and cooldown >= 0 and cooldown <= 1e15) then
+    return redis.error_reply('ARGUMENT ' .. at + 1 .. ' has a number out of range')
+  end
+  local state, reply = redis.pcall('HGET', key, 's'), nil
+  if type(state) == 'table' then
+    reply = state -- the key is of another type
+  else
 --@include fast/release
+  end
+  replies[at], states[at] = reply, state
+  if not reply then missed = missed + 1 end
+end
+--@include native/replied
+
 --@include publish
 --@include fast/waiters
 --@include fast/hand_on
+--@include native/replied
 --@include native/record
 --@include native/hold
 --@include native/queue
 --@include native/grant
 
 -- The name stays taken, by nobody.
-local function cool_down(hold, index)
+local function keep_hold(hold, index)
   local deadline = now + cooldown
   hold.state, hold.ttl, hold.deadline = COOLDOWN, cooldown, deadline
   record.longest_ttl = math.max(record.longest_ttl, cooldown)
@@ -35,7 +48,7 @@ local function cool_down(hold, index)
   holds.keep_until(deadline)
 end
 
-return store.answer(store.run(KEYS[1], state, function()
+local function release()
   step.sweep()
   local index = holds.live_hold(id)
   if not index then
@@ -48,10 +61,20 @@ return store.answer(store.run(KEYS[1], state, function()
   if cooldown == 0 then
     holds.remove_hold(index)
   else
-    cool_down(hold, index)
+    keep_hold(hold, index)
   end
   if unanswered == 1 then holds.bury_attempt(id) end
   holds.keep_until(now)
   step.promote(nil)
   return 'F'
-end))
+end
+
+for at = 1, #KEYS do
+  if not replies[at] then
+--@include native/release_request
+    replies[at] = store.run_apart(key, states[at], release)
+  end
+end
+store.tell()
+if #KEYS == 1 then return replies[1] end
+return replies

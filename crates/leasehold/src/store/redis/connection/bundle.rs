@@ -1,0 +1,172 @@
+//! Requests that travel together: as few calls as may carry them.
+
+use std::collections::HashMap;
+
+use redis::{Cmd, Value};
+
+use super::call::Request;
+
+/// The most names that share a call: 64. All that is unusual, a call of so many keeps the server
+/// below 200 µs, which is what others have to wait at most because of it.
+pub(crate) const MOST_IN_A_CALL: usize = 64;
+
+/// Puts requests that may share a call into one bundle, at most so many. Bundles are to be sent in
+/// their order: then what is asked of one key is asked in the order in which it came, and no key is
+/// in a bundle twice.
+pub(crate) fn bundles<T: AsRef<Request>>(requests: Vec<T>, most: usize) -> Vec<Vec<T>> {
+    let mut bundles: Vec<Vec<T>> = Vec::new();
+    for (at, request) in places(&requests, most).into_iter().zip(requests) {
+        match bundles.get_mut(at) {
+            Some(bundle) => bundle.push(request),
+            None => bundles.push(vec![request]),
+        }
+    }
+    bundles
+}
+
+/// The number of the bundle that each request goes into; each begins right after the one below.
+fn places<T: AsRef<Request>>(requests: &[T], most: usize) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    // Of each script the bundle that others may join, with the first in it; of each key the last
+    // bundle that it is in.
+    let mut open: HashMap<&str, (usize, &Request)> = HashMap::new();
+    let mut last: HashMap<&[u8], usize> = HashMap::new();
+    let mut places = Vec::with_capacity(requests.len());
+    for request in requests.iter().map(AsRef::as_ref) {
+        let script = request.script.sha1.as_str();
+        let latest = request.keys.iter().filter_map(|key| last.get(key.as_slice())).max();
+        let joined = open.get(script).filter(|(at, first)| {
+            latest.is_none_or(|latest| latest < at)
+                && sizes[*at] < most
+                && may_share(first, request)
+        });
+        let at = match joined {
+            Some((at, _)) => *at,
+            None => {
+                open.insert(script, (sizes.len(), request));
+                sizes.push(0);
+                sizes.len() - 1
+            }
+        };
+        sizes[at] += 1;
+        last.extend(request.keys.iter().map(|key| (key.as_slice(), at)));
+        places.push(at);
+    }
+    places
+}
+
+/// Whether two requests for one script may be made in one call of it.
+fn may_share(a: &Request, b: &Request) -> bool {
+    let is_for_one = |request: &Request| request.keys.len() == 1 && request.args.len() == 2;
+    a.script.takes_many && is_for_one(a) && is_for_one(b) && a.args[0] == b.args[0]
+}
+
+/// The command that asks all of a bundle.
+pub(crate) fn command<T: AsRef<Request>>(bundle: &[T]) -> Cmd {
+    let [first, others @ ..] = bundle else { return Cmd::new() };
+    let first = first.as_ref();
+    if others.is_empty() {
+        return first.command();
+    }
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(&first.script.sha1).arg(bundle.len());
+    for request in bundle {
+        command.arg(&request.as_ref().keys);
+    }
+    command.arg(&first.args[..1]);
+    for request in bundle {
+        command.arg(&request.as_ref().args[1..]);
+    }
+    command
+}
+
+/// The reply to each of `count` requests, from the reply to all of them. What refuses the whole
+/// call refuses each; from a reply that is none of our scripts' nobody has anything.
+pub(crate) fn replies(count: usize, reply: Value) -> Vec<Value> {
+    match reply {
+        reply if count == 1 => vec![reply],
+        Value::Array(replies) if replies.len() == count => replies,
+        Value::ServerError(refusal) => vec![Value::ServerError(refusal); count],
+        _ => vec![Value::Nil; count],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, LazyLock};
+
+    use super::super::call::ScriptText;
+    use super::*;
+
+    fn script(name: &str, takes_many: bool) -> ScriptText {
+        ScriptText { takes_many, ..ScriptText::new(name.to_owned()) }
+    }
+
+    static ACQUIRE: LazyLock<ScriptText> = LazyLock::new(|| script("acquire", true));
+    static POLL: LazyLock<ScriptText> = LazyLock::new(|| script("poll", false));
+    static RELEASE: LazyLock<ScriptText> = LazyLock::new(|| script("release", true));
+
+    fn request(script: &'static ScriptText, key: &str) -> Arc<Request> {
+        let args = vec![b"inbox:".to_vec(), format!("for {key}").into_bytes()];
+        Arc::new(Request { script, keys: vec![key.into()], args })
+    }
+
+    /// The keys of each bundle that requests are put into, with their script.
+    fn shape(requests: &[(&'static ScriptText, &str)], most: usize) -> Vec<String> {
+        let requests = requests.iter().map(|(script, key)| request(script, key)).collect();
+        let shown = |bundle: Vec<Arc<Request>>| {
+            let keys = bundle.iter().map(|request| String::from_utf8_lossy(&request.keys[0]));
+            format!("{}: {}", bundle[0].script.source, keys.collect::<Vec<_>>().join(" "))
+        };
+        bundles(requests, most).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn what_may_share_a_call_goes_into_one_per_script() {
+        let (acquire, poll, release): (_, _, &'static _) = (&*ACQUIRE, &*POLL, &*RELEASE);
+        let asked = [(release, "a"), (acquire, "b"), (poll, "p"), (release, "c"), (acquire, "d")];
+        assert_eq!(shape(&asked, 9), ["release: a c", "acquire: b d", "poll: p"]);
+        let asked = [(poll, "a"), (poll, "b")];
+        assert_eq!(shape(&asked, 9), ["poll: a", "poll: b"], "a script that takes one name");
+        let asked = ["a", "b", "c", "d", "e"].map(|key| (acquire, key));
+        assert_eq!(shape(&asked, 2), ["acquire: a b", "acquire: c d", "acquire: e"]);
+        assert_eq!(shape(&asked[..2], 1), ["acquire: a", "acquire: b"]);
+    }
+
+    #[test]
+    fn what_is_asked_of_one_key_is_asked_in_the_order_in_which_it_came() {
+        let (acquire, poll, release): (_, _, &'static _) = (&*ACQUIRE, &*POLL, &*RELEASE);
+        let asked = [(acquire, "a"), (release, "b"), (acquire, "b"), (acquire, "c")];
+        assert_eq!(shape(&asked, 9), ["acquire: a", "release: b", "acquire: b c"]);
+        let asked = [(acquire, "a"), (acquire, "a"), (acquire, "b"), (release, "a")];
+        assert_eq!(shape(&asked, 9), ["acquire: a", "acquire: a b", "release: a"]);
+        let asked = [(acquire, "a"), (poll, "b"), (acquire, "b"), (poll, "a"), (acquire, "a")];
+        let expected = ["acquire: a", "poll: b", "acquire: b", "poll: a", "acquire: a"];
+        assert_eq!(shape(&asked, 9), expected);
+    }
+
+    #[test]
+    fn a_call_carries_what_all_share_once_and_the_rest_of_each() {
+        let [a, b] = ["a", "b"].map(|key| request(&ACQUIRE, key));
+        let packed = |words: &[&str]| {
+            let mut command = redis::cmd("EVALSHA");
+            command.arg(&ACQUIRE.sha1).arg(words);
+            command.get_packed_command()
+        };
+        let one = command(&[Arc::clone(&a)]).get_packed_command();
+        assert_eq!(one, packed(&["1", "a", "inbox:", "for a"]));
+        let both = command(&[a, b]).get_packed_command();
+        assert_eq!(both, packed(&["2", "a", "b", "inbox:", "for a", "for b"]));
+    }
+
+    #[test]
+    fn everybody_gets_the_own_reply_and_all_get_a_refusal() {
+        let text = |text: &str| Value::BulkString(text.into());
+        assert_eq!(replies(1, text("a")), [text("a")]);
+        let both = Value::Array(vec![text("a"), text("b")]);
+        assert_eq!(replies(2, both.clone()), [text("a"), text("b")]);
+        assert_eq!(replies(3, both), [Value::Nil, Value::Nil, Value::Nil], "too few");
+        let refusal = redis::parse_redis_value(b"-OOM full\r\n").unwrap();
+        assert_eq!(replies(2, refusal.clone()), [refusal.clone(), refusal]);
+    }
+}

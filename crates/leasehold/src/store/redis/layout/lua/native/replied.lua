@@ -1,0 +1,5 @@
+-- Replies if nothing is left to be done.
+if missed == 0 then
+  if #KEYS == 1 then return replies[1] end
+  return replies
+end

@@ -1,0 +1,232 @@
+//! Requests that travel together on one connection: each name gets what it would have got alone.
+#![cfg(test)]
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::Client;
+use leasehold::store::redis::wire::{RECORD_VERSION, Script};
+use leasehold::store::{Redis, Store};
+use leasehold_core::{
+    Action, Answer, ClientId, HolderId, LockName, Operation, Reply, StoreError, StoreErrorKind,
+};
+use leasehold_testkit::harness::{request, retry, soon};
+use leasehold_testkit::{Fault, Proxy, RedisServer};
+
+/// How many ask at once.
+const CALLERS: u64 = 40;
+
+fn id(caller: u64) -> HolderId {
+    HolderId { client: ClientId(1), attempt: caller + 1 }
+}
+
+fn on(name: &str, action: Action) -> Operation {
+    Operation::On { name: LockName::new(name).unwrap(), action }
+}
+
+fn acquire(caller: u64) -> Operation {
+    on(&name(caller), Action::Acquire(request(id(caller)).with_ttl(Duration::from_secs(30))))
+}
+
+fn release(caller: u64) -> Operation {
+    on(&name(caller), Action::Release { id: id(caller), keep: Duration::ZERO, unanswered: false })
+}
+
+fn name(caller: u64) -> String {
+    format!("name/{caller}")
+}
+
+/// All callers ask at the same moment, on one thread, for names of their own.
+async fn at_once(
+    store: &Redis,
+    operation: impl Fn(u64) -> Operation,
+) -> Vec<Result<Answer, StoreError>> {
+    soon(join_all((0..CALLERS).map(|caller| store.execute(operation(caller))))).await
+}
+
+fn is_granted(outcome: &Result<Answer, StoreError>) -> bool {
+    matches!(outcome.as_ref().map(|answer| &answer.reply), Ok(Reply::Granted(_)))
+}
+
+/// How many scripts were called since this was last asked.
+fn calls(server: &RedisServer) -> u64 {
+    let (calls, _) = server.command_stats("evalsha").unwrap();
+    server.command::<()>("CONFIG RESETSTAT").unwrap();
+    calls
+}
+
+/// A store whose server has seen every script that is used here.
+async fn open(server: &RedisServer, url: &str) -> Redis {
+    let store = Redis::connect(url).await.unwrap();
+    for script in Script::ALL {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(script.source()).exec(&mut server.connection().unwrap()).unwrap();
+    }
+    store.execute(acquire(CALLERS)).await.unwrap();
+    calls(server);
+    store
+}
+
+#[tokio::test]
+async fn what_is_ready_at_once_goes_in_one_call_behind_what_is_out() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server, &server.patient_url()).await;
+    assert!(at_once(&store, acquire).await.iter().all(is_granted));
+    assert_eq!(calls(&server), 2, "the first one alone, the others together");
+    for outcome in at_once(&store, release).await {
+        assert_eq!(outcome.unwrap().reply, Reply::Released);
+    }
+    assert_eq!(calls(&server), 2);
+}
+
+#[tokio::test]
+async fn acquires_and_releases_that_are_ready_at_once_make_one_call_of_each_kind() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server, &server.patient_url()).await;
+    let odd = |caller: &u64| caller % 2 == 1;
+    for caller in (0..CALLERS).filter(odd) {
+        store.execute(acquire(caller)).await.unwrap();
+    }
+    calls(&server);
+    let mixed = |caller| if odd(&caller) { release(caller) } else { acquire(caller) };
+    assert!(at_once(&store, mixed).await.iter().all(Result::is_ok));
+    assert_eq!(calls(&server), 3, "the first one alone, then one of each");
+}
+
+#[tokio::test]
+async fn who_is_alone_sends_a_call_of_one_name_at_once() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server, &server.patient_url()).await;
+    for caller in 0..CALLERS {
+        store.execute(acquire(caller)).await.unwrap();
+        store.execute(release(caller)).await.unwrap();
+    }
+    assert_eq!(calls(&server), 2 * CALLERS);
+}
+
+#[tokio::test]
+async fn a_release_and_the_acquire_behind_it_are_executed_in_that_order() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server, &server.patient_url()).await;
+    assert!(at_once(&store, acquire).await.iter().all(is_granted));
+    let again = |caller: u64| {
+        let next = HolderId { client: ClientId(2), attempt: caller + 1 };
+        on(&name(caller), Action::Acquire(request(next)))
+    };
+    let pairs = (0..CALLERS).flat_map(|caller| [release(caller), again(caller)]);
+    let outcomes = soon(join_all(pairs.map(|operation| store.execute(operation)))).await;
+    for pair in outcomes.chunks(2) {
+        assert_eq!(pair[0].as_ref().unwrap().reply, Reply::Released);
+        assert!(is_granted(&pair[1]), "{pair:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server, &server.patient_url()).await;
+    server.command::<()>("SET lh:name/7 theirs").unwrap();
+    let mut damage = redis::cmd("HSET");
+    damage.arg("lh:name/8").arg("s").arg(&[RECORD_VERSION, 0, 7]);
+    damage.exec(&mut server.connection().unwrap()).unwrap();
+    server.command::<()>("HSET lh:name/9 theirs 1").unwrap();
+    for operation in [acquire, release] {
+        let outcomes = at_once(&store, operation).await;
+        for (caller, outcome) in outcomes.into_iter().enumerate() {
+            match caller {
+                7..=9 => {
+                    let error = outcome.unwrap_err();
+                    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+                    assert!(!error.may_have_executed(), "{error}");
+                }
+                _ => assert!(matches!(outcome.unwrap().reply, Reply::Granted(_) | Reply::Released)),
+            }
+        }
+    }
+    assert_eq!(server.command::<String>("GET lh:name/7").unwrap(), "theirs");
+}
+
+#[tokio::test]
+async fn a_key_that_a_user_may_not_touch_concerns_nobody_but_who_asks_for_it() {
+    let rights = Redis::HOLDER_RIGHTS.replace("~lh:*", "~lh:name/1* ~lh:name/2*");
+    assert_ne!(rights, Redis::HOLDER_RIGHTS);
+    let server = RedisServer::options().user(&format!("some on >pw {rights}")).start().unwrap();
+    open(&server, &server.patient_url()).await;
+    let store = Redis::connect(&server.patient_url_as("some", "pw")).await.unwrap();
+    for (caller, outcome) in at_once(&store, acquire).await.into_iter().enumerate() {
+        if name(caller as u64).starts_with("name/1") || name(caller as u64).starts_with("name/2") {
+            assert!(is_granted(&outcome), "{caller}: {outcome:?}");
+        } else {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
+            assert!(!error.may_have_executed(), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_has_forgotten_the_scripts_is_given_them_and_grants() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server, &server.patient_url()).await;
+    server.command::<()>("SCRIPT FLUSH").unwrap();
+    assert!(at_once(&store, acquire).await.iter().all(is_granted), "no failure shows");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_leaves_everybody_in_doubt_and_asking_again_helps() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(server.port()).unwrap();
+    let store = open(&server, &format!("{}?timeout=10s", proxy.url())).await;
+    // The first call is the one that goes alone.
+    let struck = proxy.strike(2, Script::Acquire, Fault::BreakReply(0));
+    let outcomes = at_once(&store, acquire).await;
+    struck.happened().await;
+    for outcome in &outcomes[1..] {
+        let error = outcome.as_ref().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+        assert!(error.may_have_executed(), "{error}");
+    }
+    let again = (0..CALLERS).map(|caller| {
+        let store = &store;
+        retry(async move || store.execute(acquire(caller)).await)
+    });
+    let outcomes = soon(join_all(again)).await;
+    assert!(outcomes.into_iter().all(|answer| is_granted(&Ok(answer))));
+}
+
+#[tokio::test]
+async fn who_gives_up_before_the_call_is_made_is_left_out_of_it() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server, &server.patient_url()).await;
+    {
+        // Polled once: the first goes out, the others wait for their turn, and are dropped there.
+        let asking = join_all((0..CALLERS).map(|caller| store.execute(acquire(caller))));
+        let asking = std::pin::pin!(asking);
+        assert!(futures_util::FutureExt::now_or_never(asking).is_none());
+    }
+    store.execute(acquire(CALLERS)).await.unwrap();
+    assert_eq!(server.command::<u64>("EXISTS lh:name/5").unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_of_several_threads_share_calls() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::connect(server.patient_url()).await.unwrap();
+    client.mutex("first").acquire().await.unwrap().release().await.unwrap();
+    calls(&server);
+    let (tasks, rounds) = (64, 50);
+    let task = |task: u64| {
+        let lock = client.mutex(format!("task/{task}"));
+        tokio::spawn(async move {
+            for _ in 0..rounds {
+                lock.acquire().await.unwrap().release().await.unwrap();
+            }
+        })
+    };
+    for outcome in soon(join_all((0..tasks).map(task))).await {
+        outcome.unwrap();
+    }
+    let alone = 2 * tasks * rounds;
+    let made = calls(&server);
+    assert!(made < alone / 2, "{made} calls where {alone} would have been made one by one");
+}
