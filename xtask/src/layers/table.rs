@@ -207,7 +207,7 @@ pub(super) const LAYERS: &[Layers] = &[
 ];
 
 /// What each package may depend on of the others, and what besides in its tests.
-pub(super) const CRATES: [(&str, &[&str], &[&str]); 12] = [
+pub(super) const CRATES: [(&str, &[&str], &[&str]); 13] = [
     ("benches", &["leasehold", "leasehold-core", "leasehold-data", "leasehold-testkit"], &[]),
     ("crates/leasehold", &["leasehold-core"], &[]),
     (
