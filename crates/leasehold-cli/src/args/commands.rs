@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use super::ending::EndArgs;
 use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs, VoiceArgs};
-use super::values::{capacity, duration, name, pid, token, ttl};
+use super::values::{budget, capacity, duration, interval, name, pid, token, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -104,6 +104,24 @@ pub(crate) struct Show {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Arguments of `top`.
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Only names that begin so
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How often the table is drawn anew
+    #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "1s")]
+    pub(crate) interval: Duration,
+    /// Most keys of the store that are looked at in a second, whatever else is in there
+    #[arg(long, value_name = "KEYS", value_parser = budget, default_value = "2000")]
+    pub(crate) budget: u32,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
 }
 
 /// Arguments of `end-quarantine`.

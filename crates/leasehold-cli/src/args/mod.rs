@@ -13,7 +13,7 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::commands::{
-    Doctor, Elect, EndQuarantine, Hold, Ls, Permits, Revoke, Run, Show, Wait, Where,
+    Doctor, Elect, EndQuarantine, Hold, Ls, Permits, Revoke, Run, Show, Top, Wait, Where,
 };
 pub(crate) use self::ending::OnLost;
 use self::help::{
@@ -101,6 +101,9 @@ pub(crate) enum Command {
     /// lives
     #[command(display_order = 2, after_help = TAKE_EXAMPLES)]
     Take(Take),
+    /// Shows who holds and awaits what, live: q quits, ? tells the other keys
+    #[command(display_order = 4)]
+    Top(Top),
     /// Waits until nobody holds a lock, without taking it and without a place in line; exit code 75
     /// if somebody still does at the end of --wait
     #[command(display_order = 5)]
@@ -127,6 +130,7 @@ impl Command {
             Self::Run(args) => args.lock.voice.into(),
             Self::Show(args) => args.output.voice.into(),
             Self::Take(args) => args.lock.voice.into(),
+            Self::Top(args) => args.voice.into(),
             Self::Wait(args) => args.voice.into(),
             Self::Where(args) => args.output.voice.into(),
         }

@@ -14,6 +14,12 @@ use crate::store_url::StoreUrl;
 /// The most permits that a semaphore has: one less than the capacity of a lock.
 const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
 
+/// The shortest pause between two looks at the same table: nobody reads faster.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The fewest keys a second with which a table comes about at all.
+const LEAST_BUDGET: u32 = 10;
+
 pub(super) fn name(text: &str) -> Result<LockName, String> {
     LockName::new(text.strip_prefix(NAME_MARK).unwrap_or(text))
         .map_err(|refusal| refusal.to_string())
@@ -77,6 +83,21 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         false => parse_duration(text),
     };
     parsed.map_err(|refusal| refusal.to_string())
+}
+
+/// Reads how often something is done again.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    match interval < LEAST_INTERVAL {
+        true => Err(format!("{text:?} is too often: give 100ms or more")),
+        false => Ok(interval),
+    }
+}
+
+/// Reads how many keys of a store may be looked at in a second.
+pub(super) fn budget(text: &str) -> Result<u32, String> {
+    let keys = text.parse().ok().filter(|keys| *keys >= LEAST_BUDGET);
+    keys.ok_or_else(|| format!("{text:?} is no number of keys: give 10 or more"))
 }
 
 /// Reads a ttl.

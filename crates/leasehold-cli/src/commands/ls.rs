@@ -1,11 +1,10 @@
 //! `leasehold ls`: the locks that are held or awaited.
 
 use leasehold::LockName;
-use leasehold::admin::{HoldState, Status};
-use leasehold::lease::Mode;
+use leasehold::admin::Status;
 use leasehold::time::show_duration;
 
-use super::status_view::{StatusView, foreign_row};
+use super::status_view::{StatusView, foreign_row, holder_in_words, use_of};
 use crate::args::Ls;
 use crate::connection::connect;
 use crate::report::{Failure, Outcome, Voice, print, print_json};
@@ -72,38 +71,14 @@ fn row(name: &LockName, status: &Status) -> [String; 8] {
         let free = || "-".to_owned();
         return [name, free(), free(), free(), free(), token, waiting, String::new()];
     };
-    let others = match status.holders.len() - 1 {
-        0 => String::new(),
-        others => format!(" +{others}"),
-    };
-    // That process has ended: nobody should look for it.
-    let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
     [
         name,
         use_of(status),
-        format!("{cooldown}{}:{}{others}", first.info.host, first.info.pid),
+        holder_in_words(status),
         show_duration(first.held_for),
         show_duration(first.ttl_left),
         first.token.to_string(),
         waiting,
         first.info.label.clone().unwrap_or_default(),
     ]
-}
-
-/// What a lock is held as: `w` by one alone, `r` or `r×2` by readers, with `u` if one of them is
-/// upgradable, `3/4` of its permits.
-fn use_of(status: &Status) -> String {
-    if let Some(foreign) = &status.foreign {
-        // How many read in other languages is not known.
-        return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
-    }
-    let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum::<u64>();
-    let upgradable = status.holders.iter().any(|holder| holder.mode == Mode::Upgradable);
-    let u = if upgradable { "u" } else { "" };
-    match (status.holders.first().map(|first| first.mode), status.holders.len()) {
-        (Some(Mode::Shared | Mode::Upgradable), 1) => format!("r{u}"),
-        (Some(Mode::Shared | Mode::Upgradable), readers) => format!("r{u}×{readers}"),
-        (Some(Mode::Permits { capacity, .. }), _) => format!("{taken}/{capacity}"),
-        _ => "w".to_owned(),
-    }
 }

@@ -15,6 +15,7 @@ mod run;
 mod show;
 mod status_view;
 mod take;
+mod top;
 mod wait;
 mod r#where;
 
@@ -38,6 +39,7 @@ pub(crate) fn execute(command: &Command) -> Outcome {
         Command::Run(args) => run::run(args),
         Command::Show(args) => show::show(args),
         Command::Take(args) => take::take(args),
+        Command::Top(args) => top::top(args),
         Command::Wait(args) => wait::wait(args),
         Command::Where(args) => r#where::print_choice(args),
     }

@@ -246,3 +246,42 @@ fn on_a_terminal_who_waits_sees_the_trouble_of_the_store_and_its_remedy() {
     assert!(!screen.contains("end-quarantine"), "{screen}");
     assert!(screen.ends_with("leasehold: x: SIGINT while waiting: gave up\r\n"), "{screen:?}");
 }
+
+#[test]
+fn top_shows_what_is_held_until_somebody_quits_and_gives_the_terminal_back() {
+    for place in [Place::on_file(), Place::on_redis()] {
+        let mut holder = place.holder("invoices/42", &["--label", "billing"]);
+        let command = "stty rows 24 cols 80; leasehold top; stty -a | grep -o ' -*icanon'";
+        let mut terminal = Terminal::start(&place, command);
+        terminal.until("1 held, 0 awaited by 0");
+        terminal.until("invoices/42");
+        terminal.type_in("\r");
+        terminal.until("billing");
+        terminal.type_in("q");
+        terminal.type_in("q");
+        let (code, rest) = terminal.end();
+        assert_eq!(code, Some(0), "{rest}");
+        assert!(rest.ends_with(" icanon\r\n"), "{rest:?}");
+        holder.close_stdin();
+    }
+}
+
+#[test]
+fn a_holder_is_revoked_in_top_after_a_question() {
+    let place = Place::on_file();
+    let holder = place.holder("invoices/42", &[]);
+    let mut terminal = Terminal::start(&place, "stty rows 10 cols 40; leasehold top");
+    terminal.until("invoices/42");
+    terminal.type_in("r");
+    terminal.until("revoke invoices/42");
+    terminal.type_in("y");
+    assert_eq!(holder.end().code, Some(76));
+    terminal.type_in("\x03");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn top_without_a_terminal_says_so_and_what_to_take_instead() {
+    let place = Place::on_file();
+    place.end(&["top"]).assert_failed(2, "leasehold ls --json");
+}

@@ -1,0 +1,116 @@
+//! `leasehold top`: who holds and awaits what, live in the terminal.
+
+mod line;
+mod screen;
+mod view;
+
+use std::io::{IsTerminal as _, stdin, stdout};
+use std::pin::pin;
+use std::thread;
+
+use leasehold::admin::Admin;
+use leasehold::time::SystemClock;
+use leasehold::{FencingToken, LockName};
+use leasehold_watch::{Timekeeper, Watcher};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{MissedTickBehavior, interval};
+
+use self::view::{Demand, View};
+use crate::args::Top;
+use crate::connection::connect;
+use crate::report::{Failure, Outcome, STORE, USAGE, Voice};
+use crate::runtime::block_on;
+use crate::store_choice;
+
+/// Shows the locks of the store until somebody quits.
+pub(crate) fn top(args: &Top) -> Outcome {
+    let voice = Voice::from(args.voice);
+    if !(stdin().is_terminal() && stdout().is_terminal()) {
+        let why = "`leasehold top` needs a terminal: for programs there is `leasehold ls --json`";
+        return Err(Failure::new(USAGE, why));
+    }
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    block_on(async {
+        let client = connect(&choice, voice).await?;
+        let mut terminal = ratatui::try_init().map_err(broken)?;
+        let shown = show(args, client.admin(), choice.url.to_string(), &mut terminal).await;
+        ratatui::restore();
+        client.close().await?;
+        shown
+    })??;
+    Ok(0)
+}
+
+async fn show(
+    args: &Top,
+    admin: Admin,
+    store: String,
+    terminal: &mut DefaultTerminal,
+) -> Result<(), Failure> {
+    let watcher = Watcher::new(args.budget, Timekeeper::new(SystemClock::new()));
+    let mut watching = pin!(watcher.run(&admin, |_| {}));
+    let mut view = View::new(store, args.prefix.clone());
+    let mut typed = typed();
+    let (answer, mut answers) = unbounded_channel();
+    let mut ended = signal(SignalKind::terminate()).map_err(broken)?;
+    let mut ticks = interval(args.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        view.refresh(&watcher.picture(), watcher.time.now_ms());
+        terminal.draw(|frame| screen::draw(frame, &view)).map_err(broken)?;
+        tokio::select! {
+            never = &mut watching => match never {},
+            _ = ticks.tick() => {}
+            Some(words) = answers.recv() => view.tell(words),
+            _ = ended.recv() => {
+                return Err(Failure::interrupted(Signal::TERM.as_raw(), String::new()));
+            }
+            event = typed.recv() => {
+                // Without a terminal there is nobody to show anything to.
+                let Some(event) = event else { return Ok(()) };
+                match view.typed(&event) {
+                    Some(Demand::Quit) => return Ok(()),
+                    Some(Demand::Revoke { name, token }) => {
+                        revoke(admin.clone(), name, token, answer.clone());
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// What is typed, and the terminal's new size when that changes.
+fn typed() -> UnboundedReceiver<Event> {
+    let (sender, receiver) = unbounded_channel();
+    // Ends with the process: reading from a terminal cannot be called back.
+    thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.send(event).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Asks a holder to stop, while the table goes on.
+fn revoke(admin: Admin, name: LockName, token: FencingToken, answer: UnboundedSender<String>) {
+    tokio::spawn(async move {
+        let words = match admin.revoke(&name, token).await {
+            Ok(true) => format!("{name}: its holder with token {token} is asked to stop"),
+            Ok(false) => format!("{name}: nobody holds it with token {token} any more"),
+            Err(error) => format!("{name}: {error}"),
+        };
+        // Nobody listens once the table is gone.
+        let _ = answer.send(words);
+    });
+}
+
+fn broken(error: std::io::Error) -> Failure {
+    Failure::new(STORE, format!("the terminal does not work: {error}"))
+}

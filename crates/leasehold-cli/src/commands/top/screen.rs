@@ -1,0 +1,237 @@
+//! The table and what lies over it, drawn.
+
+use std::time::Duration;
+
+use leasehold::time::show_duration;
+use leasehold_watch::{Availability, Bar, History, SPAN_MS};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Style, Stylize as _};
+use ratatui::text::{Line as Text, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState};
+
+use super::line::Line;
+use super::view::{Mode, View};
+use crate::commands::status_view::{mode, state};
+use crate::report::escaped;
+
+/// From this height on there is room for a plot.
+const PLOT_FROM: u16 = 14;
+
+const KEYS: &str = "q quit  / filter  s sort  Enter queue  r revoke  ? help";
+
+const HELP: [&str; 10] = [
+    "Up, Down, k, j        another lock",
+    "PageUp, PageDown      ten further: also b and space",
+    "Home, End, g, G       the first, the last",
+    "/                     only locks with a text in name, holder or label; Esc: all again",
+    "s                     sort by another column",
+    "Enter                 who holds and who waits, in the order of the queue",
+    "r                     ask the holder to stop, after a question",
+    "q, Ctrl-C             quit",
+    "",
+    "The plot: who held the lock under the cursor in the last minutes, and how many waited.",
+];
+
+/// Draws all of it.
+pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
+    let plot = if frame.area().height >= PLOT_FROM { 4 } else { 0 };
+    let parts = [1, 1, plot, 1].map(Constraint::Length);
+    let [head, body, plot, foot] =
+        Layout::vertical([parts[0], Constraint::Fill(1), parts[2], parts[3]]).areas(frame.area());
+    frame.render_widget(heading(view), head);
+    match view.mode {
+        Mode::Details => draw_details(frame, view, body),
+        Mode::Help => frame.render_widget(Paragraph::new(HELP.map(Text::from).to_vec()), body),
+        Mode::Table | Mode::Filter | Mode::Revoke { .. } => draw_table(frame, view, body),
+    }
+    if let Some(line) = view.chosen().filter(|_| plot.height > 0) {
+        draw_plot(frame, line, view.now_ms, plot);
+    }
+    frame.render_widget(footing(view), foot);
+}
+
+fn heading(view: &View) -> Text<'_> {
+    if let Availability::Away { since_ms, why } = &view.availability {
+        let since = Duration::from_millis(view.now_ms.saturating_sub(*since_ms));
+        return Text::from(format!("away for {}: {}", in_seconds(since), escaped(why))).bold();
+    }
+    let totals = view.totals;
+    let longest = totals.waited_since_ms.map(|since_ms| {
+        let waited = Duration::from_millis(view.now_ms.saturating_sub(since_ms));
+        format!(", longest {}", in_seconds(waited))
+    });
+    let more = if view.is_cut { ", more names than are watched" } else { "" };
+    let numbers = format!(
+        "{} held, {} awaited by {}{}{more}",
+        totals.held,
+        totals.awaited,
+        totals.waiting,
+        longest.unwrap_or_default()
+    );
+    Text::from(vec![Span::from(numbers).bold(), Span::from(format!("  {}", view.store))])
+}
+
+fn footing(view: &View) -> Text<'_> {
+    match (&view.mode, &view.message) {
+        (Mode::Filter, _) => Text::from(format!("/{}_", escaped(&view.filter))),
+        (Mode::Revoke { name, token, holder }, _) => {
+            let (name, holder) = (escaped(name.as_str()), escaped(holder));
+            let question = format!("revoke {name} from {holder}, token {token}? y / any other key");
+            Text::from(question).bold()
+        }
+        (_, Some(message)) => Text::from(escaped(message)).bold(),
+        (Mode::Table | Mode::Details | Mode::Help, None) if view.filter.is_empty() => {
+            Text::from(KEYS).dim()
+        }
+        (Mode::Table | Mode::Details | Mode::Help, None) => {
+            Text::from(format!("only with {:?}; Esc for all", view.filter)).dim()
+        }
+    }
+}
+
+fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
+    if view.lines.is_empty() {
+        let words = match (&view.availability, view.filter.as_str()) {
+            (Availability::Unknown, _) => "looking …",
+            (_, "") => "no lock is held or awaited",
+            (..) => "no lock has that text",
+        };
+        frame.render_widget(Paragraph::new(words), area);
+        return;
+    }
+    let titles = ["NAME", "MODE", "HOLDER", "HELD", "LEFT", "WAITING", "LONGEST", "ENTRIES/S"];
+    let is_sorted_by = |title: &str| title == view.sort.title();
+    let titles = titles.map(|title| match is_sorted_by(title) {
+        true => Cell::from(title).underlined(),
+        false => Cell::from(title),
+    });
+    // What tells most is last to go where there is little room.
+    let widths: [Constraint; 8] = [
+        Constraint::Fill(3),
+        Constraint::Length(5),
+        Constraint::Fill(2),
+        Constraint::Length(7),
+        Constraint::Length(if area.width < 60 { 0 } else { 6 }),
+        Constraint::Length(7),
+        Constraint::Length(if area.width < 60 { 0 } else { 7 }),
+        Constraint::Length(if area.width < 72 { 0 } else { 9 }),
+    ];
+    let table = Table::new(view.lines.iter().map(row), widths)
+        .header(Row::new(titles).bold())
+        .row_highlight_style(Style::new().reversed());
+    let mut state = TableState::new().with_selected(Some(view.at));
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn row(line: &Line) -> Row<'static> {
+    let span = |span: Option<Duration>| span.map_or_else(|| "-".to_owned(), in_seconds);
+    let cells = [
+        escaped(line.name.as_str()),
+        line.mode.clone(),
+        escaped(&line.holder),
+        span(line.held),
+        span(line.left),
+        line.waiting.to_string(),
+        span(line.waited),
+        format!("{:.1}", line.per_second),
+    ];
+    let row = Row::new(cells);
+    if line.is_used { row } else { row.dim() }
+}
+
+/// Who holds and who waits.
+fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
+    let Some(line) = view.chosen() else { return };
+    let who = |host: &str, pid: u32| escaped(&format!("{host}:{pid}"));
+    let label = |label: &Option<String>| escaped(label.as_deref().unwrap_or_default());
+    let holders = line.status.holders.iter().map(|holder| {
+        Row::new([
+            state(holder.state).to_owned(),
+            mode(holder.mode),
+            who(&holder.info.host, holder.info.pid),
+            in_seconds(holder.held_for),
+            holder.token.to_string(),
+            label(&holder.info.label),
+        ])
+    });
+    let waiters = line.status.waiters.iter().map(|waiter| {
+        Row::new([
+            format!("waits, {} ahead", waiter.position),
+            mode(waiter.mode),
+            who(&waiter.info.host, waiter.info.pid),
+            in_seconds(waiter.waited),
+            String::new(),
+            label(&waiter.info.label),
+        ])
+    });
+    let widths = [
+        Constraint::Length(15),
+        Constraint::Length(9),
+        Constraint::Fill(2),
+        Constraint::Length(7),
+        Constraint::Length(19),
+        Constraint::Fill(1),
+    ];
+    let header = Row::new([
+        escaped(line.name.as_str()),
+        "MODE".to_owned(),
+        "PROCESS".to_owned(),
+        "SINCE".to_owned(),
+        "TOKEN".to_owned(),
+        "LABEL".to_owned(),
+    ]);
+    frame.render_widget(Table::new(holders.chain(waiters), widths).header(header.bold()), area);
+}
+
+/// Who held a lock in the last minutes, and how many waited.
+fn draw_plot(frame: &mut Frame<'_>, line: &Line, now_ms: u64, area: Rect) {
+    let [title, bars, queue] = Layout::vertical([1, 1, 2].map(Constraint::Length)).areas(area);
+    let minutes = SPAN_MS / 60_000;
+    let name = escaped(line.name.as_str());
+    let words = format!("{name}: holders and waiters of the last {minutes} minutes");
+    frame.render_widget(Text::from(words).dim(), title);
+    let moments: Vec<u64> = moments(area.width, now_ms).collect();
+    frame.render_widget(Text::from(holds(&line.history, &moments)), bars);
+    let waiting = moments.iter().map(|at_ms| u64::from(waiting_at(&line.history, *at_ms)));
+    frame.render_widget(Sparkline::default().data(waiting), queue);
+}
+
+/// The moment that each column of a plot stands for.
+fn moments(columns: u16, now_ms: u64) -> impl Iterator<Item = u64> {
+    let (columns, begin_ms) = (u64::from(columns.max(1)), now_ms.saturating_sub(SPAN_MS));
+    (1..=columns).map(move |column| begin_ms + SPAN_MS * column / columns)
+}
+
+/// A column for each moment: nobody, a hold that has begun since the column before, or one that
+/// goes on.
+fn holds(history: &History, moments: &[u64]) -> String {
+    let holder_at = |at_ms: u64| {
+        let lasts = |bar: &&Bar| bar.from_ms <= at_ms && bar.to_ms.is_none_or(|to| to > at_ms);
+        history.bars.iter().find(lasts).map(|bar| bar.token)
+    };
+    let mut before = None;
+    let columns = moments.iter().map(|at_ms| {
+        let holder = holder_at(*at_ms);
+        let goes_on = std::mem::replace(&mut before, holder) == holder;
+        match (holder, goes_on) {
+            (None, _) => '·',
+            (Some(_), false) => '▐',
+            (Some(_), true) => '█',
+        }
+    });
+    columns.collect()
+}
+
+fn waiting_at(history: &History, at_ms: u64) -> u32 {
+    let before = history.queue.iter().rev().find(|(since_ms, _)| *since_ms <= at_ms);
+    before.map_or(0, |(_, waiting)| *waiting)
+}
+
+/// A span in whole seconds, as the table changes once a second.
+fn in_seconds(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds => show_duration(Duration::from_secs(seconds)),
+    }
+}

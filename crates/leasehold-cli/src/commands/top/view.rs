@@ -1,0 +1,187 @@
+//! What is shown, and what a key does to it.
+
+use leasehold::{FencingToken, LockName};
+use leasehold_watch::{Availability, Picture, Totals};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::line::{Line, Sort};
+
+/// How far the keys for a page go.
+const PAGE: isize = 10;
+
+/// What is on the screen.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) store: String,
+    /// Only names that begin so.
+    prefix: String,
+    /// Only lines in which this text is.
+    pub(super) filter: String,
+    pub(super) sort: Sort,
+    pub(super) mode: Mode,
+    pub(super) lines: Vec<Line>,
+    /// The line under the cursor.
+    pub(super) at: usize,
+    pub(super) totals: Totals,
+    pub(super) availability: Availability,
+    pub(super) is_cut: bool,
+    pub(super) now_ms: u64,
+    /// What was answered last, until a key is hit.
+    pub(super) message: Option<String>,
+}
+
+/// What the keys are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Table,
+    /// A filter is typed.
+    Filter,
+    /// The queue of the lock under the cursor.
+    Details,
+    Help,
+    /// Whether this hold shall be revoked.
+    Revoke {
+        name: LockName,
+        token: FencingToken,
+        holder: String,
+    },
+}
+
+/// What is to be done outside of the view.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Demand {
+    Quit,
+    Revoke { name: LockName, token: FencingToken },
+}
+
+impl View {
+    pub(super) fn new(store: String, prefix: String) -> Self {
+        Self {
+            store,
+            prefix,
+            filter: String::new(),
+            sort: Sort::default(),
+            mode: Mode::Table,
+            lines: Vec::new(),
+            at: 0,
+            totals: Totals::default(),
+            availability: Availability::Unknown,
+            is_cut: false,
+            now_ms: 0,
+            message: None,
+        }
+    }
+
+    /// Shows what is known now. The cursor stays on its lock.
+    pub(super) fn refresh(&mut self, picture: &Picture, now_ms: u64) {
+        let chosen = self.chosen().map(|line| line.name.clone());
+        self.now_ms = now_ms;
+        self.totals = picture.totals();
+        self.availability = picture.store().clone();
+        self.is_cut = picture.is_cut();
+        let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
+        self.lines = rows.map(|(name, row)| Line::new(name, row, now_ms)).collect();
+        self.lines.retain(|line| line.has(&self.filter));
+        self.lines.sort_by(|one, other| self.sort.compare(one, other));
+        let at = chosen.and_then(|name| self.lines.iter().position(|line| line.name == name));
+        self.at = at.unwrap_or(self.at).min(self.lines.len().saturating_sub(1));
+    }
+
+    /// The line under the cursor.
+    pub(super) fn chosen(&self) -> Option<&Line> {
+        self.lines.get(self.at)
+    }
+
+    /// Shows these words until a key is hit.
+    pub(super) fn tell(&mut self, words: String) {
+        self.message = Some(words);
+    }
+
+    /// What a key, or whatever else comes from the terminal, asks for.
+    pub(super) fn typed(&mut self, event: &Event) -> Option<Demand> {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),
+            _ => None,
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Option<Demand> {
+        self.message = None;
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_control && matches!(key.code, KeyCode::Char('c' | 'd')) {
+            return Some(Demand::Quit);
+        }
+        match &self.mode {
+            Mode::Table => return self.key_of_table(key.code),
+            Mode::Filter => self.key_of_filter(key.code),
+            Mode::Details => match key.code {
+                KeyCode::Char('r') => self.ask_to_revoke(),
+                KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+                KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+                _ => self.mode = Mode::Table,
+            },
+            Mode::Help => self.mode = Mode::Table,
+            Mode::Revoke { name, token, .. } => {
+                let demand = Demand::Revoke { name: name.clone(), token: *token };
+                self.mode = Mode::Table;
+                return (key.code == KeyCode::Char('y')).then_some(demand);
+            }
+        }
+        None
+    }
+
+    fn key_of_table(&mut self, key: KeyCode) -> Option<Demand> {
+        match key {
+            KeyCode::Char('q') => return Some(Demand::Quit),
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::PageUp | KeyCode::Char('b') => self.move_by(-PAGE),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.move_by(PAGE),
+            KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('r') => self.ask_to_revoke(),
+            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Enter if self.chosen().is_some() => self.mode = Mode::Details,
+            _ => {}
+        }
+        None
+    }
+
+    fn key_of_filter(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Enter => self.mode = Mode::Table,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.mode = Mode::Table;
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(character) => self.filter.push(character),
+            _ => {}
+        }
+    }
+
+    fn move_by(&mut self, lines: isize) {
+        let last = self.lines.len().saturating_sub(1);
+        self.at = self.at.saturating_add_signed(lines).min(last);
+    }
+
+    fn ask_to_revoke(&mut self) {
+        let Some(line) = self.chosen() else { return };
+        match line.token() {
+            Some(token) => {
+                let (name, holder) = (line.name.clone(), line.holder.clone());
+                self.mode = Mode::Revoke { name, token, holder };
+            }
+            None => {
+                let words = format!("{}: there is no lease of leasehold to revoke", line.name);
+                self.tell(words);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

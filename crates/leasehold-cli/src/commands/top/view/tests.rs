@@ -1,0 +1,167 @@
+//! What keys do, and what is drawn, on terminals of several sizes.
+
+use std::time::Duration;
+
+use leasehold::time::FakeClock;
+use leasehold::{Client, Guard};
+use leasehold_watch::{Timekeeper, Watcher};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::super::screen::draw;
+use super::*;
+
+/// A store in memory, and a table of it.
+struct Place {
+    client: Client,
+    clock: FakeClock,
+    watcher: Watcher,
+    view: View,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let clock = FakeClock::new();
+        let client = Client::builder().url("memory:").clock(clock.clone()).build().await.unwrap();
+        let watcher = Watcher::new(1_000, Timekeeper::new(clock.clone()));
+        Self { client, clock, watcher, view: View::new("memory:".to_owned(), String::new()) }
+    }
+
+    async fn hold(&self, name: &str, label: &str) -> Guard {
+        self.client.mutex(name).label(label).acquire().await.unwrap()
+    }
+
+    /// Looks at these names, and shows them.
+    async fn look_at(&mut self, names: &[&str]) {
+        for name in names {
+            let admin = self.client.admin();
+            let watching = self.watcher.run(&admin, |_| {});
+            let name = LockName::new(name).unwrap();
+            tokio::select! {
+                never = watching => match never {},
+                _ = self.watcher.look_at(&name) => {}
+            }
+        }
+        self.refresh();
+    }
+
+    fn refresh(&mut self) {
+        self.view.refresh(&self.watcher.picture(), self.watcher.time.now_ms());
+    }
+
+    fn keys(&mut self, keys: &str) -> Option<Demand> {
+        keys.chars().filter_map(|key| self.key(KeyCode::Char(key))).last()
+    }
+
+    fn key(&mut self, code: KeyCode) -> Option<Demand> {
+        let demand = self.view.typed(&Event::Key(KeyEvent::from(code)));
+        self.refresh();
+        demand
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.view.lines.iter().map(|line| line.name.as_str()).collect()
+    }
+
+    /// What a terminal of this size shows.
+    fn screen(&self, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &self.view)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| row(y).trim_end().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_table_says_who_holds_what_and_how_long_others_wait() {
+    let mut place = Place::new().await;
+    let first = place.hold("invoices/42", "billing").await;
+    let lock = place.client.mutex("invoices/42");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    while place.client.admin().inspect("invoices/42").await.unwrap().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    place.clock.advance(Duration::from_secs(5));
+    place.look_at(&["invoices/42"]).await;
+    let screen = place.screen(80, 24);
+    assert!(screen[0].starts_with("1 held, 1 awaited by 1, longest 5s"), "{screen:#?}");
+    assert!(screen[0].ends_with("memory:"), "{screen:#?}");
+    let cells: Vec<_> = screen[2].split_whitespace().collect();
+    let process = format!(":{}", std::process::id());
+    assert_eq!((cells[0], cells[1]), ("invoices/42", "w"), "{screen:#?}");
+    assert!(cells[2].ends_with(&process), "{screen:#?}");
+    assert_eq!((cells[3], cells[5], cells[6]), ("5s", "1", "5s"), "{screen:#?}");
+    assert!(screen[20].starts_with("invoices/42: holders and waiters"), "{screen:#?}");
+    assert!(screen[21].ends_with('▐') || screen[21].ends_with('█'), "{screen:#?}");
+
+    place.key(KeyCode::Enter);
+    let details = place.screen(80, 24).join("\n");
+    assert!(details.contains(&first.token().to_string()), "{details}");
+    assert!(details.contains("billing") && details.contains("waits, 0 ahead"), "{details}");
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn the_smallest_terminal_still_says_name_holder_and_waiters() {
+    let mut place = Place::new().await;
+    let _held = place.hold("a", "").await;
+    place.look_at(&["a"]).await;
+    for (width, height) in [(40, 10), (20, 4), (1, 1)] {
+        let screen = place.screen(width, height);
+        if width == 40 {
+            assert!(screen[1].contains("NAME") && screen[1].contains("WAITING"), "{screen:#?}");
+            assert!(screen[2].starts_with("a "), "{screen:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_filter_is_typed_and_cleared_and_the_cursor_stays_on_its_lock() {
+    let mut place = Place::new().await;
+    let _held = [place.hold("a", "red").await, place.hold("b", "blue").await];
+    place.look_at(&["a", "b"]).await;
+    place.keys("ssss");
+    assert_eq!(place.view.sort, Sort::Name);
+    assert_eq!(place.names(), ["a", "b"]);
+    place.keys("j");
+    place.keys("/blue");
+    assert_eq!(place.names(), ["b"], "a label counts as well");
+    assert!(place.screen(60, 8)[7].starts_with("/blue_"));
+    place.key(KeyCode::Enter);
+    assert_eq!(place.view.mode, Mode::Table);
+    place.key(KeyCode::Esc);
+    assert_eq!(place.names(), ["a", "b"]);
+    assert_eq!(place.view.chosen().unwrap().name.as_str(), "b");
+}
+
+#[tokio::test]
+async fn a_hold_is_revoked_after_a_question_and_only_then() {
+    let mut place = Place::new().await;
+    let held = place.hold("a", "").await;
+    place.look_at(&["a"]).await;
+    assert_eq!(place.keys("r"), None);
+    let question = place.screen(100, 8)[7].clone();
+    assert!(question.starts_with("revoke a from ") && question.contains("y / any"), "{question}");
+    assert_eq!(place.keys("n"), None);
+    assert_eq!(place.view.mode, Mode::Table);
+    let demand = place.keys("ry");
+    let name = LockName::new("a").unwrap();
+    assert_eq!(demand, Some(Demand::Revoke { name, token: held.token() }));
+    assert_eq!(place.keys("q"), Some(Demand::Quit));
+}
+
+#[tokio::test]
+async fn names_and_labels_of_strangers_disturb_no_terminal() {
+    let mut place = Place::new().await;
+    let _held = place.hold("<b>\u{202e}", "\u{202e}x").await;
+    place.look_at(&["<b>\u{202e}"]).await;
+    let table = place.screen(100, 24).concat();
+    place.keys("r");
+    let question = place.screen(100, 24).concat();
+    place.keys("n");
+    place.key(KeyCode::Enter);
+    for screen in [table, question, place.screen(100, 24).concat()] {
+        assert!(screen.contains("<b>") && !screen.contains('\u{202e}'), "{screen:?}");
+    }
+}
