@@ -13,6 +13,7 @@ mod data;
 mod file;
 mod measure;
 mod names;
+mod observed;
 mod outage;
 mod outcome;
 mod pairs;
@@ -37,14 +38,15 @@ use crate::outcome::Outcome;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|crowd|data|file|held|names|outage|peers|quorum|redisson|replicas|\
-    sentinel|together|waiters]…";
+    [alone|cluster|contended|crowd|data|file|held|names|observed|outage|peers|quorum|redisson|\
+    replicas|sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 16] = [
+const ALL: [&str; 17] = [
     "alone",
     "contended",
     "together",
+    "observed",
     "file",
     "data",
     "cluster",
@@ -106,6 +108,7 @@ async fn one(name: &str) -> Outcome {
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "names" => names::run().await,
+        "observed" => observed::run().await,
         "outage" => outage::run(),
         "peers" => peers::run(),
         "quorum" => quorum::run().await,
