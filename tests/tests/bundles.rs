@@ -13,8 +13,8 @@ use leasehold_core::{
 use leasehold_testkit::harness::{request, retry, soon};
 use leasehold_testkit::{Fault, Proxy, RedisServer};
 
-/// How many ask at once.
-const CALLERS: u64 = 40;
+/// How many ask at once: no more than may share a call.
+const CALLERS: u64 = 20;
 
 fn id(caller: u64) -> HolderId {
     HolderId { client: ClientId(1), attempt: caller + 1 }
