@@ -33,8 +33,8 @@ impl Kind {
 
 /// Two clients and a name for each kind of lock that the store has.
 pub(super) struct Pair<'a> {
-    subject: &'a Subject,
-    kind: Kind,
+    pub(super) subject: &'a Subject,
+    pub(super) kind: Kind,
     pub(super) name: LockName,
     pub(super) one: Client,
     pub(super) two: Client,

@@ -143,7 +143,12 @@ impl Subject {
         self.built(Client::builder().store(self.store()).observer(observer)).await
     }
 
-    async fn built(&self, builder: ClientBuilder) -> Client {
+    /// Another client, each of whose callers queues in the store itself.
+    pub async fn queueing_client(&self) -> Client {
+        self.built(Client::builder().store(self.store()).slice(Duration::ZERO)).await
+    }
+
+    pub(crate) async fn built(&self, builder: ClientBuilder) -> Client {
         let client = match &self.clock {
             Some(clock) => builder.clock(clock.clone()).build().await,
             None => builder.build().await,

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use leasehold::event::Event;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
-use leasehold::{Client, Error, Guard, LossReason};
+use leasehold::{Client, Error, FencingToken, Guard, LossReason};
+use leasehold_core::backoff::Jitter;
 use leasehold_core::{Action, Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
+use tokio::sync::watch;
 
 const SLICE: Duration = Duration::from_millis(5);
 const TTL: Duration = Duration::from_secs(30);
@@ -21,7 +23,7 @@ const TTL: Duration = Duration::from_secs(30);
 struct Watched {
     memory: Memory,
     asked: Arc<Mutex<Vec<&'static str>>>,
-    held_back: Arc<Mutex<Option<&'static str>>>,
+    held_back: watch::Sender<Option<&'static str>>,
 }
 
 impl Store for Watched {
@@ -44,13 +46,11 @@ impl Store for Watched {
             _ => "other",
         };
         lock(&self.asked).push(kind);
-        // Whoever asks is polled by the test, and so finds out when it is let go on.
-        let let_on = std::future::poll_fn(move |_| match *lock(&self.held_back) {
-            Some(held_back) if held_back == kind => Poll::Pending,
-            _ => Poll::Ready(()),
-        });
+        let mut held_back = self.held_back.subscribe();
         Box::pin(async move {
-            let_on.await;
+            let let_on = |held_back: &Option<&str>| *held_back != Some(kind);
+            // It ends with the store, and so does this.
+            let _ = held_back.wait_for(let_on).await;
             self.memory.execute(operation).await
         })
     }
@@ -79,7 +79,7 @@ impl World {
         let clock = FakeClock::new();
         clock.advance(Duration::from_secs(1_000));
         let memory = Memory::with_clock(clock.clone());
-        let store = Watched { memory, asked: Arc::default(), held_back: Arc::default() };
+        let store = Watched { memory, asked: Arc::default(), held_back: watch::Sender::new(None) };
         Self { clock, store }
     }
 
@@ -94,7 +94,7 @@ impl World {
     }
 
     fn hold_back(&self, kind: Option<&'static str>) {
-        *lock(&self.store.held_back) = kind;
+        self.store.held_back.send_replace(kind);
     }
 
     async fn waiting_at_the_store(&self) -> u32 {
@@ -464,4 +464,107 @@ async fn whoever_asks_for_something_else_asks_the_store() {
     }
     assert_eq!(world.waiting_at_the_store().await as usize, waiting.len());
     drop(guard);
+}
+
+/// What one caller does.
+enum Caller {
+    Idle,
+    Waits(Call),
+    Holds(Guard),
+}
+
+/// Callers of two clients, and what they were given so far.
+struct Crowd {
+    world: World,
+    clients: Vec<Client>,
+    callers: Vec<Caller>,
+    last: Option<FencingToken>,
+    jitter: Jitter,
+}
+
+impl Crowd {
+    async fn new(seed: u64) -> Self {
+        let world = World::new();
+        let clients = vec![world.client().await, world.client().await];
+        let callers = (0..8).map(|_| Caller::Idle).collect();
+        Self { world, clients, callers, last: None, jitter: Jitter::new(seed) }
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.jitter.next_u64() % limit
+    }
+
+    fn poll(&mut self, at: usize) {
+        let Caller::Waits(call) = &mut self.callers[at] else { return };
+        if let Some(done) = call.poll() {
+            let guard = must(done);
+            assert!(self.last.replace(guard.token()) < Some(guard.token()), "tokens grow");
+            self.callers[at] = Caller::Holds(guard);
+        }
+    }
+
+    async fn lets_go(&mut self, at: usize) {
+        if let Caller::Holds(guard) = std::mem::replace(&mut self.callers[at], Caller::Idle) {
+            match self.below(2) {
+                0 => drop(guard),
+                _ => drop(tokio::spawn(guard.release())),
+            }
+        }
+    }
+
+    /// One of them does something, or time passes, or the store is in trouble.
+    async fn step(&mut self) {
+        let at = self.below(8) as usize;
+        match self.below(20) {
+            0..=3 if matches!(self.callers[at], Caller::Idle) => {
+                self.callers[at] = Caller::Waits(Call::new(&self.clients[at % 2]));
+                self.poll(at);
+            }
+            0..=9 => self.poll(at),
+            10..=13 => self.lets_go(at).await,
+            14 if matches!(self.callers[at], Caller::Waits(_)) => self.callers[at] = Caller::Idle,
+            14 => self.world.hold_back(Some("acquire")),
+            15 => self.world.hold_back(Some("release")),
+            16 => self.world.hold_back(None),
+            17 => self.world.clock.advance(Duration::from_millis(1)),
+            18 => self.world.clock.advance(SLICE),
+            _ => self.world.clock.advance(Duration::from_secs(1)),
+        }
+        settle().await;
+        let holders = self.callers.iter().filter(|caller| match caller {
+            Caller::Holds(guard) => guard.is_held(),
+            Caller::Idle | Caller::Waits(_) => false,
+        });
+        assert!(holders.count() <= 1, "one holds at a time");
+    }
+
+    fn waits(&self) -> bool {
+        self.callers.iter().any(|caller| matches!(caller, Caller::Waits(_)))
+    }
+}
+
+#[tokio::test]
+async fn whatever_callers_do_one_holds_at_a_time_and_all_are_served() {
+    for seed in 0..12 {
+        let mut crowd = Crowd::new(seed).await;
+        for _ in 0..150 {
+            crowd.step().await;
+        }
+        crowd.world.hold_back(None);
+        for _ in 0..100 {
+            for at in 0..crowd.callers.len() {
+                crowd.poll(at);
+                crowd.lets_go(at).await;
+                settle().await;
+            }
+            crowd.world.clock.advance(Duration::from_millis(100));
+            settle().await;
+        }
+        assert!(!crowd.waits(), "all are served, seed {seed}");
+        drop(crowd.callers);
+        crowd.world.clock.advance(Duration::from_secs(5));
+        settle().await;
+        let looked = crowd.clients[0].admin().inspect("a").await.unwrap();
+        assert_eq!((looked.holders.len(), looked.waiting), (0, 0), "nothing is left, seed {seed}");
+    }
 }

@@ -94,7 +94,8 @@ pub async fn the_signal_of_a_guard_that_is_let_go_ends_without_a_loss(subject: &
 /// `TestLocker_WithContext_CancelContext`, `_MissingPeers`, `_Cleanup`. tokio: `aborted_future_2`.
 /// etcd: `TestMutexWaitsOnCurrentHolder`.
 pub async fn a_crowd_that_gives_up_costs_nobody_its_turn(subject: &Subject) {
-    let pair = Pair::of(subject, Kind::Mutex).await;
+    let two = subject.queueing_client().await;
+    let pair = Pair { two, ..Pair::of(subject, Kind::Mutex).await };
     let guard = must(subject.drive(pair.by_one().acquire()).await);
     assert!(must(subject.drive(pair.by_two().try_acquire()).await).is_none());
     let (mut patient, mut hasty) = (JoinSet::new(), JoinSet::new());

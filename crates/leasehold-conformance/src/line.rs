@@ -1,0 +1,226 @@
+//! Callers of one client that stand in line for a name, on every store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold::admin::ClientId;
+use leasehold::error::StoreError;
+use leasehold::event::Event;
+use leasehold::store::protocol::{Action, Answer, BoxFuture, Operation};
+use leasehold::store::{Capabilities, Inbox, Store, Subscription};
+use leasehold::{Client, Guard, Lock, LockName, LossReason};
+use tokio::task::JoinHandle;
+
+use crate::subject::{SharedStore, Subject, must};
+
+/// A slice that no test outlives: every lease is passed on.
+const ENDLESS: Duration = Duration::from_secs(3_600);
+
+/// A slice that is over as soon as it has begun: nothing is passed on.
+const MOMENT: Duration = Duration::from_nanos(1);
+
+/// How many stand in line.
+const CALLERS: usize = 5;
+
+/// A store that counts what takes and releases its locks.
+#[derive(Clone, Debug)]
+struct Counting {
+    store: SharedStore,
+    asked: Arc<AtomicU64>,
+}
+
+impl Store for Counting {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        if let Operation::On { action: Action::Acquire(_) | Action::Release { .. }, .. } = operation
+        {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
+        self.store.execute(operation)
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.store.inbox(client)
+    }
+
+    fn shard(&self, name: &LockName) -> u64 {
+        self.store.shard(name)
+    }
+
+    fn clock_offset(&self) -> Duration {
+        self.store.clock_offset()
+    }
+
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.publish(name, message)
+    }
+
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        self.store.subscribe(name)
+    }
+}
+
+/// A client whose callers stand in line.
+struct Lined {
+    client: Client,
+    asked: Arc<AtomicU64>,
+    /// How many of its calls have begun to wait.
+    waiting: Arc<AtomicU64>,
+}
+
+impl Lined {
+    async fn new(subject: &Subject, slice: Duration) -> Self {
+        let (asked, waiting) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let store = Counting { store: subject.store(), asked: Arc::clone(&asked) };
+        let told = Arc::clone(&waiting);
+        let observer = move |event: &Event<'_>| {
+            if let Event::Waiting { .. } = event {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let builder = Client::builder().store(store).observer(observer).slice(slice);
+        Self { client: subject.built(builder).await, asked, waiting }
+    }
+
+    fn lock(&self, name: &LockName) -> Lock {
+        self.client.mutex(name)
+    }
+
+    /// A call that waits, behind all that wait already.
+    async fn join(
+        &self,
+        subject: &Subject,
+        name: &LockName,
+    ) -> JoinHandle<leasehold::Result<Guard>> {
+        let (before, lock) = (self.waiting.load(Ordering::Relaxed), self.lock(name));
+        let call = tokio::spawn(async move { lock.acquire().await });
+        let waits = || async { self.waiting.load(Ordering::Relaxed) > before };
+        subject.until("it waits", waits).await;
+        call
+    }
+}
+
+async fn granted(subject: &Subject, call: JoinHandle<leasehold::Result<Guard>>) -> Guard {
+    must(must(subject.drive(call).await))
+}
+
+/// A lease goes from caller to caller of its client in the order in which they came, without the
+/// store, with tokens that rise and stay below that of the next grant.
+pub async fn a_lease_goes_from_caller_to_caller_without_the_store(subject: &Subject) {
+    if !subject.can().local_tokens {
+        return;
+    }
+    let (one, two) = (Lined::new(subject, ENDLESS).await, Lined::new(subject, ENDLESS).await);
+    let name = subject.fresh_name("line/passed");
+    let mut guard = must(subject.drive(one.lock(&name).acquire()).await);
+    let mut calls = Vec::new();
+    for _ in 0..CALLERS {
+        calls.push(one.join(subject, &name).await);
+    }
+    let (grant, before) = (guard.token(), one.asked.load(Ordering::Relaxed));
+    let mut last = grant;
+    while !calls.is_empty() {
+        assert!(calls.iter().all(|call| !call.is_finished()));
+        must(subject.drive(guard.release()).await);
+        guard = granted(subject, calls.remove(0)).await;
+        must(guard.ensure_held());
+        assert!(guard.token() > last && guard.token().micros() == grant.micros());
+        last = guard.token();
+    }
+    assert_eq!(one.asked.load(Ordering::Relaxed), before, "the store was not asked");
+    assert!(must(subject.drive(two.lock(&name).try_acquire()).await).is_none());
+    must(subject.drive(guard.release()).await);
+    let next = must(subject.drive(two.lock(&name).acquire()).await);
+    assert!(next.token() > last);
+    must(subject.drive(next.release()).await);
+}
+
+/// A try is told that it is busy without the store, while somebody of its client holds the name.
+pub async fn a_try_in_line_is_busy_without_the_store(subject: &Subject) {
+    if !subject.can().local_tokens {
+        return;
+    }
+    let (one, name) = (Lined::new(subject, ENDLESS).await, subject.fresh_name("line/try"));
+    let guard = must(subject.drive(one.lock(&name).acquire()).await);
+    let before = one.asked.load(Ordering::Relaxed);
+    assert!(must(subject.drive(one.lock(&name).try_acquire()).await).is_none());
+    assert_eq!(one.asked.load(Ordering::Relaxed), before);
+    must(subject.drive(guard.release()).await);
+    let guard = must(subject.drive(one.lock(&name).try_acquire()).await);
+    drop(guard.map(Guard::release));
+}
+
+/// When slices are over, clients take turns, and inside of each its callers are served in the order
+/// in which they came.
+pub async fn clients_take_turns_and_so_do_the_callers_of_each(subject: &Subject) {
+    if !subject.can().local_tokens || !subject.can().queued {
+        return;
+    }
+    let clients = [Lined::new(subject, MOMENT).await, Lined::new(subject, MOMENT).await];
+    let name = subject.fresh_name("line/turns");
+    let guard = must(subject.drive(clients[0].lock(&name).acquire()).await);
+    let mut calls = Vec::new();
+    for number in 0..2 * CALLERS {
+        calls.push(clients[(number + 1) % 2].join(subject, &name).await);
+    }
+    let mut last = guard;
+    while !calls.is_empty() {
+        assert!(calls.iter().all(|call| !call.is_finished()));
+        let token = last.token();
+        subject.pass(Duration::from_millis(1)).await;
+        must(subject.drive(last.release()).await);
+        last = granted(subject, calls.remove(0)).await;
+        assert!(last.token().micros() > token.micros(), "the store has granted it");
+    }
+    must(subject.drive(last.release()).await);
+}
+
+/// Whoever gives up leaves its place at the store to the next in line.
+pub async fn the_place_at_the_store_outlives_the_caller_that_asked_for_it(subject: &Subject) {
+    if !subject.can().local_tokens || !subject.can().queued {
+        return;
+    }
+    let holder = Lined::new(subject, ENDLESS).await;
+    let (one, two) = (Lined::new(subject, ENDLESS).await, Lined::new(subject, ENDLESS).await);
+    let name = subject.fresh_name("line/place");
+    let guard = must(subject.drive(holder.lock(&name).acquire()).await);
+    let first = one.join(subject, &name).await;
+    let second = one.join(subject, &name).await;
+    let behind = two.join(subject, &name).await;
+    first.abort();
+    assert!(subject.drive(first).await.is_err());
+    must(subject.drive(guard.release()).await);
+    let guard = granted(subject, second).await;
+    assert!(!behind.is_finished());
+    must(subject.drive(guard.release()).await);
+    must(subject.drive(granted(subject, behind).await.release()).await);
+}
+
+/// An operator who revokes by the token that is shown asks whoever has the lease now.
+pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(subject: &Subject) {
+    if !subject.can().local_tokens {
+        return;
+    }
+    let (one, name) = (Lined::new(subject, ENDLESS).await, subject.fresh_name("line/revoked"));
+    let guard = must(subject.drive(one.lock(&name).acquire()).await);
+    let call = one.join(subject, &name).await;
+    must(subject.drive(guard.release()).await);
+    let guard = granted(subject, call).await;
+    let admin = one.client.admin();
+    let shown = must(subject.drive(admin.inspect(&name)).await).holders[0].token;
+    assert!(shown < guard.token());
+    assert!(must(subject.drive(admin.revoke_now(&name, shown)).await));
+    // Where no message tells, a renewal does.
+    if !subject.can().wakes {
+        assert!(subject.drive(guard.renew()).await.is_err());
+    }
+    let lost = subject.drive(guard.lost()).await;
+    assert!(matches!(lost, Some(LossReason::Revoked | LossReason::Vanished)), "{lost:?}");
+}
