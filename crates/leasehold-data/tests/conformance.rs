@@ -96,6 +96,24 @@ async fn a_step_under_an_older_token_is_refused_and_changes_nothing(data: Data) 
     assert!(stock.deduct("o3", [("lamp", 1)]).await.unwrap().is_taken(), "without a fence");
 }
 
+/// Their tokens are one apart, and larger than a double can tell apart.
+async fn whoever_a_lease_was_passed_on_to_fences_its_holder_of_before(data: Data) {
+    let grant = FencingToken::from_micros(1_800_000_000_000_001);
+    let tokens = [0, 1, 2].map(|times| grant.passed_on(times).unwrap().get());
+    assert!(tokens.windows(2).all(|pair| pair[0] as f64 == pair[1] as f64));
+    let (cell, stock) = (data.cell("balance"), data.stock("shop"));
+    stock.restock("d1", [("lamp", 5)]).await.unwrap();
+    for (at, token) in tokens.into_iter().enumerate() {
+        cell.open(fence(token)).await.unwrap();
+        assert_eq!(stock.clone().guarded(fence(token)).level("lamp").await.unwrap(), 5);
+        for &before in &tokens[..at] {
+            assert!(matches!(cell.open(fence(before)).await, Err(Error::Fenced { .. })));
+            let late = stock.clone().guarded(fence(before)).deduct("o1", [("lamp", 1)]).await;
+            assert!(matches!(late, Err(Error::Fenced { .. })), "{late:?}");
+        }
+    }
+}
+
 async fn a_cell_is_written_by_its_newest_opener_or_by_version(data: Data) {
     let cell = data.cell("balance");
     let old = cell.open(fence(5)).await.unwrap();
@@ -270,5 +288,6 @@ promises! {
     an_order_is_deducted_once_and_all_or_nothing,
     bad_input_is_refused_in_one_clear_line,
     numbers_come_once_whoever_asks,
+    whoever_a_lease_was_passed_on_to_fences_its_holder_of_before,
     short_numbers_count_from_one_and_dated_ones_show_their_day,
 }
