@@ -1,0 +1,138 @@
+//! A store that counts and holds back, clients of it, and calls that the test polls.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::{Client, Guard};
+use leasehold_core::{Action, Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
+use tokio::sync::watch;
+
+pub(crate) const SLICE: Duration = Duration::from_millis(5);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+/// A store in memory that says what it was asked, and holds back what it is told to.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) memory: Memory,
+    asked: Arc<Mutex<Vec<&'static str>>>,
+    held_back: watch::Sender<Option<&'static str>>,
+}
+
+impl Store for Watched {
+    fn capabilities(&self) -> Capabilities {
+        self.memory.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        let kind = match &operation {
+            Operation::On { action, .. } => match action {
+                Action::Acquire(_) => "acquire",
+                Action::Cancel { .. } => "cancel",
+                Action::Inspect { .. } => "inspect",
+                Action::Poll { .. } => "poll",
+                Action::Release { .. } => "release",
+                Action::Revoke { .. } => "revoke",
+                _ => "other",
+            },
+            Operation::Renew(_) => "renew",
+            _ => "other",
+        };
+        lock(&self.asked).push(kind);
+        let mut held_back = self.held_back.subscribe();
+        Box::pin(async move {
+            let let_on = |held_back: &Option<&str>| *held_back != Some(kind);
+            // It ends with the store, and so does this.
+            let _ = held_back.wait_for(let_on).await;
+            self.memory.execute(operation).await
+        })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.memory.inbox(client)
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn must<T, E: Debug>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// A clock, a store by it, and clients of that.
+pub(crate) struct World {
+    pub(crate) clock: FakeClock,
+    pub(crate) store: Watched,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let clock = FakeClock::new();
+        clock.advance(Duration::from_secs(1_000));
+        let memory = Memory::with_clock(clock.clone());
+        let store = Watched { memory, asked: Arc::default(), held_back: watch::Sender::new(None) };
+        Self { clock, store }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        let builder = Client::builder().store(self.store.clone()).clock(self.clock.clone());
+        must(builder.slice(SLICE).build().await)
+    }
+
+    /// What the store was asked since the last time.
+    pub(crate) fn asked(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *lock(&self.store.asked))
+    }
+
+    pub(crate) fn hold_back(&self, kind: Option<&'static str>) {
+        self.store.held_back.send_replace(kind);
+    }
+
+    pub(crate) async fn waiting_at_the_store(&self) -> u32 {
+        let looks = Client::builder().store(self.store.memory.clone()).clock(self.clock.clone());
+        must(must(looks.build().await).admin().inspect("a").await).waiting
+    }
+}
+
+/// A call that is polled when the test says so.
+pub(crate) struct Call(pub(crate) Pin<Box<dyn Future<Output = leasehold::Result<Guard>>>>);
+
+impl Call {
+    pub(crate) fn new(client: &Client) -> Self {
+        let lock = client.mutex("a").ttl(TTL);
+        Self(Box::pin(async move { lock.acquire().await }))
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<leasehold::Result<Guard>> {
+        match self.0.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Has begun and waits.
+    pub(crate) async fn waiting(client: &Client) -> Self {
+        let mut call = Self::new(client);
+        assert!(call.poll().is_none());
+        settle().await;
+        assert!(call.poll().is_none());
+        call
+    }
+
+    pub(crate) fn granted(&mut self) -> Guard {
+        self.poll().map_or_else(|| panic!("it has no turn"), must)
+    }
+}
+
+/// Lets every other task run until it waits for something.
+pub(crate) async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
