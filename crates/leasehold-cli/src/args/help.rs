@@ -93,6 +93,22 @@ It takes no lock and changes nothing.
 Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
 cannot be reached; 2 usage.";
 
+pub(super) const SERVE_EXAMPLES: &str = "\
+Examples:
+  leasehold serve                                        http://127.0.0.1:9740/
+  leasehold serve --allow-revoke --token-file token      with a button that takes leases away
+  leasehold serve --listen 0.0.0.0:9740 --token-file token --tls-cert c.pem --tls-key k.pem
+
+  curl -s localhost:9740/api/v1/locks                    what `ls --json` prints
+  curl -sN localhost:9740/api/v1/events                  what happens, as it is noticed
+  curl -s localhost:9740/metrics                         OpenMetrics, for Prometheus
+
+Looking costs the store at most --budget keys a second, however many it has: rows say how old they
+are.
+
+Exit code: 0 ended by a signal; 69 cannot listen, or trouble with the store that does not pass by
+itself; 2 usage.";
+
 pub(super) const ELECT_EXAMPLES: &str = "\
 Examples:
   leasehold elect scheduler --value $(hostname):8080 -- ./scheduler

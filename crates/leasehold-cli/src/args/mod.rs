@@ -6,6 +6,7 @@ mod help;
 mod hold_limits;
 mod normalize;
 pub(crate) mod parse;
+mod serve;
 mod shared;
 mod taking;
 mod values;
@@ -18,10 +19,11 @@ pub(crate) use self::commands::{
 pub(crate) use self::ending::OnLost;
 use self::help::{
     DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, RENEW_EXAMPLES,
-    RUN_EXAMPLES, TAKE_EXAMPLES,
+    RUN_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
 };
 pub(crate) use self::hold_limits::GivenLimit;
 pub(crate) use self::normalize::options_last;
+pub(crate) use self::serve::Serve;
 pub(crate) use self::shared::LockArgs;
 pub(crate) use self::taking::{Give, Renew, Take};
 use crate::report::Voice;
@@ -92,6 +94,10 @@ pub(crate) enum Command {
     /// Runs a command while holding a lock
     #[command(display_order = 1, after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Shows who holds and awaits what on a page, to programs and as metrics, until a signal comes;
+    /// on this machine only and read only, unless more is asked for
+    #[command(display_order = 5, after_help = SERVE_EXAMPLES)]
+    Serve(Serve),
     /// Shows who holds a lock and who waits for it; exit code 1 if it is free, or not held with the
     /// token that was given
     #[command(display_order = 5)]
@@ -128,6 +134,7 @@ impl Command {
             Self::Renew(args) => args.voice.into(),
             Self::Revoke(args) => args.voice.into(),
             Self::Run(args) => args.lock.voice.into(),
+            Self::Serve(args) => args.voice.into(),
             Self::Show(args) => args.output.voice.into(),
             Self::Take(args) => args.lock.voice.into(),
             Self::Top(args) => args.voice.into(),

@@ -8,6 +8,7 @@ use crate::args::Doctor;
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
 use crate::store_choice;
+use crate::store_url::StoreUrl;
 
 /// What is printed with `--json`: a line for each finding at each place.
 #[derive(Serialize)]
@@ -42,8 +43,8 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     choice.prepare()?;
     let store = choice.url.to_string();
-    let mut findings = match block_on(examine(choice.url.reveal()))? {
-        Ok(findings) => findings,
+    let findings = match block_on(examine(choice.url.reveal()))? {
+        Ok(findings) => worst_first(findings),
         Err(error) => {
             if args.output.json && matches!(error, Error::Store(_)) {
                 print_json(&unreachable(&store, &error.to_string()))?;
@@ -51,15 +52,10 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
             return Err(error.into());
         }
     };
-    // The worst first, for readers of the first lines.
-    findings.sort_by_key(|finding| rank(finding.level));
-    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let (dangers, warnings) = (count(Level::Danger), count(Level::Warning));
+    let report = Report::new(&store, &findings);
+    let (dangers, warnings) = (report.dangers, report.warnings);
     match args.output.json {
-        true => {
-            let findings = findings.iter().map(line).collect();
-            print_json(&Report { store, dangers, warnings, findings })?;
-        }
+        true => print_json(&report)?,
         false => {
             let groups = grouped(&findings);
             let count = |level| groups.iter().filter(|group| group.finding.level == level).count();
@@ -70,6 +66,38 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     }
     let is_sick = dangers > 0 || (args.strict && warnings > 0);
     Ok(if is_sick { NO } else { 0 })
+}
+
+/// What `--json` prints of a store, and how many dangers and warnings there are.
+pub(super) async fn report(url: &StoreUrl) -> (serde_json::Value, usize, usize) {
+    let store = url.to_string();
+    let findings = examine(url.reveal()).await.map(worst_first);
+    let error = findings.as_ref().err().map(ToString::to_string);
+    let report = match (&findings, &error) {
+        (Ok(findings), _) => Report::new(&store, findings),
+        (Err(_), error) => unreachable(&store, error.as_deref().unwrap_or_default()),
+    };
+    // Nothing in it can fail to be JSON.
+    let json = serde_json::to_value(&report).unwrap_or_default();
+    (json, report.dangers, report.warnings)
+}
+
+/// The worst first, for readers of the first lines.
+fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|finding| rank(finding.level));
+    findings
+}
+
+impl<'a> Report<'a> {
+    fn new(store: &str, findings: &'a [Finding]) -> Self {
+        let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+        Self {
+            store: store.to_owned(),
+            dangers: count(Level::Danger),
+            warnings: count(Level::Warning),
+            findings: findings.iter().map(line).collect(),
+        }
+    }
 }
 
 /// The report of a store of which nothing could be looked at.

@@ -12,6 +12,7 @@ mod permits;
 mod renew;
 mod revoke;
 mod run;
+mod serve;
 mod show;
 mod status_view;
 mod take;
@@ -37,6 +38,7 @@ pub(crate) fn execute(command: &Command) -> Outcome {
         Command::Renew(args) => renew::renew(args),
         Command::Revoke(args) => revoke::revoke(args),
         Command::Run(args) => run::run(args),
+        Command::Serve(args) => serve::serve(args),
         Command::Show(args) => show::show(args),
         Command::Take(args) => take::take(args),
         Command::Top(args) => top::top(args),

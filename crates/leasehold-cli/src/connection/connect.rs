@@ -104,6 +104,20 @@ pub(crate) async fn connect(choice: &Choice, voice: Voice) -> Result<Client, Fai
     Ok(build(choice, voice, LeaseEvents::default()).await?)
 }
 
+/// Connects to the chosen store however long it is away, and tells each time why it is.
+pub(crate) async fn connect_patiently(
+    choice: &Choice,
+    voice: Voice,
+    tell: impl Fn(&Error),
+) -> Result<Client, Failure> {
+    choice.prepare()?;
+    let connecting = async || {
+        let built = build(choice, voice, LeaseEvents::default()).await;
+        built.inspect_err(|error| tell(error))
+    };
+    WaitBudget::Forever.connect(choice, voice, connecting).await
+}
+
 /// Connects to the chosen store, and has its events noted and told.
 pub(super) async fn build(
     choice: &Choice,

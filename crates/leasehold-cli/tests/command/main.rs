@@ -45,6 +45,8 @@ mod run;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod serve;
+#[cfg(test)]
 mod several;
 #[cfg(test)]
 mod signals;

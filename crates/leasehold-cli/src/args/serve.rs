@@ -1,0 +1,51 @@
+//! The arguments of `serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::shared::{StoreArgs, VoiceArgs};
+
+/// Fewest keys a second: with less, a look at one lock would use up the time of others.
+const LEAST_BUDGET: i64 = 100;
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen. An address that other machines can reach needs --token-file
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9740")]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How many keys of the store are looked at each second, at most
+    #[arg(
+        long,
+        value_name = "KEYS",
+        default_value_t = 2000,
+        value_parser = clap::value_parser!(u32).range(LEAST_BUDGET..)
+    )]
+    pub(crate) budget: u32,
+    /// Lets those who know the token take leases away
+    #[arg(long, requires = "token_file")]
+    pub(crate) allow_revoke: bool,
+    /// The file with the token, 16 characters or more, which people type and programs send as
+    /// `Authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Answers by TLS only, with the certificates in this file (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of the first of them (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A name of this machine that requests may be addressed to, besides its host name, localhost
+    /// and addresses
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// Lets metrics name the locks whose names begin so, up to 1000 of them
+    #[arg(long, value_name = "PREFIX", num_args = 1..)]
+    pub(crate) metrics_names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+}

@@ -1,0 +1,179 @@
+//! The interface for programs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use leasehold::{Error, FencingToken, LockName};
+use leasehold_watch::{Availability, Picture, Row};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::answer::Refused;
+use super::app::App;
+use super::views::{LockView, PageView, StateView, TimelineView};
+
+/// Most locks in one answer, and as many as there are if nobody says: 1000.
+const MOST: usize = 1_000;
+
+/// How long a look may take: 3 s, after which the store is called away.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// Which locks are asked for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Which {
+    /// Only names that begin so.
+    #[serde(default)]
+    prefix: String,
+    /// At most so many.
+    limit: Option<usize>,
+    /// Where the page before ended.
+    cursor: Option<String>,
+}
+
+/// What is to be taken away.
+#[derive(Debug, Deserialize)]
+pub(super) struct Revoke {
+    /// The token of the lease: no other is hit.
+    token: FencingToken,
+    /// Now, without waiting for its holder.
+    #[serde(default)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    revoked: bool,
+}
+
+/// How things are.
+pub(super) async fn state(State(app): State<Arc<App>>) -> Json<StateView> {
+    Json(StateView::of(&app))
+}
+
+/// The locks that are held or awaited, by name.
+pub(super) async fn locks(
+    State(app): State<Arc<App>>,
+    Query(which): Query<Which>,
+) -> Result<Response, Refused> {
+    let now_ms = app.watcher.time.now_ms();
+    let view =
+        |name: &LockName, row: &Row| row.is_used().then(|| LockView::brief(name, row, now_ms));
+    Ok(Json(page(&app.watcher.picture(), &which, view)?).into_response())
+}
+
+/// Who held them when, in the last minutes: also those that are free by now.
+pub(super) async fn timeline(
+    State(app): State<Arc<App>>,
+    Query(which): Query<Which>,
+) -> Result<Response, Refused> {
+    let view = |name: &LockName, row: &Row| Some(TimelineView::new(name, row));
+    Ok(Json(page(&app.watcher.picture(), &which, view)?).into_response())
+}
+
+fn page<T>(
+    picture: &Picture,
+    which: &Which,
+    view: impl Fn(&LockName, &Row) -> Option<T>,
+) -> Result<PageView<T>, Refused> {
+    let limit = which.limit.unwrap_or(MOST);
+    if !(1..=MOST).contains(&limit) {
+        let why = format!("limit: {limit} is out of range: ask for 1 to {MOST}");
+        return Err(Refused::new(StatusCode::BAD_REQUEST, why));
+    }
+    let after = which.cursor.as_ref().map(LockName::new).transpose();
+    let after = after
+        .map_err(|refusal| Refused::new(StatusCode::BAD_REQUEST, format!("cursor: {refusal}")))?;
+    let rows: Box<dyn Iterator<Item = (&LockName, &Row)>> = match &after {
+        None => Box::new(picture.rows()),
+        Some(after) => Box::new(picture.rows_after(after)),
+    };
+    let (mut locks, mut last, mut next) = (Vec::new(), None, None);
+    for (name, row) in rows.filter(|(name, _)| name.as_str().starts_with(&which.prefix)) {
+        let Some(lock) = view(name, row) else { continue };
+        if locks.len() == limit {
+            next = last.map(ToString::to_string);
+            break;
+        }
+        locks.push(lock);
+        last = Some(name);
+    }
+    Ok(PageView { locks, next })
+}
+
+/// One lock, as it is now.
+pub(super) async fn lock(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refused> {
+    let name = checked(&name)?;
+    let Ok(row) = timeout(LOOK, app.watcher.look_at(&name)).await else {
+        return Err(away(&app));
+    };
+    Ok(Json(LockView::whole(&name, &row, app.watcher.time.now_ms())).into_response())
+}
+
+/// What the doctor found last.
+pub(super) async fn doctor(State(app): State<Arc<App>>) -> Result<Response, Refused> {
+    let mut checkups = app.checkup.subscribe();
+    let checkup = checkups.wait_for(Option::is_some).await;
+    let checkup = checkup.ok().and_then(|checkup| checkup.clone());
+    let checkup = checkup.ok_or_else(|| Refused::away("the doctor is not done yet"))?;
+    Ok(Json(&checkup.report).into_response())
+}
+
+/// Takes a lease away from its holder. Whether the caller may is checked before.
+pub(super) async fn revoke(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Json(revoke): Json<Revoke>,
+) -> Result<Response, Refused> {
+    let name = checked(&name)?;
+    let Some(client) = app.client.get() else { return Err(away(&app)) };
+    let (admin, token) = (client.admin(), revoke.token);
+    let outcome = match revoke.force {
+        true => admin.revoke_now(&name, token).await,
+        false => admin.revoke(&name, token).await,
+    };
+    match outcome {
+        Ok(true) => Ok(Json(Revoked { revoked: true }).into_response()),
+        Ok(false) => {
+            let why = format!("{name}: nobody holds it with token {token}");
+            Err(Refused::new(StatusCode::CONFLICT, why))
+        }
+        Err(Error::Store(error)) if error.kind().is_outage() => {
+            Err(Refused::away(error.to_string()))
+        }
+        Err(error) => Err(Refused::new(StatusCode::BAD_GATEWAY, error.to_string())),
+    }
+}
+
+/// Whether this process answers.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether the store does.
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refused> {
+    let is_there = *app.watcher.picture().store() == Availability::There;
+    // Why it does not is for those who may read.
+    let refused = || Refused::away("the store does not answer");
+    is_there.then_some("ok\n").ok_or_else(refused)
+}
+
+fn checked(name: &str) -> Result<LockName, Refused> {
+    LockName::new(name)
+        .map_err(|refusal| Refused::new(StatusCode::BAD_REQUEST, refusal.to_string()))
+}
+
+fn away(app: &App) -> Refused {
+    match app.watcher.picture().store() {
+        Availability::Away { why, .. } => Refused::away(why.clone()),
+        Availability::There | Availability::Unknown => {
+            Refused::away("the lock could not be looked at in time: ask again")
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What all requests share.
+
+use std::sync::{Arc, OnceLock};
+
+use leasehold::Client;
+use leasehold_watch::Watcher;
+use tokio::sync::{Semaphore, broadcast, watch};
+
+use super::checkup::Checkup;
+use super::gate::Gate;
+use crate::store_url::StoreUrl;
+
+/// How many messages a slow listener may be behind before it is told to read anew: some seconds of
+/// a busy store.
+const BACKLOG: usize = 1024;
+
+/// Most who listen at the same time: 256, each of whom costs a connection and a write per event.
+const MOST_LISTENERS: usize = 256;
+
+/// The store, what is known of it, and who may ask.
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) watcher: Watcher,
+    /// None until the store was connected to.
+    pub(super) client: OnceLock<Client>,
+    pub(super) url: StoreUrl,
+    pub(super) gate: Gate,
+    /// What the doctor said last.
+    pub(super) checkup: watch::Sender<Option<Arc<Checkup>>>,
+    /// Messages for those who listen, ready to be sent.
+    pub(super) messages: broadcast::Sender<Arc<str>>,
+    pub(super) listeners: Arc<Semaphore>,
+    /// What the names begin with that metrics may name.
+    pub(super) metrics_names: Vec<String>,
+}
+
+impl App {
+    pub(super) fn new(
+        watcher: Watcher,
+        gate: Gate,
+        url: StoreUrl,
+        metrics_names: &[String],
+    ) -> Self {
+        Self {
+            watcher,
+            client: OnceLock::new(),
+            url,
+            gate,
+            checkup: watch::Sender::new(None),
+            messages: broadcast::Sender::new(BACKLOG),
+            listeners: Arc::new(Semaphore::new(MOST_LISTENERS)),
+            metrics_names: metrics_names.to_vec(),
+        }
+    }
+}

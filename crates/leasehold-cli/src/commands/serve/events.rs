@@ -1,0 +1,55 @@
+//! Server-sent events: what happens, as it is noticed.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::answer::Refused;
+use super::app::App;
+use super::tell::message;
+use super::views::StateView;
+
+/// One who listens.
+struct Listener {
+    /// What is sent first.
+    first: Option<String>,
+    messages: Receiver<Arc<str>>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Sends `state` now and then, `lock` when one has changed, and `resync` to whoever was too slow to
+/// be told of all of them: then the locks are to be read anew.
+pub(super) async fn events(State(app): State<Arc<App>>) -> Result<Response, Refused> {
+    let Ok(place) = Arc::clone(&app.listeners).try_acquire_owned() else {
+        let why = "too many listen already: ask for /api/v1/locks now and then instead";
+        return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    };
+    let listener = Listener {
+        messages: app.messages.subscribe(),
+        first: message("state", &StateView::of(&app)),
+        _place: place,
+    };
+    let body = Body::from_stream(stream::unfold(listener, next));
+    let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
+    Ok((headers, body).into_response())
+}
+
+async fn next(mut listener: Listener) -> Option<(Result<Bytes, Infallible>, Listener)> {
+    let text = match listener.first.take() {
+        Some(first) => first,
+        None => match listener.messages.recv().await {
+            Ok(message) => message.to_string(),
+            Err(RecvError::Lagged(_)) => "event: resync\ndata: {}\n\n".to_owned(),
+            Err(RecvError::Closed) => return None,
+        },
+    };
+    Some((Ok(Bytes::from(text)), listener))
+}

@@ -1,0 +1,162 @@
+//! What those who ask must show.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use axum::http::{HeaderMap, header};
+use subtle::ConstantTimeEq as _;
+
+use super::sessions::Sessions;
+use crate::args::Serve;
+use crate::report::Failure;
+
+/// Fewest characters of a token: 16, so that nobody guesses it.
+const SHORTEST_TOKEN: usize = 16;
+
+/// Longest token that is read: 4 KiB, far more than anybody needs.
+const LONGEST_TOKEN: u64 = 4096;
+
+/// Read, write and execute, of those who are neither owner nor group.
+const OTHERS: u32 = 0o007;
+
+/// Where requests come in, and what those who make them must show.
+#[derive(Debug)]
+pub(super) struct Gate {
+    token: Option<String>,
+    allows_revoke: bool,
+    /// Reading needs the token, too.
+    pub(super) guards_reading: bool,
+    /// Names by which this is reached, besides addresses.
+    hosts: Vec<String>,
+    pub(super) is_tls: bool,
+    pub(super) sessions: Sessions,
+}
+
+impl Gate {
+    /// What was asked for.
+    ///
+    /// # Errors
+    ///
+    /// When that would not be safe, or the token cannot be read.
+    pub(super) fn new(args: &Serve) -> Result<Self, Failure> {
+        let token = args.token_file.as_deref().map(read_token).transpose()?;
+        let guards_reading = !args.listen.ip().is_loopback();
+        if guards_reading && token.is_none() {
+            return Err(Failure::usage(format!(
+                "--listen {}: others can reach this address: give --token-file, or listen at \
+                 127.0.0.1",
+                args.listen
+            )));
+        }
+        let own = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+        let given = args.allow_host.iter().map(|host| host.to_lowercase());
+        let hosts = given.chain(["localhost".to_owned(), own]).collect();
+        Ok(Self {
+            token,
+            allows_revoke: args.allow_revoke,
+            guards_reading,
+            hosts,
+            is_tls: false,
+            sessions: Sessions::new(0),
+        })
+    }
+
+    /// The same once it is known where requests come in.
+    pub(super) fn at(self, address: SocketAddr, is_tls: bool) -> Self {
+        Self { is_tls, sessions: Sessions::new(address.port()), ..self }
+    }
+
+    pub(super) fn may_revoke(&self) -> bool {
+        self.allows_revoke
+    }
+
+    /// Whether this is the token; takes as long whichever of its characters are wrong.
+    pub(super) fn is_token(&self, text: &str) -> bool {
+        let token = self.token.as_deref().unwrap_or_default();
+        !token.is_empty() && bool::from(token.as_bytes().ct_eq(text.as_bytes()))
+    }
+
+    /// Whether a request shows the token, or that its sender has shown it before.
+    pub(super) fn is_known(&self, headers: &HeaderMap) -> bool {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        match bearer {
+            Some(token) => self.is_token(token.trim()),
+            None => self.sessions.is_open(headers),
+        }
+    }
+
+    /// Whether a request is meant for us, and not for a name that somebody made lead here.
+    pub(super) fn is_for_us(&self, headers: &HeaderMap) -> bool {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+        let Ok(host) = host.to_str() else { return false };
+        let name = without_port(host).to_lowercase();
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let is_address = bare.unwrap_or(&name).parse::<IpAddr>().is_ok();
+        // No name leads to an address that stands there itself.
+        is_address || self.hosts.contains(&name)
+    }
+
+    /// Whether a request comes from a page of somebody else's.
+    pub(super) fn is_foreign(&self, headers: &HeaderMap) -> bool {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let own = text("host").map(|host| format!("{scheme}://{host}"));
+        let is_elsewhere = text("origin").is_some_and(|origin| Some(origin) != own.as_deref());
+        let is_cross =
+            text("sec-fetch-site").is_some_and(|site| !["same-origin", "none"].contains(&site));
+        is_elsewhere || is_cross
+    }
+}
+
+/// A host without its port; an address of IPv6 stands in brackets.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// The token in a file: its only line.
+fn read_token(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let cannot = |error| Failure::usage(format!("--token-file {shown}: {error}"));
+    let file = File::open(path).map_err(cannot)?;
+    if file.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
+        let why = "every user of this machine may read it: run `chmod o= FILE`";
+        return Err(Failure::usage(format!("--token-file {shown}: {why}")));
+    }
+    let mut text = String::new();
+    file.take(LONGEST_TOKEN).read_to_string(&mut text).map_err(cannot)?;
+    let token = text.trim();
+    let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+    if token.len() < SHORTEST_TOKEN || !is_plain {
+        return Err(Failure::usage(format!(
+            "--token-file {shown}: it holds no token: write {SHORTEST_TOKEN} or more letters and \
+             digits on one line, as from `openssl rand -hex 32`"
+        )));
+    }
+    Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_no_part_of_a_host_and_an_address_keeps_its_colons() {
+        for (host, name) in [
+            ("localhost:9740", "localhost"),
+            ("localhost", "localhost"),
+            ("[::1]:9740", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("a.example:x", "a.example:x"),
+        ] {
+            assert_eq!(without_port(host), name);
+        }
+    }
+}

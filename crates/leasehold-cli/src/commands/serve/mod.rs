@@ -1,0 +1,110 @@
+//! `leasehold serve`: who holds and awaits what, as a page, for programs and as metrics.
+
+mod answer;
+mod api;
+mod app;
+mod assets;
+mod checkup;
+mod connections;
+mod events;
+mod gate;
+mod guard;
+mod login;
+mod metrics;
+mod router;
+mod sessions;
+mod tell;
+mod tls;
+mod views;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::time::SystemClock;
+use leasehold_watch::{Timekeeper, Watcher};
+use tokio::net::TcpListener;
+
+use self::app::App;
+use self::checkup::Checkup;
+use self::gate::Gate;
+use crate::args::Serve;
+use crate::connection::connect_patiently;
+use crate::report::{Failure, Outcome, STORE, Voice, escaped};
+use crate::runtime::block_on;
+use crate::signals::{Signals, is_end};
+use crate::store_choice::{self, Choice};
+
+/// How often those who listen are told how things are: every 2 seconds, by which they also know
+/// that the connection lives.
+const STATE: Duration = Duration::from_secs(2);
+
+/// How often: every 5 minutes. It opens a connection to each server, and nothing it looks at
+/// changes by itself.
+const CHECKUP: Duration = Duration::from_secs(300);
+
+/// Serves until a signal comes.
+pub(crate) fn serve(args: &Serve) -> Outcome {
+    let voice = Voice::from(args.voice);
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let (gate, tls) = (Gate::new(args)?, tls::acceptor(args)?);
+    block_on(async {
+        let cannot =
+            |error| Failure::new(STORE, format!("{}: cannot listen: {error}", args.listen));
+        let listener = TcpListener::bind(args.listen).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        voice.remark(format_args!("watches {} on {scheme}://{address}/", escaped_url(&choice)));
+        choice.warn_if_local(voice);
+        let signals = Signals::catch_all()
+            .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
+        let watcher = Watcher::new(args.budget, Timekeeper::new(SystemClock::new()));
+        let gate = gate.at(address, tls.is_some());
+        let app = Arc::new(App::new(watcher, gate, choice.url.clone(), &args.metrics_names));
+        let router = router::router(&app);
+        tokio::select! {
+            ended = watch(&app, &choice, voice) => ended.map(|never| match never {}),
+            never = check_again_and_again(&app) => match never {},
+            never = tell_state(&app) => match never {},
+            never = connections::accept(listener, tls, router) => match never {},
+            () = end(signals) => Ok(0),
+        }
+    })?
+}
+
+fn escaped_url(choice: &Choice) -> String {
+    escaped(&choice.url.to_string())
+}
+
+/// Connects, however long the store is away, and watches.
+async fn watch(app: &App, choice: &Choice, voice: Voice) -> Result<Infallible, Failure> {
+    let tell = |error: &leasehold::Error| {
+        if app.watcher.note_away(error.to_string()) {
+            tell::tell_state(app);
+        }
+    };
+    let client = connect_patiently(choice, voice, tell).await?;
+    let admin = client.admin();
+    let _first = app.client.set(client);
+    match app.watcher.run(&admin, |news| tell::tell(app, news)).await {}
+}
+
+/// Has the doctor look, again and again.
+async fn check_again_and_again(app: &App) -> Infallible {
+    loop {
+        app.checkup.send_replace(Some(Arc::new(Checkup::of(&app.url).await)));
+        tokio::time::sleep(CHECKUP).await;
+    }
+}
+
+async fn tell_state(app: &App) -> Infallible {
+    loop {
+        tokio::time::sleep(STATE).await;
+        tell::tell_state(app);
+    }
+}
+
+/// Waits for a signal that means to end this process.
+async fn end(mut signals: Signals) {
+    while !is_end(signals.next().await) {}
+}

@@ -1,0 +1,513 @@
+// The page: keeps what the server tells, and draws what can be seen of it. What strangers wrote
+// (names, hosts, labels) only ever becomes text.
+'use strict';
+
+const by = (id) => document.getElementById(id);
+const locks = new Map(); // name -> as /api/v1/locks has it
+const times = new Map(); // name -> {bars, queue}, of the last minutes
+const SPAN_MS = 600_000;
+const MOST_BARS = 64;
+let state = null;
+let skew = 0; // the server's clock less ours
+let shown = []; // names, filtered and sorted
+let selected = null;
+let opened = null;
+let dirty = true;
+let stream = null;
+
+const now = () => Date.now() + skew;
+
+// ---- words
+
+function span(seconds) {
+  if (seconds === null || seconds === undefined) return '–';
+  if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172_800) return `${(seconds / 3600).toFixed(1)} h`;
+  return `${Math.round(seconds / 86_400)} d`;
+}
+
+const since = (ms) => (ms === null || ms === undefined ? null : (now() - ms) / 1000);
+const who = (one) => `${one.host}:${one.pid}${one.label ? ` (${one.label})` : ''}`;
+
+function use(lock) {
+  const modes = lock.holders.map((holder) => holder.mode);
+  if (modes.length === 0) return lock.foreign ? 'exclusive' : '–';
+  if (modes[0].includes('/')) {
+    const taken = modes.reduce((sum, mode) => sum + Number(mode.split('/')[0]), 0);
+    return `${lock.holding > modes.length ? '≥' : ''}${taken}/${modes[0].split('/')[1]}`;
+  }
+  return lock.holding > 1 ? `${lock.holding} shared` : modes[0];
+}
+
+function holder(lock) {
+  if (lock.foreign) return 'another program';
+  if (lock.holders.length === 0) return '–';
+  const more = lock.holding > 1 ? ` +${lock.holding - 1}` : '';
+  return (lock.holders[0].state === 'kept' ? 'kept by ' : '') + who(lock.holders[0]) + more;
+}
+
+const MARKS = {
+  long_wait: 'somebody has waited for more than a minute',
+  asked_to_stop: 'its holder was asked to stop and has not let go yet',
+  no_end: 'held by another program, and nothing ends that but itself',
+};
+
+function color(client) {
+  let hash = 0;
+  for (const c of client) hash = (hash * 31 + c.charCodeAt(0)) >>> 0;
+  return `hsl(${hash % 360} 55% ${matchMedia('(prefers-color-scheme: dark)').matches ? 60 : 45}%)`;
+}
+
+// ---- elements, of text only
+
+function element(tag, text, kind) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (kind) made.className = kind;
+  return made;
+}
+
+function table(titles, rows) {
+  const made = element('table');
+  const head = made.createTHead().insertRow();
+  for (const title of titles) head.append(element('th', title));
+  const body = made.createTBody();
+  for (const cells of rows) {
+    const row = body.insertRow();
+    for (const cell of cells) {
+      const td = row.insertCell();
+      td.append(cell instanceof Node ? cell : String(cell));
+    }
+  }
+  const wide = element('div', undefined, 'wide');
+  wide.append(made);
+  return wide;
+}
+
+// ---- what the server tells
+
+async function ask(path, options) {
+  const response = await fetch(path, options);
+  if (response.status === 401) by('sign-in').hidden = false;
+  const body = await response.json();
+  if (!response.ok) throw Object.assign(new Error(body.error), { status: response.status });
+  return body;
+}
+
+async function all(path) {
+  const found = [];
+  let next = '';
+  do {
+    const page = await ask(`${path}?limit=1000${next}`);
+    found.push(...page.locks);
+    next = page.next === null ? null : `&cursor=${encodeURIComponent(page.next)}`;
+  } while (next !== null);
+  return found;
+}
+
+async function read() {
+  const began = now();
+  const [listed, timed] = [await all('/api/v1/locks'), await all('/api/v1/timeline')];
+  const names = new Set(listed.map((lock) => lock.name));
+  // What was told meanwhile is newer.
+  for (const [name, lock] of locks) {
+    if (!names.has(name) && lock.seen_ms < began) locks.delete(name);
+  }
+  for (const lock of listed) {
+    if (!(locks.get(lock.name)?.seen_ms > lock.seen_ms)) locks.set(lock.name, lock);
+  }
+  times.clear();
+  for (const { name, bars, queue } of timed) times.set(name, { bars, queue });
+  dirty = true;
+}
+
+function learn(change) {
+  const { name } = change;
+  const time = times.get(name) ?? { bars: [], queue: [] };
+  for (const event of change.events) {
+    const bar = time.bars.find((other) => other.token === event.token);
+    if (event.kind === 'released') {
+      if (bar) bar.to_ms = event.at_ms;
+    } else if (!bar) {
+      time.bars.push({ ...event, from_ms: event.at_ms, to_ms: null });
+    }
+  }
+  if ((time.queue.at(-1)?.[1] ?? 0) !== change.waiting) time.queue.push([change.seen_ms, change.waiting]);
+  const begin = now() - SPAN_MS;
+  time.bars = time.bars.filter((bar) => bar.to_ms === null || bar.to_ms >= begin).slice(-MOST_BARS);
+  while (time.queue.length > MOST_BARS || (time.queue[1]?.[0] ?? Infinity) < begin) time.queue.shift();
+  times.set(name, time);
+  if (change.lock) locks.set(name, change.lock);
+  else locks.delete(name);
+  dirty = true;
+  if (opened === name) detail();
+}
+
+function listen() {
+  stream?.close();
+  stream = new EventSource('/api/v1/events');
+  const again = () => read().catch(failed);
+  stream.addEventListener('open', again);
+  stream.addEventListener('resync', again);
+  stream.addEventListener('state', (event) => note(JSON.parse(event.data)));
+  stream.addEventListener('lock', (event) => learn(JSON.parse(event.data)));
+  stream.addEventListener('error', () => {
+    if (!by('sign-in').hidden) return stream.close();
+    link('away', 'the watcher does not answer: trying again …');
+    // A browser gives up on an answer that is none, such as too many listeners.
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
+  });
+}
+
+function note(told) {
+  state = told;
+  skew = told.now_ms - Date.now();
+  by('store').textContent = told.store.url;
+  by('held').textContent = told.held;
+  by('awaited').textContent = told.awaited;
+  by('waiting').textContent = told.waiting;
+  by('longest-wait').textContent = span(told.longest_wait_seconds);
+  by('longest-hold').textContent = span(told.longest_hold_seconds);
+  const sick = [[told.dangers, 'danger'], [told.warnings, 'warning']].filter(([n]) => n > 0);
+  by('doctor').textContent = told.dangers === null ? '…'
+    : sick.map(([n, word]) => `${n} ${word}${n > 1 ? 's' : ''}`).join(', ') || 'all is well';
+  if (told.store.is_there) link('live', 'live');
+  else link('away', told.store.away_since_ms === null ? 'connecting …'
+    : `the store is away for ${span(since(told.store.away_since_ms))}`);
+  dirty = true;
+}
+
+function link(is, text) {
+  by('link').dataset.is = is;
+  by('link').textContent = text;
+}
+
+function failed(error) {
+  if (error.status !== 401) return link('away', error.message);
+  link('wait', 'sign in to see the locks');
+  by('sign-in').hidden = false;
+}
+
+// ---- the first look: is something stuck?
+
+function verdict() {
+  const [is, text] = judge();
+  by('verdict').dataset.is = is;
+  if (by('verdict').textContent !== text) by('verdict').textContent = text;
+}
+
+function judge() {
+  if (!state) return ['', 'Looking …'];
+  if (!state.store.is_there) {
+    return ['bad', `The store does not answer${state.store.why ? `: ${state.store.why}` : ''}. What is shown is from before.`];
+  }
+  const stuck = [...locks.values()].filter((lock) => since(lock.waited_since_ms) >= 60);
+  stuck.sort((one, other) => one.waited_since_ms - other.waited_since_ms);
+  if (stuck.length > 0) {
+    const [worst] = stuck;
+    const others = stuck.length > 1 ? `, and ${stuck.length - 1} more` : '';
+    return ['bad', `Perhaps stuck: ${worst.name} has been awaited for ${span(since(worst.waited_since_ms))}${others}`];
+  }
+  if (state.dangers > 0) return ['warn', 'Nothing is stuck, but the doctor found what breaks a promise'];
+  if (state.waiting > 0) return ['good', `Nothing is stuck: ${state.waiting} wait, the longest for ${span(state.longest_wait_seconds)}`];
+  return ['good', state.held > 0 ? 'Nothing is stuck: nobody waits' : 'Nothing is held'];
+}
+
+// ---- the list, of which only what can be seen is there
+
+function select() {
+  const wanted = by('filter').value.toLowerCase();
+  const has = (text) => text && text.toLowerCase().includes(wanted);
+  const people = (lock) => [...lock.holders, ...lock.waiters].some((one) => has(one.host) || has(one.label));
+  shown = [...locks.keys()].filter((name) => has(name) || wanted === '' || people(locks.get(name)));
+  if (by('recent').checked) {
+    shown.push(...[...times.keys()].filter((name) => !locks.has(name) && (wanted === '' || has(name))));
+  }
+  const last = Infinity;
+  const keys = {
+    name: () => 0,
+    wait: (name) => locks.get(name)?.waited_since_ms ?? last,
+    hold: (name) => locks.get(name)?.held_since_ms ?? last,
+    rate: (name) => -(locks.get(name)?.entries_per_second ?? 0),
+  };
+  const key = keys[by('sort').value];
+  const keyed = shown.map((name) => [key(name), name]);
+  keyed.sort(([a, x], [b, y]) => (a === b ? (x < y ? -1 : 1) : a < b ? -1 : 1));
+  shown = keyed.map(([, name]) => name);
+  const cut = state?.is_cut ? '; there are more than are watched' : '';
+  by('count').textContent = `${shown.length} of ${locks.size} locks${cut}`;
+}
+
+const pool = new Map(); // name -> its row, of those that can be seen
+
+function make() {
+  const row = element('div', undefined, 'row');
+  row.setAttribute('role', 'option');
+  for (const kind of ['name', 'use', 'holder', 'held', 'waits', 'rate', 'seen']) row.append(element('span', '', kind));
+  row.append(element('canvas'));
+  return row;
+}
+
+function draw() {
+  if (dirty) {
+    select();
+    dirty = false;
+  }
+  verdict();
+  const list = by('list');
+  const height = parseInt(getComputedStyle(document.documentElement).getPropertyValue('--row'), 10);
+  by('rows').style.height = `${shown.length * height}px`;
+  const first = Math.max(0, Math.floor(list.scrollTop / height) - 2);
+  const visible = shown.slice(first, first + Math.ceil(list.clientHeight / height) + 4);
+  const wanted = new Set(visible);
+  for (const [name, row] of pool) {
+    if (!wanted.has(name)) {
+      row.remove();
+      pool.delete(name);
+    }
+  }
+  visible.forEach((name, index) => {
+    let row = pool.get(name);
+    if (!row) {
+      row = make();
+      row.dataset.name = name;
+      pool.set(name, row);
+    }
+    // In order also for those who have it read to them.
+    const there = by('rows').children[index];
+    if (there !== row) by('rows').insertBefore(row, there ?? null);
+    row.id = `row-${first + index}`;
+    row.style.top = `${(first + index) * height}px`;
+    fill(row, name);
+  });
+  const at = shown.indexOf(selected);
+  if (at >= first && at < first + visible.length) list.setAttribute('aria-activedescendant', `row-${at}`);
+  else list.removeAttribute('aria-activedescendant');
+}
+
+function fill(row, name) {
+  const lock = locks.get(name);
+  const put = (index, text) => {
+    if (row.children[index].textContent !== text) row.children[index].textContent = text;
+  };
+  row.setAttribute('aria-selected', String(name === selected));
+  row.className = `row${lock ? '' : ' free'}${since(lock?.waited_since_ms) >= 60 ? ' stuck' : ''}`;
+  row.title = lock ? lock.marks.map((mark) => MARKS[mark] ?? mark).join('; ') : '';
+  put(0, name);
+  put(1, lock ? use(lock) : 'free');
+  put(2, lock ? holder(lock) : '');
+  put(3, lock ? span(since(lock.held_since_ms)) : '');
+  put(4, !lock ? '' : lock.waiting === 0 ? '0 wait' : `${lock.waiting} wait, ${span(since(lock.waited_since_ms))}`);
+  put(5, lock ? lock.entries_per_second.toFixed(2) : '');
+  put(6, lock ? span(age(lock)) : '');
+  timeline(row.lastChild, name);
+}
+
+// How old a row is: no older than the oldest of all, although only changes are told.
+function age(lock) {
+  const told = since(lock.seen_ms);
+  if (!state?.store.is_there) return told;
+  return Math.min(told, (state.oldest_look_seconds ?? 0) + since(state.now_ms));
+}
+
+function timeline(canvas, name) {
+  const scale = devicePixelRatio || 1;
+  const { clientWidth: width, clientHeight: height } = canvas;
+  if (width === 0) return;
+  if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+  }
+  const context = canvas.getContext('2d');
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, width, height);
+  const time = times.get(name);
+  if (!time) return;
+  const end = now();
+  const begin = end - Number(by('span').value) * 1000;
+  const x = (ms) => ((Math.min(Math.max(ms, begin), end) - begin) / (end - begin)) * width;
+  const half = height * 0.55;
+  for (const bar of time.bars) {
+    if ((bar.to_ms ?? end) < begin) continue;
+    const left = x(bar.from_ms);
+    context.fillStyle = color(bar.client);
+    context.fillRect(left, 1, Math.max(1.5, x(bar.to_ms ?? end) - left - 0.5), half - 2);
+  }
+  const most = Math.max(1, ...time.queue.map(([, waiting]) => waiting));
+  context.fillStyle = '#8a94a0';
+  time.queue.forEach(([from, waiting], index) => {
+    const to = time.queue[index + 1]?.[0] ?? end;
+    const tall = (waiting / most) * (height - half - 1);
+    if (waiting > 0 && to > begin) context.fillRect(x(from), height - tall, Math.max(1, x(to) - x(from)), tall);
+  });
+  canvas.setAttribute('role', 'img');
+  canvas.setAttribute('aria-label', `${time.bars.length} holds in the last minutes, at most ${most} waiting`);
+}
+
+// ---- one lock
+
+async function open(name) {
+  opened = name;
+  selected = name;
+  by('lock-name').textContent = name;
+  by('lock-body').replaceChildren(element('p', 'Looking …', 'dim'));
+  if (!by('lock').open) by('lock').showModal();
+  await detail();
+}
+
+async function detail() {
+  const name = opened;
+  const body = by('lock-body');
+  try {
+    const lock = await ask(`/api/v1/locks/${encodeURIComponent(name)}`);
+    if (opened === name) body.replaceChildren(...parts(lock));
+  } catch (error) {
+    if (opened === name) body.replaceChildren(element('p', error.message, 'error'));
+  }
+}
+
+function token(text) {
+  const made = element('span', text);
+  made.className = 'token';
+  return made;
+}
+
+function person(one, client) {
+  const made = element('span');
+  const swatch = element('span', '', 'swatch');
+  swatch.style.background = color(client.split('-')[0]);
+  made.append(swatch, `${one.host}:${one.pid}`);
+  return made;
+}
+
+function parts(lock) {
+  const made = lock.marks.map((mark) => element('p', MARKS[mark] ?? mark, 'mark'));
+  made.push(element('h3', lock.holding === 0 && !lock.foreign ? 'Nobody holds it' : `Held by ${lock.holding || 1}`));
+  if (lock.foreign) {
+    const left = lock.foreign.left_seconds;
+    made.push(element('p', `another program, value ${lock.foreign.value}, ${left === null ? 'no end' : `${span(left)} left`}`));
+  }
+  if (lock.holders.length > 0) {
+    const rows = lock.holders.map((one) => [
+      person(one, one.holder), one.mode, one.state, new Date(lock.seen_ms - one.held_seconds * 1000).toLocaleString(),
+      span(one.held_seconds), span(one.left_seconds), token(one.token), one.label ?? '', take(lock.name, one),
+    ]);
+    made.push(table(['Holder', 'Mode', 'State', 'Since', 'Held', 'Left', 'Token', 'Label', ''], rows));
+  }
+  made.push(element('h3', lock.waiting === 0 ? 'Nobody waits' : `${lock.waiting} wait, in this order`));
+  if (lock.waiters.length > 0) {
+    const rows = lock.waiters.map((one) => [
+      one.position, person(one, one.waiter), one.mode, span(one.waited_seconds), one.label ?? '',
+    ]);
+    made.push(table(['#', 'Who', 'Mode', 'Waits', 'Label'], rows));
+  }
+  if (lock.last_token) made.push(element('p', `last token ${lock.last_token}`, 'dim'));
+  return made;
+}
+
+function take(name, one) {
+  if (!state?.may_revoke || one.state === 'kept') return '';
+  const button = element('button', 'Revoke …', 'danger');
+  button.type = 'button';
+  button.addEventListener('click', async () => {
+    if (!confirm(`Take ${name} away from ${who(one)}? It is asked to stop and lets go; its token is ${one.token}.`)) return;
+    button.disabled = true;
+    try {
+      await ask(`/api/v1/locks/${encodeURIComponent(name)}/revoke`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ token: one.token }),
+      });
+      button.textContent = 'asked to stop';
+    } catch (error) {
+      button.disabled = false;
+      if (error.status === 401) return login();
+      button.after(element('p', error.message, 'error'));
+    }
+    setTimeout(detail, 1200);
+  });
+  return button;
+}
+
+async function findings() {
+  const body = by('findings-body');
+  body.replaceChildren(element('p', 'Looking …', 'dim'));
+  by('findings').showModal();
+  try {
+    const report = await ask('/api/v1/doctor');
+    const rows = report.findings.filter((one) => one.level !== 'ok').map((one) => [
+      element('span', one.level, `${one.level}-level`), one.place, one.found, one.risk ?? '', one.remedy ?? '',
+    ]);
+    const good = report.findings.length - rows.length;
+    body.replaceChildren(element('p', `${good} things are well.`, 'dim'));
+    if (rows.length > 0) body.prepend(table(['Level', 'Where', 'Found', 'Risk', 'Remedy'], rows));
+  } catch (error) {
+    body.replaceChildren(element('p', error.message, 'error'));
+  }
+}
+
+function login() {
+  by('login-error').textContent = '';
+  by('login').showModal();
+  by('token').focus();
+}
+
+// ---- what people do
+
+by('login-form').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const response = await fetch('/login', { method: 'POST', body: new URLSearchParams({ token: by('token').value }) });
+  if (!response.ok) {
+    by('login-error').textContent = (await response.json()).error;
+    return;
+  }
+  by('token').value = '';
+  by('login').close();
+  by('sign-in').hidden = true;
+  by('sign-out').hidden = false;
+  listen();
+});
+by('sign-in').addEventListener('click', login);
+by('sign-out').addEventListener('click', async () => {
+  await fetch('/logout', { method: 'POST' });
+  location.reload();
+});
+by('login-cancel').addEventListener('click', () => by('login').close());
+by('close').addEventListener('click', () => by('lock').close());
+by('close-findings').addEventListener('click', () => by('findings').close());
+by('lock').addEventListener('close', () => { opened = null; by('list').focus(); });
+by('doctor').addEventListener('click', findings);
+by('tools').addEventListener('submit', (event) => event.preventDefault());
+for (const id of ['filter', 'sort', 'span', 'recent']) {
+  by(id).addEventListener('input', () => { dirty = true; draw(); });
+}
+by('list').addEventListener('scroll', draw, { passive: true });
+by('list').addEventListener('click', (event) => {
+  const row = event.target.closest('.row');
+  if (row) open(row.dataset.name);
+});
+by('list').addEventListener('keydown', (event) => {
+  const page = Math.max(1, pool.size - 5);
+  const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+  if (event.key === 'Enter' && selected) return open(selected);
+  if (!(event.key in steps) || shown.length === 0) return;
+  event.preventDefault();
+  const at = Math.min(Math.max(shown.indexOf(selected) + steps[event.key], 0), shown.length - 1);
+  selected = shown[at];
+  const height = parseInt(getComputedStyle(document.documentElement).getPropertyValue('--row'), 10);
+  const list = by('list');
+  if (at * height < list.scrollTop) list.scrollTop = at * height;
+  if ((at + 1) * height > list.scrollTop + list.clientHeight) list.scrollTop = (at + 1) * height - list.clientHeight;
+  draw();
+});
+document.addEventListener('keydown', (event) => {
+  if (event.key !== '/' || event.target.matches('input, select')) return;
+  event.preventDefault();
+  by('filter').focus();
+});
+addEventListener('resize', draw);
+
+ask('/api/v1/state').then(note, failed).then(() => listen());
+setInterval(draw, 1000);

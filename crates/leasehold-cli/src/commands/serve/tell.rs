@@ -1,0 +1,43 @@
+//! What is new, as messages for those who listen.
+
+use leasehold_watch::News;
+use serde::Serialize;
+
+use super::app::App;
+use super::views::{ChangeView, StateView};
+
+/// Tells those who listen what is new.
+pub(super) fn tell(app: &App, news: News) {
+    if app.messages.receiver_count() == 0 {
+        return;
+    }
+    match news {
+        News::Lock(change) => {
+            let picture = app.watcher.picture();
+            let now_ms = app.watcher.time.now_ms();
+            let row = picture.row(&change.name);
+            send(app, "lock", &ChangeView::new(&change, row, now_ms));
+        }
+        News::Store => tell_state(app),
+    }
+}
+
+/// Tells those who listen how things are.
+pub(super) fn tell_state(app: &App) {
+    if app.messages.receiver_count() > 0 {
+        send(app, "state", &StateView::of(app));
+    }
+}
+
+fn send(app: &App, event: &str, data: &impl Serialize) {
+    if let Some(message) = message(event, data) {
+        // Nobody may be listening any more.
+        let _unheard = app.messages.send(message.into());
+    }
+}
+
+/// One server-sent event. JSON has no line breaks, so its data is one line.
+pub(super) fn message(event: &str, data: &impl Serialize) -> Option<String> {
+    let data = serde_json::to_string(data).ok()?;
+    Some(format!("event: {event}\ndata: {data}\n\n"))
+}

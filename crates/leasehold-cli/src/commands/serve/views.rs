@@ -1,0 +1,250 @@
+//! What is answered, as JSON: spans are seconds, tokens are strings, times are milliseconds since
+//! 1970.
+
+use leasehold::LockName;
+use leasehold::admin::{HoldState, Status};
+use leasehold_watch::{Availability, Bar, Change, Event, EventKind, Row, SPAN_MS, Who};
+use serde::Serialize;
+
+use super::app::App;
+use crate::commands::status_view::StatusView;
+
+/// Most holders, and most waiters, of a lock among others: who wants all asks for that lock.
+const MOST: usize = 20;
+
+/// For how long somebody must have waited for a lock to be marked: a minute.
+const LONG_WAIT_MS: u64 = 60_000;
+
+/// How things are.
+#[derive(Serialize)]
+pub(super) struct StateView {
+    now_ms: u64,
+    store: StoreView,
+    held: usize,
+    awaited: usize,
+    waiting: u64,
+    longest_wait_seconds: Option<f64>,
+    longest_hold_seconds: Option<f64>,
+    /// How long ago the lock was looked at whose turn was longest ago.
+    oldest_look_seconds: Option<f64>,
+    /// How long it takes to come by every key; none before the first time.
+    scan_seconds: Option<f64>,
+    /// Whether there are more names than are remembered.
+    is_cut: bool,
+    dangers: Option<usize>,
+    warnings: Option<usize>,
+    may_revoke: bool,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct StoreView {
+    url: String,
+    is_there: bool,
+    away_since_ms: Option<u64>,
+    why: Option<String>,
+}
+
+impl StateView {
+    pub(super) fn of(app: &App) -> Self {
+        let now_ms = app.watcher.time.now_ms();
+        let picture = app.watcher.picture();
+        let totals = picture.totals();
+        let since = |at_ms: Option<u64>| at_ms.map(|at_ms| seconds(now_ms.saturating_sub(at_ms)));
+        let checkup = app.checkup.borrow().clone();
+        let (is_there, away_since_ms, why) = match picture.store() {
+            Availability::There => (true, None, None),
+            Availability::Unknown => (false, None, None),
+            Availability::Away { since_ms, why } => (false, Some(*since_ms), Some(why.clone())),
+        };
+        Self {
+            now_ms,
+            store: StoreView { url: app.url.to_string(), is_there, away_since_ms, why },
+            held: totals.held,
+            awaited: totals.awaited,
+            waiting: totals.waiting,
+            longest_wait_seconds: since(totals.waited_since_ms),
+            longest_hold_seconds: since(totals.held_since_ms),
+            oldest_look_seconds: since(totals.oldest_look_ms),
+            scan_seconds: picture.round_took_ms().map(seconds),
+            is_cut: picture.is_cut(),
+            dangers: checkup.as_ref().map(|checkup| checkup.dangers),
+            warnings: checkup.as_ref().map(|checkup| checkup.warnings),
+            may_revoke: app.gate.may_revoke(),
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+/// A lock as `show --json` prints it, and what only watching tells.
+#[derive(Serialize)]
+pub(super) struct LockView {
+    #[serde(flatten)]
+    lock: serde_json::Value,
+    /// How many hold it: of those, only the first are listed among other locks.
+    holding: usize,
+    /// When it was looked at.
+    seen_ms: u64,
+    age_seconds: f64,
+    held_since_ms: Option<u64>,
+    waited_since_ms: Option<u64>,
+    /// How many holds began each second of the last two minutes, at the least.
+    entries_per_second: f64,
+    /// What an operator should look at.
+    marks: Vec<&'static str>,
+}
+
+impl LockView {
+    /// With all holders and waiters.
+    pub(super) fn whole(name: &LockName, row: &Row, now_ms: u64) -> Self {
+        Self::new(name, &row.status, row, now_ms)
+    }
+
+    /// With the first holders and waiters.
+    pub(super) fn brief(name: &LockName, row: &Row, now_ms: u64) -> Self {
+        if row.status.holders.len() <= MOST && row.status.waiters.len() <= MOST {
+            return Self::whole(name, row, now_ms);
+        }
+        let holders = row.status.holders.iter().take(MOST).cloned().collect();
+        let waiters = row.status.waiters.iter().take(MOST).cloned().collect();
+        let status = Status::default()
+            .with_foreign(row.status.foreign.clone())
+            .with_holders(holders)
+            .with_waiters(waiters)
+            .with_waiting(row.status.waiting)
+            .with_last_token(row.status.last_token);
+        Self::new(name, &status, row, now_ms)
+    }
+
+    fn new(name: &LockName, status: &Status, row: &Row, now_ms: u64) -> Self {
+        Self {
+            // Nothing in it can fail to be JSON.
+            lock: serde_json::to_value(StatusView::new(name, status)).unwrap_or_default(),
+            holding: row.status.holders.len(),
+            seen_ms: row.seen_ms,
+            age_seconds: row.age(now_ms).as_secs_f64(),
+            held_since_ms: row.held_since_ms(),
+            waited_since_ms: row.waited_since_ms(),
+            entries_per_second: row.entries_per_second(now_ms),
+            marks: marks(row, now_ms),
+        }
+    }
+}
+
+/// What an operator should look at.
+fn marks(row: &Row, now_ms: u64) -> Vec<&'static str> {
+    let waits_long = row.waited_since_ms().is_some_and(|since| since + LONG_WAIT_MS <= now_ms);
+    let is_revoked = row.status.holders.iter().any(|holder| holder.state == HoldState::Revoked);
+    let has_no_end = row.status.foreign.as_ref().is_some_and(|other| other.ttl_left.is_none());
+    let all = [(waits_long, "long_wait"), (is_revoked, "asked_to_stop"), (has_no_end, "no_end")];
+    all.into_iter().filter_map(|(is_so, mark)| is_so.then_some(mark)).collect()
+}
+
+/// Some of the locks.
+#[derive(Serialize)]
+pub(super) struct PageView<T> {
+    pub(super) locks: Vec<T>,
+    /// The cursor of the next page; none if this is the last.
+    pub(super) next: Option<String>,
+}
+
+/// What has happened to a lock, and how it is now.
+#[derive(Serialize)]
+pub(super) struct ChangeView {
+    name: String,
+    /// None once nobody holds or awaits it.
+    lock: Option<LockView>,
+    events: Vec<EventView>,
+    /// How many wait, and when that was seen, for the timeline.
+    waiting: u32,
+    seen_ms: u64,
+}
+
+#[derive(Serialize)]
+struct EventView {
+    kind: &'static str,
+    at_ms: u64,
+    token: String,
+    #[serde(flatten)]
+    who: WhoView,
+}
+
+#[derive(Serialize)]
+struct WhoView {
+    client: String,
+    host: String,
+    pid: u32,
+    label: Option<String>,
+}
+
+impl ChangeView {
+    pub(super) fn new(change: &Change, row: Option<&Row>, now_ms: u64) -> Self {
+        let used = row.filter(|row| row.is_used());
+        Self {
+            name: change.name.to_string(),
+            lock: used.map(|row| LockView::brief(&change.name, row, now_ms)),
+            events: change.events.iter().map(EventView::new).collect(),
+            waiting: row.map_or(0, |row| row.status.waiting),
+            seen_ms: row.map_or(now_ms, |row| row.seen_ms),
+        }
+    }
+}
+
+impl EventView {
+    fn new(event: &Event) -> Self {
+        let kind = match event.kind {
+            EventKind::Granted => "granted",
+            EventKind::HandedOver => "handed_over",
+            EventKind::Released => "released",
+        };
+        let (at_ms, token) = (event.at_ms, event.token.to_string());
+        Self { kind, at_ms, token, who: WhoView::new(&event.who) }
+    }
+}
+
+impl WhoView {
+    fn new(who: &Who) -> Self {
+        let Who { client, host, pid, label } = who.clone();
+        Self { client, host, pid, label }
+    }
+}
+
+/// Who held a lock when, in the last minutes, and how many waited.
+#[derive(Serialize)]
+pub(super) struct TimelineView {
+    name: String,
+    span_ms: u64,
+    bars: Vec<BarView>,
+    /// Since when so many have waited.
+    queue: Vec<(u64, u32)>,
+}
+
+#[derive(Serialize)]
+struct BarView {
+    token: String,
+    from_ms: u64,
+    to_ms: Option<u64>,
+    #[serde(flatten)]
+    who: WhoView,
+}
+
+impl TimelineView {
+    pub(super) fn new(name: &LockName, row: &Row) -> Self {
+        let bar = |bar: &Bar| BarView {
+            token: bar.token.to_string(),
+            from_ms: bar.from_ms,
+            to_ms: bar.to_ms,
+            who: WhoView::new(&bar.who),
+        };
+        Self {
+            name: name.to_string(),
+            span_ms: SPAN_MS,
+            bars: row.history.bars.iter().map(bar).collect(),
+            queue: row.history.queue.iter().copied().collect(),
+        }
+    }
+}
+
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}

@@ -1,0 +1,93 @@
+//! What watching costs a server with many names, and many keys of others.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::served::Served;
+use crate::harness::{Place, until};
+
+/// Keys a second: more than by default, so as to come by all of them within the test.
+const BUDGET: u64 = 10_000;
+
+const NAMES: usize = 5_000;
+const FOREIGN: usize = 200_000;
+
+/// A server tells all that it is asked from now on.
+fn monitor(port: u16) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"MONITOR\r\n").unwrap();
+    let mut lines = BufReader::new(stream);
+    assert_eq!(next(&mut lines), "+OK");
+    lines
+}
+
+fn next(lines: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+/// When something was asked, in seconds, and how many keys that is about; what a script does
+/// belongs to the script.
+fn asked(line: &str) -> Option<(f64, u64)> {
+    let (at, rest) = line.strip_prefix('+')?.split_once(" [")?;
+    let (source, command) = rest.split_once("] ")?;
+    let words: Vec<&str> = command.split(' ').map(|word| word.trim_matches('"')).collect();
+    let keys = match words.first()?.to_lowercase().as_str() {
+        _ if source.ends_with("lua") => 0,
+        "scan" => words.last()?.parse().ok()?,
+        "eval" | "evalsha" | "hget" => 1,
+        _ => 0,
+    };
+    Some((at.parse().ok()?, keys))
+}
+
+#[test]
+fn the_budget_is_kept_with_5_000_names_beside_200_000_keys_of_others() {
+    let place = Place::on_redis();
+    let server = place.server.as_ref().unwrap();
+    let () = server.command(&format!("DEBUG POPULATE {FOREIGN} foreign 16")).unwrap();
+    let client = leasehold::blocking::Client::connect(&place.url).unwrap();
+    let hour = Duration::from_secs(3600);
+    let held: Vec<_> = (0..NAMES)
+        .map(|number| client.mutex(format!("n{number:04}")).ttl(hour).acquire().unwrap())
+        .collect();
+    let mut lines = monitor(server.port());
+    let served = Served::start(&place, &["--budget", &BUDGET.to_string()]);
+    let end = server.port();
+    std::thread::spawn(move || {
+        until("it knows all", || served.json("/api/v1/state")["held"] == NAMES);
+        // The last thing that the server tells.
+        let mut stream = TcpStream::connect(("127.0.0.1", end)).unwrap();
+        stream.write_all(b"ECHO done\r\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+    });
+    let (mut second, mut sum, mut total) = (VecDeque::new(), 0, 0);
+    let (mut first, mut last) = (None, 0.0);
+    loop {
+        let line = next(&mut lines);
+        if line.ends_with(r#""ECHO" "done""#) {
+            break;
+        }
+        let Some((at, keys)) = asked(&line).filter(|(_, keys)| *keys > 0) else { continue };
+        second.push_back((at, keys));
+        sum += keys;
+        while second.front().is_some_and(|(begin, _)| *begin <= at - 1.0) {
+            sum -= second.pop_front().map_or(0, |(_, keys)| keys);
+        }
+        // What was asked in a quarter of a second may arrive in the next one.
+        assert!(sum <= BUDGET + BUDGET / 4, "{sum} keys in the second before {at}");
+        total += keys;
+        (first, last) = (first.or(Some(at)), at);
+    }
+    let span = last - first.unwrap();
+    println!("{total} keys in {span:.1} s");
+    assert!(total as f64 <= (span + 1.0) * BUDGET as f64, "{total} keys in {span} s");
+    assert!(total > NAMES as u64 * 2, "every name is found and looked at: {total}");
+    // Whoever waits gets his lock all the same.
+    drop(held);
+    place.end(&["run", "n0000", "--", "true"]).assert_silent(0);
+}

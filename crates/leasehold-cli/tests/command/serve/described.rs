@@ -1,0 +1,95 @@
+//! Answers are as the description of the interface says, and what the command prints.
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use super::served::Served;
+use crate::harness::{Background, Place, until};
+
+/// The description, as it is served.
+struct Described(Value);
+
+impl Described {
+    fn by(served: &Served) -> Self {
+        Self(served.json("/api/v1/openapi.json"))
+    }
+
+    /// The schema of what answers a request.
+    fn of_answer(&self, path: &str, method: &str, status: &str) -> Validator {
+        let answer = &self.0["paths"][path][method]["responses"][status];
+        let schema = &answer["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{method} {path} {status} is not described");
+        self.validator(schema)
+    }
+
+    /// The schema with this name.
+    fn named(&self, name: &str) -> Validator {
+        self.validator(&json!({ "$ref": format!("#/components/schemas/{name}") }))
+    }
+
+    fn validator(&self, schema: &Value) -> Validator {
+        let mut whole = schema.clone();
+        whole["components"] = self.0["components"].clone();
+        jsonschema::draft202012::new(&whole).unwrap()
+    }
+}
+
+#[track_caller]
+fn assert_valid(schema: &Validator, value: &Value) {
+    let errors: Vec<String> = schema
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:?} in {value:#}");
+}
+
+on_each_store!(every_answer_is_as_described_and_a_lock_is_what_show_prints);
+
+fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
+    let _held = place.holder("a/b <i>&\"é", &["--label", "<script>alert(1)</script>"]);
+    let _shared = place.holder("shared", &["--shared"]);
+    let _permit = place.holder("gpu", &["--permits", "1/4"]);
+    let _waiter = Background::start(place.shell("a/b <i>&\"é", &["--label", "next"], "true"));
+    until("somebody waits", || place.show("a/b <i>&\"é")["waiting"] == 1);
+    let served = Served::start(place, &[]);
+    served.knows(3);
+    until("it sees who waits", || served.json("/api/v1/state")["waiting"] == 1);
+    let described = Described::by(&served);
+    for path in ["/api/v1/state", "/api/v1/locks", "/api/v1/timeline", "/api/v1/doctor"] {
+        assert_valid(&described.of_answer(path, "get", "200"), &served.json(path));
+    }
+    // A page that is cut goes on where it ended.
+    let first = served.json("/api/v1/locks?limit=2");
+    assert_eq!(first["locks"].as_array().unwrap().len(), 2);
+    let cursor = first["next"].as_str().unwrap();
+    let second = served.json(&format!("/api/v1/locks?limit=2&cursor={cursor}"));
+    assert_eq!((&second["locks"][0]["name"], &second["next"]), (&json!("shared"), &Value::Null));
+    let some = served.json("/api/v1/locks?prefix=gp");
+    assert_eq!(some["locks"][0]["holders"][0]["mode"], "1/4");
+    // One lock is what `show --json` prints, but for the time that has passed.
+    let name = "/api/v1/locks/a%2Fb%20%3Ci%3E%26%22%C3%A9";
+    let lock = served.json(name);
+    assert_valid(&described.of_answer("/api/v1/locks/{name}", "get", "200"), &lock);
+    let shown = place.show("a/b <i>&\"é");
+    for field in ["name", "foreign", "waiting", "last_token"] {
+        assert_eq!(lock[field], shown[field], "{field}");
+    }
+    for field in ["holder", "token", "host", "pid", "label", "mode", "state"] {
+        assert_eq!(lock["holders"][0][field], shown["holders"][0][field], "{field}");
+    }
+    assert_eq!(lock["waiters"][0]["waiter"], shown["waiters"][0]["waiter"]);
+    let timelines = served.json("/api/v1/timeline?prefix=a/");
+    assert_eq!(timelines["locks"][0]["bars"][0]["token"], shown["holders"][0]["token"]);
+    // What is wrong is told, too.
+    for (path, status, words) in [
+        ("/api/v1/locks?limit=0", 400, "limit"),
+        ("/api/v1/locks?limit=1001", 400, "1000"),
+        ("/api/v1/locks?cursor=", 400, "cursor"),
+        ("/api/v1/nothing", 404, "nothing here"),
+    ] {
+        let answer = served.get(path);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert_valid(&described.named("Error"), &answer.json());
+        assert!(answer.body.contains(words), "{path}: {answer:?}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Requests, written as bytes: so that they may be wrong in any way.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use crate::harness::PATIENCE;
+
+/// What was answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+impl Answer {
+    /// Reads the bytes of a whole answer.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+        Self { status: status.unwrap_or(0), head: head.to_lowercase(), body }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let prefix = format!("{name}: ");
+        self.head.lines().find_map(|line| line.strip_prefix(&prefix))
+    }
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap_or(0);
+        if size == 0 {
+            break;
+        }
+        whole.push_str(rest.get(..size).unwrap_or(rest));
+        body = rest.get(size + 2..).unwrap_or("");
+    }
+    whole
+}
+
+/// A request line and its headers, `Host` included if it is not among them.
+pub(super) fn text(address: SocketAddr, line: &str, headers: &[&str], body: &str) -> String {
+    let mut lines = vec![format!("{line} HTTP/1.1")];
+    if !headers.iter().any(|header| header.to_lowercase().starts_with("host:")) {
+        lines.push(format!("Host: {address}"));
+    }
+    lines.extend(headers.iter().map(ToString::to_string));
+    if !body.is_empty() {
+        lines.push(format!("Content-Length: {}", body.len()));
+    }
+    format!("{}\r\nConnection: close\r\n\r\n{body}", lines.join("\r\n"))
+}
+
+/// Sends a request and reads the whole answer.
+pub(super) fn send(address: SocketAddr, line: &str, headers: &[&str], body: &str) -> Answer {
+    let mut stream = connect(address);
+    stream.write_all(text(address, line, headers, body).as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    // Whoever sends too much is cut off, and may not get to read all of the answer.
+    let _end = stream.read_to_end(&mut bytes);
+    Answer::parse(&bytes)
+}
+
+pub(super) fn get(address: SocketAddr, path: &str) -> Answer {
+    send(address, &format!("GET {path}"), &[], "")
+}
+
+pub(super) fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}

@@ -1,0 +1,83 @@
+//! Metrics are OpenMetrics, with names of locks only where they were asked for.
+
+use std::collections::BTreeMap;
+
+use super::served::Served;
+use crate::harness::{Place, until};
+
+/// Reads the text as the specification has it, and strictly: each family is described before its
+/// samples, all of them gauges, and the end is marked.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
+    let (mut family, mut families, mut samples) = (String::new(), Vec::new(), BTreeMap::new());
+    for line in body.lines() {
+        if let Some(described) = line.strip_prefix("# ") {
+            let words: Vec<&str> = described.splitn(3, ' ').collect();
+            let [keyword, name, rest] = words[..] else { panic!("{line}") };
+            match keyword {
+                "TYPE" => {
+                    assert_eq!(rest, "gauge", "{line}");
+                    assert!(!families.contains(&name.to_owned()), "twice: {line}");
+                    families.push(name.to_owned());
+                    family = name.to_owned();
+                }
+                "UNIT" => assert!(name == family && name.ends_with(&format!("_{rest}")), "{line}"),
+                "HELP" => assert!(name == family && !rest.is_empty(), "{line}"),
+                _ => panic!("{line}"),
+            }
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        assert_eq!(name, family, "a sample stands with its family: {line}");
+        assert!(is_sound(labels.strip_suffix('}').unwrap()), "{line}");
+        let before = samples.insert(series.to_owned(), value.parse().unwrap());
+        assert_eq!(before, None, "twice: {line}");
+    }
+    samples
+}
+
+/// Whether that is one label with its value in quotes, or none.
+fn is_sound(labels: &str) -> bool {
+    let Some((name, value)) = labels.split_once("=\"") else { return labels.is_empty() };
+    let Some(value) = value.strip_suffix('"') else { return false };
+    let plain = value.replace("\\\\", "").replace("\\\"", "").replace("\\n", "");
+    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        && !plain.contains(['"', '\\', '\n'])
+}
+
+fn read(served: &Served) -> BTreeMap<String, f64> {
+    let answer = served.get("/metrics");
+    let kind = answer.header("content-type").unwrap();
+    assert!(kind.starts_with("application/openmetrics-text; version=1.0.0"), "{kind}");
+    parse(&answer.body)
+}
+
+#[test]
+fn metrics_count_what_there_is_and_name_no_lock() {
+    let place = Place::on_redis();
+    let _held = place.holder("secret", &[]);
+    let served = Served::start(&place, &[]);
+    served.knows(1);
+    until("the doctor is done", || served.get("/metrics").body.contains("doctor_findings{"));
+    let metrics = read(&served);
+    for (name, value) in [("reachable", 1.0), ("held", 1.0), ("waiting", 0.0), ("awaited", 0.0)] {
+        assert_eq!(metrics[&format!("leasehold_store_{name}")], value, "{name}");
+    }
+    assert!(metrics["leasehold_store_longest_hold_seconds"] > 0.0);
+    assert_eq!(metrics["leasehold_store_holds_older{seconds=\"86400\"}"], 0.0);
+    assert!(metrics.contains_key("leasehold_store_doctor_findings{level=\"danger\"}"));
+    assert!(!metrics.keys().any(|name| name.contains("secret")), "{metrics:?}");
+}
+
+#[test]
+fn names_are_told_that_begin_as_was_asked_for_however_they_are_written() {
+    let place = Place::on_redis();
+    let _held: Vec<_> = ["job/\"a\\b\"", "other"].map(|name| place.holder(name, &[])).into();
+    let served = Served::start(&place, &["--metrics-names", "job/"]);
+    served.knows(2);
+    let metrics = read(&served);
+    assert_eq!(metrics["leasehold_store_lock_holders{name=\"job/\\\"a\\\\b\\\"\"}"], 1.0);
+    assert!(!metrics.keys().any(|name| name.contains("other")), "{metrics:?}");
+    assert_eq!(metrics["leasehold_store_names_left_out"], 0.0);
+}
