@@ -64,6 +64,13 @@ pub(crate) fn readers() -> Vec<String> {
     wanted.filter_map(Result::err).collect()
 }
 
+/// Makes sure that there is a browser for the tests of the page of `leasehold serve`, and what
+/// drives it.
+pub(crate) fn browser() -> Outcome {
+    installed("chromium", || Run::program("chromium", &["--version"]).works())?;
+    installed("chromium-driver", || Run::program("chromedriver", &["--version"]).works())
+}
+
 /// Installs a package of Debian if it is not found and may be installed.
 fn installed(package: &str, found: impl Fn() -> bool) -> Outcome {
     if found() {

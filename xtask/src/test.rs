@@ -53,6 +53,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     steps.run("needs", || needs::components(root))?;
     steps.run("needs", needs::redis_server)?;
     steps.run("needs", needs::faketime)?;
+    steps.run("needs", needs::browser)?;
     let mut left_out = steps.run("needs", || mixed::install(root))?;
     left_out.extend(steps.run("needs", || Ok(needs::postgresql().err()))?);
     left_out.extend(steps.run("needs", || Ok(needs::readers()))?);

@@ -1,9 +1,11 @@
 //! `leasehold serve`: its interface, its page, who is let in, and what it costs the store.
 
+mod browser;
 mod budget;
 mod described;
 mod events;
 mod http;
 mod metrics;
+mod page;
 mod safety;
 mod served;

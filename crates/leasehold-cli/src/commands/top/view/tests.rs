@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::store::Memory;
 use leasehold::time::FakeClock;
 use leasehold::{Client, Guard};
 use leasehold_watch::{Timekeeper, Watcher};
@@ -13,18 +14,29 @@ use super::*;
 
 /// A store in memory, and a table of it.
 struct Place {
+    store: Memory,
     client: Client,
     clock: FakeClock,
     watcher: Watcher,
     view: View,
 }
 
+async fn client(store: &Memory, clock: &FakeClock) -> Client {
+    Client::builder().store(store.clone()).clock(clock.clone()).build().await.unwrap()
+}
+
 impl Place {
     async fn new() -> Self {
         let clock = FakeClock::new();
-        let client = Client::builder().url("memory:").clock(clock.clone()).build().await.unwrap();
+        let store = Memory::with_clock(clock.clone());
+        let client = client(&store, &clock).await;
         let watcher = Watcher::new(1_000, Timekeeper::new(clock.clone()));
-        Self { client, clock, watcher, view: View::new("memory:".to_owned(), String::new()) }
+        let view = View::new("memory:".to_owned(), String::new());
+        Self { store, client, clock, watcher, view }
+    }
+
+    async fn another_client(&self) -> Client {
+        client(&self.store, &self.clock).await
     }
 
     async fn hold(&self, name: &str, label: &str) -> Guard {
@@ -77,7 +89,7 @@ impl Place {
 async fn a_table_says_who_holds_what_and_how_long_others_wait() {
     let mut place = Place::new().await;
     let first = place.hold("invoices/42", "billing").await;
-    let lock = place.client.mutex("invoices/42");
+    let lock = place.another_client().await.mutex("invoices/42");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     while place.client.admin().inspect("invoices/42").await.unwrap().waiting == 0 {
         tokio::task::yield_now().await;

@@ -1,0 +1,138 @@
+//! A real Chromium, without a window.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::http::send;
+use crate::harness::PATIENCE;
+
+/// How often the page is looked at: every 50 ms.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A browser and its driver, which end with the test.
+#[derive(Debug)]
+pub(super) struct Browser {
+    pub(super) page: Client,
+    driver: Driver,
+}
+
+#[derive(Debug)]
+struct Driver {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // The browser is in the group of its driver.
+        let _ended = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+        let _ended = self.process.wait();
+    }
+}
+
+impl Driver {
+    fn start() -> Self {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").process_group(0).stdout(Stdio::piped()).stderr(Stdio::null());
+        let started = command.spawn();
+        let mut process = started.unwrap_or_else(|error| {
+            panic!("chromedriver: {error}: install it (`apt-get install chromium-driver`)")
+        });
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let port = lines.find_map(|line| {
+            let line = line.unwrap();
+            line.rsplit_once("successfully on port ")?.1.trim_end_matches('.').parse::<u16>().ok()
+        });
+        // Nobody reads on: a driver that says more must not wait for that.
+        std::thread::spawn(move || lines.for_each(drop));
+        let address = ([127, 0, 0, 1], port.unwrap_or_else(|| panic!("no port"))).into();
+        Self { process, address }
+    }
+}
+
+impl Browser {
+    /// With a window of this size.
+    pub(super) async fn start(width: u32, height: u32) -> Self {
+        let driver = Driver::start();
+        let wanted = json!({
+            "goog:chromeOptions": { "args": [
+                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                format!("--window-size={width},{height}"),
+            ] },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        });
+        let Value::Object(wanted) = wanted else { panic!() };
+        let page = ClientBuilder::new(HttpConnector::new())
+            .capabilities(wanted)
+            .connect(&format!("http://{}", driver.address))
+            .await
+            .unwrap();
+        Self { page, driver }
+    }
+
+    /// Runs a script in the page: what it returns.
+    pub(super) async fn run(&self, script: &str) -> Value {
+        self.page
+            .execute(script, Vec::new())
+            .await
+            .unwrap_or_else(|error| panic!("{script}: {error}"))
+    }
+
+    /// Waits until that is true in the page.
+    #[track_caller]
+    pub(super) fn until(&self, condition: &str) -> impl Future<Output = ()> {
+        let place = std::panic::Location::caller();
+        async move {
+            let script = format!("return Boolean({condition});");
+            let is_so = async {
+                while self.run(&script).await != true {
+                    sleep(LOOK_EVERY).await;
+                }
+            };
+            if timeout(PATIENCE, is_so).await.is_err() {
+                let text = self.run("return document.body.innerText").await;
+                panic!("{place}: not {condition}: {text}");
+            }
+        }
+    }
+
+    pub(super) async fn click(&self, selector: &str) {
+        self.page.find(Locator::Css(selector)).await.unwrap().click().await.unwrap();
+    }
+
+    pub(super) async fn type_into(&self, selector: &str, text: &str) {
+        self.page.find(Locator::Css(selector)).await.unwrap().send_keys(text).await.unwrap();
+    }
+
+    /// What the console has been told of since it was asked before, errors only.
+    pub(super) async fn errors(&self) -> Vec<String> {
+        let id = self.page.session_id().await.unwrap().unwrap();
+        let line = format!("POST /session/{id}/se/log");
+        let answer = send(self.driver.address, &line, &[], r#"{"type":"browser"}"#).json();
+        let lines = answer["value"].as_array().unwrap_or_else(|| panic!("{answer}")).iter();
+        let severe = lines.filter(|line| line["level"] == "SEVERE");
+        severe.map(|line| line["message"].to_string()).collect()
+    }
+
+    /// Leaves a picture for people to look at.
+    pub(super) async fn picture(&self, name: &str) {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page");
+        std::fs::create_dir_all(&folder).unwrap();
+        let picture = self.page.screenshot().await.unwrap();
+        std::fs::write(folder.join(name), picture).unwrap();
+    }
+
+    pub(super) async fn close(self) {
+        self.page.close().await.unwrap();
+    }
+}

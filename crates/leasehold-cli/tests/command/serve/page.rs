@@ -1,0 +1,163 @@
+//! The page in a real browser.
+
+use leasehold_testkit::Data;
+
+use super::browser::Browser;
+use super::served::{Served, TOKEN, loses_it};
+use crate::harness::{Background, Place};
+
+/// How many pixels of a timeline have a colour.
+const PAINTED: &str = "[...document.querySelectorAll('.row canvas')].reduce((sum, canvas) => sum + \
+    canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data\
+    .filter((_, index) => index % 4 === 3).filter((alpha) => alpha > 0).length, 0)";
+
+/// The texts of the rows that can be seen.
+const NAMES: &str = "[...document.querySelectorAll('.row .name')].map((name) => name.textContent)";
+
+const MARKUP: &str = "<img src=x onerror=\"document.title='taken'\"><script>alert(1)</script>";
+
+async fn open(served: &Served, width: u32, height: u32) -> Browser {
+    let browser = Browser::start(width, height).await;
+    browser.page.goto(&format!("http://{}/", served.address)).await.unwrap();
+    browser
+}
+
+/// Gives a field another value, as if somebody had typed it.
+async fn set(browser: &Browser, id: &str, value: &str) {
+    let field = format!("const field = document.getElementById('{id}'); field.value = '{value}';");
+    browser.run(&format!("{field} field.dispatchEvent(new Event('input'));")).await;
+}
+
+/// Waits until an element's text begins so.
+async fn begins(browser: &Browser, id: &str, text: &str) {
+    let found = format!("document.getElementById('{id}').textContent");
+    browser.until(&format!("{found}.startsWith({text:?})")).await;
+}
+
+#[tokio::test]
+async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_only() {
+    let mut place = Place::on_redis();
+    let _first = place.holder("invoices/42", &["--ttl", "1h", "--label", "monthly run"]);
+    let _markup = place.holder(MARKUP, &["--ttl", "1h", "--label", MARKUP]);
+    let _permit = place.holder("gpu", &["--ttl", "1h", "--permits", "3/4"]);
+    let waiting: Vec<_> = (0..2)
+        .map(|_| Background::start(place.shell("invoices/42", &["--label", "next"], "true")))
+        .collect();
+    let served = Served::start(&place, &[]);
+    let browser = open(&served, 1280, 720).await;
+    browser.until(&format!("{NAMES}.length === 3")).await;
+    begins(&browser, "verdict", "Nothing is stuck").await;
+    begins(&browser, "waiting", "2").await;
+    browser.until("document.querySelector('.row .name').textContent === 'invoices/42'").await;
+    // Live: one more, and one less.
+    let mut second = place.holder("second", &["--ttl", "1h"]);
+    browser.until(&format!("{NAMES}.includes('second')")).await;
+    browser.until(&format!("{PAINTED} > 100")).await;
+    second.close_stdin();
+    browser.until(&format!("!{NAMES}.includes('second')")).await;
+    browser.click("#recent").await;
+    browser.until(&format!("{NAMES}.includes('second')")).await;
+    // The filter takes names, hosts and labels.
+    browser.type_into("#filter", "MONTHLY").await;
+    browser.until(&format!("{NAMES}.join() === 'invoices/42'")).await;
+    set(&browser, "filter", "").await;
+    // What a stranger wrote is text.
+    browser.until(&format!("{NAMES}.some((name) => name.startsWith('<img src=x'))")).await;
+    assert_eq!(
+        browser.run("return document.querySelectorAll('.row img, .row script').length").await,
+        0
+    );
+    // One lock, by keyboard: its queue in order.
+    browser.type_into("#list", "j\u{e007}").await;
+    browser.until("document.getElementById('lock').open").await;
+    browser.until("document.querySelectorAll('#lock-body table').length === 2").await;
+    let queue = browser.run("return document.getElementById('lock-body').innerText").await;
+    let queue = queue.as_str().unwrap();
+    assert!(queue.contains("2 wait, in this order") && queue.contains("monthly run"), "{queue}");
+    assert!(!queue.contains("Revoke"), "{queue}");
+    browser.picture("lock.png").await;
+    browser.click("#close").await;
+    browser.click("#doctor").await;
+    browser
+        .until("document.querySelector('#findings-body table, #findings-body p.dim:not(:empty)')")
+        .await;
+    browser.click("#close-findings").await;
+    browser.picture("page.png").await;
+    assert_eq!(browser.run("return document.title").await, "leasehold");
+    assert_eq!(browser.errors().await, [""; 0]);
+    // The store goes away, which is told, and comes back, and all goes on.
+    place.server.as_mut().unwrap().kill9().unwrap();
+    begins(&browser, "verdict", "The store does not answer").await;
+    assert!(browser.run(&format!("return {NAMES}.length")).await.as_u64() >= Some(3));
+    browser.picture("away.png").await;
+    drop(waiting);
+    place.server.as_mut().unwrap().restart(Data::Kept).unwrap();
+    let _after = place.holder("after", &["--ttl", "1h"]);
+    browser.until(&format!("{NAMES}.includes('after')")).await;
+    begins(&browser, "link", "live").await;
+    assert_eq!(browser.errors().await, [""; 0]);
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn a_lease_is_revoked_on_the_page_by_who_signs_in_and_by_nobody_else() {
+    let place = Place::on_redis();
+    let mut held = place.holder("x", &["--ttl", "3s", "--label", "old"]);
+    let served = Served::with_token(&place);
+    let browser = open(&served, 1000, 700).await;
+    browser.until(&format!("{NAMES}.join() === 'x'")).await;
+    let revoke = async || {
+        browser.until("document.querySelector('#lock-body button.danger:enabled')").await;
+        browser.click("#lock-body button.danger").await;
+        let question = browser.page.get_alert_text().await.unwrap();
+        assert!(question.contains('x') && question.contains("(old)"), "{question}");
+        browser.page.accept_alert().await.unwrap();
+    };
+    browser.click(".row").await;
+    revoke().await;
+    browser.until("document.getElementById('login').open").await;
+    assert_eq!(place.show("x")["holders"][0]["state"], "held");
+    browser.type_into("#token", "wrong").await;
+    browser.click("#login-form button[type=submit]").await;
+    begins(&browser, "login-error", "that is not the token").await;
+    browser.run("document.getElementById('token').value = ''").await;
+    browser.type_into("#token", TOKEN).await;
+    browser.click("#login-form button[type=submit]").await;
+    browser.until("!document.getElementById('login').open").await;
+    revoke().await;
+    browser
+        .until("document.getElementById('lock-body').textContent.includes('Nobody holds it')")
+        .await;
+    loses_it(&mut held);
+    // A browser tells the console of every answer that is a refusal.
+    let errors = browser.errors().await;
+    assert!(errors.iter().all(|error| error.contains("401")), "{errors:?}");
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn of_5_000_names_only_those_are_drawn_that_can_be_seen_on_a_phone_too() {
+    let place = Place::on_redis();
+    let client = leasehold::Client::connect(&place.url).await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..5_000 {
+        let hour = std::time::Duration::from_secs(3600);
+        let lock = client.mutex(format!("account/{number:04}")).ttl(hour);
+        held.push(lock.acquire().await.unwrap());
+    }
+    let served = Served::start(&place, &["--budget", "20000"]);
+    let browser = open(&served, 390, 844).await;
+    begins(&browser, "count", "5000 of 5000 locks").await;
+    set(&browser, "sort", "name").await;
+    browser.until(&format!("{NAMES}[0] === 'account/0000'")).await;
+    browser.until("document.querySelectorAll('.row').length < 60").await;
+    browser.run("document.getElementById('list').focus()").await;
+    browser.type_into("#list", "\u{e010}").await;
+    browser.until(&format!("{NAMES}.includes('account/4999')")).await;
+    let wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+    browser.until(wide).await;
+    browser.picture("phone.png").await;
+    assert_eq!(browser.errors().await, [""; 0]);
+    browser.close().await;
+    drop(held);
+}
