@@ -11,6 +11,7 @@ mod contender;
 mod crowd;
 mod data;
 mod file;
+mod line;
 mod measure;
 mod names;
 mod observed;
@@ -38,13 +39,14 @@ use crate::outcome::Outcome;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|crowd|data|file|held|names|observed|outage|peers|quorum|redisson|\
-    replicas|sentinel|together|waiters]…";
+    [alone|cluster|contended|crowd|data|file|held|line|names|observed|outage|peers|quorum|\
+    redisson|replicas|sentinel|together|waiters]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 17] = [
+const ALL: [&str; 18] = [
     "alone",
     "contended",
+    "line",
     "together",
     "observed",
     "file",
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
         [outage::WAIT, url, prefix, tasks] => block_on(outage::wait(url, prefix, tasks)),
         [peers::PEER, arguments @ ..] => block_on(peers::run_ours(arguments)),
+        [line::PEER, url, slice, begin] => block_on(line::peer(url, slice, begin)),
         [redisson::PEER, url] => block_on(redisson::peer(url)),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
@@ -107,6 +110,7 @@ async fn one(name: &str) -> Outcome {
         "data" => data::run().await,
         "file" => file::run().await,
         "held" => scale::run_held().await,
+        "line" => line::run().await,
         "names" => names::run().await,
         "observed" => observed::run().await,
         "outage" => outage::run(),
