@@ -18,6 +18,25 @@ use crate::report::escaped;
 /// From this height on there is room for a plot.
 const PLOT_FROM: u16 = 14;
 
+/// The columns, with the width of the terminal from which on there is room for each.
+const COLUMNS: [Column; 8] = [
+    Column { title: "NAME", width: Constraint::Fill(3), from_width: 0 },
+    Column { title: "MODE", width: Constraint::Length(5), from_width: 60 },
+    Column { title: "HOLDER", width: Constraint::Fill(2), from_width: 0 },
+    Column { title: "HELD", width: Constraint::Length(7), from_width: 0 },
+    Column { title: "LEFT", width: Constraint::Length(6), from_width: 60 },
+    Column { title: "WAITING", width: Constraint::Length(7), from_width: 0 },
+    Column { title: "LONGEST", width: Constraint::Length(7), from_width: 60 },
+    Column { title: "ENTRIES/S", width: Constraint::Length(9), from_width: 72 },
+];
+
+/// A column of the table.
+struct Column {
+    title: &'static str,
+    width: Constraint,
+    from_width: u16,
+}
+
 const KEYS: &str = "q quit  / filter  s sort  Enter queue  r revoke  ? help";
 
 const HELP: [&str; 10] = [
@@ -100,33 +119,24 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
         frame.render_widget(Paragraph::new(words), area);
         return;
     }
-    let titles = ["NAME", "MODE", "HOLDER", "HELD", "LEFT", "WAITING", "LONGEST", "ENTRIES/S"];
-    let is_sorted_by = |title: &str| title == view.sort.title();
-    let titles = titles.map(|title| match is_sorted_by(title) {
-        true => Cell::from(title).underlined(),
-        false => Cell::from(title),
+    let shown: Vec<_> = COLUMNS.iter().map(|column| area.width >= column.from_width).collect();
+    let columns = COLUMNS.iter().zip(&shown).filter_map(|(column, shown)| shown.then_some(column));
+    let titles = columns.clone().map(|column| match column.title == view.sort.title() {
+        true => Cell::from(column.title).underlined(),
+        false => Cell::from(column.title),
     });
-    // What tells most is last to go where there is little room.
-    let widths: [Constraint; 8] = [
-        Constraint::Fill(3),
-        Constraint::Length(5),
-        Constraint::Fill(2),
-        Constraint::Length(7),
-        Constraint::Length(if area.width < 60 { 0 } else { 6 }),
-        Constraint::Length(7),
-        Constraint::Length(if area.width < 60 { 0 } else { 7 }),
-        Constraint::Length(if area.width < 72 { 0 } else { 9 }),
-    ];
-    let table = Table::new(view.lines.iter().map(row), widths)
-        .header(Row::new(titles).bold())
+    let header = Row::new(titles).bold();
+    let rows = view.lines.iter().map(|line| row(line, &shown));
+    let table = Table::new(rows, columns.map(|column| column.width))
+        .header(header)
         .row_highlight_style(Style::new().reversed());
     let mut state = TableState::new().with_selected(Some(view.at));
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row(line: &Line) -> Row<'static> {
+fn row(line: &Line, shown: &[bool]) -> Row<'static> {
     let span = |span: Option<Duration>| span.map_or_else(|| "-".to_owned(), in_seconds);
-    let cells = [
+    let cells: [String; COLUMNS.len()] = [
         escaped(line.name.as_str()),
         line.mode.clone(),
         escaped(&line.holder),
@@ -136,6 +146,7 @@ fn row(line: &Line) -> Row<'static> {
         span(line.waited),
         format!("{:.1}", line.per_second),
     ];
+    let cells = cells.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell));
     let row = Row::new(cells);
     if line.is_used { row } else { row.dim() }
 }
@@ -157,7 +168,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     });
     let waiters = line.status.waiters.iter().map(|waiter| {
         Row::new([
-            format!("waits, {} ahead", waiter.position),
+            format!("{}. in the queue", waiter.position),
             mode(waiter.mode),
             who(&waiter.info.host, waiter.info.pid),
             in_seconds(waiter.waited),
