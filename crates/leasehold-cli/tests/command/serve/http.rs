@@ -31,8 +31,8 @@ impl Answer {
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        let prefix = format!("{name}: ");
-        self.head.lines().find_map(|line| line.strip_prefix(&prefix))
+        let prefix = format!("{name}:");
+        self.head.lines().find_map(|line| line.strip_prefix(&prefix)).map(str::trim)
     }
 }
 
@@ -66,10 +66,23 @@ pub(super) fn text(address: SocketAddr, line: &str, headers: &[&str], body: &str
 pub(super) fn send(address: SocketAddr, line: &str, headers: &[&str], body: &str) -> Answer {
     let mut stream = connect(address);
     stream.write_all(text(address, line, headers, body).as_bytes()).unwrap();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut some) = (Vec::new(), [0; 4096]);
     // Whoever sends too much is cut off, and may not get to read all of the answer.
-    let _end = stream.read_to_end(&mut bytes);
+    while let Ok(count @ 1..) = stream.read(&mut some) {
+        bytes.extend_from_slice(&some[..count]);
+        // A driver keeps the connection open, whatever it is asked.
+        if is_whole(&bytes) {
+            break;
+        }
+    }
     Answer::parse(&bytes)
+}
+
+/// Whether an answer that says how long it is has come to its end.
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some(head) = bytes.windows(4).position(|end| end == b"\r\n\r\n") else { return false };
+    let length = Answer::parse(bytes).header("content-length").and_then(|text| text.parse().ok());
+    length.is_some_and(|length: usize| bytes.len() >= head + 4 + length)
 }
 
 pub(super) fn get(address: SocketAddr, path: &str) -> Answer {

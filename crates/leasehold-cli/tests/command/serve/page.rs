@@ -68,7 +68,10 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
         0
     );
     // One lock, by keyboard: its queue in order.
-    browser.type_into("#list", "j\u{e007}").await;
+    browser.run("document.getElementById('list').focus()").await;
+    browser.type_into("#list", "j").await;
+    browser.until("document.querySelector('.row[aria-selected=true]')").await;
+    browser.type_into("#list", "\u{e006}").await;
     browser.until("document.getElementById('lock').open").await;
     browser.until("document.querySelectorAll('#lock-body table').length === 2").await;
     let queue = browser.run("return document.getElementById('lock-body').innerText").await;

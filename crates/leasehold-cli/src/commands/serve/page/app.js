@@ -222,8 +222,11 @@ function select() {
   const has = (text) => text && text.toLowerCase().includes(wanted);
   const people = (lock) => [...lock.holders, ...lock.waiters].some((one) => has(one.host) || has(one.label));
   shown = [...locks.keys()].filter((name) => has(name) || wanted === '' || people(locks.get(name)));
+  let total = locks.size;
   if (by('recent').checked) {
-    shown.push(...[...times.keys()].filter((name) => !locks.has(name) && (wanted === '' || has(name))));
+    const free = [...times.keys()].filter((name) => !locks.has(name));
+    shown.push(...free.filter((name) => wanted === '' || has(name)));
+    total += free.length;
   }
   const last = Infinity;
   const keys = {
@@ -237,7 +240,7 @@ function select() {
   keyed.sort(([a, x], [b, y]) => (a === b ? (x < y ? -1 : 1) : a < b ? -1 : 1));
   shown = keyed.map(([, name]) => name);
   const cut = state?.is_cut ? '; there are more than are watched' : '';
-  by('count').textContent = `${shown.length} of ${locks.size} locks${cut}`;
+  by('count').textContent = `${shown.length} of ${total} locks${cut}`;
 }
 
 const pool = new Map(); // name -> its row, of those that can be seen
@@ -491,7 +494,11 @@ by('list').addEventListener('click', (event) => {
 by('list').addEventListener('keydown', (event) => {
   const page = Math.max(1, pool.size - 5);
   const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
-  if (event.key === 'Enter' && selected) return open(selected);
+  if (event.key === 'Enter' && selected) {
+    // The same key must not press the button that has the focus then.
+    event.preventDefault();
+    return open(selected);
+  }
   if (!(event.key in steps) || shown.length === 0) return;
   event.preventDefault();
   const at = Math.min(Math.max(shown.indexOf(selected) + steps[event.key], 0), shown.length - 1);
