@@ -23,7 +23,7 @@ const LOOK_ERROR: Duration = Duration::from_secs(1);
 
 /// One name as a store showed it.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
+pub struct Snapshot<'a> {
     /// The name.
     pub name: &'a LockName,
     /// Who held it and who waited for it.
@@ -99,8 +99,8 @@ impl fmt::Display for Process<'_> {
 ///
 /// A reader that waits to become the writer is seen as a holder only, and no waits are seen where a
 /// store has no queue.
-pub fn deadlocks(looks: &[Look<'_>]) -> Vec<Deadlock> {
-    let mut graph = WaitForGraph::new(looks);
+pub fn deadlocks(snapshots: &[Snapshot<'_>]) -> Vec<Deadlock> {
+    let mut graph = WaitForGraph::new(snapshots);
     graph.remove_served();
     let mut reported = HashSet::new();
     let mut found = Vec::new();
@@ -111,7 +111,7 @@ pub fn deadlocks(looks: &[Look<'_>]) -> Vec<Deadlock> {
         if let Some(cycle) = graph.shortest_cycle(start) {
             reported.extend(cycle.iter().map(|(wait, _)| *wait));
             let waits = cycle.into_iter().map(|(wait, obstacle)| Wait {
-                name: looks[graph.waits[wait].look].name.clone(),
+                name: snapshots[graph.waits[wait].snapshot].name.clone(),
                 waiter: graph.waits[wait].waiter.clone(),
                 obstacle,
             });
@@ -123,14 +123,14 @@ pub fn deadlocks(looks: &[Look<'_>]) -> Vec<Deadlock> {
 
 /// One waiter, as long as it is taken to be stuck.
 struct Node<'a> {
-    look: usize,
+    snapshot: usize,
     waiter: &'a Waiter,
     is_stuck: bool,
 }
 
 /// Who waits, and which of them act for a client.
 struct WaitForGraph<'a> {
-    looks: &'a [Look<'a>],
+    snapshots: &'a [Snapshot<'a>],
     waits: Vec<Node<'a>>,
     /// The waits of each name, in the order of the queue.
     of_look: Vec<Vec<usize>>,
@@ -139,45 +139,46 @@ struct WaitForGraph<'a> {
 }
 
 impl<'a> WaitForGraph<'a> {
-    fn new(looks: &'a [Look<'a>]) -> Self {
+    fn new(snapshots: &'a [Snapshot<'a>]) -> Self {
         let (mut waits, mut of_client) = (Vec::new(), HashMap::<_, Vec<usize>>::new());
-        let mut of_look = vec![Vec::new(); looks.len()];
-        for (look, Look { status, .. }) in looks.iter().enumerate() {
+        let mut of_look = vec![Vec::new(); snapshots.len()];
+        for (snapshot, Snapshot { status, .. }) in snapshots.iter().enumerate() {
             for waiter in &status.waiters {
                 let wait = waits.len();
-                waits.push(Node { look, waiter, is_stuck: waiter.waited >= LEAST_WAIT });
-                of_look[look].push(wait);
+                waits.push(Node { snapshot, waiter, is_stuck: waiter.waited >= LEAST_WAIT });
+                of_look[snapshot].push(wait);
                 for client in acts_for(waiter) {
                     of_client.entry(client).or_default().push(wait);
                 }
             }
         }
-        Self { looks, waits, of_look, of_client }
+        Self { snapshots, waits, of_look, of_client }
     }
 
     /// The stuck waits because of which this holder does not let go.
-    fn why_held(&self, look: usize, holder: &Holder) -> impl Iterator<Item = usize> {
-        let age = self.looks[look].age;
+    fn why_held(&self, snapshot: usize, holder: &Holder) -> impl Iterator<Item = usize> {
+        let age = self.snapshots[snapshot].age;
         let held_for = holder.held_for + age + LOOK_ERROR;
         // Nobody is behind the others, or they end by themselves.
         let is_kept_alive = holder.state == HoldState::Claimed;
         let of_client = self.of_client.get(&holder.id.client).filter(|_| is_kept_alive);
         of_client.into_iter().flatten().copied().filter(move |wait| {
-            let Node { look: of, waiter, is_stuck } = &self.waits[*wait];
+            let Node { snapshot: of, waiter, is_stuck } = &self.waits[*wait];
             // Two tasks of one client that want the same are contention as any other.
-            let is_contention = *of == look && waiter.id.client == holder.id.client;
-            let waited = waiter.waited + self.looks[*of].age;
+            let is_contention = *of == snapshot && waiter.id.client == holder.id.client;
+            let waited = waiter.waited + self.snapshots[*of].age;
             *is_stuck && !is_contention && held_for >= waited
         })
     }
 
-    fn is_stuck(&self, look: usize, holder: &Holder) -> bool {
-        self.why_held(look, holder).next().is_some()
+    fn is_stuck(&self, snapshot: usize, holder: &Holder) -> bool {
+        self.why_held(snapshot, holder).next().is_some()
     }
 
     /// How much of a name is held by the stuck, as numbers of permits where it is a semaphore.
-    fn stuck_weight(&self, look: usize) -> u64 {
-        let stuck = self.looks[look].status.holders.iter().filter(|h| self.is_stuck(look, h));
+    fn stuck_weight(&self, snapshot: usize) -> u64 {
+        let stuck =
+            self.snapshots[snapshot].status.holders.iter().filter(|h| self.is_stuck(snapshot, h));
         stuck.map(|holder| u64::from(holder.mode.weight())).sum()
     }
 
@@ -187,15 +188,15 @@ impl<'a> WaitForGraph<'a> {
         let mut has_changed = true;
         while has_changed {
             has_changed = false;
-            for look in 0..self.looks.len() {
-                let taken = self.stuck_weight(look);
+            for snapshot in 0..self.snapshots.len() {
+                let taken = self.stuck_weight(snapshot);
                 let mut is_behind = false;
-                for at in 0..self.of_look[look].len() {
-                    let wait = self.of_look[look][at];
+                for at in 0..self.of_look[snapshot].len() {
+                    let wait = self.of_look[snapshot][at];
                     if !self.waits[wait].is_stuck {
                         continue;
                     }
-                    is_behind |= !self.fits(look, self.waits[wait].waiter.mode, taken);
+                    is_behind |= !self.fits(snapshot, self.waits[wait].waiter.mode, taken);
                     if !is_behind {
                         self.waits[wait].is_stuck = false;
                         has_changed = true;
@@ -206,9 +207,9 @@ impl<'a> WaitForGraph<'a> {
     }
 
     /// Whether a mode can be granted beside so much.
-    fn fits(&self, look: usize, mode: Mode, taken: u64) -> bool {
+    fn fits(&self, snapshot: usize, mode: Mode, taken: u64) -> bool {
         // Who asks for another capacity waits until nobody holds.
-        let holders = &self.looks[look].status.holders;
+        let holders = &self.snapshots[snapshot].status.holders;
         let is_same = holders.iter().all(|holder| holder.mode.capacity() == mode.capacity());
         let room = if is_same { u64::from(mode.capacity()) } else { u64::from(mode.weight()) };
         taken + u64::from(mode.weight()) <= room
@@ -216,14 +217,15 @@ impl<'a> WaitForGraph<'a> {
 
     /// The waits that must end before this one does, and why.
     fn waits_for(&self, wait: usize) -> Vec<(usize, Obstacle)> {
-        let Node { look, waiter, .. } = &self.waits[wait];
-        let (status, taken) = (self.looks[*look].status, self.stuck_weight(*look));
-        if self.fits(*look, waiter.mode, taken) {
+        let Node { snapshot, waiter, .. } = &self.waits[wait];
+        let (status, taken) = (self.snapshots[*snapshot].status, self.stuck_weight(*snapshot));
+        if self.fits(*snapshot, waiter.mode, taken) {
             // It would fit, but for somebody before it that does not.
-            let before = self.of_look[*look].iter().copied().take_while(|before| *before != wait);
+            let before =
+                self.of_look[*snapshot].iter().copied().take_while(|before| *before != wait);
             let in_the_way = before.filter(|before| {
                 let Node { waiter, is_stuck, .. } = &self.waits[*before];
-                *is_stuck && !self.fits(*look, waiter.mode, taken)
+                *is_stuck && !self.fits(*snapshot, waiter.mode, taken)
             });
             let last = in_the_way.last();
             return last
@@ -234,7 +236,7 @@ impl<'a> WaitForGraph<'a> {
         let holders = status.holders.iter();
         let next = holders.flat_map(|holder| {
             let obstacle = Obstacle::Holder(holder.clone());
-            self.why_held(*look, holder).map(move |next| (next, obstacle.clone()))
+            self.why_held(*snapshot, holder).map(move |next| (next, obstacle.clone()))
         });
         next.collect()
     }

@@ -23,7 +23,7 @@ pub mod text;
 pub mod time;
 pub mod token;
 
-pub use self::deadlock::{Deadlock, Look, Obstacle, Wait, deadlocks};
+pub use self::deadlock::{Deadlock, Obstacle, Snapshot, Wait, deadlocks};
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::fence::{Fence, Fences};
 pub use self::holder::{

@@ -16,4 +16,4 @@ pub use self::change::{Change, Event, EventKind, Who};
 pub use self::history::{Bar, History, SPAN_MS};
 pub use self::picture::{Availability, Picture, Totals};
 pub use self::row::Row;
-pub use self::scanner::{News, Timekeeper, Watcher};
+pub use self::scanner::{Timekeeper, Update, Watcher};

@@ -176,12 +176,12 @@ impl Picture {
         change
     }
 
-    /// The store answered. True if that is news.
+    /// The store answered. True if that was not known.
     pub(super) fn note_there(&mut self) -> bool {
         std::mem::replace(&mut self.store, Availability::There) != Availability::There
     }
 
-    /// The store did not answer. True if that is news.
+    /// The store did not answer. True if that was not known.
     pub(super) fn note_away(&mut self, why: String, now_ms: u64) -> bool {
         let since_ms = match &self.store {
             Availability::Away { since_ms, why: before } if *before == why => return false,

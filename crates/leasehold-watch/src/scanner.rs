@@ -36,7 +36,7 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// What whoever watches is told.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum Update {
     /// A lock has changed.
     Lock(Change),
     /// The store has gone away, or is back.
@@ -126,13 +126,13 @@ impl Watcher {
         }
     }
 
-    /// The store could not even be connected to. True if that is news.
+    /// The store could not even be connected to. True if that was not known.
     pub fn note_away(&self, why: String) -> bool {
         self.picture().note_away(why, self.time.now_ms())
     }
 
     /// Watches until it is dropped, and tells what is new.
-    pub async fn run(&self, admin: &Admin, tell: impl Fn(News)) -> Infallible {
+    pub async fn run(&self, admin: &Admin, tell: impl Fn(Update)) -> Infallible {
         let (mut budget, mut walk) = (Budget::new(self.keys_per_second), Walk::default());
         loop {
             let done = match self.look(admin, &mut budget, &walk, &tell).await {
@@ -144,7 +144,7 @@ impl Watcher {
             match done {
                 Ok(is_any) => {
                     if is_any && self.picture().note_there() {
-                        tell(News::Store);
+                        tell(Update::Store);
                     }
                     if !is_any {
                         self.rest(&mut budget, &walk).await;
@@ -152,7 +152,7 @@ impl Watcher {
                 }
                 Err(error) => {
                     if self.note_away(error.to_string()) {
-                        tell(News::Store);
+                        tell(Update::Store);
                     }
                     walk = Walk::default();
                     self.time.sleep_until(self.time.now_ms() + millis(RETRY)).await;
@@ -167,7 +167,7 @@ impl Watcher {
         admin: &Admin,
         budget: &mut Budget,
         walk: &Walk,
-        tell: &impl Fn(News),
+        tell: &impl Fn(Update),
     ) -> Result<bool, Error> {
         let now_ms = self.time.now_ms();
         let left = budget.left(now_ms);
@@ -181,7 +181,7 @@ impl Watcher {
             if let Some(status) = readable(outcome)?
                 && let Some(change) = self.saw(&name, status)
             {
-                tell(News::Lock(change));
+                tell(Update::Lock(change));
             }
         }
         Ok(is_any)

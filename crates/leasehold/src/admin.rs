@@ -3,8 +3,8 @@
 use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result, StoreError};
 
 pub use leasehold_core::{
-    ClientId, Deadlock, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Look, Obstacle,
-    Page, Status, Wait, Waiter, deadlocks,
+    ClientId, Deadlock, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Obstacle, Page,
+    Snapshot, Status, Wait, Waiter, deadlocks,
 };
 
 use crate::engine::Handle;

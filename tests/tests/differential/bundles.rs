@@ -85,12 +85,9 @@ fn acquire() -> impl Strategy<Value = Action> {
 }
 
 fn release() -> impl Strategy<Value = Action> {
-    let keep = prop_oneof![3 => Just(0u64), 1 => 1u64..60_000].prop_map(Duration::from_millis);
-    (id(), keep, prop::bool::weighted(0.2)).prop_map(|(id, keep, unanswered)| Action::Release {
-        id,
-        keep,
-        unanswered,
-    })
+    let cooldown = prop_oneof![3 => Just(0u64), 1 => 1u64..60_000].prop_map(Duration::from_millis);
+    (id(), cooldown, prop::bool::weighted(0.2))
+        .prop_map(|(id, cooldown, unanswered)| Action::Release { id, cooldown, unanswered })
 }
 
 fn id() -> impl Strategy<Value = HolderId> {

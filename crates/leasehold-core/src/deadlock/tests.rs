@@ -46,8 +46,8 @@ impl Scene {
     }
 
     fn deadlocks(&self) -> Vec<Deadlock> {
-        let look = |(name, status)| Look { name, status, age: Duration::ZERO };
-        deadlocks(&self.0.iter().map(|(name, status)| look((name, status))).collect::<Vec<_>>())
+        let snapshot = |(name, status)| Snapshot { name, status, age: Duration::ZERO };
+        deadlocks(&self.0.iter().map(|(name, status)| snapshot((name, status))).collect::<Vec<_>>())
     }
 
     /// The clients of each deadlock, in the order in which they wait for each other.
@@ -129,20 +129,24 @@ fn it_is_none_before_all_have_waited_for_a_while_nor_if_a_hold_began_after_the_w
             .len()
     };
     assert_eq!((scene(9, 60), scene(10, 60)), (0, 1));
-    assert_eq!((scene(20, 18), scene(20, 19)), (0, 1), "a look at two names takes a while");
+    assert_eq!((scene(20, 18), scene(20, 19)), (0, 1), "a snapshot at two names takes a while");
 }
 
 #[test]
 fn how_old_a_look_is_counts() {
     let one = Scene::new().with("a", &[held(1, ALONE, 30)], &[waits(2, ALONE, 30)]).0;
     let other = Scene::new().with("b", &[held(2, ALONE, 24)], &[waits(1, ALONE, 24)]).0;
-    let look = |scene: &'static [(LockName, Status)], age| {
+    let snapshot = |scene: &'static [(LockName, Status)], age| {
         let (name, status) = &scene[0];
-        Look { name, status, age: seconds(age) }
+        Snapshot { name, status, age: seconds(age) }
     };
     let (one, other) = (one.leak(), other.leak());
-    assert_eq!(deadlocks(&[look(one, 0), look(other, 6)]).len(), 1, "looked at 6 s apart");
-    assert_eq!(deadlocks(&[look(one, 0), look(other, 0)]), [], "2 took b after it asked for a");
+    assert_eq!(deadlocks(&[snapshot(one, 0), snapshot(other, 6)]).len(), 1, "looked at 6 s apart");
+    assert_eq!(
+        deadlocks(&[snapshot(one, 0), snapshot(other, 0)]),
+        [],
+        "2 took b after it asked for a"
+    );
 }
 
 #[test]

@@ -84,9 +84,14 @@ impl Store for Watched {
     }
 }
 
-/// Watches for so long, while `meanwhile` goes on; gives the news.
-async fn watch(clock: &FakeClock, store: &Watched, watcher: &Watcher, span: Duration) -> Vec<News> {
-    let (news, client) = (RefCell::default(), store.client().await);
+/// Watches for so long, while `meanwhile` goes on; gives the updates.
+async fn watch(
+    clock: &FakeClock,
+    store: &Watched,
+    watcher: &Watcher,
+    span: Duration,
+) -> Vec<Update> {
+    let (updates, client) = (RefCell::default(), store.client().await);
     let admin = client.admin();
     let passing = async {
         for _ in 0..span.as_millis() / STEP.as_millis() {
@@ -97,20 +102,20 @@ async fn watch(clock: &FakeClock, store: &Watched, watcher: &Watcher, span: Dura
         }
     };
     let tell = |new| {
-        let news: &RefCell<Vec<News>> = &news;
-        news.borrow_mut().push(new);
+        let updates: &RefCell<Vec<Update>> = &updates;
+        updates.borrow_mut().push(new);
     };
     tokio::select! {
         () = passing => {}
         never = watcher.run(&admin, tell) => match never {},
     }
-    news.into_inner()
+    updates.into_inner()
 }
 
-fn kinds(news: &[News]) -> Vec<EventKind> {
-    let changes = news.iter().filter_map(|new| match new {
-        News::Lock(change) => Some(&change.events),
-        News::Store => None,
+fn kinds(updates: &[Update]) -> Vec<EventKind> {
+    let changes = updates.iter().filter_map(|new| match new {
+        Update::Lock(change) => Some(&change.events),
+        Update::Store => None,
     });
     changes.flatten().map(|event| event.kind).collect()
 }
@@ -126,17 +131,17 @@ async fn who_holds_waits_and_follows_is_seen_within_seconds() {
     let first = client.mutex("x").label("first").acquire().await.unwrap();
     let lock = client.mutex("x");
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    let news = watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert!(kinds(&news).starts_with(&[EventKind::Granted]), "{news:?}");
+    let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
+    assert!(kinds(&updates).starts_with(&[EventKind::Granted]), "{updates:?}");
     let waiting = watcher.picture().row(&LockName::new("x").unwrap()).unwrap().status.waiting;
     assert_eq!(waiting, 1);
     first.release().await.unwrap();
     let second = waiter.await.unwrap().unwrap();
-    let news = watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert_eq!(kinds(&news), [EventKind::Released, EventKind::HandedOver]);
+    let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
+    assert_eq!(kinds(&updates), [EventKind::Released, EventKind::HandedOver]);
     second.release().await.unwrap();
-    let news = watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert_eq!(kinds(&news), [EventKind::Released]);
+    let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
+    assert_eq!(kinds(&updates), [EventKind::Released]);
     assert_eq!(watcher.picture().totals().held, 0);
 }
 
@@ -169,12 +174,12 @@ async fn a_store_that_goes_away_is_told_and_watched_again_when_it_is_back() {
     let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let held = client.mutex("x").acquire().await.unwrap();
-    let news = watch(&clock, &store, &watcher, SECONDS(3)).await;
-    assert!(matches!(news.first(), Some(News::Store)), "{news:?}");
+    let updates = watch(&clock, &store, &watcher, SECONDS(3)).await;
+    assert!(matches!(updates.first(), Some(Update::Store)), "{updates:?}");
     assert_eq!(*watcher.picture().store(), Availability::There);
     store.is_away.store(true, Ordering::Relaxed);
-    let news = watch(&clock, &store, &watcher, SECONDS(3)).await;
-    assert!(matches!(news[..], [News::Store]), "{news:?}");
+    let updates = watch(&clock, &store, &watcher, SECONDS(3)).await;
+    assert!(matches!(updates[..], [Update::Store]), "{updates:?}");
     let Availability::Away { why, .. } = watcher.picture().store().clone() else { panic!() };
     assert!(why.contains("it is away"), "{why}");
     assert_eq!(watcher.picture().totals().held, 1, "what was known stays known");

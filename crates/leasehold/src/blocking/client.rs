@@ -3,7 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use leasehold_core::{Clock, FencingToken, Lease, LeaseOptions, LockName, Page, Result, Status};
+use leasehold_core::{
+    ClientId, Clock, Deadlock, FencingToken, Lease, LeaseOptions, LockName, Page, Result, Status,
+};
 
 use super::{Driver, Election, Guard, Job, Lock, RwLock, Semaphore};
 use crate::event::Observer;
@@ -132,6 +134,11 @@ impl ClientBuilder {
         Self(self.0.slice(slice))
     }
 
+    /// As [`crate::ClientBuilder::on_behalf_of`].
+    pub fn on_behalf_of(self, clients: impl IntoIterator<Item = ClientId>) -> Self {
+        Self(self.0.on_behalf_of(clients))
+    }
+
     /// As [`crate::ClientBuilder::observer`].
     pub fn observer(self, observer: impl Observer) -> Self {
         Self(self.0.observer(observer))
@@ -182,6 +189,15 @@ impl Admin {
     /// As there.
     pub fn page(&self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page> {
         self.driver.wait(self.inner.page(prefix, after, keys))
+    }
+
+    /// As [`crate::admin::Admin::deadlocks`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn deadlocks(&self) -> Result<Vec<Deadlock>> {
+        self.driver.wait(self.inner.deadlocks())
     }
 
     /// As [`crate::admin::Admin::inspect`].

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Action, Deadlock, Error, LockName, Look, Obstacle, Operation, Reply, Result, Status,
+    Action, Deadlock, Error, LockName, Obstacle, Operation, Reply, Result, Snapshot, Status,
     StoreError, StoreErrorKind, deadlocks,
 };
 
@@ -59,9 +59,10 @@ async fn among(
             seen.push((status?, Instant::now()));
         }
     }
-    let looks = names.iter().zip(&seen);
-    let looks = looks.map(|(name, (status, at))| Look { name, status, age: at.elapsed() });
-    Ok(deadlocks(&looks.collect::<Vec<_>>()))
+    let snapshots = names.iter().zip(&seen);
+    let snapshots =
+        snapshots.map(|(name, (status, at))| Snapshot { name, status, age: at.elapsed() });
+    Ok(deadlocks(&snapshots.collect::<Vec<_>>()))
 }
 
 async fn inspect(store: &dyn Store, name: &LockName) -> Result<Status, StoreError> {
@@ -90,7 +91,7 @@ pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<
         Ok(found) => found.iter().map(|deadlock| finding(place, deadlock)).collect(),
         Err(error) => {
             let found = format!("deadlocks could not be looked for: {error}");
-            let remedy = "mend what is wrong with the store, and look again";
+            let remedy = "mend what is wrong with the store, and snapshot again";
             vec![Finding::warning(place, TOPIC, found, RISK, remedy)]
         }
     }

@@ -1,24 +1,24 @@
 //! What is new, as messages for those who listen.
 
-use leasehold_watch::News;
+use leasehold_watch::Update;
 use serde::Serialize;
 
 use super::app::App;
 use super::views::{ChangeView, StateView};
 
 /// Tells those who listen what is new.
-pub(super) fn tell(app: &App, news: News) {
+pub(super) fn tell(app: &App, update: Update) {
     if app.messages.receiver_count() == 0 {
         return;
     }
-    match news {
-        News::Lock(change) => {
+    match update {
+        Update::Lock(change) => {
             let picture = app.watcher.picture();
             let now_ms = app.watcher.time.now_ms();
             let row = picture.row(&change.name);
             send(app, "lock", &ChangeView::new(&change, row, now_ms));
         }
-        News::Store => tell_state(app),
+        Update::Store => tell_state(app),
     }
 }
 
