@@ -29,7 +29,10 @@ fn acquire(caller: u64) -> Operation {
 }
 
 fn release(caller: u64) -> Operation {
-    on(&name(caller), Action::Release { id: id(caller), keep: Duration::ZERO, unanswered: false })
+    on(
+        &name(caller),
+        Action::Release { id: id(caller), cooldown: Duration::ZERO, unanswered: false },
+    )
 }
 
 fn name(caller: u64) -> String {

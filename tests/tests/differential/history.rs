@@ -136,7 +136,7 @@ pub(crate) enum Named {
 pub(crate) enum Asked {
     Delete(usize),
     FlushScripts,
-    Operation(Operation),
+    Operation(Box<Operation>),
 }
 
 /// One thing that a server is asked to do, and what the model did.
@@ -347,7 +347,7 @@ impl World {
         let answer = Answer::new(now, outcome.reply).with_more(more);
         self.last = Some((name, action.clone()));
         let operation = Operation::On { name: self::name(name), action };
-        self.push(Asked::Operation(operation), Some(answer), outcome.messages, &[name]);
+        self.push(Asked::Operation(Box::new(operation)), Some(answer), outcome.messages, &[name]);
         more
     }
 
@@ -380,7 +380,7 @@ impl World {
         }
         let answer = Answer::new(now, Reply::Many(replies)).with_more(more);
         let touched: Vec<_> = leases.iter().map(|(name, ..)| *name).collect();
-        let asked = Asked::Operation(Operation::Renew(asked));
+        let asked = Asked::Operation(Box::new(Operation::Renew(asked)));
         self.push(asked, Some(answer), messages, &touched);
     }
 
