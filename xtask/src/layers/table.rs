@@ -109,7 +109,7 @@ pub(super) const LAYERS: &[Layers] = &[
         rows: &[
             &["finding", "protocol", "traits"],
             &["clock_sample", "deadlocks", "outages"],
-            &["clocked"],
+            &["clocked", "deadlock_findings"],
             &["file", "memory", "quorum", "redis"],
             &["router"],
         ],

@@ -129,7 +129,7 @@ fn it_is_none_before_all_have_waited_for_a_while_nor_if_a_hold_began_after_the_w
             .len()
     };
     assert_eq!((scene(9, 60), scene(10, 60)), (0, 1));
-    assert_eq!((scene(20, 18), scene(20, 19)), (0, 1), "a snapshot at two names takes a while");
+    assert_eq!((scene(20, 18), scene(20, 19)), (0, 1), "a look at two names takes a while");
 }
 
 #[test]

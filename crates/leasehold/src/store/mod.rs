@@ -14,6 +14,8 @@
 
 pub(crate) mod clock_sample;
 pub(crate) mod clocked;
+#[cfg(any(feature = "file", feature = "redis"))]
+mod deadlock_findings;
 pub(crate) mod deadlocks;
 #[cfg(feature = "file")]
 mod file;

@@ -3,7 +3,8 @@
 use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
 
-use super::deadlocks;
+#[cfg(feature = "file")]
+use super::deadlock_findings;
 #[cfg(feature = "file")]
 use super::file::File;
 use super::finding::Finding;
@@ -94,7 +95,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
             let mut findings = File::examine(url).await?;
             // To look into one that is not there would make it.
             if File::is_there(url)? {
-                findings.extend(deadlocks::findings(url, connect(url).await).await);
+                findings.extend(deadlock_findings::findings(url, connect(url).await).await);
             }
             Ok(findings)
         }

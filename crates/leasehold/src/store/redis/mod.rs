@@ -49,7 +49,7 @@ pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::warnings::Warnings;
-use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription, deadlocks};
+use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription, deadlock_findings};
 
 /// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
 pub use tokio_rustls::rustls;
@@ -213,10 +213,10 @@ impl Redis {
             (options.0.servers.to_string(), doctor::diagnose(options.clone()).await?);
         let mut findings = diagnosis.findings;
         findings.extend(match diagnosis.sees_no_waits {
-            Some(why) => vec![deadlocks::not_looked_for(&place, &why)],
+            Some(why) => vec![deadlock_findings::not_looked_for(&place, &why)],
             None => {
                 let store = Self::open(options).await;
-                deadlocks::findings(&place, store.map(|store| Box::new(store) as _)).await
+                deadlock_findings::findings(&place, store.map(|store| Box::new(store) as _)).await
             }
         });
         Ok(findings)
