@@ -37,7 +37,8 @@ pub enum Operation {
     ListPage {
         /// Only names that begin so.
         prefix: String,
-        /// Where the page before ended, as [`Page::next`](crate::Page::next) said; none for the first page.
+        /// Where the page before ended, as [`Page::next`](crate::Page::next) said; none for the
+        /// first page.
         after: Option<String>,
         /// At most so many keys are passed, whosever they are, and as many again are read.
         keys: u32,
