@@ -70,7 +70,7 @@ mod tests {
         let mut names: Vec<&str> = published.iter().map(|package| package.name.as_str()).collect();
         names.sort_unstable();
         let expected = ["leasehold", "leasehold-cli", "leasehold-conformance", "leasehold-core"];
-        assert_eq!(names, [&expected[..], &["leasehold-data"]].concat());
+        assert_eq!(names, [&expected[..], &["leasehold-data", "leasehold-watch"]].concat());
         assert_eq!(missing(find("leasehold"), &published), [""; 0]);
         // It is published nowhere, and lacks what that would need.
         let testkit = missing(find("leasehold-testkit"), &published).join("\n");

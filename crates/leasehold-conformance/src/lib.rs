@@ -209,7 +209,7 @@ macro_rules! conformance {
             $crate::run(async {
                 let subject: $crate::Subject = $make.await;
                 $crate::together(vec![
-                    $((stringify!($case), Box::pin($crate::$group::$case(&subject))),)*
+                    $((stringify!($case), $crate::boxed(|| $crate::$group::$case(&subject))),)*
                 ]).await;
             });
         }
@@ -243,6 +243,12 @@ type Case<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 /// How many cases run at the same time on one subject: 6. They share a thread, and with more of
 /// them those that have little time do not get their turn.
 const AT_A_TIME: usize = 6;
+
+/// Makes a case. In a function of its own, so that a stack never bears more than one at a time.
+#[inline(never)]
+pub fn boxed<'a, F: Future<Output = ()> + 'a>(make: impl FnOnce() -> F) -> Case<'a> {
+    Box::pin(make())
+}
 
 /// Runs cases, some at the same time.
 ///
