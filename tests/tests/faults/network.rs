@@ -217,6 +217,8 @@ async fn b5_an_acquire_that_nobody_cancelled_grants_until_it_is_too_late() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_requests_that_arrive_twice_change_nothing_more() {
     let scene = Scene::new().await;
+    // Who waits is another client each: in one they would stand in line, and ask once.
+    let another = async || connect(&format!("{}?timeout=2s", scene.proxy.url())).await;
     let twice = |script| soon(scene.proxy.strike(1, script, Fault::RepeatRequest).happened());
 
     let acquired = twice(Script::Acquire);
@@ -228,12 +230,12 @@ async fn b6_requests_that_arrive_twice_change_nothing_more() {
     renewed.await;
     assert_eq!(scene.tokens(NAME).await, [guard.token()]);
 
+    let lock = another().await.mutex(NAME).ttl(LONG);
     let joined = twice(Script::Acquire);
-    let lock = scene.far.mutex(NAME).ttl(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
     joined.await;
+    let lock = another().await.mutex(NAME);
     let (gives_up, cancelled) = (twice(Script::Acquire), twice(Script::Cancel));
-    let lock = scene.far.mutex(NAME);
     let given_up = tokio::spawn(async move { lock.acquire_within(SHORT).await });
     gives_up.await;
     assert!(scene.status(NAME).await.waiting <= 2, "each has one place");

@@ -83,7 +83,8 @@ impl Scene {
 
     /// Somebody else's wait for the name, which has begun.
     pub(crate) async fn wait(&self) -> impl Future<Output = Guard> + use<> {
-        let lock = self.near.mutex(NAME).ttl(LONG);
+        // A client of its own: in that of a holder it would stand in line, and not in the queue.
+        let lock = connect(&self.server.patient_url()).await.mutex(NAME).ttl(LONG);
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         self.queued(1).await;
         async move { soon(waiting).await.unwrap() }

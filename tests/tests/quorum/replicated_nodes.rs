@@ -40,13 +40,15 @@ impl Deployment {
         self.right.swallow(&[0, 1], true);
     }
 
-    /// The replica takes over, without what was written since it was cut off.
+    /// The replica takes over, without what was written since it was cut off. Who holds is not
+    /// told: nothing that it could learn from is reached.
     fn fail_over(&self) {
+        self.left.swallow(&[0, 1, MIDDLE], true);
         must(self.middle[1].cont());
         must(self.middle.promote(1));
-        for network in [&self.left, &self.right] {
-            network.proxies[MIDDLE].lead_to(self.middle[1].port());
-        }
+        let proxy = &self.right.proxies[MIDDLE];
+        proxy.lead_to(self.middle[1].port());
+        proxy.cut();
     }
 
     /// A grant that the replica misses, and then the failover.

@@ -1,8 +1,9 @@
 //! Another server becomes the primary, planned or not, and users of the library notice a pause.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use leasehold::{FencingToken, LockName};
+use leasehold::{Client, FencingToken, LockName};
 use leasehold_testkit::history::Violation;
 use leasehold_testkit::{Data, SentinelFleet};
 use tokio::task::JoinSet;
@@ -150,7 +151,9 @@ async fn d13_two_hundred_waiters_are_each_served_once_after_a_failover() {
     let guard = first.mutex("a").ttl(SHORT).acquire().await.unwrap();
     let mut waiting = JoinSet::new();
     for _ in 0..CLIENTS {
-        let client = connect(fleet.url()).await;
+        // Its waiters stand in the queue of the store, each for itself.
+        let builder = Client::builder().url(fleet.url()).slice(Duration::ZERO);
+        let client = builder.build().await.unwrap();
         for _ in 0..WAITERS_EACH {
             let lock = client.mutex("a").ttl(SHORT);
             waiting.spawn(async move {

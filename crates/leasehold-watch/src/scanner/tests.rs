@@ -129,7 +129,7 @@ async fn who_holds_waits_and_follows_is_seen_within_seconds() {
     let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let first = client.mutex("x").label("first").acquire().await.unwrap();
-    let lock = client.mutex("x");
+    let lock = store.holder().await.mutex("x");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
     assert!(kinds(&updates).starts_with(&[EventKind::Granted]), "{updates:?}");

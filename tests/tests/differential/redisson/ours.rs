@@ -244,12 +244,12 @@ impl Step<'_> {
             }
             return reply;
         };
-        if hold.state == "kept" {
+        if hold.state == "cooldown" {
             return Reply::Released;
         }
         if !cooldown.is_zero() {
             let end_ms = self.end_ms(cooldown);
-            self.put_state(id, "kept");
+            self.put_state(id, "cooldown");
             self.entry(id).end_ms = end_ms;
             let others = if writes { None } else { self.record.last_end_ms() };
             self.record.end_ms = others.unwrap_or(0).max(end_ms);
@@ -292,7 +292,7 @@ impl Step<'_> {
         else {
             return Reply::Revoked(false);
         };
-        let is_kept = hold.state == "kept";
+        let is_kept = hold.state == "cooldown";
         if force || is_kept {
             self.drop_hold(id, writes);
         } else {
