@@ -1,7 +1,7 @@
 //! `leasehold doctor`: what would break a promise, and what mends it.
 
 use leasehold::Error;
-use leasehold::store::{Finding, Level, examine};
+use leasehold::store::{Finding, Level, examine, examine_setup};
 use serde::Serialize;
 
 use crate::args::Doctor;
@@ -68,10 +68,11 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     Ok(if is_sick { NO } else { 0 })
 }
 
-/// What `--json` prints of a store, and how many dangers and warnings there are.
+/// What `--json` prints of a store but for deadlocks, which would take a scan of all names, and how
+/// many dangers and warnings there are.
 pub(super) async fn report(url: &StoreUrl) -> (serde_json::Value, usize, usize) {
     let store = url.to_string();
-    let findings = examine(url.reveal()).await.map(worst_first);
+    let findings = examine_setup(url.reveal()).await.map(worst_first);
     let error = findings.as_ref().err().map(ToString::to_string);
     let report = match (&findings, &error) {
         (Ok(findings), _) => Report::new(&store, findings),

@@ -39,7 +39,7 @@ pub use self::redis::{Redis, RedisItem, RedisOptions, RedisScript};
 pub(crate) use self::router::is_memory;
 #[cfg(feature = "redis")]
 pub use self::router::open;
-pub use self::router::{check_url, connect, examine, shown_url};
+pub use self::router::{check_url, connect, examine, examine_setup, shown_url};
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
 #[doc = include_str!("../../docs/store-urls.md")]

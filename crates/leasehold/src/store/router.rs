@@ -89,19 +89,37 @@ pub(crate) fn is_memory(url: &str) -> bool {
 ///
 /// As [`connect`], where there is nothing to look at.
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
+    examine_and(url, true).await
+}
+
+/// As [`examine`], but without a search for deadlocks, which scans all names: for whoever examines
+/// a store again and again.
+///
+/// # Errors
+///
+/// As [`connect`], where there is nothing to look at.
+pub async fn examine_setup(url: &str) -> Result<Vec<Finding>> {
+    examine_and(url, false).await
+}
+
+#[cfg_attr(
+    not(any(feature = "file", feature = "redis")),
+    expect(unused_variables, reason = "what is in memory has no setup and no deadlock to find")
+)]
+async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
         Scheme::File => {
             let mut findings = File::examine(url).await?;
             // To look into one that is not there would make it.
-            if File::is_there(url)? {
+            if finds_deadlocks && File::is_there(url)? {
                 findings.extend(deadlock_findings::findings(url, connect(url).await).await);
             }
             Ok(findings)
         }
         Scheme::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "redis")]
-        Scheme::Redis => Redis::diagnose(url).await,
+        Scheme::Redis => Redis::diagnose(url, finds_deadlocks).await,
     }
 }
 
