@@ -10,7 +10,8 @@ use leasehold_testkit::proxy::Fault;
 
 use crate::fleet::{Fleet, name};
 
-/// Waits until a node has a record of the name, of which a tombstone is a part, and nobody holds it.
+/// Waits until a node has a record of the name, of which a tombstone is a part, and nobody holds
+/// it.
 async fn until_remembered(fleet: &Fleet, index: usize, name: &LockName) {
     fleet.until(index, name, |status| status.holders.is_empty()).await;
     // The node's list of all nodes is a key, too, and may be left there at any time.

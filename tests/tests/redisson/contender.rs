@@ -1,18 +1,13 @@
 //! Processes that want one lock: JVMs with Redisson, and our own.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::lease::Renewal;
 use leasehold::{Client, Guard, Lock};
-use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, Worker, must, worker};
+use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, Worker, must, redisson_peer, worker};
 use redis::Connection;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-
-/// Where `cargo xtask test` builds the program in Java.
-const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed/redisson");
 
 /// A lock that is held for as long as a busy machine may take for a few requests.
 const LONG: Duration = Duration::from_secs(30);
@@ -74,18 +69,7 @@ impl Place {
 
     /// A JVM whose watchdog renews by this; `None`, with a word on it, where it was not built.
     pub(crate) fn jvm(&self, watchdog: Duration) -> Option<Worker> {
-        // The last thing that is written: what is there without it is of no use.
-        if !Path::new(BUILT).join("installed").exists() {
-            println!("skipped: the program in Java is not built: `cargo xtask test` does that");
-            return None;
-        }
-        let mut command = Command::new("java");
-        command.args(["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
-        command.arg("-cp").arg(format!("{BUILT}/classes:{BUILT}/lib/*")).arg("Peer");
-        command.arg(&self.java).arg(NAME).arg(watchdog.as_millis().to_string());
-        let mut peer = Worker::of(command);
-        peer.expect("ready");
-        Some(peer)
+        redisson_peer(&self.java, NAME, watchdog)
     }
 
     /// A process of our own.

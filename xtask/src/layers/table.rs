@@ -83,7 +83,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &["keeper"],
         rows: &[
-            &["answers", "delivery", "mode_changes", "recently_ended", "telling", "ticket"],
+            &["answers", "delivery", "mode_changes", "recently_ended", "reporting", "ticket"],
             &["lease"],
             &["jobs", "table"],
             &["life"],

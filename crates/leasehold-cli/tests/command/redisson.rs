@@ -1,9 +1,10 @@
 //! The scripts of `examples/redisson`, beside a program in Java where one can be had.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use leasehold_testkit::Worker;
+use leasehold_testkit::{Worker, redisson_peer};
 
 use crate::harness::{Background, Place, ended};
 
@@ -19,19 +20,8 @@ fn script(place: &Place, name: &str, arguments: &[&str]) -> Command {
 
 /// A service in Java; `None`, with a word on it, where the program was not built.
 fn service(place: &Place) -> Option<Worker> {
-    let built = Path::new(ROOT).join("target/mixed/redisson");
-    if !built.join("installed").exists() {
-        println!("skipped: the program in Java is not built: `cargo xtask test` does that");
-        return None;
-    }
-    let jars = |part: &str| PathBuf::from(&built).join(part).display().to_string();
     let port = place.server.as_ref().unwrap().port();
-    let mut command = Command::new("java");
-    command.args(["-Xmx64m", "-cp", &format!("{}:{}", jars("classes"), jars("lib/*")), "Peer"]);
-    command.args([&format!("one,{port}"), NAME, "3000"]);
-    let mut service = Worker::of(command);
-    service.expect("ready");
-    Some(service)
+    redisson_peer(&format!("one,{port}"), NAME, Duration::from_secs(3))
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::delivery::Delivery;
 use super::mode_changes::ModeChanges;
-use super::telling::Telling;
+use super::reporting::Reporting;
 use super::ticket::Ticket;
 use crate::failures::FailureStreak;
 use crate::lost::Signal;
@@ -48,7 +48,7 @@ pub(crate) struct LeaseState {
     modes: Mutex<ModeChanges>,
     /// Why its renewals fail, since the last that did not.
     failures: Mutex<FailureStreak>,
-    pub(super) telling: Telling,
+    pub(super) reporting: Reporting,
 }
 
 fn nanos(span: Duration) -> u64 {
@@ -93,7 +93,7 @@ impl LeaseState {
             passes: 0,
             modes: Mutex::new(ModeChanges::granted(granted.mode)),
             failures: Mutex::default(),
-            telling: Telling::default(),
+            reporting: Reporting::default(),
         }
     }
 
@@ -123,7 +123,7 @@ impl LeaseState {
             passes,
             modes: Mutex::new(modes),
             failures: Mutex::default(),
-            telling: Telling::default(),
+            reporting: Reporting::default(),
         })
     }
 

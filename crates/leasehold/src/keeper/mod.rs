@@ -19,10 +19,10 @@ mod polls;
 mod recently_ended;
 mod reclaim;
 mod renewals;
+mod reporting;
 mod reports;
 mod run;
 mod table;
-mod telling;
 mod ticket;
 
 pub(crate) use self::answers::{end_notice, renewal_outcome, unexpected_reply};

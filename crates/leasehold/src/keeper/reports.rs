@@ -22,14 +22,14 @@ impl Keeper {
             token: state.token(),
             waited,
         });
-        if let Some(end) = state.telling.granted(mode) {
-            self.tell_end(state, mode, end);
+        if let Some(end) = state.reporting.granted(mode) {
+            self.report_one_end(state, mode, end);
         }
     }
 
     /// A lease is held as something else from now on.
     pub(crate) fn report_mode(&self, state: &LeaseState, mode: Mode) {
-        if let Some(from) = state.telling.changed(mode) {
+        if let Some(from) = state.reporting.changed(mode) {
             self.observe(&Event::ModeChanged {
                 holder: state.id,
                 name: &state.name,
@@ -52,12 +52,12 @@ impl Keeper {
                 token: state.token(),
                 held: self.held(state),
             });
-        } else if let Some(mode) = state.telling.ended(end) {
-            self.tell_end(state, mode, end);
+        } else if let Some(mode) = state.reporting.ended(end) {
+            self.report_one_end(state, mode, end);
         }
     }
 
-    fn tell_end(&self, state: &LeaseState, mode: Mode, end: End) {
+    fn report_one_end(&self, state: &LeaseState, mode: Mode, end: End) {
         let (holder, name, label) = (state.id, &state.name, state.label());
         let (token, held) = (state.token(), self.held(state));
         match end {

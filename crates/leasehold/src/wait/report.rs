@@ -78,25 +78,29 @@ impl Call<'_> {
     }
 
     /// Looks once, when it has waited for a while, whether another client of this process is in its
-    /// way, or one on whose behalf it acts; never completes.
+    /// way, or one on whose behalf it acts; never completes. Whoever is made later is behind it.
     pub(super) async fn report_own_process(&self) -> Infallible {
+        if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
+            self.look_for_own_process().await;
+        }
+        std::future::pending().await
+    }
+
+    async fn look_for_own_process(&self) {
         let (keeper, store) = (self.keeper, &self.keeper.store);
         store.clock.sleep_until(self.started + OWN_PROCESS_PATIENCE).await;
         let (others, mode) = (keeper.on_behalf_of(), self.request.mode);
-        if own_process::has_several_clients() || !others.is_empty() {
-            let Status { holders, waiting, .. } = self.look(store.now() + LEAVE_PATIENCE).await;
-            let is_own = |client: ClientId| {
-                let is_another = client != keeper.client;
-                is_another && (own_process::is_own(client) || others.contains(&client))
-            };
-            let own = holders.iter().filter(|holder| is_own(holder.id.client));
-            let blocks = mode.held_up_by(own.clone().map(|holder| holder.mode), waiting > 0);
-            if let Some(holder) = blocks.and_then(|first| own.clone().nth(first)) {
-                let ((name, mode, label), token) = (self.subject(), holder.token);
-                keeper.observe(&Event::OwnLease { name, mode, label, token });
-            }
+        let Status { holders, waiting, .. } = self.look(store.now() + LEAVE_PATIENCE).await;
+        let is_own = |client: ClientId| {
+            let is_another = client != keeper.client;
+            is_another && (own_process::is_own(client) || others.contains(&client))
+        };
+        let own = holders.iter().filter(|holder| is_own(holder.id.client));
+        let blocks = mode.held_up_by(own.clone().map(|holder| holder.mode), waiting > 0);
+        if let Some(holder) = blocks.and_then(|first| own.clone().nth(first)) {
+            let ((name, mode, label), token) = (self.subject(), holder.token);
+            keeper.observe(&Event::OwnLease { name, mode, label, token });
         }
-        std::future::pending().await
     }
 
     fn report_own(&self, reported: &mut Reported, is_queued: bool) {

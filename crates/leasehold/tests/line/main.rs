@@ -253,11 +253,10 @@ async fn a_lease_that_is_not_what_was_granted_leaves_the_line() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_was_out_while_the_lease_was_passed_on_extends_it() {
+async fn a_lease_that_was_passed_on_is_renewed() {
     let world = World::new();
     let client = world.client().await;
     let guard = Call::new(&client).granted();
-    // The slice of a grant is over by the time that a renewal is due, so the renewal is explicit.
     let mut call = Call::waiting(&client).await;
     drop(guard);
     let guard = call.granted();

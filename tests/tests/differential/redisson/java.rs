@@ -1,18 +1,14 @@
 //! The model of Redisson's verbs beside Redisson itself, in a JVM.
 
-use std::path::Path;
-use std::process::Command;
+use std::time::Duration;
 
-use leasehold_testkit::Worker;
+use leasehold_testkit::{Worker, redisson_peer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
 use super::place::{Keys, Place, keys};
 use super::record::{Mode, Record};
-
-/// Where `cargo xtask test` builds the program in Java.
-const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed/redisson");
 
 /// What all leases are multiples of, so that those of the model and of the server are told apart
 /// however slow the machine is: ten minutes, in ms.
@@ -31,17 +27,7 @@ enum Verb {
 
 /// A JVM whose watchdog counts in units; `None`, with a word on it, where it was not built.
 fn jvm(port: u16) -> Option<Worker> {
-    if !Path::new(BUILT).join("installed").exists() {
-        println!("skipped: the program in Java is not built: `cargo xtask test` does that");
-        return None;
-    }
-    let mut command = Command::new("java");
-    command.args(["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
-    command.arg("-cp").arg(format!("{BUILT}/classes:{BUILT}/lib/*")).arg("Peer");
-    command.args([&format!("one,{port}"), "a", &UNIT.to_string()]);
-    let mut peer = Worker::of(command);
-    peer.expect("ready");
-    Some(peer)
+    redisson_peer(&format!("one,{port}"), "a", Duration::from_millis(UNIT))
 }
 
 /// Does it as the model does, which has no clock; whether Redisson says that it is done, if it says

@@ -6,8 +6,8 @@ use leasehold::Client;
 use leasehold_watch::Watcher;
 use tokio::sync::{Semaphore, broadcast, watch};
 
+use super::access::Access;
 use super::checkup::Checkup;
-use super::gate::Gate;
 use crate::store_url::StoreUrl;
 
 /// How many messages a slow listener may be behind before it is told to read anew: some seconds of
@@ -24,7 +24,7 @@ pub(super) struct App {
     /// None until the store was connected to.
     pub(super) client: OnceLock<Client>,
     pub(super) url: StoreUrl,
-    pub(super) gate: Gate,
+    pub(super) access: Access,
     /// What the doctor said last.
     pub(super) checkup: watch::Sender<Option<Arc<Checkup>>>,
     /// Messages for those who listen, ready to be sent.
@@ -37,7 +37,7 @@ pub(super) struct App {
 impl App {
     pub(super) fn new(
         watcher: Watcher,
-        gate: Gate,
+        access: Access,
         url: StoreUrl,
         metrics_names: &[String],
     ) -> Self {
@@ -45,7 +45,7 @@ impl App {
             watcher,
             client: OnceLock::new(),
             url,
-            gate,
+            access,
             checkup: watch::Sender::new(None),
             messages: broadcast::Sender::new(BACKLOG),
             listeners: Arc::new(Semaphore::new(MOST_LISTENERS)),

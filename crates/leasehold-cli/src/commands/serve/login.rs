@@ -23,19 +23,19 @@ pub(super) async fn login(
     State(app): State<Arc<App>>,
     Form(login): Form<Login>,
 ) -> Result<Response, Refused> {
-    if !app.gate.is_token(login.token.trim()) {
+    if !app.access.is_token(login.token.trim()) {
         return Err(Refused::new(StatusCode::UNAUTHORIZED, "that is not the token"));
     }
-    let sessions = &app.gate.sessions;
+    let sessions = &app.access.sessions;
     let id = sessions.begin().ok_or_else(|| Refused::away("no random numbers: try again"))?;
-    let cookie = sessions.cookie(&id, LIFE, app.gate.is_tls);
+    let cookie = sessions.cookie(&id, LIFE, app.access.is_tls);
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }
 
 /// Signs out.
 pub(super) async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let sessions = &app.gate.sessions;
+    let sessions = &app.access.sessions;
     sessions.end(&headers);
-    let cookie = sessions.cookie("", Duration::ZERO, app.gate.is_tls);
+    let cookie = sessions.cookie("", Duration::ZERO, app.access.is_tls);
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }

@@ -1,14 +1,14 @@
 //! `leasehold serve`: who holds and awaits what, as a page, for programs and as metrics.
 
+mod access;
 mod answer;
 mod api;
 mod app;
 mod assets;
+mod authorize;
 mod checkup;
 mod connections;
 mod events;
-mod gate;
-mod guard;
 mod login;
 mod metrics;
 mod router;
@@ -25,9 +25,9 @@ use leasehold::time::SystemClock;
 use leasehold_watch::{Timekeeper, Watcher};
 use tokio::net::TcpListener;
 
+use self::access::Access;
 use self::app::App;
 use self::checkup::Checkup;
-use self::gate::Gate;
 use crate::args::Serve;
 use crate::connection::connect_patiently;
 use crate::report::{Failure, Outcome, STORE, Voice, escaped};
@@ -47,7 +47,7 @@ const CHECKUP: Duration = Duration::from_secs(300);
 pub(crate) fn serve(args: &Serve) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let (gate, tls) = (Gate::new(args)?, tls::acceptor(args)?);
+    let (access, tls) = (Access::new(args)?, tls::acceptor(args)?);
     block_on(async {
         let cannot =
             |error| Failure::new(STORE, format!("{}: cannot listen: {error}", args.listen));
@@ -59,8 +59,8 @@ pub(crate) fn serve(args: &Serve) -> Outcome {
         let signals = Signals::catch_all()
             .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
         let watcher = Watcher::new(args.budget, Timekeeper::new(SystemClock::new()));
-        let gate = gate.at(address, tls.is_some());
-        let app = Arc::new(App::new(watcher, gate, choice.url.clone(), &args.metrics_names));
+        let access = access.at(address, tls.is_some());
+        let app = Arc::new(App::new(watcher, access, choice.url.clone(), &args.metrics_names));
         let router = router::router(&app);
         tokio::select! {
             ended = watch(&app, &choice, voice) => ended.map(|never| match never {}),

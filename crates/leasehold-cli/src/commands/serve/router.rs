@@ -13,7 +13,7 @@ use tower_http::timeout::TimeoutLayer;
 
 use super::answer::Refused;
 use super::app::App;
-use super::guard::{Needs, guard};
+use super::authorize::{Needs, authorize};
 use super::{api, assets, events, login, metrics};
 
 /// Largest body that is read: 4 KiB, more than any request has.
@@ -41,7 +41,7 @@ const HEADERS: [(&str, &str); 8] = [
 
 /// Everything that is answered.
 pub(super) fn router(app: &Arc<App>) -> Router {
-    let needing = |needs| from_fn_with_state((Arc::clone(app), needs), guard);
+    let needing = |needs| from_fn_with_state((Arc::clone(app), needs), authorize);
     let open = Router::new()
         .route("/", get(assets::page))
         .route("/app.js", get(assets::script))

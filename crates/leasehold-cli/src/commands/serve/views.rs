@@ -70,7 +70,7 @@ impl StateView {
             is_cut: picture.is_cut(),
             dangers: checkup.as_ref().map(|checkup| checkup.dangers),
             warnings: checkup.as_ref().map(|checkup| checkup.warnings),
-            may_revoke: app.gate.may_revoke(),
+            may_revoke: app.access.may_revoke(),
             version: env!("CARGO_PKG_VERSION"),
         }
     }

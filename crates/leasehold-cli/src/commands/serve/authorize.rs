@@ -22,31 +22,31 @@ pub(super) enum Needs {
 }
 
 /// Lets a request through, or says why not.
-pub(super) async fn guard(
+pub(super) async fn authorize(
     State((app, needs)): State<(Arc<App>, Needs)>,
     request: Request,
     next: Next,
 ) -> Result<Response, Refused> {
-    let (gate, headers) = (&app.gate, request.headers());
-    if !gate.is_for_us(headers) {
+    let (access, headers) = (&app.access, request.headers());
+    if !access.is_for_us(headers) {
         let why = "the Host header names somebody else: ask by an address, or start `leasehold \
                    serve` with --allow-host NAME";
         return Err(Refused::new(StatusCode::MISDIRECTED_REQUEST, why));
     }
     let is_reading = [Method::GET, Method::HEAD].contains(request.method());
     let is_page = needs == Needs::Nothing && is_reading;
-    if !is_page && gate.is_foreign(headers) {
+    if !is_page && access.is_foreign(headers) {
         return Err(Refused::new(StatusCode::FORBIDDEN, "asked by a page of another origin"));
     }
     match needs {
-        Needs::Reading if gate.guards_reading && !gate.is_known(headers) => {
+        Needs::Reading if access.protects_reading && !access.is_known(headers) => {
             return Err(Refused::without_token());
         }
-        Needs::Revoking if !gate.may_revoke() => {
+        Needs::Revoking if !access.may_revoke() => {
             let why = "nothing is revoked here: start `leasehold serve` with --allow-revoke";
             return Err(Refused::new(StatusCode::FORBIDDEN, why));
         }
-        Needs::Revoking if !gate.is_known(headers) => return Err(Refused::without_token()),
+        Needs::Revoking if !access.is_known(headers) => return Err(Refused::without_token()),
         Needs::Nothing | Needs::Reading | Needs::Revoking => {}
     }
     Ok(next.run(request).await)

@@ -24,18 +24,18 @@ const OTHERS: u32 = 0o007;
 
 /// Where requests come in, and what those who make them must show.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Access {
     token: Option<String>,
     allows_revoke: bool,
     /// Reading needs the token, too.
-    pub(super) guards_reading: bool,
+    pub(super) protects_reading: bool,
     /// Names by which this is reached, besides addresses.
     hosts: Vec<String>,
     pub(super) is_tls: bool,
     pub(super) sessions: Sessions,
 }
 
-impl Gate {
+impl Access {
     /// What was asked for.
     ///
     /// # Errors
@@ -43,8 +43,8 @@ impl Gate {
     /// When that would not be safe, or the token cannot be read.
     pub(super) fn new(args: &Serve) -> Result<Self, Failure> {
         let token = args.token_file.as_deref().map(read_token).transpose()?;
-        let guards_reading = !args.listen.ip().is_loopback();
-        if guards_reading && token.is_none() {
+        let protects_reading = !args.listen.ip().is_loopback();
+        if protects_reading && token.is_none() {
             return Err(Failure::usage(format!(
                 "--listen {}: others can reach this address: give --token-file, or listen at \
                  127.0.0.1",
@@ -57,7 +57,7 @@ impl Gate {
         Ok(Self {
             token,
             allows_revoke: args.allow_revoke,
-            guards_reading,
+            protects_reading,
             hosts,
             is_tls: false,
             sessions: Sessions::new(0),
