@@ -53,7 +53,7 @@ pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     })
 }
 
-fn look(location: &Location) -> Result<Vec<Finding>, Error> {
+fn at(location: &Location) -> Result<Vec<Finding>, Error> {
     let place = format!("file:{}", location.database.display());
     let failed = |error| location.io_error("look at it", error);
     allowed(location)?;

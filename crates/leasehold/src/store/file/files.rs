@@ -31,7 +31,7 @@ impl Files {
     /// # Cost
     ///
     /// Four system calls, some 3 µs.
-    pub(super) fn look(location: &Location) -> io::Result<(Self, Lengths)> {
+    pub(super) fn at(location: &Location) -> io::Result<(Self, Lengths)> {
         let (database, log) = (metadata(&location.database)?, metadata(&location.log)?);
         let files = Self {
             database: id(&database),
@@ -44,7 +44,7 @@ impl Files {
 
     /// Looks again, and refuses other files than these.
     pub(super) fn check(&self, location: &Location) -> Result<Lengths, StoreError> {
-        match Self::look(location) {
+        match Self::at(location) {
             Ok((files, lengths)) if files == *self => Ok(lengths),
             Ok(_) => Err(location.replaced()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(location.replaced()),

@@ -66,7 +66,7 @@ impl Opening<'_> {
         if !self.are_others()? {
             return Ok(());
         }
-        let found = Files::look(self.location).ok();
+        let found = Files::at(self.location).ok();
         match (self.written()?, found) {
             (Some(written), Some((found, _))) if written.inodes == found.inodes() => {
                 self.refuse_other_clock(&written)
@@ -79,7 +79,7 @@ impl Opening<'_> {
     /// else may be there. Gives the files that have been opened.
     pub(super) fn agree(&self, database: &mut Database) -> Result<Files, StoreError> {
         let failed = |error| self.location.io_error("look at it", error);
-        let (files, _) = Files::look(self.location).map_err(failed)?;
+        let (files, _) = Files::at(self.location).map_err(failed)?;
         if files.write_lock != files::id(&self.write_lock.metadata().map_err(failed)?) {
             return Err(self.location.replaced());
         }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_gate_says_survives_its_text_and_half_of_it_says_nothing() {
+    fn what_the_write_locks_file_says_survives_its_text_and_half_of_it_says_nothing() {
         for boot in ["", "1b4e28ba", "1b4e28ba boottime 3 0"] {
             let identity = Identity { number: 7, inodes: [1, 2, u64::MAX], boot: boot.into() };
             let text = identity.text();

@@ -115,7 +115,7 @@ pub(super) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
 }
 
 /// Looks at a database without a trace: refuses what [`Database::open`] would refuse.
-pub(super) fn look(location: &Location) -> Result<(), StoreError> {
+pub(super) fn at(location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = if location.log.exists() && location.shared_memory.exists() {

@@ -12,7 +12,7 @@ fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
     drop(place.open());
     let location = Location::check(&place.path()).unwrap();
     let mut database = Database::open(&location, "first".into(), Arc::default(), true).unwrap();
-    database.expect(Files::look(&location).unwrap().0);
+    database.expect(Files::at(&location).unwrap().0);
     for round in 0..40 {
         let pages = database
             .write(Reserve::Keep, |writing| {
