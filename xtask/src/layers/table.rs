@@ -100,6 +100,11 @@ pub(super) const LAYERS: &[Layers] = &[
     },
     Layers {
         package: "crates/leasehold",
+        within: &["keeper", "table", "lines"],
+        rows: &[&["outcome"], &["line"], &["by_name"], &["patience"], &["callers", "grants"]],
+    },
+    Layers {
+        package: "crates/leasehold",
         within: &["wait"],
         rows: &[&["retry"], &["progress"], &["attempt", "report"], &["call"]],
     },
