@@ -59,7 +59,7 @@ async fn ask(engine: &Engine, lease: &Lease, options: LeaseOptions) -> Result<He
                 reply => {
                     let grant = attempt.outcome(reply)?;
                     let valid_until = store.valid_until(&timed, grant, lease.ttl);
-                    let held = attempt.granted(options, grant.token, valid_until);
+                    let held = attempt.granted(options, grant.token, valid_until, timed.received);
                     return match Held::mark_delivered(slice::from_ref(&held)) {
                         true => Ok(held),
                         // It has ended in this moment.
@@ -140,8 +140,9 @@ impl<'a> Attempt<'a> {
         options: LeaseOptions,
         token: FencingToken,
         valid_until: Instant,
+        now: Instant,
     ) -> Held {
-        self.keeper.hold(Granted {
+        let granted = Granted {
             name: self.lease.name.clone(),
             id: self.id,
             mode: self.lease.mode,
@@ -154,7 +155,8 @@ impl<'a> Attempt<'a> {
             delivery: Delivery::Done,
             joins: false,
             ticket: None,
-        })
+        };
+        self.keeper.hold(granted, now)
     }
 
     fn failure(&self, error: StoreError) -> Error {

@@ -21,7 +21,7 @@ pub(crate) struct Calling<'a> {
     label: Option<&'a str>,
     /// The number of the call for the first name; the others follow.
     first: u64,
-    started: Instant,
+    pub(crate) started: Instant,
     has_ended: bool,
 }
 
@@ -48,9 +48,8 @@ impl<'a> Calling<'a> {
         let (mode, label) = (self.mode, self.label);
         match outcome {
             Ok(Some(leases)) => {
-                let waited = self.waited();
                 for ((call, _), held) in self.calls().zip(leases) {
-                    self.keeper.report_granted(call, &held.state, waited);
+                    self.keeper.report_granted(call, &held.state, self.started);
                 }
             }
             Ok(None) => self.report(|call, name, waited| {
@@ -66,14 +65,10 @@ impl<'a> Calling<'a> {
     }
 
     fn report<'e>(&'e self, event: impl Fn(u64, &'e LockName, Duration) -> Event<'e>) {
-        let waited = self.waited();
+        let waited = self.keeper.store.now().saturating_since(self.started);
         for (call, name) in self.calls() {
             self.keeper.observe(&event(call, name, waited));
         }
-    }
-
-    fn waited(&self) -> Duration {
-        self.keeper.store.now().saturating_since(self.started)
     }
 
     fn calls(&self) -> impl Iterator<Item = (u64, &'a LockName)> + use<'a> {

@@ -131,7 +131,7 @@ pub enum Event<'a> {
         label: Option<&'a str>,
         /// The token of the grant.
         token: FencingToken,
-        /// From the call of the verb until the caller had it.
+        /// From the call of the verb to the grant; of several names, to the last of theirs.
         waited: Duration,
     },
     /// A lease ended, and not because its holder let go.

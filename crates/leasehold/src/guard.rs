@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Error, FencingToken, HolderId, HolderInfo, InvalidInput, Lease, LockName, LossReason,
-    Mode, Operation, Reply, Result,
+    Action, Error, FencingToken, HolderId, HolderInfo, Instant, InvalidInput, Lease, LockName,
+    LossReason, Mode, Operation, Reply, Result,
 };
 
 use crate::background;
@@ -66,6 +66,10 @@ impl Guard {
         &self.first().keeper
     }
 
+    fn now(&self) -> Instant {
+        self.keeper().store.now()
+    }
+
     /// The name of the lock; of several, the first that was asked for.
     pub fn name(&self) -> &LockName {
         &self.state().name
@@ -101,10 +105,10 @@ impl Guard {
     ///
     /// Right after a hand-over this is up to 2 s, and becomes the ttl within 100 ms.
     pub fn validity(&self) -> Duration {
-        if self.loss().is_some() {
+        let now = self.now();
+        if self.loss_at(now).is_some() {
             return Duration::ZERO;
         }
-        let now = self.keeper().store.now();
         let left = |held: &Held| held.state.signal.valid_until().saturating_since(now);
         self.held.iter().map(left).min().unwrap_or_default()
     }
@@ -121,7 +125,11 @@ impl Guard {
     ///
     /// [`Error::Lost`] with the reason, and the name if there are several.
     pub fn ensure_held(&self) -> Result<()> {
-        self.held.iter().try_for_each(Held::ensure_held)
+        self.ensure_held_at(self.now())
+    }
+
+    fn ensure_held_at(&self, now: Instant) -> Result<()> {
+        self.held.iter().try_for_each(|held| held.ensure_held_at(now))
     }
 
     /// The loss signal: completes with the reason once the lease is lost, or that of any of several
@@ -147,7 +155,11 @@ impl Guard {
     /// Why the lease was lost, or `None` while it may be relied on. No I/O, as
     /// [`is_held`](Guard::is_held).
     pub fn loss(&self) -> Option<LossReason> {
-        self.held.iter().find_map(|held| held.state.signal.check().and_then(End::loss))
+        self.loss_at(self.now())
+    }
+
+    fn loss_at(&self, now: Instant) -> Option<LossReason> {
+        self.held.iter().find_map(|held| held.state.signal.check_at(now).and_then(End::loss))
     }
 
     /// Calls back once, if the lease is lost; not if it is released.
@@ -230,11 +242,7 @@ impl Guard {
         if replies.len() != self.held.len() {
             return Err(unexpected_reply(&timed.answer.reply).into());
         }
-        let renewed = self.held.iter().zip(replies);
-        // Each is told, also those after one that is lost.
-        let renewed = renewed.map(|(held, reply)| held.renewed(another, &timed, reply));
-        let renewed = join_all(renewed).await;
-        renewed.into_iter().collect::<Result<()>>()?;
+        Held::renewed(&self.held, another, &timed, replies).await?;
         self.ensure_held()?;
         Ok(self.validity())
     }
@@ -299,12 +307,12 @@ impl Guard {
     /// As [`upgrade`](Guard::upgrade).
     pub async fn upgrade_within(&mut self, limit: Duration) -> Result<()> {
         self.check_lock("upgraded")?;
-        let started = self.keeper().store.now();
+        let started = self.now();
         if change::upgrade(self.first(), Some(started + limit)).await? {
             return Ok(());
         }
         let holder = change::another_holder(self.first()).await;
-        let waited = self.keeper().store.now().saturating_since(started);
+        let waited = self.now().saturating_since(started);
         Err(Error::timeout(self.name().clone(), waited, holder, 0, false))
     }
 
@@ -325,7 +333,7 @@ impl Guard {
     /// As [`upgrade`](Guard::upgrade).
     pub async fn try_upgrade(&mut self) -> Result<bool> {
         self.check_lock("upgraded")?;
-        let now = self.keeper().store.now();
+        let now = self.now();
         match change::upgrade(self.first(), Some(now)).await {
             Err(Error::WouldDeadlock { .. }) => Ok(false),
             tried => tried,
@@ -417,13 +425,15 @@ impl Guard {
     ///
     /// Dropping the future has the keeper finish the release.
     pub async fn release(self) -> Result<()> {
-        let is_held = self.ensure_held();
+        let now = self.now();
+        let is_held = self.ensure_held_at(now);
         // Of guards that are released at the same moment, exactly one has the lease in the end.
         match Arc::into_inner(self.held).as_deref() {
             None => is_held,
-            Some([held]) => held.release().await,
+            Some([held]) => held.release(now).await,
             Some(several) => {
-                join_all(several.iter().map(Held::release)).await.into_iter().collect()
+                let released = several.iter().map(|held| held.release(now));
+                join_all(released).await.into_iter().collect()
             }
         }
     }

@@ -339,14 +339,16 @@ impl Lock {
             Calling::begin(&self.engine.keeper, names.all(), mode, options.label.as_deref());
         match names {
             Names::One(name) => {
-                let held = wait::acquire(&self.engine, &request(name), limit).await;
+                let held =
+                    wait::acquire(&self.engine, &request(name), limit, calling.started).await;
                 calling.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
                 Ok(held?.map(Guard::new))
             }
             Names::Several(names, meanwhile) => {
                 let like = request(&names[0]); // `parse` gives at least one
                 // Boxed, so that the future of a single name stays small.
-                let held = multi::acquire(&self.engine, names, &like, limit, *meanwhile);
+                let held =
+                    multi::acquire(&self.engine, names, &like, limit, *meanwhile, calling.started);
                 let held = Box::pin(held).await;
                 calling.end(held.as_ref().map(Option::as_deref));
                 Ok(held?.and_then(Guard::of_all))

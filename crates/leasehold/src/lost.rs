@@ -94,26 +94,34 @@ impl Signal {
 
     /// The same for several leases at one time.
     pub(crate) fn check_at(&self, now: Instant) -> Option<End> {
-        if now >= self.valid_until() {
-            let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
-            let reason = if too_long { LossReason::HeldTooLong } else { LossReason::Expired };
-            self.end(reason);
+        match self.overdue(now) {
+            Some(reason) => Some(self.end(reason)),
+            None => self.state().ended,
         }
-        self.state().ended
     }
 
-    /// Ends the lease, in the first way that is given. True if this was it.
-    pub(crate) fn end(&self, end: impl Into<End>) -> bool {
-        let wakers = {
+    /// Why its time is over at `now`, if it is.
+    fn overdue(&self, now: Instant) -> Option<LossReason> {
+        (now >= self.valid_until()).then(|| {
+            let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
+            if too_long { LossReason::HeldTooLong } else { LossReason::Expired }
+        })
+    }
+
+    /// Ends the lease, unless it has ended before; gives how it has.
+    pub(crate) fn end(&self, end: impl Into<End>) -> End {
+        let (end, wakers) = {
             let mut state = self.state();
-            if state.ended.is_some() {
-                return false;
-            }
-            state.ended = Some(end.into());
-            std::mem::take(&mut state.wakers)
+            let end = *state.ended.get_or_insert(end.into());
+            (end, std::mem::take(&mut state.wakers))
         };
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
-        true
+        end
+    }
+
+    /// Ends the lease at `now` by its release, unless it has ended before; gives how it has.
+    pub(crate) fn release_at(&self, now: Instant) -> End {
+        self.end(self.overdue(now).map_or(End::Released, End::Lost))
     }
 }
 
@@ -308,9 +316,20 @@ mod tests {
     #[test]
     fn the_first_end_stays() {
         let signal = held(&FakeClock::new());
-        assert!(signal.end(LossReason::Revoked));
-        assert!(!signal.end(End::Released));
-        assert_eq!(signal.check(), Some(End::Lost(LossReason::Revoked)));
+        let revoked = End::Lost(LossReason::Revoked);
+        assert_eq!(signal.end(LossReason::Revoked), revoked);
+        assert_eq!(signal.end(End::Released), revoked);
+        assert_eq!(signal.check(), Some(revoked));
+    }
+
+    #[test]
+    fn what_is_released_after_its_time_was_lost() {
+        let clock = FakeClock::new();
+        let [in_time, late] = [held(&clock), held(&clock)];
+        assert_eq!(in_time.release_at(clock.now()), End::Released);
+        clock.advance(LEASE);
+        assert_eq!(in_time.check(), Some(End::Released));
+        assert_eq!(late.release_at(clock.now()), End::Lost(LossReason::Expired));
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub(crate) async fn acquire(
     like: &Request,
     limit: Limit,
     meanwhile: Meanwhile,
+    started: Instant,
 ) -> Result<Option<Vec<Held>>> {
     let mut sorted = names.to_vec();
     sorted.sort();
@@ -85,7 +86,7 @@ pub(crate) async fn acquire(
         requests: sorted.into_iter().map(|name| Request { name, ..like.clone() }).collect(),
         held: names.iter().map(|_| None).collect(),
         limit,
-        started: store.now(),
+        started,
         meanwhile,
     };
     let gathered = pulse.of(&*store.clock, gathering.run()).await?;
@@ -144,9 +145,10 @@ impl Gathering<'_> {
     /// Asks for all that is not held, at the same time and without joining a queue.
     async fn ask_for_missing(&mut self) -> Result<()> {
         let (engine, rides_out) = (self.engine, self.limit != Limit::Try);
+        let now = engine.keeper.store.now();
         let missing = self.held.iter_mut().zip(&self.requests).filter(|(held, _)| held.is_none());
         let requests = missing.map(|(held, request)| async move {
-            match wait::acquire(engine, request, Limit::Try).await {
+            match wait::acquire(engine, request, Limit::Try, now).await {
                 Ok(granted) => *held = granted,
                 // The wait that follows rides out outages, as far as its limit allows.
                 Err(error) if rides_out && is_outage(&error) => {}
@@ -183,7 +185,7 @@ impl Gathering<'_> {
         let mut jitter = self.engine.jitter();
         for (held, request) in self.held.iter_mut().zip(&self.requests).skip(busy) {
             while held.is_none() {
-                *held = wait::acquire(self.engine, request, Limit::Try).await?;
+                *held = wait::acquire(self.engine, request, Limit::Try, store.now()).await?;
                 if held.is_some() {
                     break;
                 }
@@ -216,14 +218,15 @@ impl Gathering<'_> {
     }
 
     async fn wait_for(&self, busy: usize) -> Result<Option<Held>> {
-        let since_start = || self.engine.keeper.store.now().saturating_since(self.started);
+        let store = &self.engine.keeper.store;
+        let (now, so_far) = (store.now(), |now: Instant| now.saturating_since(self.started));
         let limit = match self.limit {
-            Limit::Within(span) => Limit::Within(span.saturating_sub(since_start())),
+            Limit::Within(span) => Limit::Within(span.saturating_sub(so_far(now))),
             Limit::Forever | Limit::Try => self.limit,
         };
-        match wait::acquire(self.engine, &self.requests[busy], limit).await {
+        match wait::acquire(self.engine, &self.requests[busy], limit, now).await {
             Err(Error::Timeout { name, holder, others, own, .. }) => {
-                Err(Error::timeout(name, since_start(), holder, others, own))
+                Err(Error::timeout(name, so_far(store.now()), holder, others, own))
             }
             other => other,
         }
@@ -245,7 +248,8 @@ async fn is_in_use(engine: &Engine, name: &LockName) -> bool {
 /// Releases what was taken early. A name whose release is still under way would look busy to our
 /// own next request; what cannot be released now is left to the keeper.
 async fn give_back(held: Vec<Held>) {
-    join_all(held.iter().map(Held::release)).await;
+    let Some(now) = held.first().map(|held| held.keeper.store.now()) else { return };
+    join_all(held.iter().map(|held| held.release(now))).await;
 }
 
 /// Whether a wait may go on after this: nothing was refused, the store was just not reached.

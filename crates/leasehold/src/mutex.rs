@@ -1,17 +1,35 @@
 //! A mutex that cannot be poisoned: what it guards is sound after every statement, so a panic in
 //! one thread is no reason to panic in the others.
 
+#[cfg(test)]
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+pub(crate) struct Mutex<T> {
+    #[cfg(test)]
+    locked: AtomicUsize,
+    inner: std::sync::Mutex<T>,
+}
 
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self(std::sync::Mutex::new(value))
+        Self {
+            #[cfg(test)]
+            locked: AtomicUsize::new(0),
+            inner: std::sync::Mutex::new(value),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        #[cfg(test)]
+        self.locked.fetch_add(1, Ordering::Relaxed);
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often it was locked.
+    #[cfg(test)]
+    pub(crate) fn locked(&self) -> usize {
+        self.locked.load(Ordering::Relaxed)
     }
 }

@@ -1,10 +1,12 @@
 //! What is done to a held lease by its holder.
 
+use std::future::ready;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::{Either, join_all};
 use futures_util::poll;
-use leasehold_core::{Error, LossReason, Reply, Result};
+use leasehold_core::{Error, Instant, LossReason, Reply, Result};
 
 use super::answers::{renewal_outcome, unexpected_reply};
 use super::life::Held;
@@ -25,58 +27,70 @@ impl Held {
     }
 
     pub(crate) fn ensure_held(&self) -> Result<()> {
-        let loss = self.state.signal.check().and_then(End::loss);
+        self.ensure_held_at(self.keeper.store.now())
+    }
+
+    /// The same for several leases at one time.
+    pub(crate) fn ensure_held_at(&self, now: Instant) -> Result<()> {
+        let loss = self.state.signal.check_at(now).and_then(End::loss);
         loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
-    /// Takes note of the answer to a renewal, for another ttl perhaps. What the store has forgotten
-    /// is taken back if it may be.
+    /// Takes note of the answers to the renewals of these, for another ttl perhaps: of each, also of
+    /// those after one that is lost.
     pub(crate) async fn renewed(
-        &self,
+        held: &[Self],
         another: Option<Duration>,
         timed: &TimedAnswer,
-        reply: &Reply,
+        replies: &[Reply],
     ) -> Result<()> {
-        let (keeper, state) = (&self.keeper, &self.state);
-        match renewal_outcome(reply, state.grant_token()) {
-            Some(Ok(grant)) => {
-                if let Some(ttl) = another {
-                    keeper.change_ttl(state, ttl);
-                }
-                keeper.extend([(&**state, grant)], timed);
-                Ok(())
+        let Some(Self { keeper, .. }) = held.first() else { return Ok(()) };
+        let (mut granted, mut others) = (Vec::new(), Vec::new());
+        for (held, reply) in held.iter().zip(replies) {
+            match renewal_outcome(reply, held.state.grant_token()) {
+                Some(Ok(grant)) => granted.push((&*held.state, grant)),
+                Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),
+                None => others.push(Either::Right(ready(Err(unexpected_reply(reply).into())))),
             }
-            Some(Err(reason)) if keeper.may_reclaim(state, reason) => {
-                let result = keeper.reclaim(state).await;
-                let failure = result.as_ref().err().cloned();
-                keeper.reclaimed(state, reason, result);
-                self.ensure_held()?;
-                if let Some(error) = failure {
-                    return Err(error.into());
-                }
-                if let Some(ttl) = another {
-                    keeper.change_ttl(state, ttl);
-                }
-                Ok(())
-            }
-            Some(Err(reason)) => {
-                keeper.lose(state, reason);
-                Err(state.lost(reason))
-            }
-            None => Err(unexpected_reply(reply).into()),
         }
+        if let Some(ttl) = another {
+            keeper.change_ttl(granted.iter().map(|(state, _)| *state), ttl);
+        }
+        keeper.extend(granted, timed);
+        join_all(others).await.into_iter().collect()
     }
 
-    /// Lets go now. Without an answer it is left to the keeper, which is as good.
-    pub(crate) async fn release(&self) -> Result<()> {
+    /// A renewal found that the store does not know it (any more): it is taken back if it may be,
+    /// for another ttl perhaps.
+    async fn not_held(&self, reason: LossReason, another: Option<Duration>) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
-        match state.signal.check() {
+        if !keeper.may_reclaim(state, reason) {
+            keeper.lose(state, reason);
+            return Err(state.lost(reason));
+        }
+        let result = keeper.reclaim(state).await;
+        let failure = result.as_ref().err().cloned();
+        keeper.reclaimed(state, reason, result);
+        self.ensure_held()?;
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        if let Some(ttl) = another {
+            keeper.change_ttl([&**state], ttl);
+        }
+        Ok(())
+    }
+
+    /// Lets go, at `now`. Without an answer it is left to the keeper, which is as good.
+    pub(crate) async fn release(&self, now: Instant) -> Result<()> {
+        let (keeper, state) = (&self.keeper, &self.state);
+        match state.signal.check_at(now) {
             Some(End::Lost(reason)) => return Err(state.lost(reason)),
             Some(End::Released) => return Ok(()), // by the keeper, before anybody had it
             None => {}
         }
-        let Some((action, wakeup)) = keeper.begin_release(state) else { return Ok(()) };
-        let mut released = std::pin::pin!(keeper.store.apply(&state.name, action));
+        let Some((action, wakeup)) = keeper.begin_release(state, now) else { return Ok(()) };
+        let mut released = std::pin::pin!(keeper.store.apply_at(&state.name, action, now));
         // On its way before the next in line asks: what comes first is served first.
         let first = poll!(released.as_mut());
         wakeup.deliver();
@@ -87,7 +101,7 @@ impl Held {
         match answer {
             Ok(timed) => {
                 state.finish();
-                keeper.publish(&state.name, keeper.end_notice(state)).await;
+                keeper.publish(&state.name, keeper.end_notice(state, now)).await;
                 match renewal_outcome(&timed.answer.reply, state.grant_token()) {
                     Some(Err(reason)) => Err(state.lost(reason)),
                     Some(Ok(_)) | None => Ok(()),

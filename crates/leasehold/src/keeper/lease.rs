@@ -264,6 +264,11 @@ impl LeaseState {
         self.delivered.get_or_init(|| from);
     }
 
+    /// From when on counts what its caller holds it for, once that has it.
+    pub(super) fn held_from(&self) -> Instant {
+        self.delivered.get().copied().unwrap_or(self.granted_at)
+    }
+
     pub(crate) fn is_delivered(&self) -> bool {
         self.delivered.get().is_some()
     }

@@ -22,9 +22,8 @@ const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 impl Keeper {
     // ---- into keeping
 
-    /// Takes a lease into keeping.
-    pub(crate) fn hold(self: &Arc<Self>, granted: Granted) -> Held {
-        let now = self.store.now();
+    /// Takes a lease into keeping that was granted at `now`.
+    pub(crate) fn hold(self: &Arc<Self>, granted: Granted, now: Instant) -> Held {
         let state = self.add_lease(&mut self.table(), granted, now);
         Held { keeper: Arc::clone(self), state }
     }
@@ -50,7 +49,7 @@ impl Keeper {
                 Some(other) if is_waiter && other.ticket != granted.ticket => {
                     drop(table);
                     let Granted { token, valid_until, confirmed, .. } = granted;
-                    self.enter(waiter?, token, valid_until, confirmed);
+                    self.enter(waiter?, token, valid_until, confirmed, now);
                     return None;
                 }
                 None if is_waiter => return None,
@@ -110,22 +109,29 @@ impl Keeper {
         true
     }
 
-    /// Renews a lease for this long from now on.
-    pub(super) fn change_ttl(&self, state: &LeaseState, ttl: Duration) {
-        state.set_ttl(ttl);
+    /// Renews leases for this long from now on.
+    pub(super) fn change_ttl<'a>(
+        &self,
+        states: impl IntoIterator<Item = &'a LeaseState>,
+        ttl: Duration,
+    ) {
         let now = self.store.now();
-        let wakeup = {
+        let wakeups: Vec<_> = {
             let mut table = self.table();
-            let due = table.leases.update(state.id, now, |renewing| {
-                renewing.set_ttl(now, ttl);
-                renewing.wake_at()
+            let changed = states.into_iter().map(|state| {
+                state.set_ttl(ttl);
+                let due = table.leases.update(state.id, now, |renewing| {
+                    renewing.set_ttl(now, ttl);
+                    renewing.wake_at()
+                });
+                if let Some(due) = due {
+                    self.wake_by(&mut table, due);
+                }
+                table.leave_line(state, now)
             });
-            if let Some(due) = due {
-                self.wake_by(&mut table, due);
-            }
-            table.leave_line(state, now)
+            changed.collect()
         };
-        wakeup.deliver();
+        wakeups.into_iter().for_each(Wakeup::deliver);
     }
 
     // ---- out of keeping
@@ -134,9 +140,9 @@ impl Keeper {
     pub(crate) fn forget(&self, state: &LeaseState) {
         let now = self.store.now();
         let (was_kept, wakeup) = self.table().forget(state, now);
-        let end = ended(state);
+        let end = state.signal.release_at(now);
         if was_kept {
-            self.report_end(state, end);
+            self.report_end(state, end, now);
         }
         wakeup.deliver();
     }
@@ -152,8 +158,7 @@ impl Keeper {
             (holder, wakeup)
         };
         if let Some(holder) = holder {
-            holder.signal.end(reason);
-            self.report_end(&holder, ended(&holder));
+            self.report_end(&holder, holder.signal.end(reason), now);
         } else {
             state.signal.end(reason);
         }
@@ -162,44 +167,47 @@ impl Keeper {
 
     /// Gives back what nobody has fetched in time, unless the next in line has it. The table has
     /// forgotten it already.
-    pub(super) fn give_back(self: &Arc<Self>, state: &Arc<LeaseState>, next: Option<Passed>) {
+    pub(super) fn give_back(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+        next: Option<Passed>,
+        now: Instant,
+    ) {
         state.signal.end(End::Released);
-        self.report_end(state, End::Released);
+        self.report_end(state, End::Released, now);
         let is_first = state.finish();
         match next {
             Some(next) => self.deliver(next),
-            None if is_first => self.let_go(state),
+            None if is_first => self.let_go(state, now),
             None => {}
         }
     }
 
     /// Lets go of a lease: passes it on to the next in line, or has it released in the background,
     /// if nobody takes it over before.
-    pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>) {
-        let now = self.store.now();
+    pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>, now: Instant) {
         let cleanup = || Cleanup {
             name: state.name.clone(),
             action: state.release_action(now),
             until: now + state.longest_ttl().max(NOT_AFTER),
-            notice: self.end_notice(state),
+            notice: self.end_notice(state, now),
         };
-        let end = ended_at(state, now);
         let (was_kept, rings, wakeup, was_running) = {
             let mut table = self.table();
             match table.let_go(state, Some(&cleanup), now) {
                 LetGo::Passed(passed) => {
                     self.wake_by(&mut table, passed.due);
                     drop(table);
-                    return self.pass_on(state, passed);
+                    return self.pass_on(state, passed, now);
                 }
                 LetGo::Released { was_kept, rings, wakeup } => {
                     (was_kept, rings, wakeup, std::mem::replace(&mut table.running, true))
                 }
             }
         };
-        state.signal.end(End::Released);
+        let end = state.signal.release_at(now);
         if was_kept {
-            self.report_end(state, end);
+            self.report_end(state, end, now);
         }
         wakeup.deliver();
         if rings {
@@ -216,9 +224,8 @@ impl Keeper {
     pub(super) fn begin_release(
         self: &Arc<Self>,
         state: &Arc<LeaseState>,
+        now: Instant,
     ) -> Option<(Action, Wakeup)> {
-        let now = self.store.now();
-        let end = ended_at(state, now);
         let let_go = {
             let mut table = self.table();
             let let_go = table.let_go(state, None, now);
@@ -230,22 +237,22 @@ impl Keeper {
         match let_go {
             LetGo::Passed(passed) => {
                 state.finish();
-                self.pass_on(state, passed);
+                self.pass_on(state, passed, now);
                 None
             }
             LetGo::Released { was_kept, rings: _, wakeup } => {
-                state.signal.end(End::Released);
+                let end = state.signal.release_at(now);
                 if was_kept {
-                    self.report_end(state, end);
+                    self.report_end(state, end, now);
                 }
                 Some((state.release_action(now), wakeup))
             }
         }
     }
 
-    fn pass_on(self: &Arc<Self>, state: &LeaseState, passed: Passed) {
+    fn pass_on(self: &Arc<Self>, state: &LeaseState, passed: Passed, now: Instant) {
         state.signal.end(End::Released);
-        self.report_end(state, End::Released);
+        self.report_end(state, End::Released, now);
         self.deliver(passed);
     }
 
@@ -257,11 +264,11 @@ impl Keeper {
         let _ = turn.send(Turn::Granted(held));
     }
 
-    /// What is published of the end of a lease, for those who watch the name without a place in its
+    /// What is published of the end of a lease at `now`, for those who watch the name without a place in its
     /// queue: nothing of one so short that they would have asked by then, for publishing costs as
     /// much as the lease. Where there is no queue, the store publishes every end itself.
-    pub(super) fn end_notice(&self, state: &LeaseState) -> Option<String> {
-        let held = self.store.now().saturating_since(state.granted_at);
+    pub(super) fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
+        let held = now.saturating_since(state.granted_at);
         let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
         is_published.then(|| end_notice(state.grant_token()))
     }
@@ -279,17 +286,4 @@ fn limit_to(state: &LeaseState, limit: Option<Instant>) {
     if let Some(limit) = limit {
         state.signal.limit_to(limit);
     }
-}
-
-/// How a lease that is let go of ends: by that, unless it has ended before.
-fn ended_at(state: &LeaseState, now: Instant) -> End {
-    state.signal.check_at(now).unwrap_or(End::Released)
-}
-
-/// Ends a lease by its release, unless it has ended before; gives how it has.
-fn ended(state: &LeaseState) -> End {
-    state.signal.check().unwrap_or_else(|| {
-        state.signal.end(End::Released);
-        End::Released
-    })
 }

@@ -93,6 +93,12 @@ impl Keeper {
         self.table.lock()
     }
 
+    /// How often the table was locked.
+    #[cfg(test)]
+    pub(super) fn table_locks(&self) -> usize {
+        self.table.locked()
+    }
+
     /// How this client presents itself to others.
     pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
         self.who.clone().with_label(label)
@@ -189,13 +195,14 @@ impl Keeper {
             let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
             self.clean(waiter.name, cancel, waiter.options.ttl);
         }
+        let now = self.store.now();
         for state in leases {
             state.signal.end(LossReason::Closed);
             if state.finish() {
-                self.let_go(&state);
+                self.let_go(&state, now);
             }
         }
-        let patience = self.store.clock.sleep_until(self.store.now() + CLOSE_PATIENCE);
+        let patience = self.store.clock.sleep_until(now + CLOSE_PATIENCE);
         match select(std::pin::pin!(self.until_clean()), patience).await {
             Either::Left((clean, _)) => clean,
             Either::Right(_) => Err(StoreError::new(
@@ -232,7 +239,7 @@ impl fmt::Debug for Keeper {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.state.finish() {
-            self.keeper.let_go(&self.state);
+            self.keeper.let_go(&self.state, self.keeper.store.now());
             if !self.keeper.has_handles() {
                 self.keeper.settle();
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{Error, FencingToken, HolderId, LockName, Result, StoreError};
+use leasehold_core::{Error, FencingToken, HolderId, Instant, LockName, Result, StoreError};
 
 use super::cleanups::PendingRelease;
 use super::life::{Held, Keeper, Waiter};
@@ -38,8 +38,13 @@ pub(crate) enum Left {
 impl Keeper {
     /// Makes an acquire known that is about to be sent, if it `waits`, or that stands in line, and
     /// sees to it that something drives this keeper and opens its inbox.
-    pub(crate) fn begin(self: &Arc<Self>, waiter: Waiter, waits: bool) -> Result<Begun> {
-        let (name, id, now) = (waiter.name.clone(), waiter.id, self.store.now());
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        waiter: Waiter,
+        waits: bool,
+        now: Instant,
+    ) -> Result<Begun> {
+        let (name, id) = (waiter.name.clone(), waiter.id);
         let (begun, was_running) = {
             let mut table = self.table();
             if table.closed {

@@ -117,7 +117,7 @@ impl Keeper {
                 };
                 if let Some(waiter) = waiter {
                     let until = self.store.valid_until(&timed, grant, waiter.options.ttl);
-                    self.enter(waiter, grant.token, until, true);
+                    self.enter(waiter, grant.token, until, true, now);
                 }
             }
             Reply::Queued(place) => {
@@ -182,7 +182,7 @@ impl Keeper {
         let now = self.store.now();
         let meaning = self.meaning(&mut self.table(), grant, now);
         match meaning {
-            Meaning::Enter(waiter, until) => self.enter(*waiter, grant.token, until, false),
+            Meaning::Enter(waiter, until) => self.enter(*waiter, grant.token, until, false, now),
             Meaning::GrantedAgain(name) => {
                 let (id, cooldown) = (grant.id, Duration::ZERO);
                 let release = Action::Release { id, cooldown, unanswered: false };
@@ -233,8 +233,8 @@ impl Keeper {
         token: FencingToken,
         valid_until: Instant,
         confirmed: bool,
+        now: Instant,
     ) {
-        let now = self.store.now();
         let validity = valid_until.saturating_since(now);
         let delivery = match waiter.pulse {
             Some(pulse) => Delivery::Gathered(pulse),
@@ -243,7 +243,7 @@ impl Keeper {
                 Delivery::waiting(now, validity.min(limit))
             }
         };
-        let held = self.hold(Granted {
+        let granted = Granted {
             name: waiter.name,
             id: waiter.id,
             mode: waiter.mode,
@@ -255,7 +255,8 @@ impl Keeper {
             delivery,
             joins: waiter.joins,
             ticket: waiter.ticket,
-        });
+        };
+        let held = self.hold(granted, now);
         let _ = waiter.turn.send(Turn::Granted(held));
     }
 }

@@ -36,7 +36,7 @@ impl Keeper {
             .with_info(self.info(state.shown_label()));
         let action = Action::Reclaim(Reclaim::new(state.grant_token(), change, request));
         let operation = Operation::On { name: state.name.clone(), action };
-        self.store.execute_until(operation, deadline).await
+        self.store.execute_at(operation, now, Some(deadline)).await
     }
 
     /// What came of it. Without an answer the next renewal finds out.

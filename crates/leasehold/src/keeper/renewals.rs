@@ -20,9 +20,9 @@ impl Keeper {
     ) -> BoxFuture<'static, Done> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
-            let deadline = keeper.store.now() + timeout;
+            let now = keeper.store.now();
             let operation = Operation::Renew(states.iter().map(|state| state.renewal()).collect());
-            let result = keeper.store.execute_until(operation, deadline).await;
+            let result = keeper.store.execute_at(operation, now, Some(now + timeout)).await;
             Done::Renewed { states, result }
         })
     }

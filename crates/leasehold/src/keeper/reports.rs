@@ -1,8 +1,6 @@
 //! What the observer is told of leases: who has one, as what, and how it ended.
 
-use std::time::Duration;
-
-use leasehold_core::Mode;
+use leasehold_core::{Instant, Mode};
 
 use super::lease::LeaseState;
 use super::life::Keeper;
@@ -10,8 +8,8 @@ use crate::event::Event;
 use crate::lost::End;
 
 impl Keeper {
-    /// Whoever made the call has this lease, which was delivered.
-    pub(crate) fn report_granted(&self, call: u64, state: &LeaseState, waited: Duration) {
+    /// Whoever made the call at `started` has this lease, which was delivered.
+    pub(crate) fn report_granted(&self, call: u64, state: &LeaseState, started: Instant) {
         let mode = state.mode();
         self.observe(&Event::Granted {
             call,
@@ -20,10 +18,10 @@ impl Keeper {
             mode,
             label: state.label(),
             token: state.token(),
-            waited,
+            waited: state.held_from().saturating_since(started),
         });
         if let Some(end) = state.reporting.granted(mode) {
-            self.report_one_end(state, mode, end);
+            self.report_one_end(state, mode, end, self.store.now());
         }
     }
 
@@ -41,8 +39,8 @@ impl Keeper {
         }
     }
 
-    /// A lease has ended that was kept.
-    pub(super) fn report_end(&self, state: &LeaseState, end: End) {
+    /// A lease has ended that was kept, and it is `now`.
+    pub(super) fn report_end(&self, state: &LeaseState, end: End, now: Instant) {
         if !state.is_delivered() {
             self.observe(&Event::Undelivered {
                 holder: state.id,
@@ -50,16 +48,16 @@ impl Keeper {
                 mode: state.mode(),
                 label: state.label(),
                 token: state.token(),
-                held: self.held(state),
+                held: now.saturating_since(state.granted_at),
             });
         } else if let Some(mode) = state.reporting.ended(end) {
-            self.report_one_end(state, mode, end);
+            self.report_one_end(state, mode, end, now);
         }
     }
 
-    fn report_one_end(&self, state: &LeaseState, mode: Mode, end: End) {
+    fn report_one_end(&self, state: &LeaseState, mode: Mode, end: End, now: Instant) {
         let (holder, name, label) = (state.id, &state.name, state.label());
-        let (token, held) = (state.token(), self.held(state));
+        let (token, held) = (state.token(), now.saturating_since(state.granted_at));
         match end {
             End::Lost(reason) => {
                 let cause = state.cause(reason);
@@ -79,9 +77,5 @@ impl Keeper {
                 self.observe(&Event::Released { holder, name, mode, label, token, held });
             }
         }
-    }
-
-    fn held(&self, state: &LeaseState) -> Duration {
-        self.store.now().saturating_since(state.granted_at)
     }
 }

@@ -113,19 +113,17 @@ impl Running {
             self.opening = true;
             self.jobs.push(self.keeper.open(Duration::ZERO));
         }
-        self.start(due);
+        self.start(due, now);
         Some(next)
     }
 
-    fn start(&mut self, due: Due<Held>) {
+    fn start(&mut self, due: Due<Held>, now: Instant) {
         for (state, reason) in due.leases.lost {
             // The table has forgotten it already, so nobody else reports it.
-            state.signal.end(reason);
-            let end = state.signal.check().unwrap_or(reason.into());
-            self.keeper.report_end(&state, end);
+            self.keeper.report_end(&state, state.signal.end(reason), now);
         }
         for (state, next) in due.unfetched {
-            self.keeper.give_back(&state, next);
+            self.keeper.give_back(&state, next, now);
         }
         due.wakeups.into_iter().for_each(Wakeup::deliver);
         for cleanup in due.cleanups {

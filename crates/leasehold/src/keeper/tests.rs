@@ -1,5 +1,7 @@
 //! A keeper between a store that does not answer and what users do when a lease ends.
 
+mod cost;
+
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -139,7 +139,17 @@ impl ClockedStore {
         name: &LockName,
         action: Action,
     ) -> Result<TimedAnswer, StoreError> {
-        self.execute(Operation::On { name: name.clone(), action }).await
+        self.apply_at(name, action, self.now()).await
+    }
+
+    /// Sends an action on one name at `sent`.
+    pub(crate) async fn apply_at(
+        &self,
+        name: &LockName,
+        action: Action,
+        sent: Instant,
+    ) -> Result<TimedAnswer, StoreError> {
+        self.execute_at(Operation::On { name: name.clone(), action }, sent, None).await
     }
 
     /// Sends an operation now, and waits for its answer until `deadline`.

@@ -68,7 +68,7 @@ impl Attempt {
 
     /// Begins. One that may wait is made known to the keeper before it is sent, because its grant
     /// may arrive before the answer that it was queued.
-    pub(super) fn begin(&mut self, call: &Call<'_>) -> Result<Begun> {
+    pub(super) fn begin(&mut self, call: &Call<'_>, now: Instant) -> Result<Begun> {
         let (sender, turn) = oneshot::channel();
         let request = call.request;
         let waits = call.limit != Limit::Try;
@@ -85,7 +85,7 @@ impl Attempt {
             joins: request.joins,
             ticket: self.ticket,
         };
-        Ok(match call.keeper.begin(waiter, waits)? {
+        Ok(match call.keeper.begin(waiter, waits, now)? {
             keeper::Begun::Asks { ticket, release } => {
                 (self.ticket, self.is_waiter) = (ticket, waits);
                 Begun::Asks(turn, release)

@@ -49,14 +49,13 @@ impl Call<'_> {
             now = self.keeper.store.now();
         }
         let mut attempt = Attempt::new(self);
-        let mut step = self.begin(&mut attempt, &mut progress)?;
+        let mut step = self.begin(&mut attempt, &mut progress, now)?;
         loop {
             step = match step {
                 Step::Begin => {
                     attempt.renumber(self);
-                    let step = self.begin(&mut attempt, &mut progress)?;
                     now = self.keeper.store.now();
-                    step
+                    self.begin(&mut attempt, &mut progress, now)?
                 }
                 Step::Ask { turn, release, yields } => {
                     let release = self.make_way(release, yields).await;
@@ -74,8 +73,8 @@ impl Call<'_> {
     }
 
     /// Joins: asks the store, or stands behind others of its client.
-    fn begin(&self, attempt: &mut Attempt, progress: &mut Progress) -> Result<Step> {
-        Ok(match attempt.begin(self)? {
+    fn begin(&self, attempt: &mut Attempt, progress: &mut Progress, now: Instant) -> Result<Step> {
+        Ok(match attempt.begin(self, now)? {
             Begun::Asks(turn, release) => {
                 let yields = release.is_some();
                 Step::Ask { turn, release, yields }
@@ -87,7 +86,7 @@ impl Call<'_> {
                 Step::Wait(turn)
             }
             Begun::Busy => Step::Busy,
-            Begun::Held(held) => self.fetch(held).map_or(Step::Begin, Step::Held),
+            Begun::Held(held) => Step::Held(held),
         })
     }
 

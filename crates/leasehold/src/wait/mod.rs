@@ -55,13 +55,13 @@ struct Call<'a> {
     give_up: Option<Instant>,
 }
 
-/// Acquires, or gives `None` if it is busy and the limit is a try.
+/// Acquires, from `started` on, or gives `None` if it is busy and the limit is a try.
 pub(crate) async fn acquire(
     engine: &Engine,
     request: &Request,
     limit: Limit,
+    started: Instant,
 ) -> Result<Option<Held>> {
-    let started = engine.keeper.store.now();
     // A call that has no time to wait does not queue: whoever came after it would wait for it.
     let does_not_wait = limit == Limit::Within(Duration::ZERO);
     let limit = if does_not_wait { Limit::Try } else { limit };
@@ -92,9 +92,9 @@ pub(crate) async fn acquire(
 
 /// Whether so much is left of a lease that it counts.
 pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
-    let signal = &held.state.signal;
-    let left = signal.valid_until().saturating_since(held.keeper.store.now());
-    signal.check().is_none() && left > options.least_validity()
+    let (signal, now) = (&held.state.signal, held.keeper.store.now());
+    let left = signal.valid_until().saturating_since(now);
+    signal.check_at(now).is_none() && left > options.least_validity()
 }
 
 impl Call<'_> {

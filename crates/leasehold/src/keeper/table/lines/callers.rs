@@ -82,6 +82,7 @@ impl<L> Lines<L> {
             is_passed.then(|| kept.state.passed_on(waiter.options.clone(), now).map(Arc::new));
         if let Some(state) = next.flatten() {
             line.head = Head::Held { id: state.id, slice_until: kept.slice_until };
+            state.mark_delivered(now);
             let due = leases.add(Arc::clone(&state), kept.renewing, Delivery::Done);
             return Begun::TakenOver { state, due };
         }
