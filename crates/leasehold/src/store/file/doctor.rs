@@ -46,19 +46,19 @@ pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         Err(error) => return unusable(url, error).map(|finding| vec![finding]),
     };
     let shown = format!("file:{}", location.database.display());
-    let looked = tokio::task::spawn_blocking(move || look(&location)).await;
-    looked.unwrap_or_else(|_| {
+    let findings = tokio::task::spawn_blocking(move || findings(&location)).await;
+    findings.unwrap_or_else(|_| {
         let text = format!("{shown}: looking at the file was broken off");
         Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
     })
 }
 
-fn at(location: &Location) -> Result<Vec<Finding>, Error> {
+fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
     let place = format!("file:{}", location.database.display());
     let failed = |error| location.io_error("look at it", error);
     allowed(location)?;
     let is_there = location.database.exists();
-    if is_there && let Err(error) = schema::look(location) {
+    if is_there && let Err(error) = schema::check_read_only(location) {
         return unusable(&place, error.into()).map(|finding| vec![finding]);
     }
     let what = if is_there { "a database" } else { "not there yet" };

@@ -107,15 +107,15 @@ pub(super) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
     let (access, flags) = (Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
     accessat(CWD, &location.database, access, flags)
         .map_err(|error| location.io_error("use it", error.into()))?;
-    match look(location) {
+    match check_read_only(location) {
         // Somebody else is creating it at this moment, and it was seen half way.
         Err(_) if !is_new() => Ok(()),
-        looked => looked,
+        checked => checked,
     }
 }
 
 /// Looks at a database without a trace: refuses what [`Database::open`] would refuse.
-pub(super) fn at(location: &Location) -> Result<(), StoreError> {
+pub(super) fn check_read_only(location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = if location.log.exists() && location.shared_memory.exists() {
