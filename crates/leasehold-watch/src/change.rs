@@ -8,7 +8,8 @@ use leasehold::{FencingToken, LockName};
 pub struct Change {
     /// Which lock.
     pub name: LockName,
-    /// What has happened, oldest first; nothing if only who waits has changed.
+    /// What has happened, oldest first; nothing if only who waits has changed, or whether those do
+    /// so in a deadlock.
     pub events: Vec<Event>,
 }
 

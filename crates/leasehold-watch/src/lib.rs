@@ -7,6 +7,7 @@
 
 mod budget;
 mod change;
+mod deadlocks;
 mod history;
 mod picture;
 mod row;

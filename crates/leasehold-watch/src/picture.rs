@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold::LockName;
-use leasehold::admin::Status;
+use leasehold::admin::{Deadlock, Status};
 
 use super::change::Change;
+use super::deadlocks::Search;
 use super::history::SPAN_MS;
 use super::row::{Interest, Row};
 
@@ -43,6 +44,8 @@ pub struct Totals {
     pub awaited: usize,
     /// How many wait.
     pub waiting: u64,
+    /// How many deadlocks there probably are.
+    pub deadlocks: usize,
     /// Since when the one waits who has waited longest.
     pub waited_since_ms: Option<u64>,
     /// Since when the oldest hold lasts.
@@ -58,6 +61,7 @@ pub struct Picture {
     /// When each is looked at next that is looked at at all.
     due: BTreeSet<(u64, LockName)>,
     store: Availability,
+    deadlocks: Search,
     /// How many looks a second the names that are looked at often may cost.
     most_looks_per_second: u32,
     /// By how much looks are further apart than they would be, so as not to cost more.
@@ -75,6 +79,7 @@ impl Picture {
             rows: BTreeMap::new(),
             due: BTreeSet::new(),
             store: Availability::Unknown,
+            deadlocks: Search::default(),
             most_looks_per_second: most_looks_per_second.max(1),
             stretch: 1.0,
             stretched_ms: 0,
@@ -113,6 +118,21 @@ impl Picture {
         self.round_took_ms
     }
 
+    /// Whether every key of the store was come by once, and each name that was found looked at.
+    pub fn is_whole(&self) -> bool {
+        self.round_took_ms.is_some() && self.rows.values().all(|row| row.seen_ms > 0)
+    }
+
+    /// Who probably waits for each other: see [`leasehold::admin::deadlocks`].
+    pub fn deadlocks(&self) -> &[Deadlock] {
+        self.deadlocks.found()
+    }
+
+    /// Whether somebody waits for this name in a deadlock.
+    pub fn is_in_deadlock(&self, name: &LockName) -> bool {
+        self.deadlocks.has(name)
+    }
+
     /// Whether there are more names than are remembered.
     pub fn is_cut(&self) -> bool {
         self.is_cut
@@ -120,7 +140,7 @@ impl Picture {
 
     /// What there is in all.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
+        let mut totals = Totals { deadlocks: self.deadlocks().len(), ..Totals::default() };
         let earlier = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -174,6 +194,13 @@ impl Picture {
         };
         self.schedule(name, next_ms);
         change
+    }
+
+    /// Looks among what is known for those who wait for each other, if it is time to. Gives the
+    /// names for which that is different now.
+    pub(super) fn search_deadlocks(&mut self, now_ms: u64) -> Vec<Change> {
+        let changed = self.deadlocks.search(&self.rows, now_ms);
+        changed.into_iter().map(|name| Change { name, events: Vec::new() }).collect()
     }
 
     /// The store answered. True if that was not known.

@@ -143,6 +143,8 @@ impl Watcher {
             };
             match done {
                 Ok(is_any) => {
+                    let changed = self.picture().search_deadlocks(self.time.now_ms());
+                    changed.into_iter().map(Update::Lock).for_each(&tell);
                     if is_any && self.picture().note_there() {
                         tell(Update::Store);
                     }

@@ -188,13 +188,20 @@ pub(super) const LAYERS: &[Layers] = &[
     Layers {
         package: "crates/leasehold-watch",
         within: &[],
-        rows: &[&["budget", "change"], &["history"], &["row"], &["picture"], &["scanner"]],
+        rows: &[
+            &["budget", "change"],
+            &["history"],
+            &["row"],
+            &["deadlocks"],
+            &["picture"],
+            &["scanner"],
+        ],
     },
     Layers {
         package: "crates/leasehold-cli",
         within: &[],
         rows: &[
-            &["signals", "store_url", "terminal"],
+            &["moment", "signals", "store_url", "terminal"],
             &["report"],
             &["runtime", "store_choice", "table"],
             &["args", "other_process"],
@@ -213,7 +220,11 @@ pub(super) const LAYERS: &[Layers] = &[
 
 /// What each package may depend on of the others, and what besides in its tests.
 pub(super) const CRATES: [(&str, &[&str], &[&str]); 13] = [
-    ("benches", &["leasehold", "leasehold-core", "leasehold-data", "leasehold-testkit"], &[]),
+    (
+        "benches",
+        &["leasehold", "leasehold-core", "leasehold-data", "leasehold-testkit", "leasehold-watch"],
+        &[],
+    ),
     ("crates/leasehold", &["leasehold-core"], &[]),
     (
         "crates/leasehold-cli",

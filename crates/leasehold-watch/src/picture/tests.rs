@@ -148,3 +148,44 @@ fn an_outage_is_told_once_with_its_beginning_and_so_is_its_end() {
     assert_eq!((*since_ms, why.as_str()), (START_MS, "no answer"));
     assert!(picture.note_there());
 }
+
+/// `x` is held by 1 and awaited by 2, and `y` the other way round.
+fn circle(picture: &mut Picture, now_ms: u64) {
+    let seconds = (now_ms - START_MS) / 1000;
+    picture.saw(&name("x"), awaited(held(1, 1, 30 + seconds), &[2], 15 + seconds), now_ms);
+    picture.saw(&name("y"), awaited(held(2, 2, 30 + seconds), &[1], 15 + seconds), now_ms);
+}
+
+fn changed(picture: &mut Picture, now_ms: u64) -> Vec<String> {
+    let changes = picture.search_deadlocks(now_ms);
+    changes.into_iter().map(|change| change.name.to_string()).collect()
+}
+
+#[test]
+fn who_waits_for_each_other_is_found_once_all_of_it_was_seen_again_and_until_it_ends() {
+    let mut picture = Picture::new(1000);
+    circle(&mut picture, START_MS);
+    assert_eq!(changed(&mut picture, START_MS), [""; 0], "it may only seem so");
+    assert_eq!(changed(&mut picture, START_MS + 2_000), [""; 0], "nobody has looked again");
+    circle(&mut picture, START_MS + 3_000);
+    assert_eq!(changed(&mut picture, START_MS + 3_000), ["x", "y"]);
+    assert_eq!((picture.totals().deadlocks, picture.deadlocks()[0].waits.len()), (1, 2));
+    assert!(picture.is_in_deadlock(&name("x")) && !picture.is_in_deadlock(&name("z")));
+    circle(&mut picture, START_MS + 5_000);
+    assert_eq!(changed(&mut picture, START_MS + 5_000), [""; 0], "that is no news");
+    picture.saw(&name("y"), held(1, 3, 0), START_MS + 7_000);
+    assert_eq!(changed(&mut picture, START_MS + 7_000), ["x", "y"]);
+    assert_eq!(picture.totals().deadlocks, 0);
+}
+
+#[test]
+fn who_only_seems_to_wait_because_names_were_seen_at_different_times_is_in_no_deadlock() {
+    let mut picture = Picture::new(1000);
+    circle(&mut picture, START_MS);
+    changed(&mut picture, START_MS);
+    // The second look finds that one of them has gone on meanwhile.
+    circle(&mut picture, START_MS + 2_000);
+    picture.saw(&name("y"), held(1, 3, 1), START_MS + 2_000);
+    assert_eq!(changed(&mut picture, START_MS + 2_000), [""; 0]);
+    assert_eq!(picture.deadlocks(), []);
+}
