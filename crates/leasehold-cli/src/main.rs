@@ -5,6 +5,7 @@ mod args;
 mod child;
 mod commands;
 mod connection;
+mod moment;
 mod other_process;
 mod report;
 mod runtime;

@@ -1,13 +1,50 @@
-//! Tables for people: columns as wide as their widest cell.
+//! Tables for people: columns as wide as their widest cell, and lines as wide as the terminal.
 
 use std::io::{IsTerminal as _, stdout};
 
 use crate::report::escaped;
 use crate::terminal;
 
-/// Lays rows out under their titles. The last column is not padded.
-pub(crate) fn table<const N: usize>(titles: [&str; N], rows: &[[String; N]]) -> String {
-    let titles = titles.map(str::to_owned);
+/// Between two columns.
+const GAP: usize = 2;
+
+/// What is left of a text that is cut because there is not room for it: 8 characters.
+const LEAST_TEXT: usize = 8;
+
+/// A column, and what becomes of it where there is not room for all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
+    /// The highest is left out first.
+    pub(crate) rank: u8,
+    /// Its cells are texts, of which the beginning may be enough.
+    pub(crate) is_text: bool,
+}
+
+impl Column {
+    /// One of short values, which are shown in whole or not at all.
+    pub(crate) const fn of_values(title: &'static str, rank: u8) -> Self {
+        Self { title, rank, is_text: false }
+    }
+
+    /// One of texts.
+    pub(crate) const fn of_texts(title: &'static str, rank: u8) -> Self {
+        Self { title, rank, is_text: true }
+    }
+}
+
+/// How wide a table may be: as stdout, if that is a terminal.
+pub(crate) fn room() -> Option<usize> {
+    stdout().is_terminal().then(|| terminal::columns(stdout()))
+}
+
+/// Lays rows out under their titles, in lines that fit. The last column is not padded.
+pub(crate) fn table<const N: usize>(
+    columns: &[Column; N],
+    rows: &[[String; N]],
+    room: Option<usize>,
+) -> String {
+    let titles = columns.map(|column| column.title.to_owned());
     let rows = rows.iter().map(|row| row.clone().map(|cell| escaped(&cell)));
     let rows: Vec<[String; N]> = std::iter::once(titles).chain(rows).collect();
     let mut widths = [0; N];
@@ -16,42 +53,89 @@ pub(crate) fn table<const N: usize>(titles: [&str; N], rows: &[[String; N]]) -> 
             *width = (*width).max(cell.chars().count());
         }
     }
+    let shown = match room {
+        Some(room) => fit(columns, &mut widths, room),
+        None => (0..N).collect(),
+    };
     let lines = rows.iter().map(|row| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        let cells = shown.iter().map(|&at| {
+            let (cell, width) = (cut(&row[at], widths[at]), widths[at]);
+            format!("{cell:width$}")
+        });
+        let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+        cut(line.trim_end(), room.unwrap_or(usize::MAX))
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Lines no longer than the terminal is wide; all of them if stdout is none.
-pub(crate) fn cut_to_terminal(text: String) -> String {
-    match stdout().is_terminal() {
-        true => cut(&text, terminal::columns(stdout())),
-        false => text,
+/// Makes texts shorter where there is not room for all, and leaves columns out if that is not
+/// enough. Gives those that are shown.
+fn fit<const N: usize>(columns: &[Column; N], widths: &mut [usize; N], room: usize) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..N).collect();
+    let least = |at: usize, width: usize| match columns[at].is_text {
+        true => width.min(LEAST_TEXT),
+        false => width,
+    };
+    let gaps = |shown: &[usize]| GAP * shown.len().saturating_sub(1);
+    while shown.len() > 1
+        && gaps(&shown) + shown.iter().map(|&at| least(at, widths[at])).sum::<usize>() > room
+    {
+        let highest = shown.iter().copied().max_by_key(|&at| columns[at].rank);
+        shown.retain(|at| Some(*at) != highest);
+    }
+    loop {
+        let total = gaps(&shown) + shown.iter().map(|&at| widths[at]).sum::<usize>();
+        let longer = shown.iter().copied().filter(|&at| widths[at] > least(at, widths[at]));
+        match longer.max_by_key(|&at| widths[at]).filter(|_| total > room) {
+            Some(widest) => widths[widest] -= 1,
+            None => return shown,
+        }
     }
 }
 
-/// Lines of at most so many characters; a sign at the end says that there were more.
-fn cut(text: &str, columns: usize) -> String {
-    let lines = text.lines().map(|line| match line.char_indices().nth(columns) {
-        None => line.to_owned(),
-        Some(_) => line.chars().take(columns - 1).chain(['…']).collect(),
-    });
-    lines.collect::<Vec<_>>().join("\n")
+/// At most so many characters; a sign at the end says that there were more.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn columns_line_up_and_cells_stay_on_their_line() {
-        let rows = [["ü\n".to_owned(), "1".to_owned()], ["long name".to_owned(), "22".to_owned()]];
-        assert_eq!(table(["NAME", "N"], &rows), "NAME       N\nü\\n        1\nlong name  22");
+    const COLUMNS: [Column; 3] =
+        [Column::of_texts("NAME", 0), Column::of_values("N", 1), Column::of_texts("LABEL", 2)];
+
+    fn row(name: &str, number: &str, label: &str) -> [String; 3] {
+        [name, number, label].map(str::to_owned)
     }
 
     #[test]
-    fn what_is_wider_than_the_terminal_is_cut_with_a_sign_that_there_was_more() {
-        assert_eq!(cut("abcde\nüüüüüü\n\nabc", 5), "abcde\nüüüü…\n\nabc");
+    fn columns_line_up_and_cells_stay_on_their_line() {
+        let rows = [row("ü\n", "1", ""), row("long name", "22", "x")];
+        let all = "NAME       N   LABEL\nü\\n        1\nlong name  22  x";
+        assert_eq!(table(&COLUMNS, &rows, None), all);
+        assert_eq!(table(&COLUMNS, &rows, Some(20)), all);
+    }
+
+    #[test]
+    fn where_there_is_not_room_texts_are_cut_before_a_column_is_left_out() {
+        let rows = [row("a/long/name/of/a/lock", "12345", "a label that is long as well")];
+        assert_eq!(
+            table(&COLUMNS, &rows, Some(40)),
+            "NAME              N      LABEL\na/long/name/of/…  12345  a label that i…"
+        );
+        assert_eq!(table(&COLUMNS, &rows, Some(20)), "NAME           N\na/long/name/…  12345");
+        for room in 1..60 {
+            let lines = table(&COLUMNS, &rows, Some(room));
+            assert!(lines.lines().all(|line| line.chars().count() <= room), "{room}: {lines}");
+        }
+    }
+
+    #[test]
+    fn a_cut_is_seen() {
+        assert_eq!([cut("üüüüüü", 5), cut("abc", 3), cut("abc", 1)], ["üüüü…", "abc", "…"]);
     }
 }

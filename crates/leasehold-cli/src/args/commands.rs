@@ -9,6 +9,7 @@ use rustix::process::Pid;
 
 use super::ending::EndArgs;
 use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs, VoiceArgs};
+use super::sort::Sort;
 use super::values::{budget, capacity, duration, interval, name, pid, token, ttl};
 
 /// Arguments of `run`.
@@ -84,8 +85,45 @@ pub(crate) struct Ls {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// Also names that nobody holds or awaits, as long as the store remembers them
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["held_longer_than", "watch"])]
     pub(crate) all: bool,
+    /// Only names whose oldest hold has lasted for longer than this; of other programs on the same
+    /// server it is not known how long they hold
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) held_longer_than: Option<Duration>,
+    /// By what it is sorted: held, the longest hold first; left, what would end first; waiting, the
+    /// longest queue first; longest, the longest wait first
+    #[arg(
+        long,
+        value_name = "WORD",
+        value_enum,
+        default_value = "name",
+        hide_possible_values = true
+    )]
+    pub(crate) sort: Sort,
+    /// Goes on until a signal comes: on a terminal the list is kept up to date; else a line for
+    /// each lock that appears in it, has changed, or is gone
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// With --watch, how often the list is drawn, or compared with the one before
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = interval,
+        default_value = "1s",
+        requires = "watch"
+    )]
+    pub(crate) interval: Duration,
+    /// With --watch, most keys of the store that are looked at in a second, whatever else is in
+    /// there
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_parser = budget,
+        default_value = "2000",
+        requires = "watch"
+    )]
+    pub(crate) budget: u32,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -120,6 +158,16 @@ pub(crate) struct Top {
     /// Most keys of the store that are looked at in a second, whatever else is in there
     #[arg(long, value_name = "KEYS", value_parser = budget, default_value = "2000")]
     pub(crate) budget: u32,
+    /// By what the table is sorted at first: longest (the longest wait), waiting, held, left,
+    /// entries, name
+    #[arg(
+        long,
+        value_name = "WORD",
+        value_enum,
+        default_value = "longest",
+        hide_possible_values = true
+    )]
+    pub(crate) sort: Sort,
     #[command(flatten)]
     pub(crate) voice: VoiceArgs,
 }

@@ -93,6 +93,25 @@ It takes no lock and changes nothing.
 Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
 cannot be reached; 2 usage.";
 
+pub(super) const LS_EXAMPLES: &str = "\
+Examples:
+  leasehold ls invoices/                        those whose names begin so
+  leasehold ls --held-longer-than 10m           what may have been forgotten
+  leasehold ls --sort waiting --watch           kept up to date, until Ctrl-C
+  leasehold ls --watch --json | jq -c .         a line of JSON for each change
+
+MODE is w for one alone, r for a reader, r×3 for three, with u if one of them is upgradable, and 3/5
+where three of five permits are taken. SINCE is when the oldest hold began, by the clock and time
+zone of whoever looks; in JSON it is UTC. Where a terminal is not wide enough columns are left out;
+`show` has all of one lock.
+
+A line of `--watch --json` is {\"change\":\"appeared\",\"at\":…,\"name\":…,\"lock\":…}: it has
+`appeared` in the list, has `changed` (who holds or who waits), or is `gone` from it, with `lock`
+null; `away` and `back` are the store. Whoever holds for less than --interval may not be seen.
+Watching does not end when the store is away.
+
+Exit code: 0 listed; 69 trouble with the store; 2 usage; --watch ends by its signal.";
+
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
   leasehold serve                                        http://127.0.0.1:9740/

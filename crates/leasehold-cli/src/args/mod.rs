@@ -8,6 +8,7 @@ mod normalize;
 pub(crate) mod parse;
 mod serve;
 mod shared;
+mod sort;
 mod taking;
 mod values;
 
@@ -18,13 +19,14 @@ pub(crate) use self::commands::{
 };
 pub(crate) use self::ending::OnLost;
 use self::help::{
-    DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, RENEW_EXAMPLES,
-    RUN_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
+    DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
+    RENEW_EXAMPLES, RUN_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
 };
 pub(crate) use self::hold_limits::GivenLimit;
 pub(crate) use self::normalize::options_last;
 pub(crate) use self::serve::Serve;
 pub(crate) use self::shared::LockArgs;
+pub(crate) use self::sort::Sort;
 pub(crate) use self::taking::{Give, Renew, Take};
 use crate::report::Voice;
 
@@ -72,7 +74,7 @@ pub(crate) enum Command {
     #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
     Hold(Hold),
     /// Lists the locks that are held or awaited
-    #[command(display_order = 4)]
+    #[command(display_order = 4, after_help = LS_EXAMPLES)]
     Ls(Ls),
     /// Prints a manual page (roff)
     #[command(display_order = 10)]

@@ -6,6 +6,7 @@ mod elect;
 mod end_quarantine;
 mod give;
 mod hold;
+mod line;
 mod ls;
 mod man;
 mod permits;
@@ -17,6 +18,7 @@ mod show;
 mod status_view;
 mod take;
 mod top;
+mod totals;
 mod wait;
 mod r#where;
 

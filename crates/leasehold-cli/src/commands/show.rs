@@ -1,34 +1,58 @@
 //! `leasehold show`: who holds one lock and who waits for it.
 
-use leasehold::admin::{HoldState, Holder, Status, Waiter};
+use leasehold::admin::{ForeignHolder, HoldState, Holder, Status, Waiter};
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
-use super::status_view::{StatusView, foreign_row, mode, state};
+use super::status_view::{StatusView, foreign_words, mode, state};
 use crate::args::Show;
 use crate::connection::connect;
+use crate::moment::{began_ms, local, now_ms};
 use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
 use crate::runtime::block_on;
 use crate::store_choice;
-use crate::table::{cut_to_terminal, table};
+use crate::table::{Column, room, table};
+
+/// Who holds it.
+const HOLDERS: [Column; 8] = [
+    Column::of_texts("HOLDER", 0),
+    Column::of_values("MODE", 2),
+    Column::of_values("STATE", 5),
+    Column::of_values("SINCE", 7),
+    Column::of_values("HELD", 1),
+    Column::of_values("LEFT", 4),
+    Column::of_values("TOKEN", 3),
+    Column::of_texts("LABEL", 6),
+];
+
+/// Who waits for it.
+const WAITERS: [Column; 6] = [
+    Column::of_values("#", 1),
+    Column::of_texts("WAITER", 0),
+    Column::of_values("MODE", 3),
+    Column::of_values("SINCE", 5),
+    Column::of_values("WAITED", 2),
+    Column::of_texts("LABEL", 4),
+];
 
 /// Shows one lock; exit code 1 if it is free, or not held with the token that was given.
 pub(crate) fn show(args: &Show) -> Outcome {
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let status = block_on(async {
+    let (status, seen_ms) = block_on(async {
         let client = connect(&choice, voice).await?;
         let status = client.admin().inspect(&args.name).await?;
+        let seen_ms = now_ms();
         client.close().await?;
-        Ok::<_, Failure>(status)
+        Ok::<_, Failure>((status, seen_ms))
     })??;
     if status.is_free() {
         choice.warn_if_local(voice);
     }
     if args.output.json {
-        print_json(&StatusView::new(&args.name, &status))?;
+        print_json(&StatusView::new(&args.name, &status, seen_ms))?;
     } else {
-        print_tables(&args.name, &status)?;
+        print_tables(&args.name, &status, seen_ms)?;
     }
     let is_so = match args.token {
         None => !status.is_free(),
@@ -50,21 +74,20 @@ fn is_held_with(token: FencingToken, status: &Status) -> bool {
     holders.any(|holder| holder.token == token && holder.state == HoldState::Claimed)
 }
 
-fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
+fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Failure> {
     if status.is_free() {
         let last = status.last_token.map(|token| format!("; its last token was {token}"));
         let name = crate::report::escaped(name.as_str());
         print(format_args!("{name} is free{}", last.unwrap_or_default()))?;
     } else {
         let foreign = status.foreign.iter().map(foreign_row);
-        let rows: Vec<_> = status.holders.iter().map(holder_row).chain(foreign).collect();
-        let titles = ["HOLDER", "MODE", "STATE", "HELD", "LEFT", "TOKEN", "LABEL"];
-        print(cut_to_terminal(table(titles, &rows)))?;
+        let holders = status.holders.iter().map(|holder| holder_row(holder, seen_ms));
+        print(table(&HOLDERS, &holders.chain(foreign).collect::<Vec<_>>(), room()))?;
     }
     if status.waiting > 0 {
-        let rows: Vec<_> = status.waiters.iter().map(waiter_row).collect();
-        let waiters = table(["#", "WAITER", "MODE", "WAITED", "LABEL"], &rows);
-        print(format_args!("\n{}", cut_to_terminal(waiters)))?;
+        let waiters = status.waiters.iter().map(|waiter| waiter_row(waiter, seen_ms));
+        let waiters = table(&WAITERS, &waiters.collect::<Vec<_>>(), room());
+        print(format_args!("\n{waiters}"))?;
         let unseen = status.waiting as usize - status.waiters.len().min(status.waiting as usize);
         if unseen > 0 {
             print(format_args!("and {unseen} more"))?;
@@ -73,12 +96,13 @@ fn print_tables(name: &LockName, status: &Status) -> Result<(), Failure> {
     Ok(())
 }
 
-fn holder_row(holder: &Holder) -> [String; 7] {
+fn holder_row(holder: &Holder, seen_ms: u64) -> [String; 8] {
     let has_ended = if holder.state == HoldState::Cooldown { " (ended)" } else { "" };
     [
         format!("{}:{}{has_ended}", holder.info.host, holder.info.pid),
         mode(holder.mode),
         state(holder.state).to_owned(),
+        local(began_ms(seen_ms, holder.held_for), seen_ms),
         show_duration(holder.held_for),
         show_duration(holder.ttl_left),
         holder.token.to_string(),
@@ -86,11 +110,18 @@ fn holder_row(holder: &Holder) -> [String; 7] {
     ]
 }
 
-fn waiter_row(waiter: &Waiter) -> [String; 5] {
+fn foreign_row(foreign: &ForeignHolder) -> [String; 8] {
+    let ([holder, left, label], unknown) = (foreign_words(foreign), || "-".to_owned());
+    let (mode, state) = (mode(foreign.mode), state(HoldState::Claimed).to_owned());
+    [holder, mode, state, unknown(), unknown(), left, unknown(), label]
+}
+
+fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
     [
         waiter.position.to_string(),
         format!("{}:{}", waiter.info.host, waiter.info.pid),
         mode(waiter.mode),
+        local(began_ms(seen_ms, waiter.waited), seen_ms),
         show_duration(waiter.waited),
         waiter.info.label.clone().unwrap_or_default(),
     ]

@@ -6,6 +6,8 @@ use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 use serde::Serialize;
 
+use crate::moment::{began_ms, iso};
+
 /// A holder of which nothing else is known.
 const ANOTHER: &str = "another program";
 
@@ -27,20 +29,10 @@ pub(super) fn state(state: HoldState) -> &'static str {
     }
 }
 
-/// A holder of which only the value is known, and whether anything ends its hold.
-pub(super) fn foreign_row(foreign: &ForeignHolder) -> [String; 7] {
-    let unknown = || "-".to_owned();
+/// A holder of which only the value is known: its name, what is left of its hold, and that value.
+pub(super) fn foreign_words(foreign: &ForeignHolder) -> [String; 3] {
     let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
-    let label = format!("value {:?}", foreign.value);
-    [
-        ANOTHER.to_owned(),
-        mode(foreign.mode),
-        state(HoldState::Claimed).to_owned(),
-        unknown(),
-        left,
-        unknown(),
-        label,
-    ]
+    [ANOTHER.to_owned(), left, format!("value {:?}", foreign.value)]
 }
 
 /// What a lock is held as: `w` by one alone, `r` or `r×2` by readers, with `u` if one of them is
@@ -75,8 +67,8 @@ pub(super) fn holder_in_words(status: &Status) -> String {
     format!("{cooldown}{}:{}{others}", first.info.host, first.info.pid)
 }
 
-/// One lock as JSON: spans are seconds, tokens are strings.
-#[derive(Serialize)]
+/// One lock as JSON: spans are seconds, tokens are strings, moments are of UTC.
+#[derive(Debug, Serialize)]
 pub(super) struct StatusView<'a> {
     name: &'a LockName,
     foreign: Option<ForeignView<'a>>,
@@ -86,14 +78,14 @@ pub(super) struct StatusView<'a> {
     last_token: Option<FencingToken>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct ForeignView<'a> {
     mode: String,
     value: &'a str,
     left_seconds: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct HolderView<'a> {
     holder: HolderId,
     mode: String,
@@ -102,11 +94,12 @@ struct HolderView<'a> {
     host: &'a str,
     pid: u32,
     label: Option<&'a str>,
+    held_since: String,
     held_seconds: f64,
     left_seconds: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct WaiterView<'a> {
     waiter: HolderId,
     mode: String,
@@ -114,17 +107,19 @@ struct WaiterView<'a> {
     host: &'a str,
     pid: u32,
     label: Option<&'a str>,
+    waited_since: String,
     waited_seconds: f64,
 }
 
 impl<'a> StatusView<'a> {
-    /// The view of one lock.
-    pub(super) fn new(name: &'a LockName, status: &'a Status) -> Self {
+    /// The view of one lock that was so at `seen_ms`, in milliseconds since 1970.
+    pub(super) fn new(name: &'a LockName, status: &'a Status, seen_ms: u64) -> Self {
+        let (holders, waiters) = (status.holders.iter(), status.waiters.iter());
         Self {
             name,
             foreign: status.foreign.as_ref().map(ForeignView::new),
-            holders: status.holders.iter().map(HolderView::new).collect(),
-            waiters: status.waiters.iter().map(WaiterView::new).collect(),
+            holders: holders.map(|holder| HolderView::new(holder, seen_ms)).collect(),
+            waiters: waiters.map(|waiter| WaiterView::new(waiter, seen_ms)).collect(),
             waiting: status.waiting,
             last_token: status.last_token,
         }
@@ -139,7 +134,7 @@ impl<'a> ForeignView<'a> {
 }
 
 impl<'a> HolderView<'a> {
-    fn new(holder: &'a Holder) -> Self {
+    fn new(holder: &'a Holder, seen_ms: u64) -> Self {
         Self {
             holder: holder.id,
             mode: mode(holder.mode),
@@ -148,6 +143,7 @@ impl<'a> HolderView<'a> {
             host: &holder.info.host,
             pid: holder.info.pid,
             label: holder.info.label.as_deref(),
+            held_since: iso(began_ms(seen_ms, holder.held_for)),
             held_seconds: holder.held_for.as_secs_f64(),
             left_seconds: holder.ttl_left.as_secs_f64(),
         }
@@ -155,7 +151,7 @@ impl<'a> HolderView<'a> {
 }
 
 impl<'a> WaiterView<'a> {
-    fn new(waiter: &'a Waiter) -> Self {
+    fn new(waiter: &'a Waiter, seen_ms: u64) -> Self {
         Self {
             waiter: waiter.id,
             mode: mode(waiter.mode),
@@ -163,6 +159,7 @@ impl<'a> WaiterView<'a> {
             host: &waiter.info.host,
             pid: waiter.info.pid,
             label: waiter.info.label.as_deref(),
+            waited_since: iso(began_ms(seen_ms, waiter.waited)),
             waited_seconds: waiter.waited.as_secs_f64(),
         }
     }

@@ -21,7 +21,7 @@ fn deadlocks(place: &Place) -> Vec<(String, String, String)> {
 }
 
 /// `leasehold run OUTER -- leasehold run INNER -- echo`, which holds OUTER and waits for INNER.
-fn nested(place: &Place, outer: &str, inner: &str) -> Background {
+pub(crate) fn nested(place: &Place, outer: &str, inner: &str) -> Background {
     let script = format!("echo held; exec leasehold-under-test run -q {inner} -- echo done");
     let script = script.replace("leasehold-under-test", crate::harness::PROGRAM);
     let mut outer = Background::start(place.shell(outer, &["-q", "--label", outer], &script));
@@ -29,26 +29,33 @@ fn nested(place: &Place, outer: &str, inner: &str) -> Background {
     outer
 }
 
-fn waiting(place: &Place, name: &str) {
+pub(crate) fn waiting(place: &Place, name: &str) {
     until("it waits", || place.show(name)["waiting"] == 1);
 }
 
-fn scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it(place: &Place) {
-    let names = ["a", "b", "c"];
+/// Scripts of which each holds one of these names and waits for the next, the last for the first.
+pub(crate) fn circle(place: &Place, names: &[&str]) -> Vec<Background> {
     // Each holds its own before any of them waits: one more holds the first until then.
-    let mut scripts = Vec::new();
-    let mut first = place.holder("gate", &[]);
-    for (name, next) in [("a", "b"), ("b", "c"), ("c", "a")] {
+    let mut gate = place.holder("gate", &[]);
+    let next = names.iter().cycle().skip(1);
+    let start = |(name, next): (&&str, &&str)| {
         let script = format!(
-            "echo held; {program} wait gate; exec {program} run -q {next} -- echo done",
+            "echo held; {program} wait gate; exec {program} run -q '{next}' -- echo done",
             program = crate::harness::PROGRAM
         );
         let mut outer = Background::start(place.shell(name, &["-q", "--label", name], &script));
         assert_eq!(outer.line(), "held");
-        scripts.push(outer);
-    }
-    first.close_stdin();
+        outer
+    };
+    let scripts = names.iter().zip(next).map(start).collect();
+    gate.close_stdin();
     names.iter().for_each(|name| waiting(place, name));
+    scripts
+}
+
+fn scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it(place: &Place) {
+    let names = ["a", "b", "c"];
+    let scripts = circle(place, &names);
     assert_eq!(deadlocks(place)[0].0, "ok", "nobody has waited for long");
     until("it is found", || deadlocks(place)[0].0 == "warning");
     let [(_, found, remedy)] = &deadlocks(place)[..] else { panic!("{:?}", deadlocks(place)) };

@@ -22,6 +22,8 @@ mod guardian;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod listing;
+#[cfg(test)]
 mod main_job;
 #[cfg(test)]
 mod nested;

@@ -9,7 +9,7 @@ use crate::harness::{Background, PROGRAM, Place, until};
 const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
 
 /// A program on a terminal of its own, made by script(1).
-struct Terminal {
+pub(crate) struct Terminal {
     running: Background,
     keys: ChildStdin,
     screen: ChildStdout,
@@ -17,7 +17,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(place: &Place, command: &str) -> Self {
+    pub(crate) fn start(place: &Place, command: &str) -> Self {
         let command = command.replace("leasehold ", &format!("{PROGRAM} "));
         let mut command = place.program("script", &["-qec", &command, "/dev/null"]);
         command.env("PS1", "$ ").env("SHELL", "/bin/sh");
@@ -27,13 +27,13 @@ impl Terminal {
         Self { running, keys, screen, seen: String::new() }
     }
 
-    fn type_in(&mut self, keys: &str) {
+    pub(crate) fn type_in(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Reads the screen until it shows `words`, and returns what was on it since the last time.
     #[track_caller]
-    fn until(&mut self, words: &str) -> String {
+    pub(crate) fn until(&mut self, words: &str) -> String {
         while !self.seen.contains(words) {
             let mut bytes = [0; 1024];
             let count = self.screen.read(&mut bytes).unwrap();
@@ -44,7 +44,7 @@ impl Terminal {
         self.seen.drain(..end).collect()
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.screen.read_to_string(&mut rest).unwrap();
         drop(self.keys);
@@ -225,9 +225,9 @@ fn a_listing_is_no_wider_than_the_terminal() {
     let place = Place::on_file();
     let _holder = place.holder("x", &["--label", &"long ".repeat(40)]);
     let (code, screen) =
-        Terminal::start(&place, "stty cols 50; leasehold ls; leasehold show x").end();
+        Terminal::start(&place, "stty cols 60; leasehold ls; leasehold show x").end();
     assert_eq!((code, screen.lines().count()), (Some(0), 4), "{screen}");
-    assert!(screen.lines().all(|line| line.chars().count() <= 50), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 60), "{screen}");
     assert!(screen.contains('…') && place.end(&["ls"]).stdout.contains("long long"), "{screen}");
 }
 

@@ -59,10 +59,11 @@ pub(super) async fn locks(
     State(app): State<Arc<App>>,
     Query(which): Query<Which>,
 ) -> Result<Response, Refused> {
-    let now_ms = app.watcher.time.now_ms();
-    let view =
-        |name: &LockName, row: &Row| row.is_used().then(|| LockView::brief(name, row, now_ms));
-    Ok(Json(page(&app.watcher.picture(), &which, view)?).into_response())
+    let (now_ms, picture) = (app.watcher.time.now_ms(), app.watcher.picture());
+    let view = |name: &LockName, row: &Row| {
+        row.is_used().then(|| LockView::brief(name, row, &picture, now_ms))
+    };
+    Ok(Json(page(&picture, &which, view)?).into_response())
 }
 
 /// Who held them when, in the last minutes: also those that are free by now.
@@ -113,7 +114,8 @@ pub(super) async fn lock(
     let Ok(row) = timeout(LOOK, app.watcher.look_at(&name)).await else {
         return Err(away(&app));
     };
-    Ok(Json(LockView::whole(&name, &row, app.watcher.time.now_ms())).into_response())
+    let (now_ms, picture) = (app.watcher.time.now_ms(), app.watcher.picture());
+    Ok(Json(LockView::whole(&name, &row, &picture, now_ms)).into_response())
 }
 
 /// What the doctor found last.

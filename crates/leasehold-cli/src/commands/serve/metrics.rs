@@ -64,6 +64,8 @@ fn text(app: &App) -> String {
     text.gauge("held", "Names that somebody holds.", totals.held);
     text.gauge("awaited", "Names that somebody waits for.", totals.awaited);
     text.gauge("waiting", "How many wait.", totals.waiting);
+    let help = "Circles of those who probably wait for each other.";
+    text.gauge("deadlocks", help, totals.deadlocks);
     let help = "How long the one has waited who has waited longest.";
     text.gauge("longest_wait_seconds", help, since(totals.waited_since_ms));
     text.gauge("longest_hold_seconds", "How old the oldest hold is.", since(totals.held_since_ms));

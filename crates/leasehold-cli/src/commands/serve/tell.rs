@@ -15,8 +15,7 @@ pub(super) fn tell(app: &App, update: Update) {
         Update::Lock(change) => {
             let picture = app.watcher.picture();
             let now_ms = app.watcher.time.now_ms();
-            let row = picture.row(&change.name);
-            send(app, "lock", &ChangeView::new(&change, row, now_ms));
+            send(app, "lock", &ChangeView::new(&change, &picture, now_ms));
         }
         Update::Store => tell_state(app),
     }

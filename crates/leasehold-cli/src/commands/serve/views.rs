@@ -1,15 +1,16 @@
 //! What is answered, as JSON: spans are seconds, tokens are strings, times are milliseconds since
 //! 1970.
 
-use leasehold::LockName;
-use leasehold::admin::{HoldState, Status};
-use leasehold_watch::{Availability, Bar, Change, Event, EventKind, Row, SPAN_MS, Who};
+use leasehold::admin::{Deadlock, HoldState, HolderId, HolderInfo, Obstacle, Status, Wait};
+use leasehold::{FencingToken, LockName};
+use leasehold_watch::{Availability, Bar, Change, Event, EventKind, Picture, Row, SPAN_MS, Who};
 use serde::Serialize;
 
 use super::app::App;
 use crate::commands::status_view::StatusView;
 
-/// Most holders, and most waiters, of a lock among others: who wants all asks for that lock.
+/// Most holders, and most waiters, of a lock among others: who wants all asks for that lock. As
+/// many deadlocks, of which one is enough to end.
 const MOST: usize = 20;
 
 /// For how long somebody must have waited for a lock to be marked: a minute.
@@ -23,6 +24,10 @@ pub(super) struct StateView {
     held: usize,
     awaited: usize,
     waiting: u64,
+    /// How many deadlocks there probably are.
+    deadlocks: usize,
+    /// The first of them.
+    first_deadlocks: Vec<DeadlockView>,
     longest_wait_seconds: Option<f64>,
     longest_hold_seconds: Option<f64>,
     /// How long ago the lock was looked at whose turn was longest ago.
@@ -63,6 +68,8 @@ impl StateView {
             held: totals.held,
             awaited: totals.awaited,
             waiting: totals.waiting,
+            deadlocks: totals.deadlocks,
+            first_deadlocks: picture.deadlocks().iter().take(MOST).map(DeadlockView::new).collect(),
             longest_wait_seconds: since(totals.waited_since_ms),
             longest_hold_seconds: since(totals.held_since_ms),
             oldest_look_seconds: since(totals.oldest_look_ms),
@@ -72,6 +79,53 @@ impl StateView {
             warnings: checkup.as_ref().map(|checkup| checkup.warnings),
             may_revoke: app.access.may_revoke(),
             version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+/// Some who probably wait for each other: each for the next, the last for the first.
+#[derive(Serialize)]
+struct DeadlockView {
+    words: String,
+    waits: Vec<WaitView>,
+}
+
+/// One of them.
+#[derive(Serialize)]
+struct WaitView {
+    /// What is awaited.
+    name: String,
+    waiter: WhoView,
+    waited_seconds: f64,
+    /// Who is in the way.
+    behind: WhoView,
+    /// The token with which that one holds it; none if it stands before this one in the queue.
+    token: Option<FencingToken>,
+}
+
+impl DeadlockView {
+    fn new(deadlock: &Deadlock) -> Self {
+        Self {
+            words: deadlock.to_string(),
+            waits: deadlock.waits.iter().map(WaitView::new).collect(),
+        }
+    }
+}
+
+impl WaitView {
+    fn new(wait: &Wait) -> Self {
+        let (behind, token) = match &wait.obstacle {
+            Obstacle::Holder(holder) => (WhoView::of(holder.id, &holder.info), Some(holder.token)),
+            Obstacle::Waiter(ahead) => (WhoView::of(ahead.id, &ahead.info), None),
+            // Whoever else may be in the way one day is not named.
+            _ => (WhoView::of(wait.waiter.id, &wait.waiter.info), None),
+        };
+        Self {
+            name: wait.name.to_string(),
+            waiter: WhoView::of(wait.waiter.id, &wait.waiter.info),
+            waited_seconds: wait.waiter.waited.as_secs_f64(),
+            behind,
+            token,
         }
     }
 }
@@ -96,14 +150,14 @@ pub(super) struct LockView {
 
 impl LockView {
     /// With all holders and waiters.
-    pub(super) fn whole(name: &LockName, row: &Row, now_ms: u64) -> Self {
-        Self::new(name, &row.status, row, now_ms)
+    pub(super) fn whole(name: &LockName, row: &Row, picture: &Picture, now_ms: u64) -> Self {
+        Self::new(name, &row.status, row, picture, now_ms)
     }
 
     /// With the first holders and waiters.
-    pub(super) fn brief(name: &LockName, row: &Row, now_ms: u64) -> Self {
+    pub(super) fn brief(name: &LockName, row: &Row, picture: &Picture, now_ms: u64) -> Self {
         if row.status.holders.len() <= MOST && row.status.waiters.len() <= MOST {
-            return Self::whole(name, row, now_ms);
+            return Self::whole(name, row, picture, now_ms);
         }
         let holders = row.status.holders.iter().take(MOST).cloned().collect();
         let waiters = row.status.waiters.iter().take(MOST).cloned().collect();
@@ -113,30 +167,36 @@ impl LockView {
             .with_waiters(waiters)
             .with_waiting(row.status.waiting)
             .with_last_token(row.status.last_token);
-        Self::new(name, &status, row, now_ms)
+        Self::new(name, &status, row, picture, now_ms)
     }
 
-    fn new(name: &LockName, status: &Status, row: &Row, now_ms: u64) -> Self {
+    fn new(name: &LockName, status: &Status, row: &Row, picture: &Picture, now_ms: u64) -> Self {
+        let lock = StatusView::new(name, status, row.seen_ms);
         Self {
             // Nothing in it can fail to be JSON.
-            lock: serde_json::to_value(StatusView::new(name, status)).unwrap_or_default(),
+            lock: serde_json::to_value(lock).unwrap_or_default(),
             holding: row.status.holders.len(),
             seen_ms: row.seen_ms,
             age_seconds: row.age(now_ms).as_secs_f64(),
             held_since_ms: row.held_since_ms(),
             waited_since_ms: row.waited_since_ms(),
             entries_per_second: row.entries_per_second(now_ms),
-            marks: marks(row, now_ms),
+            marks: marks(row, picture.is_in_deadlock(name), now_ms),
         }
     }
 }
 
 /// What an operator should look at.
-fn marks(row: &Row, now_ms: u64) -> Vec<&'static str> {
+fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
     let waits_long = row.waited_since_ms().is_some_and(|since| since + LONG_WAIT_MS <= now_ms);
     let is_revoked = row.status.holders.iter().any(|holder| holder.state == HoldState::Revoked);
     let has_no_end = row.status.foreign.as_ref().is_some_and(|other| other.ttl_left.is_none());
-    let all = [(waits_long, "long_wait"), (is_revoked, "asked_to_stop"), (has_no_end, "no_end")];
+    let all = [
+        (is_in_deadlock, "deadlock"),
+        (waits_long, "long_wait"),
+        (is_revoked, "asked_to_stop"),
+        (has_no_end, "no_end"),
+    ];
     all.into_iter().filter_map(|(is_so, mark)| is_so.then_some(mark)).collect()
 }
 
@@ -178,11 +238,12 @@ struct WhoView {
 }
 
 impl ChangeView {
-    pub(super) fn new(change: &Change, row: Option<&Row>, now_ms: u64) -> Self {
+    pub(super) fn new(change: &Change, picture: &Picture, now_ms: u64) -> Self {
+        let row = picture.row(&change.name);
         let used = row.filter(|row| row.is_used());
         Self {
             name: change.name.to_string(),
-            lock: used.map(|row| LockView::brief(&change.name, row, now_ms)),
+            lock: used.map(|row| LockView::brief(&change.name, row, picture, now_ms)),
             events: change.events.iter().map(EventView::new).collect(),
             waiting: row.map_or(0, |row| row.status.waiting),
             seen_ms: row.map_or(now_ms, |row| row.seen_ms),
@@ -203,6 +264,11 @@ impl EventView {
 }
 
 impl WhoView {
+    fn of(id: HolderId, info: &HolderInfo) -> Self {
+        let (host, label) = (info.host.clone(), info.label.clone());
+        Self { client: id.client.to_string(), host, pid: info.pid, label }
+    }
+
     fn new(who: &Who) -> Self {
         let Who { client, host, pid, label } = who.clone();
         Self { client, host, pid, label }

@@ -1,6 +1,5 @@
 //! `leasehold top`: who holds and awaits what, live in the terminal.
 
-mod line;
 mod screen;
 mod view;
 
@@ -53,7 +52,7 @@ async fn show(
 ) -> Result<(), Failure> {
     let watcher = Watcher::new(args.budget, Timekeeper::new(SystemClock::new()));
     let mut watching = pin!(watcher.run(&admin, |_| {}));
-    let mut view = View::new(store, args.prefix.clone());
+    let mut view = View::new(store, args.prefix.clone(), args.sort);
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
     let mut ended = signal(SignalKind::terminate()).map_err(broken)?;

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use leasehold::time::show_duration;
+use leasehold::admin::Deadlock;
 use leasehold_watch::{Availability, Bar, History, SPAN_MS};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState, Wrap};
 
-use super::line::Line;
 use super::view::{Mode, View};
+use crate::commands::line::Line;
 use crate::commands::status_view::{mode, state};
+use crate::commands::totals::{away_in_words, in_seconds, totals_in_words};
 use crate::report::escaped;
 
 /// From this height on there is room for a plot.
@@ -37,9 +38,12 @@ struct Column {
     from_width: u16,
 }
 
+/// Before the names of those who wait for each other, for terminals without colour, too.
+const DEADLOCK: &str = "! ";
+
 const KEYS: &str = "q quit  / filter  s sort  Enter queue  r revoke  ? help";
 
-const HELP: [&str; 10] = [
+const HELP: [&str; 11] = [
     "Up, Down, k, j        another lock",
     "PageUp, PageDown      ten further: also b and space",
     "Home, End, g, G       the first, the last",
@@ -49,6 +53,7 @@ const HELP: [&str; 10] = [
     "r                     ask the holder to stop, after a question",
     "q, Ctrl-C             quit",
     "",
+    "! before a name: those who wait for it wait for each other; Enter says who for whom.",
     "The plot: who held the lock under the cursor in the last minutes, and how many waited.",
 ];
 
@@ -71,23 +76,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
 }
 
 fn heading(view: &View) -> Text<'_> {
-    if let Availability::Away { since_ms, why } = &view.availability {
-        let since = Duration::from_millis(view.now_ms.saturating_sub(*since_ms));
-        return Text::from(format!("away for {}: {}", in_seconds(since), escaped(why))).bold();
+    if let Some(words) = away_in_words(&view.availability, view.now_ms) {
+        return Text::from(words).bold();
     }
-    let totals = view.totals;
-    let longest = totals.waited_since_ms.map(|since_ms| {
-        let waited = Duration::from_millis(view.now_ms.saturating_sub(since_ms));
-        format!(", longest {}", in_seconds(waited))
-    });
-    let more = if view.is_cut { ", more names than are watched" } else { "" };
-    let numbers = format!(
-        "{} held, {} awaited by {}{}{more}",
-        totals.held,
-        totals.awaited,
-        totals.waiting,
-        longest.unwrap_or_default()
-    );
+    let numbers = totals_in_words(&view.totals, view.is_cut, view.now_ms);
     Text::from(vec![Span::from(numbers).bold(), Span::from(format!("  {}", view.store))])
 }
 
@@ -126,7 +118,7 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
         false => Cell::from(column.title),
     });
     let header = Row::new(titles).bold();
-    let rows = view.lines.iter().map(|line| row(line, &shown));
+    let rows = view.lines.iter().map(|line| row(view, line, &shown));
     let table = Table::new(rows, columns.map(|column| column.width))
         .header(header)
         .row_highlight_style(Style::new().reversed());
@@ -134,10 +126,12 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row(line: &Line, shown: &[bool]) -> Row<'static> {
+fn row(view: &View, line: &Line, shown: &[bool]) -> Row<'static> {
     let span = |span: Option<Duration>| span.map_or_else(|| "-".to_owned(), in_seconds);
+    let is_in_deadlock = view.deadlocks_of(&line.name).next().is_some();
+    let mark = if is_in_deadlock { DEADLOCK } else { "" };
     let cells: [String; COLUMNS.len()] = [
-        escaped(line.name.as_str()),
+        format!("{mark}{}", escaped(line.name.as_str())),
         line.mode.clone(),
         escaped(&line.holder),
         span(line.held),
@@ -148,7 +142,11 @@ fn row(line: &Line, shown: &[bool]) -> Row<'static> {
     ];
     let cells = cells.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell));
     let row = Row::new(cells);
-    if line.is_used { row } else { row.dim() }
+    match (is_in_deadlock, line.is_used) {
+        (true, _) => row.bold().red(),
+        (false, true) => row,
+        (false, false) => row.dim(),
+    }
 }
 
 /// Who holds and who waits.
@@ -192,7 +190,21 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
         "TOKEN".to_owned(),
         "LABEL".to_owned(),
     ]);
-    frame.render_widget(Table::new(holders.chain(waiters), widths).header(header.bold()), area);
+    let words = view.deadlocks_of(&line.name).map(in_a_circle).collect::<Vec<_>>().join("\n");
+    // The queue may be long: it has half of the height at the least.
+    let height =
+        words.lines().map(|words| 1 + words.chars().count() / usize::from(area.width.max(1)));
+    let height = height.sum::<usize>().min(usize::from(area.height / 2));
+    let height = Constraint::Length(u16::try_from(height).unwrap_or(0));
+    let words = Paragraph::new(words).wrap(Wrap { trim: true }).bold();
+    let [circle, queue] = Layout::vertical([height, Constraint::Fill(1)]).areas(area);
+    frame.render_widget(words, circle);
+    frame.render_widget(Table::new(holders.chain(waiters), widths).header(header.bold()), queue);
+}
+
+/// Who waits for whom, around to the first, and what ends it.
+fn in_a_circle(deadlock: &Deadlock) -> String {
+    format!("! probably a deadlock: {}. r ends it", escaped(&deadlock.to_string()))
 }
 
 /// Who held a lock in the last minutes, and how many waited.
@@ -237,12 +249,4 @@ fn holds(history: &History, moments: &[u64]) -> String {
 fn waiting_at(history: &History, at_ms: u64) -> u32 {
     let before = history.queue.iter().rev().find(|(since_ms, _)| *since_ms <= at_ms);
     before.map_or(0, |(_, waiting)| *waiting)
-}
-
-/// A span in whole seconds, as the table changes once a second.
-fn in_seconds(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds => show_duration(Duration::from_secs(seconds)),
-    }
 }

@@ -1,10 +1,12 @@
 //! What is shown, and what a key does to it.
 
+use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
 use leasehold_watch::{Availability, Picture, Totals};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::line::{Line, Sort};
+use crate::args::Sort;
+use crate::commands::line::Line;
 
 /// How far the keys for a page go.
 const PAGE: isize = 10;
@@ -23,6 +25,8 @@ pub(super) struct View {
     /// The line under the cursor.
     pub(super) at: usize,
     pub(super) totals: Totals,
+    /// Who probably waits for each other.
+    pub(super) deadlocks: Vec<Deadlock>,
     pub(super) availability: Availability,
     pub(super) is_cut: bool,
     pub(super) now_ms: u64,
@@ -55,16 +59,17 @@ pub(super) enum Demand {
 }
 
 impl View {
-    pub(super) fn new(store: String, prefix: String) -> Self {
+    pub(super) fn new(store: String, prefix: String, sort: Sort) -> Self {
         Self {
             store,
             prefix,
             filter: String::new(),
-            sort: Sort::default(),
+            sort,
             mode: Mode::Table,
             lines: Vec::new(),
             at: 0,
             totals: Totals::default(),
+            deadlocks: Vec::new(),
             availability: Availability::Unknown,
             is_cut: false,
             now_ms: 0,
@@ -80,9 +85,10 @@ impl View {
         self.availability = picture.store().clone();
         self.is_cut = picture.is_cut();
         let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
-        self.lines = rows.map(|(name, row)| Line::new(name, row, now_ms)).collect();
+        self.lines = rows.map(|(name, row)| Line::watched(name, row, now_ms)).collect();
+        self.deadlocks = picture.deadlocks().to_vec();
         self.lines.retain(|line| line.has(&self.filter));
-        self.lines.sort_by(|one, other| self.sort.compare(one, other));
+        self.lines.sort_by(|one, other| one.compare(other, self.sort));
         let at = chosen.and_then(|name| self.lines.iter().position(|line| line.name == name));
         self.at = at.unwrap_or(self.at).min(self.lines.len().saturating_sub(1));
     }
@@ -90,6 +96,13 @@ impl View {
     /// The line under the cursor.
     pub(super) fn chosen(&self) -> Option<&Line> {
         self.lines.get(self.at)
+    }
+
+    /// The deadlocks in which somebody waits for this name.
+    pub(super) fn deadlocks_of(&self, name: &LockName) -> impl Iterator<Item = &Deadlock> {
+        let is_in =
+            move |deadlock: &&Deadlock| deadlock.waits.iter().any(|wait| wait.name == *name);
+        self.deadlocks.iter().filter(is_in)
     }
 
     /// Shows these words until a key is hit.

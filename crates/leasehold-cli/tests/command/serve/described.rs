@@ -7,11 +7,17 @@ use super::served::Served;
 use crate::harness::{Background, Place, until};
 
 /// The description, as it is served.
-struct Described(Value);
+pub(super) struct Described(Value);
 
 impl Described {
-    fn by(served: &Served) -> Self {
+    pub(super) fn by(served: &Served) -> Self {
         Self(served.json("/api/v1/openapi.json"))
+    }
+
+    /// That this is what answers `GET` of a path, as it is described.
+    #[track_caller]
+    pub(super) fn assert_answer(&self, path: &str, answer: &Value) {
+        assert_valid(&self.of_answer(path, "get", "200"), answer);
     }
 
     /// The schema of what answers a request.
@@ -49,32 +55,34 @@ fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
     let _held = place.holder("a/b <i>&\"é", &["--label", "<script>alert(1)</script>"]);
     let _shared = place.holder("shared", &["--shared"]);
     let _permit = place.holder("gpu", &["--permits", "1/4"]);
+    // Its holder has ended, and the name stays taken.
+    place.end(&["run", "cooling", "--min-hold", "1h", "--", "true"]).assert_silent(0);
     let _waiter = Background::start(place.shell("a/b <i>&\"é", &["--label", "next"], "true"));
     until("somebody waits", || place.show("a/b <i>&\"é")["waiting"] == 1);
     let served = Served::start(place, &[]);
-    served.knows(3);
+    served.knows(4);
     until("it sees who waits", || served.json("/api/v1/state")["waiting"] == 1);
     let described = Described::by(&served);
     for path in ["/api/v1/state", "/api/v1/locks", "/api/v1/timeline", "/api/v1/doctor"] {
-        assert_valid(&described.of_answer(path, "get", "200"), &served.json(path));
+        described.assert_answer(path, &served.json(path));
     }
     // A page that is cut goes on where it ended.
-    let first = served.json("/api/v1/locks?limit=2");
-    assert_eq!(first["locks"].as_array().unwrap().len(), 2);
+    let first = served.json("/api/v1/locks?limit=3");
+    assert_eq!(first["locks"].as_array().unwrap().len(), 3);
     let cursor = first["next"].as_str().unwrap();
-    let second = served.json(&format!("/api/v1/locks?limit=2&cursor={cursor}"));
+    let second = served.json(&format!("/api/v1/locks?limit=3&cursor={cursor}"));
     assert_eq!((&second["locks"][0]["name"], &second["next"]), (&json!("shared"), &Value::Null));
     let some = served.json("/api/v1/locks?prefix=gp");
     assert_eq!(some["locks"][0]["holders"][0]["mode"], "1/4");
     // One lock is what `show --json` prints, but for the time that has passed.
     let name = "/api/v1/locks/a%2Fb%20%3Ci%3E%26%22%C3%A9";
     let lock = served.json(name);
-    assert_valid(&described.of_answer("/api/v1/locks/{name}", "get", "200"), &lock);
+    described.assert_answer("/api/v1/locks/{name}", &lock);
     let shown = place.show("a/b <i>&\"é");
     for field in ["name", "foreign", "waiting", "last_token"] {
         assert_eq!(lock[field], shown[field], "{field}");
     }
-    for field in ["holder", "token", "host", "pid", "label", "mode", "state"] {
+    for field in ["holder", "token", "host", "pid", "label", "mode", "state", "held_since"] {
         assert_eq!(lock["holders"][0][field], shown["holders"][0][field], "{field}");
     }
     assert_eq!(lock["waiters"][0]["waiter"], shown["waiters"][0]["waiter"]);
@@ -92,4 +100,20 @@ fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
         assert_valid(&described.named("Error"), &answer.json());
         assert!(answer.body.contains(words), "{path}: {answer:?}");
     }
+}
+
+#[test]
+fn a_lock_of_another_program_is_as_described() {
+    let place = Place::on_redis_with("layout=plain&prefix=app:");
+    let server = place.server.as_ref().unwrap();
+    server.command::<()>("SET app:theirs 0d7b6d2e").unwrap();
+    let served = Served::start(&place, &[]);
+    served.knows(1);
+    let (described, lock) = (Described::by(&served), served.json("/api/v1/locks/theirs"));
+    described.assert_answer("/api/v1/locks/{name}", &lock);
+    assert_eq!(
+        (&lock["foreign"]["value"], &lock["foreign"]["mode"]),
+        (&json!("0d7b6d2e"), &json!("exclusive"))
+    );
+    assert_eq!(lock["marks"], json!(["no_end"]));
 }

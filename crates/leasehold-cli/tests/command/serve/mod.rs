@@ -2,6 +2,7 @@
 
 mod browser;
 mod budget;
+mod deadlocks;
 mod described;
 mod events;
 mod http;

@@ -31,7 +31,7 @@ impl Place {
         let store = Memory::with_clock(clock.clone());
         let client = client(&store, &clock).await;
         let watcher = Watcher::new(1_000, Timekeeper::new(clock.clone()));
-        let view = View::new("memory:".to_owned(), String::new());
+        let view = View::new("memory:".to_owned(), String::new(), Sort::default());
         Self { store, client, clock, watcher, view }
     }
 
@@ -133,7 +133,7 @@ async fn a_filter_is_typed_and_cleared_and_the_cursor_stays_on_its_lock() {
     let mut place = Place::new().await;
     let _held = [place.hold("a", "red").await, place.hold("b", "blue").await];
     place.look_at(&["a", "b"]).await;
-    place.keys("ssss");
+    place.keys("sssss");
     assert_eq!(place.view.sort, Sort::Name);
     assert_eq!(place.names(), ["a", "b"]);
     place.keys("j");
@@ -176,4 +176,55 @@ async fn names_and_labels_of_strangers_disturb_no_terminal() {
     for screen in [table, question, place.screen(100, 24).concat()] {
         assert!(screen.contains("<b>") && !screen.contains('\u{202e}'), "{screen:?}");
     }
+}
+
+#[tokio::test]
+async fn those_who_wait_for_each_other_are_marked_and_the_details_say_who_for_whom() {
+    let mut place = Place::new().await;
+    let (one, other) = (place.another_client().await, place.another_client().await);
+    let _a = one.mutex("a").label("first").acquire().await.unwrap();
+    let _b = other.mutex("b").label("second").acquire().await.unwrap();
+    let _worker = place.hold("c", "at work").await;
+    let wait = |client: &Client, name: &str| {
+        let lock = client.mutex(name);
+        tokio::spawn(async move { lock.acquire().await.map(drop) })
+    };
+    // Behind somebody at work it looks alike, and is none.
+    let waits = [wait(&one, "b"), wait(&other, "a"), wait(&other, "c")];
+    for name in ["a", "b", "c"] {
+        while place.client.admin().inspect(name).await.unwrap().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    place.clock.advance(Duration::from_secs(11));
+    let admin = place.client.admin();
+    let found = async {
+        while place.watcher.picture().deadlocks().is_empty() {
+            place.clock.advance(Duration::from_millis(200));
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        never = place.watcher.run(&admin, |_| {}) => match never {},
+        () = found => {}
+    }
+    place.refresh();
+    let screen = place.screen(100, 24);
+    assert!(screen[0].contains("1 deadlock"), "{screen:#?}");
+    let rows = screen.iter().filter(|row| row.contains(&std::process::id().to_string()));
+    let names: Vec<_> = rows.map(|row| row.split("  ").next().unwrap()).collect();
+    assert_eq!(names.iter().filter(|name| name.starts_with("! ")).count(), 2, "{screen:#?}");
+    assert!(names.contains(&"c"), "{screen:#?}");
+    while place.view.chosen().unwrap().name.as_str() != "a" {
+        place.keys("j");
+    }
+    place.key(KeyCode::Enter);
+    for (width, height) in [(100, 24), (40, 10)] {
+        let details = place.screen(width, height).join(" ");
+        let details = details.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(details.contains("! probably a deadlock: "), "{details}");
+        assert!(width < 100 || details.contains("has waited for b for 1"), "{details}");
+        assert!(width < 100 || details.contains("(second) has held for"), "{details}");
+    }
+    waits.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -1,0 +1,43 @@
+//! By what a list of locks is sorted: the words of `ls` and the columns of `top`.
+
+use clap::ValueEnum;
+
+/// By what a list is sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// The longest wait first, then the oldest hold: what may be stuck.
+    #[default]
+    Longest,
+    /// The longest queue first.
+    Waiting,
+    /// The oldest hold first.
+    Held,
+    /// What would end first, if nobody renewed it.
+    Left,
+    /// Most entries per second first: known to whoever watches only.
+    Entries,
+    Name,
+}
+
+impl Sort {
+    const ALL: [Self; 6] =
+        [Self::Longest, Self::Waiting, Self::Held, Self::Left, Self::Entries, Self::Name];
+
+    /// The next one, around in a circle.
+    pub(crate) fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|sort| *sort == self).unwrap_or_default();
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+
+    /// The title of the column that it goes by.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Longest => "LONGEST",
+            Self::Waiting => "WAITING",
+            Self::Held => "HELD",
+            Self::Left => "LEFT",
+            Self::Entries => "ENTRIES/S",
+            Self::Name => "NAME",
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What is different between a list and the one before it, as lines for whoever reads them one by
+//! one.
+
+use std::collections::BTreeSet;
+
+use leasehold::LockName;
+use leasehold::time::show_duration;
+use leasehold_watch::Availability;
+use serde::Serialize;
+
+use crate::commands::line::Line;
+use crate::commands::status_view::StatusView;
+use crate::moment::iso;
+use crate::report::escaped;
+
+/// What has happened to a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// It is in the list, and was not before.
+    Appeared,
+    /// Who holds it or who waits for it has changed.
+    Changed,
+    /// It is not in the list any more.
+    Gone,
+    /// The store does not answer.
+    Away,
+    /// It does again.
+    Back,
+}
+
+/// The list that was shown last.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    names: BTreeSet<LockName>,
+    is_away: bool,
+}
+
+/// One change, as JSON and as a line of text.
+#[derive(Debug, Serialize)]
+pub(super) struct Change<'a> {
+    change: Kind,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a LockName>,
+    lock: Option<StatusView<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    #[serde(skip)]
+    line: Option<&'a Line>,
+}
+
+impl Shown {
+    /// What has changed between the list that was shown last and this one, in which `altered` are
+    /// held or awaited by others than before. What has gone comes first, the rest in the order of
+    /// the list.
+    pub(super) fn locks<'a>(
+        &mut self,
+        lines: &'a [Line],
+        altered: &BTreeSet<LockName>,
+    ) -> Vec<(Kind, LockName, Option<&'a Line>)> {
+        let names: BTreeSet<LockName> = lines.iter().map(|line| line.name.clone()).collect();
+        let before = std::mem::replace(&mut self.names, names);
+        let gone = before.difference(&self.names);
+        let gone = gone.map(|name| (Kind::Gone, name.clone(), None));
+        let there = lines.iter().filter_map(|line| {
+            let kind = match before.contains(&line.name) {
+                false => Kind::Appeared,
+                true if altered.contains(&line.name) => Kind::Changed,
+                true => return None,
+            };
+            Some((kind, line.name.clone(), Some(line)))
+        });
+        gone.chain(there).collect()
+    }
+
+    /// Whether the store has gone away, or is back.
+    pub(super) fn store(&mut self, store: &Availability) -> Option<Kind> {
+        let is_away = matches!(store, Availability::Away { .. });
+        let was_away = std::mem::replace(&mut self.is_away, is_away);
+        match (was_away, is_away) {
+            (false, true) => Some(Kind::Away),
+            (true, false) => Some(Kind::Back),
+            (true, true) | (false, false) => None,
+        }
+    }
+}
+
+impl<'a> Change<'a> {
+    /// Of a lock, with how it is now unless it has gone.
+    pub(super) fn of_lock(
+        change: Kind,
+        name: &'a LockName,
+        line: Option<&'a Line>,
+        now_ms: u64,
+    ) -> Self {
+        let view = |line: &'a Line| StatusView::new(&line.name, &line.status, line.seen_ms);
+        Self { lock: line.map(view), line, name: Some(name), ..Self::bare(change, now_ms) }
+    }
+
+    /// Of the store.
+    pub(super) fn of_store(change: Kind, store: &'a Availability, now_ms: u64) -> Self {
+        let why = match store {
+            Availability::Away { why, .. } => Some(why.as_str()),
+            Availability::There | Availability::Unknown => None,
+        };
+        Self { why, ..Self::bare(change, now_ms) }
+    }
+
+    fn bare(change: Kind, now_ms: u64) -> Self {
+        Self { change, at: iso(now_ms), name: None, lock: None, why: None, line: None }
+    }
+
+    /// It, for people.
+    pub(super) fn text(&self) -> String {
+        let kind = match self.change {
+            Kind::Appeared => "appeared",
+            Kind::Changed => "changed",
+            Kind::Gone => "gone",
+            Kind::Away => "away",
+            Kind::Back => "back",
+        };
+        let name = self.name.map(|name| escaped(name.as_str()));
+        let parts = [Some(self.at.clone()), Some(format!("{kind:<8}")), name];
+        let parts = parts.into_iter().chain([self.line.map(in_words), self.why.map(escaped)]);
+        parts.flatten().collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    }
+}
+
+/// Who holds a lock and how many wait, in one line.
+fn in_words(line: &Line) -> String {
+    let held = line.held.map(|held| format!("held for {}", show_duration(held)));
+    let token = line.token().map(|token| format!("token {token}"));
+    let waiting = (line.waiting > 0).then(|| format!("{} waiting", line.waiting));
+    let label = line.status.holders.first().and_then(|first| first.info.label.clone());
+    let label = label.map(|label| escaped(&label));
+    let parts = [Some(line.mode.clone()), Some(escaped(&line.holder)), held, token, waiting, label];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
+}

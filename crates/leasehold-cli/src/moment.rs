@@ -1,0 +1,69 @@
+//! Moments as programs and people read them.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Unit, Zoned};
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let passed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    millis(passed.unwrap_or_default())
+}
+
+/// When something began that has lasted for so long at `seen_ms`.
+pub(crate) fn began_ms(seen_ms: u64, lasted: Duration) -> u64 {
+    seen_ms.saturating_sub(millis(lasted))
+}
+
+/// A moment for programs, as in `2026-11-22T14:02:11Z`: whole seconds, because what was measured by
+/// the clock of a store is not known better by ours.
+pub(crate) fn iso(at_ms: u64) -> String {
+    rounded(at_ms).to_string()
+}
+
+/// A moment for people, by the clock on their wall: of today as `14:02:11`, of another day with its
+/// date, without seconds.
+pub(crate) fn local(at_ms: u64, now_ms: u64) -> String {
+    in_zone(at_ms, now_ms, &TimeZone::system())
+}
+
+fn in_zone(at_ms: u64, now_ms: u64, zone: &TimeZone) -> String {
+    let zoned = |at_ms| Zoned::new(rounded(at_ms), zone.clone());
+    let (at, now) = (zoned(at_ms), zoned(now_ms));
+    let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
+    at.strftime(form).to_string()
+}
+
+fn rounded(at_ms: u64) -> Timestamp {
+    let at = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let at = at.unwrap_or(Timestamp::MAX);
+    at.round(Unit::Second).unwrap_or(at)
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-22T14:02:10.600Z.
+    const AT_MS: u64 = 1_795_356_130_600;
+
+    #[test]
+    fn programs_read_utc_and_people_the_clock_on_their_wall() {
+        assert_eq!(iso(AT_MS), "2026-11-22T14:02:11Z");
+        let vienna = TimeZone::fixed(jiff::tz::offset(1));
+        assert_eq!(in_zone(AT_MS, AT_MS + 60_000, &vienna), "15:02:11");
+        // Ten hours later it is another day there, and the same one by UTC for a while.
+        assert_eq!(in_zone(AT_MS, AT_MS + 9 * 3_600_000, &vienna), "2026-11-22 15:02");
+    }
+
+    #[test]
+    fn a_moment_beyond_all_calendars_is_the_last_one() {
+        assert_eq!(iso(u64::MAX), Timestamp::MAX.to_string());
+        assert_eq!(began_ms(5, Duration::from_secs(1)), 0);
+    }
+}
