@@ -114,6 +114,29 @@ impl Browser {
         self.page.find(Locator::Css(selector)).await.unwrap().send_keys(text).await.unwrap();
     }
 
+    /// Has the browser itself do something that pages cannot: a command of its protocol for tools.
+    pub(super) async fn command(&self, name: &str, parameters: Value) {
+        let id = self.page.session_id().await.unwrap().unwrap();
+        let line = format!("POST /session/{id}/goog/cdp/execute");
+        let body = json!({ "cmd": name, "params": parameters }).to_string();
+        let answer = send(self.driver.address, &line, &[], &body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+
+    /// As on a phone of this size, or as in a window again.
+    pub(super) async fn resize(&self, width: u32, height: u32, is_phone: bool) {
+        let size = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone,
+        });
+        self.command("Emulation.setDeviceMetricsOverride", size).await;
+    }
+
+    /// As for people who like it dark, or light.
+    pub(super) async fn paint(&self, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.command("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+    }
+
     /// What the console has been told of since it was asked before, errors only.
     pub(super) async fn errors(&self) -> Vec<String> {
         let id = self.page.session_id().await.unwrap().unwrap();
@@ -124,12 +147,17 @@ impl Browser {
         severe.map(|line| line["message"].to_string()).collect()
     }
 
-    /// Leaves a picture for people to look at.
-    pub(super) async fn picture(&self, name: &str) {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page");
+    /// Leaves a picture for people to look at: where `LEASEHOLD_PICTURES` says, else beside what
+    /// tests leave.
+    pub(super) async fn picture(&self, name: &str) -> PathBuf {
+        let folder = std::env::var_os("LEASEHOLD_PICTURES").map(PathBuf::from);
+        let folder =
+            folder.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page"));
         std::fs::create_dir_all(&folder).unwrap();
         let picture = self.page.screenshot().await.unwrap();
-        std::fs::write(folder.join(name), picture).unwrap();
+        let file = folder.join(name);
+        std::fs::write(&file, picture).unwrap();
+        file
     }
 
     pub(super) async fn close(self) {

@@ -8,5 +8,6 @@ mod events;
 mod http;
 mod metrics;
 mod page;
+mod pictures;
 mod safety;
 mod served;

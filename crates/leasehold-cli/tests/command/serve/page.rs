@@ -4,6 +4,7 @@ use leasehold_testkit::Data;
 
 use super::browser::Browser;
 use super::served::{Served, TOKEN, loses_it};
+use crate::deadlocks::circle;
 use crate::harness::{Background, Place};
 
 /// How many pixels of a timeline have a colour.
@@ -16,7 +17,7 @@ const NAMES: &str = "[...document.querySelectorAll('.row .name')].map((name) => 
 
 const MARKUP: &str = "<img src=x onerror=\"document.title='taken'\"><script>alert(1)</script>";
 
-async fn open(served: &Served, width: u32, height: u32) -> Browser {
+pub(super) async fn open(served: &Served, width: u32, height: u32) -> Browser {
     let browser = Browser::start(width, height).await;
     browser.page.goto(&format!("http://{}/", served.address)).await.unwrap();
     browser
@@ -29,7 +30,7 @@ async fn set(browser: &Browser, id: &str, value: &str) {
 }
 
 /// Waits until an element's text begins so.
-async fn begins(browser: &Browser, id: &str, text: &str) {
+pub(super) async fn begins(browser: &Browser, id: &str, text: &str) {
     let found = format!("document.getElementById('{id}').textContent");
     browser.until(&format!("{found}.startsWith({text:?})")).await;
 }
@@ -163,4 +164,32 @@ async fn of_5_000_names_only_those_are_drawn_that_can_be_seen_on_a_phone_too() {
     assert_eq!(browser.errors().await, [""; 0]);
     browser.close().await;
     drop(held);
+}
+
+#[tokio::test]
+async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle() {
+    let place = Place::on_file();
+    let scripts = circle(&place, &["a", "b", "<i>c"]);
+    let _work = place.holder("work", &[]);
+    let _waiter = Background::start(place.shell("work", &["-q"], "true"));
+    let served = Served::start(&place, &[]);
+    let browser = open(&served, 1000, 800).await;
+    begins(&browser, "verdict", "Probably a deadlock: those who wait for <i>c, a and b").await;
+    let marked =
+        "[...document.querySelectorAll('.row.deadlock .name')].map((it) => it.textContent)";
+    browser.until(&format!("{marked}.sort().join() === '<i>c,a,b'")).await;
+    browser.run("document.querySelector('.row.deadlock').click()").await;
+    browser.until("document.querySelectorAll('#lock-body svg .node').length === 3").await;
+    let drawn =
+        "[...document.querySelectorAll('#lock-body svg .what')].map((it) => it.textContent)";
+    browser.until(&format!("{drawn}.sort().join() === '<i>c,a,b'")).await;
+    // Each name in the circle leads on to that lock.
+    browser.run("document.querySelector('#lock-body button:enabled').click()").await;
+    browser.until("document.querySelector('#lock-body button:disabled')").await;
+    browser.picture("deadlock.png").await;
+    place.end(&["revoke", "a", "--token", &place.token("a").unwrap()]).assert_silent(0);
+    browser.until(&format!("{marked}.length === 0")).await;
+    assert_eq!(browser.errors().await, [""; 0]);
+    browser.close().await;
+    scripts.into_iter().for_each(|script| drop(script.end()));
 }

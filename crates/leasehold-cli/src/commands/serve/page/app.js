@@ -28,6 +28,7 @@ function span(seconds) {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
+const listed = (names) => (names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`);
 const since = (ms) => (ms === null || ms === undefined ? null : (now() - ms) / 1000);
 const who = (one) => `${one.host}:${one.pid}${one.label ? ` (${one.label})` : ''}`;
 
@@ -45,10 +46,11 @@ function holder(lock) {
   if (lock.foreign) return 'another program';
   if (lock.holders.length === 0) return '–';
   const more = lock.holding > 1 ? ` +${lock.holding - 1}` : '';
-  return (lock.holders[0].state === 'kept' ? 'kept by ' : '') + who(lock.holders[0]) + more;
+  return (lock.holders[0].state === 'cooldown' ? 'cooldown of ' : '') + who(lock.holders[0]) + more;
 }
 
 const MARKS = {
+  deadlock: 'those who wait for it probably wait for each other',
   long_wait: 'somebody has waited for more than a minute',
   asked_to_stop: 'its holder was asked to stop and has not let go yet',
   no_end: 'held by another program, and nothing ends that but itself',
@@ -203,6 +205,12 @@ function judge() {
   if (!state.store.is_there) {
     return ['bad', `The store does not answer${state.store.why ? `: ${state.store.why}` : ''}. What is shown is from before.`];
   }
+  if (state.deadlocks > 0) {
+    const [first] = state.first_deadlocks;
+    const others = state.deadlocks > 1 ? `, and ${state.deadlocks - 1} more` : '';
+    const names = first.waits.map((wait) => wait.name);
+    return ['bad', `Probably a deadlock: ${names.length > 1 ? `those who wait for ${listed(names)} wait for each other` : `${names[0]} is awaited by what its holder started`}${others}`];
+  }
   const stuck = [...locks.values()].filter((lock) => since(lock.waited_since_ms) >= 60);
   stuck.sort((one, other) => one.waited_since_ms - other.waited_since_ms);
   if (stuck.length > 0) {
@@ -296,13 +304,13 @@ function fill(row, name) {
     if (row.children[index].textContent !== text) row.children[index].textContent = text;
   };
   row.setAttribute('aria-selected', String(name === selected));
-  row.className = `row${lock ? '' : ' free'}${since(lock?.waited_since_ms) >= 60 ? ' stuck' : ''}`;
+  row.className = `row${lock ? '' : ' free'}${since(lock?.waited_since_ms) >= 60 ? ' stuck' : ''}${lock?.marks.includes('deadlock') ? ' deadlock' : ''}`;
   row.title = lock ? lock.marks.map((mark) => MARKS[mark] ?? mark).join('; ') : '';
   put(0, name);
   put(1, lock ? use(lock) : 'free');
   put(2, lock ? holder(lock) : '');
   put(3, lock ? span(since(lock.held_since_ms)) : '');
-  put(4, !lock ? '' : lock.waiting === 0 ? '0 wait' : `${lock.waiting} wait, ${span(since(lock.waited_since_ms))}`);
+  put(4, !lock ? '' : lock.waiting === 0 ? '–' : `${lock.waiting} wait, ${span(since(lock.waited_since_ms))}`);
   put(5, lock ? lock.entries_per_second.toFixed(2) : '');
   put(6, lock ? span(age(lock)) : '');
   timeline(row.lastChild, name);
@@ -385,8 +393,71 @@ function person(one, client) {
   return made;
 }
 
+// ---- who waits for each other, around to the first
+
+const SVG = 'http://www.w3.org/2000/svg';
+const MOST_DRAWN = 8;
+
+function drawn(tag, attributes, text) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+// A circle of those who wait, each with an arrow to the one that is in its way.
+function circle(deadlock) {
+  const { waits } = deadlock;
+  const [width, height] = [520, 240];
+  const picture = drawn('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': deadlock.words, class: 'circle' });
+  const at = (index) => {
+    const turn = (index / waits.length) * 2 * Math.PI - Math.PI / 2 - (waits.length === 2 ? Math.PI / 2 : 0);
+    return [width / 2 + Math.cos(turn) * 170, height / 2 + Math.sin(turn) * 85];
+  };
+  waits.forEach((wait, index) => {
+    const [[x, y], [toX, toY]] = [at(index), at((index + 1) % waits.length)];
+    // Bent outwards, so that of two neither lies on the other.
+    const [middleX, middleY] = [(x + toX) / 2 + (toY - y) * 0.25, (y + toY) / 2 - (toX - x) * 0.25];
+    const [dx, dy] = [toX - middleX, toY - middleY];
+    const long = Math.hypot(dx, dy) || 1;
+    const [endX, endY] = [toX - (dx / long) * 34, toY - (dy / long) * 34];
+    picture.append(drawn('path', { d: `M${x} ${y} Q${middleX} ${middleY} ${endX} ${endY}`, class: 'edge' }));
+    const [sideX, sideY] = [(-dy / long) * 5, (dx / long) * 5];
+    const [backX, backY] = [endX - (dx / long) * 10, endY - (dy / long) * 10];
+    picture.append(drawn('path', { d: `M${endX} ${endY} L${backX + sideX} ${backY + sideY} L${backX - sideX} ${backY - sideY} Z`, class: 'tip' }));
+    picture.append(drawn('text', { x: (x + 2 * middleX + endX) / 4, y: (y + 2 * middleY + endY) / 4 + 4, class: 'what' }, shortened(wait.name, 24)));
+  });
+  waits.forEach(({ waiter }, index) => {
+    const [x, y] = at(index);
+    picture.append(drawn('circle', { cx: x, cy: y, r: 26, class: 'node' }));
+    picture.append(drawn('text', { x, y: y + 4, class: 'who' }, shortened(waiter.label ?? String(waiter.pid), 8)));
+  });
+  return picture;
+}
+
+function round(deadlock, own) {
+  const made = [element('h3', 'Probably a deadlock: nobody in this circle goes on by itself')];
+  if (deadlock.waits.length > 1 && deadlock.waits.length <= MOST_DRAWN) made.push(circle(deadlock));
+  const rows = deadlock.waits.map((wait) => {
+    const name = element('button', wait.name);
+    name.type = 'button';
+    name.disabled = wait.name === own;
+    name.addEventListener('click', () => open(wait.name));
+    return [who(wait.waiter), name, span(wait.waited_seconds), `${wait.token ? 'held by ' : 'behind '}${who(wait.behind)}`];
+  });
+  made.push(table(['Who', 'Waits for', 'For', 'Which is'], rows));
+  const remedy = state.may_revoke ? 'Revoke one of the leases to end it.' : '`leasehold doctor` prints the commands that end it.';
+  made.push(element('p', remedy, 'dim'));
+  return made;
+}
+
 function parts(lock) {
-  const made = lock.marks.map((mark) => element('p', MARKS[mark] ?? mark, 'mark'));
+  const made = lock.marks.filter((mark) => mark !== 'deadlock').map((mark) => element('p', MARKS[mark] ?? mark, 'mark'));
+  for (const deadlock of state?.first_deadlocks ?? []) {
+    if (deadlock.waits.some((wait) => wait.name === lock.name)) made.push(...round(deadlock, lock.name));
+  }
   made.push(element('h3', lock.holding === 0 && !lock.foreign ? 'Nobody holds it' : `Held by ${lock.holding || 1}`));
   if (lock.foreign) {
     const left = lock.foreign.left_seconds;
@@ -411,7 +482,7 @@ function parts(lock) {
 }
 
 function take(name, one) {
-  if (!state?.may_revoke || one.state === 'kept') return '';
+  if (!state?.may_revoke || one.state === 'cooldown') return '';
   const button = element('button', 'Revoke …', 'danger');
   button.type = 'button';
   button.addEventListener('click', async () => {
