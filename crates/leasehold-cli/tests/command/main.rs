@@ -18,6 +18,8 @@ mod doctor;
 #[cfg(test)]
 mod elect;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod guardian;
 #[cfg(test)]
 mod limits;
