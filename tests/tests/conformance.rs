@@ -1,6 +1,7 @@
 //! Every store that comes with leasehold does what every store must do.
 
-use leasehold::store::{File, Redis};
+use leasehold::store::{File, FileOptions, Memory, Redis};
+use leasehold::time::FakeClock;
 use leasehold_testkit::{LeastPrivilege, RedisServer, Subject, conformance, must};
 
 mod memory {
@@ -25,6 +26,29 @@ mod file {
     conformance!(make());
 }
 
+mod memory_with_a_history {
+    use super::*;
+
+    async fn make() -> Subject {
+        let clock = FakeClock::new();
+        Subject::fake(Memory::with_clock(clock.clone()).history(3), clock)
+    }
+
+    conformance!(history make());
+}
+
+mod file_with_a_history {
+    use super::*;
+
+    async fn make() -> Subject {
+        let directory = must(tempfile::tempdir());
+        let options = FileOptions::new(directory.path().join("locks.db")).history(3);
+        Subject::real(must(File::open(options)), directory)
+    }
+
+    conformance!(history make());
+}
+
 mod redis {
     use super::*;
 
@@ -44,6 +68,12 @@ mod redis {
         use super::*;
 
         conformance!(make(Redis::HOLDER_RIGHTS, ""));
+    }
+
+    mod native_with_a_history {
+        use super::*;
+
+        conformance!(history make(Redis::HOLDER_RIGHTS, "history=3"));
     }
 
     mod plain {

@@ -54,6 +54,7 @@ pub mod deadlocks;
 pub mod library;
 pub mod line;
 pub mod modes;
+pub mod past;
 pub mod peers;
 pub mod store;
 pub mod upgrades;
@@ -75,10 +76,26 @@ pub use self::subject::{SharedStore, Subject, fresh_number};
 ///
 /// `conformance!(together make())` makes one test of all cases, at the same time on one subject:
 /// for what takes long to start and has been tested case by case in another setting.
+///
+/// `conformance!(history make())` makes a test of each case of a store that keeps three past
+/// holders of a name ([`past::KEPT`]), as one may be asked to.
 #[macro_export]
 macro_rules! conformance {
     (together $make:expr) => {
         $crate::conformance! { @list together $make }
+    };
+    (history $make:expr) => {
+        $crate::conformance! { @each $make;
+            past::who_let_go_is_remembered;
+            past::a_lapsed_lease_is_remembered_at_once_and_once;
+            past::a_revoked_lease_is_remembered_as_that;
+            past::the_newest_past_holders_are_kept_and_come_first;
+            past::a_hand_over_is_remembered_and_keeps_what_was;
+            past::a_grant_that_nobody_took_up_is_remembered_as_that;
+            past::who_handed_a_lease_out_is_remembered;
+            past::a_cooldown_ends_no_hold;
+            past::readers_and_permits_are_remembered_each_for_itself;
+        }
     };
     ($make:expr) => {
         $crate::conformance! { @list each $make }
@@ -115,6 +132,7 @@ macro_rules! conformance {
             store::a_walk_over_pages_comes_by_every_name_in_use;
             store::names_of_any_script_are_told_apart;
             store::asking_about_an_unknown_name_leaves_nothing_behind;
+            past::nobody_is_remembered_unless_the_store_is_asked_to;
             alone::a_lease_that_nothing_renews_goes_to_who_waits;
             alone::who_is_forced_out_is_told_and_harms_nobody;
             alone::the_signal_of_a_guard_that_is_let_go_ends_without_a_loss;

@@ -1,5 +1,6 @@
 //! Who holds a lease and who waits for one.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -374,6 +375,81 @@ impl Waiter {
     }
 }
 
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Ending {
+    /// Its holder let go.
+    Released,
+    /// It was not renewed in time.
+    Expired,
+    /// An operator revoked it, whatever came first after that: a release, or the deadline.
+    Revoked,
+    /// It was granted to a waiter that did not confirm it in time, and may have used it meanwhile.
+    Unclaimed,
+    /// Its lease was handed out, and another holder has adopted it.
+    Adopted,
+    /// Its process was found dead, by a store that can see that.
+    Died,
+}
+
+impl Ending {
+    /// Its name, as in JSON: one of a few words, for logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Unclaimed => "unclaimed",
+            Self::Adopted => "adopted",
+            Self::Died => "died",
+        }
+    }
+}
+
+/// Who held a lease and how that ended, as a store that keeps a history tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PastHolder {
+    /// The acquire call that was granted.
+    pub id: HolderId,
+    /// What it held at last.
+    pub mode: Mode,
+    /// The token that it held it with at last.
+    pub token: FencingToken,
+    /// Who that was.
+    pub info: HolderInfo,
+    /// Time from the grant to the end.
+    pub held_for: Duration,
+    /// Time since the end.
+    pub ended_ago: Duration,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+impl PastHolder {
+    /// A hold that was granted and ended just now and of whose holder nothing else is known.
+    pub fn new(id: HolderId, mode: Mode, token: FencingToken, ending: Ending) -> Self {
+        Self {
+            id,
+            mode,
+            token,
+            info: HolderInfo::default(),
+            held_for: Duration::ZERO,
+            ended_ago: Duration::ZERO,
+            ending,
+        }
+    }
+
+    setters! {
+        with_info: info: HolderInfo,
+        with_held_for: held_for: Duration,
+        with_ended_ago: ended_ago: Duration,
+    }
+}
+
 /// A holder that is no client of leasehold: a program in another language that shares the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -413,6 +489,9 @@ pub struct Status {
     pub waiting: u32,
     /// The highest token ever granted for the name, as far as the store remembers.
     pub last_token: Option<FencingToken>,
+    /// Who held it before and how that ended, the newest first: as many as the store keeps, and
+    /// none of a store that keeps no history.
+    pub past_holders: Vec<PastHolder>,
 }
 
 impl Status {
@@ -424,6 +503,16 @@ impl Status {
         with_last_token: last_token: Option<FencingToken>,
     }
 
+    /// The same with the newest `most` of these [`past_holders`](Self::past_holders), in whatever
+    /// order they come.
+    #[must_use]
+    pub fn with_past_holders(mut self, mut past_holders: Vec<PastHolder>, most: u32) -> Self {
+        past_holders.sort_by_key(|past| (past.ended_ago, Reverse(past.token), past.id));
+        past_holders.truncate(most as usize);
+        self.past_holders = past_holders;
+        self
+    }
+
     /// Whether nobody holds the name.
     pub fn is_free(&self) -> bool {
         self.holders.is_empty() && self.foreign.is_none()
@@ -431,54 +520,4 @@ impl Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_holder_id_survives_its_text() {
-        let id = HolderId { client: ClientId(0xab), attempt: 7 };
-        assert_eq!(id.to_string(), format!("{}ab-7", "0".repeat(30)));
-        assert_eq!(id.to_string().parse::<HolderId>().unwrap(), id);
-        for wrong in ["", "ab-7", "+0000000000000000000000000000000-1"] {
-            assert!(wrong.parse::<HolderId>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn weight_and_capacity_tell_the_mode() {
-        let permits = Mode::Permits { count: 2, capacity: 5 };
-        for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable, permits] {
-            assert_eq!(Mode::of(mode.weight(), mode.capacity()), mode);
-        }
-        let count = UPGRADABLE_WEIGHT;
-        let permits = Mode::Permits { count, capacity: count };
-        assert_eq!(Mode::of(count, count), permits, "of a semaphore it is a number like others");
-    }
-
-    #[cfg(feature = "serde")]
-    #[test]
-    fn the_name_of_a_mode_is_that_in_json() {
-        for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable] {
-            assert_eq!(serde_json::to_value(mode).unwrap(), mode.as_str());
-        }
-        let permits = Mode::Permits { count: 2, capacity: 5 };
-        assert!(serde_json::to_value(permits).unwrap().get(permits.as_str()).is_some());
-    }
-
-    #[test]
-    fn an_upgradable_reader_fits_beside_readers_and_not_beside_another() {
-        let fits = |one: Mode, other: Mode| one.weight() <= LOCK_CAPACITY - other.weight();
-        assert!(fits(Mode::Upgradable, Mode::Shared));
-        assert!(!fits(Mode::Upgradable, Mode::Upgradable));
-        assert!(!fits(Mode::Upgradable, Mode::Exclusive));
-        assert_eq!(LOCK_CAPACITY - UPGRADABLE_WEIGHT, 1_073_741_823, "readers beside it");
-    }
-
-    #[test]
-    fn permits_are_checked_against_the_capacity() {
-        assert!(Mode::Permits { count: 1, capacity: 1 }.check().is_ok());
-        for (count, capacity) in [(0, 1), (2, 1), (1, 0), (1, LOCK_CAPACITY)] {
-            assert!(Mode::Permits { count, capacity }.check().is_err(), "{count} of {capacity}");
-        }
-    }
-}
+mod tests;

@@ -27,8 +27,8 @@ pub use self::deadlock::{Deadlock, Obstacle, Snapshot, Wait, deadlocks};
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::fence::{Fence, Fences};
 pub use self::holder::{
-    ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LOCK_CAPACITY,
-    MAX_INFO_BYTES, MAX_ON_BEHALF_OF, Mode, Status, UPGRADABLE_WEIGHT, Waiter,
+    ClientId, Ending, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LOCK_CAPACITY,
+    MAX_INFO_BYTES, MAX_ON_BEHALF_OF, Mode, PastHolder, Status, UPGRADABLE_WEIGHT, Waiter,
 };
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{InvalidInput, LockName};

@@ -152,9 +152,9 @@ pub enum Action {
         /// What it says from now on.
         info: HolderInfo,
     },
-    /// Says who holds and who waits; changes nothing.
+    /// Says who holds, who waits and who held before; changes nothing.
     Inspect {
-        /// At most so many holders, and so many waiters.
+        /// At most so many holders, so many waiters, and so many past holders.
         limit: u32,
     },
     /// Confirms a grant, or keeps a waiter's place and says what it is. Never joins a queue, so

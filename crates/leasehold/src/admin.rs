@@ -3,8 +3,8 @@
 use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result, StoreError};
 
 pub use leasehold_core::{
-    ClientId, Deadlock, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Obstacle, Page,
-    Snapshot, Status, Wait, Waiter, deadlocks,
+    ClientId, Deadlock, Ending, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Obstacle,
+    Page, PastHolder, Snapshot, Status, Wait, Waiter, deadlocks,
 };
 
 use crate::engine::Handle;
@@ -91,7 +91,8 @@ impl Admin {
         }
     }
 
-    /// Who holds a name and who waits for it. A snapshot: stale once read.
+    /// Who holds a name, who waits for it, and, where its store keeps a history, who held it before
+    /// and how that ended. A snapshot: stale once read.
     ///
     /// Cost: one round trip.
     ///

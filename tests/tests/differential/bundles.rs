@@ -55,7 +55,7 @@ fn names() -> impl Strategy<Value = Vec<Name>> {
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
-    let field = prop::sample::select(vec!["s", "q", "t", "theirs"]);
+    let field = prop::sample::select(vec!["s", "q", "t", "p", "theirs"]);
     let bytes: Vec<&[u8]> = vec![b"", b"\x02", b"\x03\0garbage", &[0xff; 200], &[3; 26]];
     prop_oneof![
         Just(Damage::Text),
@@ -196,7 +196,16 @@ fn name(index: usize) -> LockName {
 
 #[test]
 fn a_call_for_many_names_does_to_each_what_a_call_of_its_own_does() {
-    let server = RefCell::new(Server::start(RedisServer::options()));
+    compare_bundles(0);
+}
+
+#[test]
+fn a_call_for_many_names_that_keeps_past_holders_does_so_too() {
+    compare_bundles(2);
+}
+
+fn compare_bundles(history: u32) {
+    let server = RefCell::new(Server::start_with_history(RedisServer::options(), history));
     let config = Config { cases: BUNDLES, failure_persistence: None, ..Config::default() };
     let compare = |names: Vec<Name>| {
         let mut server = server.borrow_mut();

@@ -94,6 +94,10 @@ impl Server {
     /// The same, or with 1 and 2 as writers, of whom 1 holds.
     fn stage_in(&mut self, mode: Mode) {
         redis::cmd("DEL").arg(self.key(0)).exec(&mut self.connection).unwrap();
+        // Somebody has held before.
+        self.act(&acquire(8, mode), START_US).unwrap();
+        let (cooldown, unanswered) = (Duration::ZERO, false);
+        self.act(&Action::Release { id: id(8), cooldown, unanswered }, START_US).unwrap();
         for (client, mode) in [(1, mode), (2, mode), (3, Mode::Exclusive), (4, Mode::Exclusive)] {
             self.act(&acquire(client, mode), START_US).unwrap();
         }
@@ -145,8 +149,17 @@ fn the_quick_paths_are_as_careful_with_a_damaged_field() {
     damage_each_field(Mode::Exclusive, 9); // s, q, t, three waiters and clients
 }
 
+#[test]
+fn past_holders_are_no_reason_to_be_less_careful() {
+    damage_each_field_with(3, Mode::Exclusive, 10); // s, q, t, p, three waiters and clients
+}
+
 fn damage_each_field(mode: Mode, expected: usize) {
-    let mut server = Server::start(RedisServer::options());
+    damage_each_field_with(0, mode, expected);
+}
+
+fn damage_each_field_with(history: u32, mode: Mode, expected: usize) {
+    let mut server = Server::start_with_history(RedisServer::options(), history);
     server.stage_in(mode);
     let fields: Vec<Vec<u8>> = server.fields(0).into_keys().collect();
     assert_eq!(fields.len(), expected);

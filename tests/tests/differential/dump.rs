@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use leasehold::store::redis::wire::RECORD_VERSION;
 use leasehold::store::redis::wire::Reader;
-use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
+use leasehold_core::model::{Hold, PastHold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, HolderId};
 
 /// The fields of a lock's hash.
@@ -39,6 +39,10 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
     if let Some(raw) = fields.get(&b"t"[..]) {
         seen.push(b"t".to_vec());
         record.tombstones = read_tombstones(Reader(raw)).ok_or("tombstones")?;
+    }
+    if let Some(raw) = fields.get(&b"p"[..]) {
+        seen.push(b"p".to_vec());
+        record.past = read_past(Reader(raw)).ok_or("past holds")?;
     }
     if flags != u8::from(!record.queue.is_empty()) + 2 * u8::from(!record.tombstones.is_empty()) {
         return Err(format!("the flags are {flags}"));
@@ -133,6 +137,13 @@ fn read_tombstones(mut packed: Reader<'_>) -> Option<Vec<Tombstone>> {
         });
     }
     (!tombstones.is_empty()).then_some(tombstones)
+}
+
+/// Reads the holds that have ended, the oldest first: as many as it says.
+fn read_past(mut packed: Reader<'_>) -> Option<Vec<PastHold>> {
+    let count = packed.byte()?;
+    let past = (0..count).map(|_| packed.past_hold()).collect::<Option<_>>()?;
+    (count > 0 && packed.0.is_empty()).then_some(past)
 }
 
 fn id_bytes(id: HolderId) -> [u8; 24] {

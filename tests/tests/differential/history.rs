@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_core::model::{self, Hold, NOT_AFTER, Record};
+use leasehold_core::model::{self, Hold, NOT_AFTER, Record, Rules};
 use leasehold_core::{
     Acquire, Action, Addressed, Adopt, Answer, ClientId, FencingToken, HolderId, HolderInfo,
     LockName, Mode, Now, Operation, Reclaim, RenewLease, Reply,
@@ -155,6 +155,7 @@ const MOST_AGAIN: u32 = 8;
 
 /// The model's side of a history.
 pub(crate) struct World {
+    rules: Rules,
     records: [Record; NAMES.len()],
     attempts: BTreeMap<u8, u64>,
     now_us: u64,
@@ -162,9 +163,10 @@ pub(crate) struct World {
     played: Vec<Played>,
 }
 
-/// Plays a history on the model.
-pub(crate) fn play(steps: &[Step]) -> Vec<Played> {
+/// Plays a history on the model, which keeps so many past holders.
+pub(crate) fn play(steps: &[Step], history: u32) -> Vec<Played> {
     let mut world = World {
+        rules: Rules { history, ..model::DEFAULT_RETENTION.into() },
         records: Default::default(),
         attempts: BTreeMap::new(),
         now_us: START_US,
@@ -342,7 +344,7 @@ impl World {
 
     fn act(&mut self, name: usize, action: Action) -> bool {
         let now = self.now();
-        let outcome = model::step(&mut self.records[name], now, model::DEFAULT_RETENTION, &action);
+        let outcome = model::step(&mut self.records[name], now, self.rules, &action);
         let more = outcome.more;
         let answer = Answer::new(now, outcome.reply).with_more(more);
         self.last = Some((name, action.clone()));
@@ -372,7 +374,7 @@ impl World {
             let id = self.id(*name, *who);
             let lease = self.renewal(*name, id, *ttl, *believed);
             let (record, action) = (&mut self.records[*name], lease.action());
-            let outcome = model::step(record, now, model::DEFAULT_RETENTION, &action);
+            let outcome = model::step(record, now, self.rules, &action);
             asked.push(lease);
             more |= outcome.more;
             messages.extend(outcome.messages);

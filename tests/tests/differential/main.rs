@@ -34,16 +34,32 @@ const HISTORIES: u32 = 50;
 /// Where histories that failed are kept, to be played first ever after.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/kept.txt");
 
+/// How many past holders are kept by those who keep any: few, so that the oldest give way.
+const HISTORY: u32 = 3;
+
 #[test]
 fn the_scripts_mean_what_the_model_means() {
-    let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS").map_or(STEPS, |number| {
+    compare(0, steps_wanted());
+}
+
+#[test]
+fn the_scripts_that_keep_past_holders_mean_what_the_model_means() {
+    compare(HISTORY, steps_wanted() / 2);
+}
+
+fn steps_wanted() -> u64 {
+    std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS").map_or(STEPS, |number| {
         number.parse().expect("LEASEHOLD_DIFFERENTIAL_STEPS is a whole number")
-    });
-    let server = RefCell::new(Server::start(RedisServer::options()));
+    })
+}
+
+/// Compares so many steps of clients that keep so many past holders.
+fn compare(history: u32, wanted: u64) {
+    let server = RefCell::new(Server::start_with_history(RedisServer::options(), history));
     let compared = Cell::new(0);
     while compared.get() < wanted {
         let outcome = runner(KEPT).run(&strategies::steps(), |steps| {
-            let played = history::play(&steps);
+            let played = history::play(&steps, history);
             compared.set(compared.get() + played.len() as u64);
             server.borrow_mut().compare(&played).map_err(TestCaseError::fail)
         });
@@ -68,9 +84,11 @@ fn runner(kept: &'static str) -> TestRunner {
 
 #[test]
 fn what_is_shipped_differs_from_what_is_compared_in_nothing_but_the_clock() {
-    for script in Script::ALL {
-        let compared = script.assemble(TEST_CLOCK);
+    for (script, history) in Script::ALL.iter().flat_map(|script| [(script, 0), (script, HISTORY)])
+    {
+        let compared = script.assemble(TEST_CLOCK, history);
         assert_eq!(compared.matches(TEST_CLOCK).count(), 1, "{script:?}");
-        assert_eq!(compared.replace(TEST_CLOCK, CLOCK), script.source(), "{script:?}");
+        let shipped = &script.with_history(history).source;
+        assert_eq!(compared.replace(TEST_CLOCK, CLOCK), *shipped, "{script:?}");
     }
 }

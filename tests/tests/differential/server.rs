@@ -37,14 +37,19 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server whose scripts take their time from the caller.
     pub(crate) fn start(options: RedisOptions) -> Self {
+        Self::start_with_history(options, 0)
+    }
+
+    /// The same with the scripts that keep so many past holders.
+    pub(crate) fn start_with_history(options: RedisOptions, history: u32) -> Self {
         let redis = options.start().unwrap();
         let mut connection = redis.connection().unwrap();
         let mut inboxes = redis.connection().unwrap();
         let prefix = "lh:".to_owned();
         let pattern = format!("{}*", key::inbox_prefix(&prefix));
-        let layout = Native(Keyspace { prefix, retention: model::DEFAULT_RETENTION });
+        let layout = Native(Keyspace { prefix, retention: model::DEFAULT_RETENTION, history });
         redis::cmd("PSUBSCRIBE").arg(pattern).exec(&mut inboxes).unwrap();
-        let scripts = Script::ALL.iter().map(|script| script.assemble(TEST_CLOCK));
+        let scripts = Script::ALL.iter().map(|script| script.assemble(TEST_CLOCK, history));
         let sources: Vec<_> = scripts.chain([DUMP.to_owned()]).collect();
         let load = |source| redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection);
         let sha1 = sources.iter().map(load).collect::<Result<_, _>>().unwrap();
@@ -54,18 +59,23 @@ impl Server {
     /// EVALSHA of a call at a time.
     pub(crate) fn command(&self, call: &Call<Answer>, now_us: u64) -> redis::Cmd {
         let mut command = redis::cmd("EVALSHA");
-        let number = Script::ALL.iter().position(|script| script.sha1() == call.script.sha1);
-        command.arg(&self.sha1[number.unwrap()]);
+        command.arg(self.sha1(&call.script.sha1));
         command.arg(call.keys.len()).arg(&call.keys).arg(&call.args).arg(now_us);
         command
+    }
+
+    /// The script that is compared with the one that is shipped with this name.
+    fn sha1(&self, shipped: &str) -> &str {
+        let history = self.layout.0.history;
+        let is_it = |script: &Script| script.with_history(history).sha1 == shipped;
+        &self.sha1[Script::ALL.iter().position(is_it).unwrap()]
     }
 
     /// EVALSHA of calls of one script, one name each, as one call at a time.
     pub(crate) fn bundle(&self, calls: &[Call<Answer>], now_us: u64) -> redis::Cmd {
         let script = calls[0].script.sha1.as_str();
-        let number = Script::ALL.iter().position(|known| known.sha1() == script).unwrap();
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.sha1[number]).arg(calls.len());
+        command.arg(self.sha1(script)).arg(calls.len());
         for call in calls {
             assert_eq!(call.script.sha1, script);
             command.arg(&call.keys);

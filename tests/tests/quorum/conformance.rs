@@ -20,6 +20,20 @@ mod memory {
     conformance!(make());
 }
 
+/// The same, each with a history.
+mod memory_with_a_history {
+    use super::*;
+
+    async fn make() -> Subject {
+        let clock = FakeClock::new();
+        let node = || Box::new(Memory::with_clock(clock.clone()).history(3)) as Box<dyn Store>;
+        let nodes = (0..3).map(|_| node()).collect();
+        Subject::fake(must(Quorum::with_clock(nodes, clock.clone())), clock)
+    }
+
+    conformance!(history make());
+}
+
 mod three_servers {
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use super::step::Step;
 use super::table::{Holds as _, Tables};
-use crate::holder::HoldState;
+use crate::holder::{Ending, HoldState};
 use crate::request::{Adopt, Refusal, Reply};
 
 impl<T: Tables> Step<'_, T> {
@@ -67,6 +67,7 @@ impl<T: Tables> Step<'_, T> {
         if self.record.upgrading == Some(before) {
             self.record.upgrading = None;
         }
+        self.note_end(slot, Ending::Adopted);
         let (token_us, since_us) = (self.mint(request.ballot_us), self.now_us());
         self.record.set_id(slot, request.id);
         let hold = self.record.holds.at(slot);

@@ -2,7 +2,7 @@
 
 use super::step::Step;
 use super::table::Tables;
-use crate::holder::{HoldState, HolderId};
+use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::{Cancelled, Reply};
 
 impl<T: Tables> Step<'_, T> {
@@ -25,7 +25,7 @@ impl<T: Tables> Step<'_, T> {
         }
         match self.live_hold(id) {
             Some((slot, state)) if state != HoldState::Cooldown => {
-                self.record.remove_hold(slot);
+                self.end_hold(slot, Ending::Released);
                 Cancelled::Released
             }
             Some(_) | None => Cancelled::Unknown,

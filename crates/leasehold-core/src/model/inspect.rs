@@ -1,10 +1,11 @@
-//! Inspect: who holds and who waits. Changes nothing.
+//! Inspect: who holds, who waits, and who held before. Changes nothing.
 
 use std::time::Duration;
 
+use super::limits::MAX_HISTORY;
 use super::step::Step;
-use super::table::{Holds as _, Table as _, Tables};
-use crate::holder::{Holder, Mode, Status, Waiter};
+use super::table::{Holds as _, PastHolds as _, Table as _, Tables};
+use crate::holder::{Ending, HoldState, Holder, Mode, Status, Waiter};
 use crate::request::Reply;
 use crate::token::FencingToken;
 
@@ -12,7 +13,7 @@ impl<T: Tables> Step<'_, T> {
     pub(super) fn inspect(&mut self, limit: u32) -> Reply {
         let (now_us, capacity) = (self.now_us(), self.record.capacity);
         let since = |us: u64| Duration::from_micros(now_us.saturating_sub(us));
-        let mut holders = Vec::new();
+        let (mut holders, mut past) = (Vec::new(), Vec::new());
         for slot in 0..self.record.holds.count() {
             if holders.len() == limit as usize {
                 break;
@@ -28,6 +29,9 @@ impl<T: Tables> Step<'_, T> {
                     held_for: since(hold.since_us),
                     ttl_left: Duration::from_micros(hold.deadline_us - now_us),
                 });
+            } else if self.rules.history > 0 && hold.state != HoldState::Cooldown {
+                // No step has come by it yet.
+                past.push(hold.past(capacity, now_us, Ending::Expired).at(now_us));
             }
         }
         let (mut waiters, mut from) = (Vec::new(), 0);
@@ -44,8 +48,17 @@ impl<T: Tables> Step<'_, T> {
             });
             from = sequence + 1;
         }
-        let waiting = self.record.queue.count();
-        let last_token = self.newest();
-        Reply::Status(Box::new(Status { foreign: None, holders, waiters, waiting, last_token }))
+        if limit > 0 {
+            past.extend(self.record.past.all().iter().map(|past| past.at(now_us)));
+        }
+        // Who keeps no history shows what others keep.
+        let kept = if self.rules.history > 0 { self.rules.history } else { MAX_HISTORY };
+        let status = Status::default()
+            .with_holders(holders)
+            .with_waiters(waiters)
+            .with_waiting(self.record.queue.count())
+            .with_last_token(self.newest())
+            .with_past_holders(past, kept.min(limit));
+        Reply::Status(Box::new(status))
     }
 }

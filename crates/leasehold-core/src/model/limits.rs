@@ -52,6 +52,9 @@ pub const REAP_BOUND: u32 = 64;
 /// names a second then hold 240 MB, and would hold 7 GB with an hour.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
+/// Most past holders that a record remembers: 16, some 2 KB with usual labels and 20 KB at the most.
+pub const MAX_HISTORY: u32 = 16;
+
 /// What differs between stores. A retention alone stands for the rest as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -60,6 +63,8 @@ pub struct Rules {
     /// The longest a waiter far behind may be silent: [`POLL_INTERVAL`], where a lost message and a
     /// death are found by polls alone.
     pub longest_silence: Duration,
+    /// How many past holders a record remembers, up to [`MAX_HISTORY`]; zero for none.
+    pub history: u32,
 }
 
 impl Rules {
@@ -71,6 +76,6 @@ impl Rules {
 
 impl From<Duration> for Rules {
     fn from(retention: Duration) -> Self {
-        Self { retention, longest_silence: POLL_INTERVAL }
+        Self { retention, longest_silence: POLL_INTERVAL, history: 0 }
     }
 }

@@ -4,7 +4,7 @@ use super::limits::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_B
 use super::rows::{Hold, NEVER_US, Waiting};
 use super::step::Step;
 use super::table::{Holds as _, Table as _, Tables};
-use crate::holder::{ClientId, HoldState, HolderId, LOCK_CAPACITY};
+use crate::holder::{ClientId, Ending, HoldState, HolderId, LOCK_CAPACITY};
 use crate::request::Message;
 use crate::time::micros;
 use crate::token::FencingToken;
@@ -34,7 +34,7 @@ impl<T: Tables> Step<'_, T> {
             }
             let deadline_us = self.record.holds.at(slot).clamp(now_us);
             if deadline_us <= now_us {
-                self.expire(slot);
+                self.take_away(slot, Ending::Expired);
             } else {
                 let sweep = &mut self.record.sweep;
                 sweep.running_us = sweep.running_us.min(deadline_us);

@@ -2,7 +2,7 @@
 
 use super::step::Step;
 use super::table::{Holds as _, Table as _, Tables};
-use crate::holder::{ClientId, HoldState, HolderId};
+use crate::holder::{ClientId, Ending, HoldState, HolderId};
 
 impl<T: Tables> Step<'_, T> {
     pub(super) fn reap(&mut self, client: ClientId) {
@@ -14,7 +14,7 @@ impl<T: Tables> Step<'_, T> {
             if let Some(slot) = self.record.hold_of(id)
                 && self.record.holds.at(slot).state != HoldState::Cooldown
             {
-                self.record.remove_hold(slot);
+                self.end_hold(slot, Ending::Died);
             }
             from = id.attempt.checked_add(1).map(|attempt| HolderId { client, attempt });
         }

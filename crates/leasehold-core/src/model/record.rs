@@ -38,6 +38,8 @@ pub struct Record<T: Tables = InMemory> {
     pub clients: T::Clients,
     /// Attempts that have ended and of which a copy may still arrive; the oldest first.
     pub tombstones: Vec<Tombstone>,
+    /// Holds that have ended, if the store keeps a history.
+    pub past: T::Past,
     /// When the record may be forgotten.
     pub collect_at_us: u64,
 }
@@ -58,6 +60,7 @@ impl Default for Record {
             last_sequence: 0,
             clients: BTreeMap::new(),
             tombstones: Vec::new(),
+            past: Vec::new(),
             collect_at_us: 0,
         }
     }
@@ -120,7 +123,7 @@ impl<T: Tables> Record<T> {
         slot
     }
 
-    /// Removes a hold; the last one takes its slot.
+    /// Removes a hold, for `end_hold`, through which every hold leaves; the last one takes its slot.
     pub(super) fn remove_hold(&mut self, slot: u32) -> Option<Hold> {
         let last = self.holds.pop()?;
         let removed = if slot < self.holds.count() {

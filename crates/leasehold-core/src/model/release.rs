@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::step::Step;
 use super::table::{Holds as _, Tables};
-use crate::holder::{HoldState, HolderId};
+use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::Reply;
 use crate::time::micros;
 
@@ -22,7 +22,7 @@ impl<T: Tables> Step<'_, T> {
             return Reply::Released;
         }
         if cooldown.is_zero() {
-            self.record.remove_hold(slot);
+            self.end_hold(slot, Ending::Released);
         } else {
             self.cool_down(slot, cooldown);
         }
@@ -37,6 +37,7 @@ impl<T: Tables> Step<'_, T> {
     /// The name stays taken, by nobody.
     fn cool_down(&mut self, slot: u32, cooldown: Duration) {
         let deadline_us = self.now_us() + micros(cooldown);
+        self.note_end(slot, Ending::Released);
         let hold = self.record.holds.at(slot);
         let id = hold.id;
         hold.state = HoldState::Cooldown;

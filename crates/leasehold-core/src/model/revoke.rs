@@ -2,7 +2,7 @@
 
 use super::step::Step;
 use super::table::{Holds as _, Tables};
-use crate::holder::{HoldState, HolderId};
+use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::{Message, Reply};
 use crate::token::FencingToken;
 
@@ -22,7 +22,7 @@ impl<T: Tables> Step<'_, T> {
         // A cooldown is held by nobody, so nobody has to be asked.
         let forced = force || is_cooldown;
         if forced {
-            self.expire(slot);
+            self.take_away(slot, Ending::Revoked);
         } else {
             self.record.holds.at(slot).state = HoldState::Revoked;
             // Else the reader would become the writer all the same, with a token that the

@@ -1,8 +1,13 @@
-//! What a record is made of: a hold, a waiter, a client that waits, an attempt that has ended.
+//! What a record is made of: a hold, a waiter, a client that waits, an attempt that has ended, and
+//! a hold that has.
+
+use std::time::Duration;
 
 use super::limits::CLAIM_WINDOW;
-use crate::holder::{ClientId, HoldState, HolderId, HolderInfo, Mode};
+use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, LOCK_CAPACITY};
+use crate::holder::{Mode, PastHolder};
 use crate::time::micros;
+use crate::token::FencingToken;
 
 /// One hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +73,27 @@ pub struct Tombstone {
     pub until_us: u64,
 }
 
+/// A hold that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PastHold {
+    /// Which attempt.
+    pub id: HolderId,
+    /// How much of the capacity it took.
+    pub weight: u32,
+    /// That capacity.
+    pub capacity: u32,
+    /// Its token.
+    pub token_us: u64,
+    /// When it was granted.
+    pub since_us: u64,
+    /// When it ended.
+    pub ended_us: u64,
+    /// How it ended.
+    pub ending: Ending,
+    /// Whose it was.
+    pub info: HolderInfo,
+}
+
 /// The search for expired holds. It looks at a bounded number per step, so it carries over where
 /// it is, and keeps a lower bound of all deadlines so that most steps need not look at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,5 +138,43 @@ impl Hold {
     /// What it is a hold of, in a record of this capacity.
     pub(super) fn mode(&self, capacity: u32) -> Mode {
         Mode::of(self.weight, capacity)
+    }
+
+    /// What is left of it in a record of this capacity, when its end is noticed. An end by time is
+    /// as early as its deadline, however late somebody comes by.
+    pub(super) fn past(&self, capacity: u32, now_us: u64, ending: Ending) -> PastHold {
+        let ending = match (self.state, ending) {
+            (HoldState::Revoked, _) => Ending::Revoked,
+            (HoldState::Unclaimed, Ending::Expired) => Ending::Unclaimed,
+            (_, ending) => ending,
+        };
+        PastHold {
+            id: self.id,
+            weight: self.weight,
+            capacity,
+            token_us: self.token_us,
+            since_us: self.since_us,
+            ended_us: self.deadline_us.min(now_us),
+            ending,
+            info: self.info.clone(),
+        }
+    }
+}
+
+impl PastHold {
+    /// As it is seen at a time.
+    pub fn at(&self, now_us: u64) -> PastHolder {
+        let between = |from: u64, to: u64| Duration::from_micros(to.saturating_sub(from));
+        let (mode, token) = (Mode::of(self.weight, self.capacity), self.token_us);
+        PastHolder::new(self.id, mode, FencingToken::from_micros(token), self.ending)
+            .with_info(self.info.clone())
+            .with_held_for(between(self.since_us, self.ended_us))
+            .with_ended_ago(between(self.ended_us, now_us))
+    }
+
+    /// Whether a step can have made it.
+    pub fn is_sound(&self) -> bool {
+        let times = [self.token_us, self.since_us, self.ended_us];
+        times.iter().all(|us| *us <= NEVER_US) && self.capacity <= LOCK_CAPACITY
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::limits::{BALLOT_LEAD, Rules, TOMBSTONE_LIFE};
+use super::limits::{BALLOT_LEAD, MAX_HISTORY, Rules, TOMBSTONE_LIFE};
 use super::record::Record;
-use super::table::{Holds as _, Table as _, Tables};
-use crate::holder::{HoldState, HolderId};
+use super::rows::Hold;
+use super::table::{Holds as _, PastHolds as _, Table as _, Tables};
+use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::{Addressed, Grant, Reply};
 use crate::time::{Now, micros};
 use crate::token::{FencingToken, TOKEN_EPOCH_US};
@@ -94,7 +95,7 @@ impl<'a, T: Tables> Step<'a, T> {
         let (known_us, state) = (hold.deadline_us, hold.state);
         let deadline_us = hold.clamp(now_us);
         if deadline_us <= now_us {
-            self.expire(slot);
+            self.take_away(slot, Ending::Expired);
             return None;
         }
         if deadline_us < known_us {
@@ -103,11 +104,31 @@ impl<'a, T: Tables> Step<'a, T> {
         Some((slot, state))
     }
 
-    /// Ends a hold whose time has come. A late copy of its acquire must not grant to an attempt
-    /// that nobody waits for any more, hence the tombstone.
-    pub(super) fn expire(&mut self, slot: u32) {
-        if let Some(hold) = self.record.remove_hold(slot) {
+    /// Ends a hold and gives it: the one way in which a hold leaves its record.
+    pub(super) fn end_hold(&mut self, slot: u32, ending: Ending) -> Option<Hold> {
+        self.note_end(slot, ending);
+        self.record.remove_hold(slot)
+    }
+
+    /// Ends a hold that its holder has not let go. A late copy of its acquire must not grant to an
+    /// attempt that nobody waits for any more, hence the tombstone.
+    pub(super) fn take_away(&mut self, slot: u32, ending: Ending) {
+        if let Some(hold) = self.end_hold(slot, ending) {
             self.add_tombstone(hold.id);
+        }
+    }
+
+    /// Remembers that whoever has the hold at a slot has it no more, if there is a history. Nobody
+    /// has one in its cooldown: that was noted when it began.
+    pub(super) fn note_end(&mut self, slot: u32, ending: Ending) {
+        let (history, now_us, capacity) = (self.rules.history, self.now_us(), self.record.capacity);
+        if history == 0 {
+            return;
+        }
+        let hold = self.record.holds.at(slot);
+        if hold.state != HoldState::Cooldown {
+            let past = hold.past(capacity, now_us, ending);
+            self.record.past.push(past, history.min(MAX_HISTORY));
         }
     }
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_core::model::{self, Outcome, Record};
+use leasehold_core::model::{self, Outcome, Record, Rules};
 use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Clock, LockName, Message, Now, Operation, Page, StoreError,
@@ -45,12 +45,20 @@ struct Shared {
 }
 
 /// The record of each name.
-#[derive(Default)]
-struct Names(BTreeMap<LockName, Record>);
+struct Names {
+    records: BTreeMap<LockName, Record>,
+    rules: Rules,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { records: BTreeMap::new(), rules: model::DEFAULT_RETENTION.into() }
+    }
+}
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("names", &self.names.0.len()).finish_non_exhaustive()
+        f.debug_struct("Shared").field("names", &self.names.records.len()).finish_non_exhaustive()
     }
 }
 
@@ -71,9 +79,19 @@ impl Memory {
         Self { clock: Arc::new(clock), shared: Arc::default() }
     }
 
+    /// The same store, which keeps so many past holders of a name in its record, up to 16 (a larger
+    /// number counts as that): who had it last, and how that ended
+    /// ([`Status::past_holders`](leasehold_core::Status::past_holders)). None by default. Clones
+    /// share this, too.
+    #[must_use]
+    pub fn history(self, holders: u32) -> Self {
+        self.shared().names.rules.history = holders.min(model::MAX_HISTORY);
+        self
+    }
+
     /// What the store knows of a name, for tests that compare stores.
     pub fn record(&self, name: &LockName) -> Option<Record> {
-        self.shared().names.0.get(name).cloned()
+        self.shared().names.records.get(name).cloned()
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -96,7 +114,7 @@ impl model::Records for Names {
     type Error = Infallible;
 
     fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, Infallible> {
-        let matching = self.0.iter().filter(|(name, record)| {
+        let matching = self.records.iter().filter(|(name, record)| {
             name.as_str().starts_with(prefix) && (idle || !record.is_idle())
         });
         Ok(matching.take(limit as usize).map(|(name, _)| name.clone()).collect())
@@ -107,7 +125,7 @@ impl model::Records for Names {
         let is_next = |name: &&LockName| {
             name.as_str().starts_with(prefix) && after.is_none_or(|after| name.as_str() > after)
         };
-        for (name, record) in self.0.iter().filter(|(name, _)| is_next(name)) {
+        for (name, record) in self.records.iter().filter(|(name, _)| is_next(name)) {
             if !page.look_at(name, !record.is_idle(), keys) {
                 break;
             }
@@ -116,14 +134,14 @@ impl model::Records for Names {
     }
 
     fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, Infallible> {
-        let record = match self.0.get_mut(name) {
+        let record = match self.records.get_mut(name) {
             Some(record) => record,
-            None => self.0.entry(name.clone()).or_default(),
+            None => self.records.entry(name.clone()).or_default(),
         };
-        let outcome = model::step(record, now, model::DEFAULT_RETENTION, action);
+        let outcome = model::step(record, now, self.rules, action);
         if record.collect_at_us == 0 {
             // Nothing was worth keeping: a name that was only asked about leaves no record.
-            self.0.remove(name);
+            self.records.remove(name);
         }
         Ok(outcome)
     }
@@ -151,7 +169,7 @@ impl Shared {
             return;
         }
         self.next_collection_us = now.lease_us + micros(model::DEFAULT_RETENTION);
-        self.names.0.retain(|_, record| record.collect_at_us > now.lease_us);
+        self.names.records.retain(|_, record| record.collect_at_us > now.lease_us);
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) mod deadlocks;
 #[cfg(feature = "file")]
 mod file;
 mod finding;
+#[cfg(any(feature = "file", feature = "redis"))]
+mod history;
 mod memory;
 mod outages;
 pub mod protocol;
@@ -30,7 +32,7 @@ mod router;
 mod traits;
 
 #[cfg(feature = "file")]
-pub use self::file::{File, FileTransaction};
+pub use self::file::{File, FileOptions, FileTransaction};
 pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
 pub use self::quorum::Quorum;

@@ -155,7 +155,8 @@ pub fn shown_url(url: &str) -> String {
         #[cfg(feature = "file")]
         Some(Scheme::File) => {
             let names_a_host = rest.starts_with("//") && !rest.starts_with("///");
-            (!names_a_host && !rest.contains('?')).then(|| url.to_owned())
+            let is_sound = !rest.contains('?') || File::check_url(url).is_ok();
+            (!names_a_host && is_sound).then(|| url.to_owned())
         }
         Some(Scheme::Memory) => rest.is_empty().then(|| url.to_owned()),
         #[cfg(feature = "redis")]

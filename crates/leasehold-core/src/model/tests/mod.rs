@@ -8,6 +8,7 @@ mod events;
 mod invariants;
 mod leaving;
 mod modes;
+mod past;
 mod records;
 mod taking;
 mod time;
@@ -16,7 +17,9 @@ mod upgradable;
 use std::time::Duration;
 
 use super::*;
-use crate::holder::{HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
+use crate::holder::{
+    Ending, HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT,
+};
 use crate::request::{
     Acquire, Addressed, Adopt, Cancelled, Grant, Message, Place, Reclaim, Refusal,
 };
@@ -35,6 +38,7 @@ const WALL_US: u64 = 1_767_225_600_000_000;
 /// One record, one clock, and a method per action.
 struct Bench {
     record: Record,
+    rules: Rules,
     now_us: u64,
     /// Of the last step.
     messages: Vec<Addressed>,
@@ -53,7 +57,20 @@ fn seconds(count: u64) -> Duration {
 
 impl Bench {
     fn new() -> Self {
-        Self { record: Record::default(), now_us: START_US, messages: Vec::new(), more: false }
+        Self {
+            record: Record::default(),
+            rules: DEFAULT_RETENTION.into(),
+            now_us: START_US,
+            messages: Vec::new(),
+            more: false,
+        }
+    }
+
+    /// A bench of a store that keeps so many past holders.
+    fn with_history(history: u32) -> Self {
+        let mut bench = Self::new();
+        bench.rules.history = history;
+        bench
     }
 
     /// A bench on which client 1 holds the lock alone.
@@ -73,7 +90,7 @@ impl Bench {
 
     fn act(&mut self, action: &Action) -> Reply {
         let now = self.now();
-        let outcome = step(&mut self.record, now, DEFAULT_RETENTION, action);
+        let outcome = step(&mut self.record, now, self.rules, action);
         (self.messages, self.more) = (outcome.messages, outcome.more);
         outcome.reply
     }
@@ -176,7 +193,7 @@ impl Bench {
 
     fn reap(&mut self, client: u128) {
         let now = self.now();
-        let outcome = reap(&mut self.record, now, DEFAULT_RETENTION, ClientId(client));
+        let outcome = reap(&mut self.record, now, self.rules, ClientId(client));
         (self.messages, self.more) = (outcome.messages, outcome.more);
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use leasehold_core::model::Rules;
 use leasehold_core::{StoreError, StoreErrorKind};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
@@ -24,6 +25,7 @@ pub(super) struct Database {
     location: Location,
     connection: Connection,
     boot: String,
+    rules: Rules,
     /// What the paths led to when it was opened.
     files: Option<Files>,
     disk_space: DiskSpace,
@@ -36,6 +38,7 @@ impl Database {
     pub(super) fn open(
         location: &Location,
         boot: String,
+        rules: Rules,
         log_pages: Arc<AtomicU32>,
         is_alone: bool,
     ) -> Result<Self, StoreError> {
@@ -43,7 +46,7 @@ impl Database {
         let mut connection = connect(&location.database, log_pages).map_err(failed)?;
         schema::prepare(&mut connection, location, is_alone)?;
         let disk_space = DiskSpace::new(&connection).map_err(failed)?;
-        Ok(Self { location: location.clone(), connection, boot, files: None, disk_space })
+        Ok(Self { location: location.clone(), connection, boot, rules, files: None, disk_space })
     }
 
     /// From now on the paths must lead to these files.
@@ -90,14 +93,14 @@ impl Database {
         reserve: Reserve,
         work: impl Fn(&Writing<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let Self { location, connection, boot, disk_space, .. } = self;
+        let Self { location, connection, boot, rules, disk_space, .. } = self;
         let failed = |error| location.database_error(error);
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         if reserve == Reserve::Keep && !disk_space.is_whole(&transaction).map_err(failed)? {
             return Err(location.full());
         }
-        let writing = Writing::new(transaction, location, boot);
+        let writing = Writing::new(transaction, location, boot, *rules);
         let done = work(&writing)?;
         writing.commit().map_err(|error| match failed(error) {
             full if full.kind() == StoreErrorKind::Full => full,

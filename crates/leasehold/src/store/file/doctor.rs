@@ -13,7 +13,7 @@ use super::access::NEW;
 use super::liveness::NO_PIPES;
 use super::location::Location;
 use super::schema;
-use super::url::path_of;
+use super::url;
 use crate::store::Finding;
 
 /// A disk with less room is full for the purposes of a database: 16 MiB.
@@ -41,7 +41,7 @@ const GROUP_WRITES: u32 = 0o020;
 ///
 /// When it cannot be used for want of rights or by a wrong path.
 pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let location = match Location::check(Path::new(path_of(url)?)) {
+    let location = match Location::check(&url::read(url)?.path) {
         Ok(location) => location,
         Err(error) => return unusable(url, error).map(|finding| vec![finding]),
     };

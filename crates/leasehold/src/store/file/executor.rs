@@ -7,7 +7,6 @@
 //! started when it is first needed, while the caller's runtime goes on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
@@ -27,6 +26,7 @@ use super::disk_space::Reserve;
 use super::identity::Opening;
 use super::liveness::Liveness;
 use super::location::Location;
+use super::options::FileOptions;
 use super::reap;
 use super::schema;
 use super::tidy;
@@ -94,8 +94,13 @@ enum Request {
 }
 
 impl Executor {
-    pub(super) fn open(path: &Path, boot: String, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let location = Location::check(path)?;
+    pub(super) fn open(
+        options: &FileOptions,
+        boot: String,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let rules = options.rules()?;
+        let location = Location::check(&options.path)?;
         schema::refuse_others_files(&location)?;
         let failed = |error| location.io_error("look at it", error);
         let access = Access::of(&location.database).map_err(failed)?;
@@ -118,7 +123,7 @@ impl Executor {
         let log_pages = Arc::new(AtomicU32::new(0));
         let is_alone = !opening.is_anyone_there()?;
         let mut database =
-            Database::open(&location, boot.clone(), Arc::clone(&log_pages), is_alone)?;
+            Database::open(&location, boot.clone(), rules, Arc::clone(&log_pages), is_alone)?;
         access.give_group(&location.log);
         access.give_group(&location.shared_memory);
         let files = opening.agree(&mut database)?;

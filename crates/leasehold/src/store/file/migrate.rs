@@ -71,6 +71,7 @@ fn copy(from: Record, to: &mut StoredRecord<'_>) {
         last_sequence,
         clients,
         tombstones,
+        past: _, // it kept none
         collect_at_us,
     } = from;
     (to.capacity, to.asked, to.used, to.sweep) = (capacity, asked, used, sweep);

@@ -26,6 +26,8 @@ mod liveness;
 mod location;
 mod migrate;
 mod mount;
+mod options;
+mod past;
 mod reap;
 mod record;
 mod rows;
@@ -41,7 +43,6 @@ mod writing;
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use leasehold_core::{
@@ -52,8 +53,8 @@ use leasehold_core::{
 use self::executor::Executor;
 use self::inbox::FileInbox;
 use self::liveness::NO_PIPES;
+pub use self::options::FileOptions;
 pub use self::transact::FileTransaction;
-use self::url::path_of;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
@@ -88,29 +89,29 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a database, and creates it if it is not there. Its directory must exist, on a local
-    /// file system.
+    /// Opens the database at a path, or with [`FileOptions`], and creates it if it is not there. Its
+    /// directory must exist, on a local file system.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a path that cannot be one; [`Error::Store`] says what is wrong with
+    /// [`Error::Invalid`] for a path or an option that cannot be one; [`Error::Store`] says what is wrong with
     /// the file or its place and what to do about it.
     ///
     /// # Cost
     ///
     /// Some milliseconds of blocking file operations.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::with_clock(path, SystemClock::new(), boot()?)
+    pub fn open(options: impl Into<FileOptions>) -> Result<Self, Error> {
+        Self::with_clock(options, SystemClock::new(), boot()?)
     }
 
-    /// Opens the database that a URL names, `file:PATH`, as [`open`](Self::open).
+    /// Opens the database that a URL names, `file:PATH?history=N`, as [`open`](Self::open).
     ///
     /// # Errors
     ///
     /// As there.
     pub async fn connect(url: &str) -> Result<Self, Error> {
-        let path = path_of(url)?.to_owned();
-        let opened = tokio::task::spawn_blocking(move || Self::open(path)).await;
+        let options = url::read(url)?;
+        let opened = tokio::task::spawn_blocking(move || Self::open(options)).await;
         opened.unwrap_or_else(|_| {
             let text = format!("{url}: opening the file was broken off");
             Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
@@ -119,7 +120,7 @@ impl File {
 
     /// Whether a URL can be one.
     pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
-        path_of(url).map(drop)
+        url::read(url).map(drop)
     }
 
     /// What would break a promise of the store that a URL names. Creates nothing.
@@ -129,16 +130,16 @@ impl File {
 
     /// Whether there is a database where a URL names one.
     pub(super) fn is_there(url: &str) -> Result<bool, InvalidInput> {
-        Ok(Path::new(path_of(url)?).exists())
+        Ok(url::read(url)?.path.exists())
     }
 
     /// Opens a database on a clock of one's own, in a start of the machine of one's own.
     pub(crate) fn with_clock(
-        path: impl AsRef<Path>,
+        options: impl Into<FileOptions>,
         clock: impl Clock,
         boot: String,
     ) -> Result<Self, Error> {
-        let executor = Executor::open(path.as_ref(), boot, Arc::new(clock))?;
+        let executor = Executor::open(&options.into(), boot, Arc::new(clock))?;
         Ok(Self { executor: Arc::new(executor) })
     }
 

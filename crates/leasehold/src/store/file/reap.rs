@@ -1,10 +1,9 @@
 //! What a client that is found dead holds, and its places, end at once.
 
-use leasehold_core::model::{self, Holds as _, Record, Table as _, Tables};
+use leasehold_core::model::{self, Holds as _, Record, Rules, Table as _, Tables};
 use leasehold_core::{Action, Addressed, ClientId, HoldState, HolderId, Now, Reply};
 
 use super::liveness::Liveness;
-use super::rules::RULES;
 
 /// Most processes looked at in one go: as many as a step looks at holds for expiry. At 2 µs each
 /// that is little more than the step itself takes.
@@ -38,6 +37,7 @@ impl Reaped {
 pub(super) fn reap_dead_clients<T: Tables>(
     record: &mut Record<T>,
     now: Now,
+    rules: Rules,
     liveness: &Liveness,
 ) -> Reaped {
     let mut reaped = Reaped::default();
@@ -49,7 +49,7 @@ pub(super) fn reap_dead_clients<T: Tables>(
         let Some(client) = head.or_else(|| holders.next_but(&seen, record)) else { break };
         seen.push(client);
         if liveness.is_dead(client) {
-            let outcome = model::reap(record, now, RULES, client);
+            let outcome = model::reap(record, now, rules, client);
             reaped.messages.extend(outcome.messages);
             reaped.more |= outcome.more;
         }

@@ -5,6 +5,7 @@ use leasehold_core::model::{Hold, Record, Seen, Sweep, Table as _, Tables, Waiti
 use leasehold_core::{ClientId, HolderId};
 
 use super::codec::{Reader, Writer};
+use super::past::PastRow;
 use super::rows::{Rows, Source};
 
 /// The first byte of every record: the layout that this release reads and writes.
@@ -26,6 +27,7 @@ impl<'a> Tables for Stored<'a> {
     type Queue = Rows<'a, u64, Waiting>;
     type Sequences = Rows<'a, HolderId, u64>;
     type Clients = Rows<'a, ClientId, Seen>;
+    type Past = PastRow<'a>;
 }
 
 /// A record in the database.
@@ -55,6 +57,7 @@ pub(super) fn empty<'a>(source: &'a Source<'a>, last_token_us: u64) -> StoredRec
         last_sequence: 0,
         clients: Rows::empty(source, CLIENT),
         tombstones: Vec::new(),
+        past: PastRow::new(source),
         collect_at_us: 0,
     }
 }
@@ -76,6 +79,7 @@ pub(super) fn encode(record: &mut StoredRecord<'_>) -> Vec<u8> {
         last_sequence,
         clients,
         tombstones,
+        past,
         collect_at_us,
     } = record;
     let mut to = Writer(vec![LAYOUT]);
@@ -94,6 +98,7 @@ pub(super) fn encode(record: &mut StoredRecord<'_>) -> Vec<u8> {
     queue.pack(&mut to);
     sequences.pack(&mut to);
     clients.pack(&mut to);
+    past.write();
     to.0
 }
 
@@ -133,6 +138,7 @@ fn read<'a>(source: &'a Source<'a>, from: &mut Reader<'_>) -> Option<StoredRecor
         upgrading,
         last_sequence,
         tombstones,
+        past: PastRow::new(source),
         collect_at_us,
         holds: Rows::unpack(source, HOLD, from)?,
         slots: Rows::unpack(source, SLOT, from)?,

@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 use leasehold_core::model::{Bounds, Hold, Holds, Table};
 use leasehold_core::{LockName, StoreError};
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::{OptionalExtension, Params, Transaction};
 
 use super::codec::{self, Key, Packed, Reader, Writer};
 use super::location::Location;
@@ -67,12 +67,30 @@ impl<'a> Source<'a> {
         )
     }
 
-    fn fail(&self, error: StoreError) {
+    pub(super) fn fail(&self, error: StoreError) {
         self.failure.borrow_mut().get_or_insert(error);
     }
 
     fn has_failed(&self) -> bool {
         self.failure.borrow().is_some()
+    }
+
+    pub(super) fn name(&self) -> &'a str {
+        self.name.as_str()
+    }
+
+    /// A value of the database, if it is there.
+    pub(super) fn value(&self, sql: &str, parameters: impl Params) -> Option<Vec<u8>> {
+        let value = self.sql(|transaction| {
+            let mut statement = transaction.prepare_cached(sql)?;
+            statement.query_row(parameters, |row| row.get::<_, Vec<u8>>(0)).optional()
+        });
+        value.flatten()
+    }
+
+    /// Changes the database.
+    pub(super) fn run(&self, sql: &str, parameters: impl Params) {
+        self.sql(|transaction| transaction.prepare_cached(sql)?.execute(parameters));
     }
 
     /// Runs some SQL; nothing once something went wrong.
@@ -177,11 +195,11 @@ impl<'a, K: Key, V: Packed<K>> Rows<'a, K, V> {
     }
 
     fn name(&self) -> &'a str {
-        self.source.name.as_str()
+        self.source.name()
     }
 
-    fn run(&self, sql: &str, parameters: impl rusqlite::Params) {
-        self.source.sql(|transaction| transaction.prepare_cached(sql)?.execute(parameters));
+    fn run(&self, sql: &str, parameters: impl Params) {
+        self.source.run(sql, parameters);
     }
 
     /// Reads a row, unless it is known.
@@ -189,12 +207,7 @@ impl<'a, K: Key, V: Packed<K>> Rows<'a, K, V> {
         if self.is_inside || self.known.contains_key(&key) {
             return;
         }
-        let value = self.source.sql(|transaction| {
-            let mut statement = transaction.prepare_cached(READ)?;
-            let parameters = (self.name(), self.kind, key.bytes());
-            statement.query_row(parameters, |row| row.get::<_, Vec<u8>>(0)).optional()
-        });
-        match value.flatten() {
+        match self.source.value(READ, (self.name(), self.kind, key.bytes())) {
             Some(value) => drop(self.learn(&key.bytes(), value)),
             None => drop(self.known.insert(key, Known { row: None, stored: None })),
         }

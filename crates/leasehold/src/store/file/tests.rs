@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 
-use leasehold_core::model::{Holds as _, Record, Table};
+use leasehold_core::model::{Holds as _, PastHolds as _, Record, Table};
 use leasehold_core::{
     Acquire, Action, Adopt, FakeClock, FencingToken, HolderId, HolderInfo, LockName, Message, Mode,
     Reply,
@@ -95,6 +96,7 @@ fn whole(record: &mut StoredRecord<'_>) -> Record {
         last_sequence: record.last_sequence,
         clients: rows(&mut record.clients, ClientId(0), |client| ClientId(client.0 + 1)),
         tombstones: record.tombstones.clone(),
+        past: record.past.all().to_vec(),
         collect_at_us: record.collect_at_us,
     }
 }

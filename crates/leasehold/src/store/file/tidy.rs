@@ -1,6 +1,6 @@
 //! Tidying up: records whose time is over, and pipes of the dead.
 
-use leasehold_core::model::{self, Table as _};
+use leasehold_core::model::{self, Rules, Table as _};
 use leasehold_core::{Addressed, ClientId, HolderId, Now, StoreError};
 
 use super::record::StoredRecord;
@@ -45,7 +45,9 @@ pub(super) fn part(
             highest_us = highest_us.max(last_token_us);
             writing.remove(&name)?;
         } else if !dead.is_empty() {
-            messages.extend(writing.edit(&name, |record, _| Ok(end_dead(record, now, dead)))?);
+            messages.extend(
+                writing.edit(&name, |record, _| Ok(end_dead(record, now, writing.rules, dead)))?,
+            );
         }
     }
     if highest_us > writing.number("highest_token_us")? {
@@ -55,13 +57,18 @@ pub(super) fn part(
 }
 
 /// Ends what the dead hold under one name and where they wait.
-fn end_dead(record: &mut StoredRecord<'_>, now: Now, dead: &[ClientId]) -> Vec<Addressed> {
+fn end_dead(
+    record: &mut StoredRecord<'_>,
+    now: Now,
+    rules: Rules,
+    dead: &[ClientId],
+) -> Vec<Addressed> {
     let mut messages = Vec::new();
     for &client in dead {
         let first = HolderId { client, attempt: 0 };
         let holds = record.slots.next(first).is_some_and(|id| id.client == client);
         if holds || record.clients.find(client).is_some() {
-            messages.extend(model::reap(record, now, RULES, client).messages);
+            messages.extend(model::reap(record, now, rules, client).messages);
         }
     }
     messages

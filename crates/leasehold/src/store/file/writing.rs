@@ -1,6 +1,6 @@
 //! What one transaction reads and writes: a row per name, and rows for what does not fit into it.
 
-use leasehold_core::model::{self, Outcome};
+use leasehold_core::model::{self, Outcome, Rules};
 use leasehold_core::{Action, ClientId, LockName, Now, Page, StoreError};
 use rusqlite::{OptionalExtension, Params, Transaction};
 
@@ -9,7 +9,6 @@ use super::location::Location;
 use super::reap;
 use super::record::{self, StoredRecord, Unreadable};
 use super::rows::Source;
-use super::rules::RULES;
 
 /// The largest number of the table `number`: 2⁵³ − 1, which any program reads exactly.
 pub(super) const MAX_NUMBER: u64 = (1 << 53) - 1;
@@ -24,11 +23,17 @@ pub(super) struct Writing<'a> {
     transaction: Transaction<'a>,
     location: &'a Location,
     boot: &'a str,
+    pub(super) rules: Rules,
 }
 
 impl<'a> Writing<'a> {
-    pub(super) fn new(transaction: Transaction<'a>, location: &'a Location, boot: &'a str) -> Self {
-        Self { transaction, location, boot }
+    pub(super) fn new(
+        transaction: Transaction<'a>,
+        location: &'a Location,
+        boot: &'a str,
+        rules: Rules,
+    ) -> Self {
+        Self { transaction, location, boot, rules }
     }
 
     pub(super) fn commit(self) -> rusqlite::Result<()> {
@@ -56,11 +61,12 @@ impl<'a> Writing<'a> {
                 // This name may have been forgotten, with its last token.
                 now.token_us = now.token_us.max(self.number("highest_token_us")? + 1);
             }
-            let mut reaped = reap::reap_dead_clients(record, now, liveness);
-            let outcome = model::step(record, now, RULES, action);
+            let rules = self.rules;
+            let mut reaped = reap::reap_dead_clients(record, now, rules, liveness);
+            let outcome = model::step(record, now, rules, action);
             if !outcome.messages.is_empty() {
                 // Somebody was granted who had not been looked at.
-                reaped.append(reap::reap_dead_clients(record, now, liveness));
+                reaped.append(reap::reap_dead_clients(record, now, rules, liveness));
             }
             let watched = reap::watched(record, action, &outcome.reply);
             reaped.messages.extend(outcome.messages);

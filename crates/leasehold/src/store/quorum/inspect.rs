@@ -1,11 +1,11 @@
-//! Who holds a name: the answers of the nodes, merged.
+//! Who holds a name, and who held it before: the answers of the nodes, merged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, ForeignHolder, Holder, HolderId, LockName, Mode, Operation, Reply, Status,
-    StoreError,
+    Action, Answer, Ending, ForeignHolder, Holder, HolderId, LockName, Mode, Operation, PastHolder,
+    Reply, Status, StoreError,
 };
 
 use super::fan_out::FanOut;
@@ -44,12 +44,13 @@ fn is_certain(nodes: usize, needed: usize, seen: &[Status]) -> bool {
         return false;
     }
     let missing = nodes - seen.len();
-    by_holder(seen).into_values().all(|reports| {
+    let is_settled = |count: usize| count >= needed || count + missing < needed;
+    let has_settled_holders = by_holder(seen).into_values().all(|reports| {
         reports.iter().all(|holder| {
-            let count = reports.iter().filter(|other| is_alike(other, holder)).count();
-            count >= needed || count + missing < needed
+            is_settled(reports.iter().filter(|other| is_alike(other, holder)).count())
         })
-    })
+    });
+    has_settled_holders && by_past_holder(seen).into_values().all(|them| is_settled(them.len()))
 }
 
 /// The nodes' reports of each who holds it somewhere.
@@ -61,13 +62,44 @@ fn by_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&Holder>> {
     by_holder
 }
 
+/// The nodes' reports of each who held it somewhere.
+fn by_past_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&PastHolder>> {
+    let mut by_holder: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for past in seen.iter().flat_map(|status| &status.past_holders) {
+        by_holder.entry(past.id).or_default().push(past);
+    }
+    by_holder
+}
+
 fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
     let least = nodes.least(seen.len());
     let held = by_holder(seen).into_values().filter(|reports| reports.len() >= least);
+    let (past, most) = past_holders(seen, least);
     Status::default()
         .with_holders(held.map(|reports| agreed(reports, least)).collect())
         .with_last_token(seen.iter().filter_map(|status| status.last_token).max())
         .with_foreign(foreign(nodes, seen))
+        .with_past_holders(past, most)
+}
+
+/// Who held it before on a majority of the nodes, and how many are shown at most: as many as the
+/// node with the most of them has. What only a minority has was granted in a round that failed.
+fn past_holders(seen: &[Status], least: usize) -> (Vec<PastHolder>, u32) {
+    let most = seen.iter().map(|status| status.past_holders.len()).max().unwrap_or_default();
+    let them = by_past_holder(seen).into_values().filter(|reports| reports.len() >= least);
+    (them.map(agreed_past).collect(), most as u32)
+}
+
+/// One past holder, out of the reports of several nodes: as most of them have it, until when the
+/// middle one had it.
+fn agreed_past(mut reports: Vec<&PastHolder>) -> PastHolder {
+    reports.sort_by_key(|past| past.ended_ago);
+    let mut past = reports[reports.len() / 2].clone();
+    let ended = |ending: Ending| reports.iter().filter(|past| past.ending == ending).count();
+    let endings = reports.iter().map(|past| past.ending);
+    past.ending = endings.max_by_key(|ending| ended(*ending)).unwrap_or(past.ending);
+    past.token = reports.iter().map(|past| past.token).max().unwrap_or(past.token);
+    past
 }
 
 /// A holder on a majority of the nodes that is no program of leasehold.
@@ -124,6 +156,44 @@ mod tests {
             Status::default().with_holders(vec![holder])
         };
         labels.iter().map(status).collect()
+    }
+
+    fn ended(client: u128, ago: u64, ending: Ending) -> PastHolder {
+        let id = HolderId { client: ClientId(client), attempt: 1 };
+        let token = FencingToken::from_micros(1_800_000_000_000_000 + client as u64);
+        PastHolder::new(id, Mode::Exclusive, token, ending).with_ended_ago(Duration::from_secs(ago))
+    }
+
+    fn seen_past(nodes: &[&[PastHolder]]) -> Vec<Status> {
+        let status = |past: &&[PastHolder]| Status::default().with_past_holders(past.to_vec(), 9);
+        nodes.iter().map(status).collect()
+    }
+
+    #[test]
+    fn past_holders_are_those_of_a_majority_as_most_nodes_have_them() {
+        use Ending::{Expired, Released};
+        let all = seen_past(&[
+            &[ended(1, 30, Released), ended(3, 10, Released)],
+            &[ended(1, 31, Released), ended(2, 20, Released)],
+            &[ended(3, 12, Expired), ended(1, 3, Expired)],
+        ]);
+        let (past, most) = past_holders(&all, 2);
+        let status = Status::default().with_past_holders(past, most);
+        let told: Vec<_> = status
+            .past_holders
+            .iter()
+            .map(|past| (past.id.client.0, past.ended_ago.as_secs(), past.ending))
+            .collect();
+        assert_eq!(told[1], (1, 30, Released));
+        assert_eq!((told.len(), told[0].0), (2, 3), "2 was never granted by a majority");
+    }
+
+    #[test]
+    fn a_past_holder_that_one_of_three_nodes_has_waits_for_the_last_answer() {
+        let one = [ended(1, 30, Ending::Released)];
+        assert!(!is_certain(3, 2, &seen_past(&[&one, &[]])));
+        assert!(is_certain(3, 2, &seen_past(&[&one, &one])));
+        assert!(is_certain(3, 2, &seen_past(&[&one, &[], &[]])));
     }
 
     #[test]

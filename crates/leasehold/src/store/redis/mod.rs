@@ -172,7 +172,11 @@ impl Redis {
             apart.iter().for_each(|finding| warnings.add(finding.to_string()));
         }
         let prefix = settings.prefix().to_owned();
-        let keyspace = Keyspace { prefix: prefix.clone(), retention: settings.retention };
+        let keyspace = Keyspace {
+            prefix: prefix.clone(),
+            retention: settings.retention,
+            history: settings.history,
+        };
         let (layout, values): (Box<dyn Layout>, _) = match settings.layout {
             LayoutName::Native => (Box::new(Native(keyspace.clone())), None),
             LayoutName::Plain => (Box::new(Plain { prefix }), Some(Values::default())),

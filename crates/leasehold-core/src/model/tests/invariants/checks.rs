@@ -58,6 +58,31 @@ impl History {
         }
     }
 
+    /// Whoever held and does so no more is remembered, once, behind those before; and nobody else.
+    pub(super) fn check_past(&self, before: &Record) {
+        let after = &self.bench.record;
+        let is_held = |record: &Record, id: HolderId| {
+            record.holds.iter().any(|hold| hold.id == id && hold.state != HoldState::Cooldown)
+        };
+        let held = before.holds.iter().filter(|hold| is_held(before, hold.id));
+        let mut ended: Vec<_> =
+            held.map(|hold| hold.id).filter(|id| !is_held(after, *id)).collect();
+        let kept = |count: usize| count.min(self.bench.rules.history as usize);
+        assert_eq!(after.past.len(), kept(before.past.len() + ended.len()), "{ended:?} have ended");
+        let (old, new) = after.past.split_at(after.past.len() - kept(ended.len()));
+        assert!(before.past.ends_with(old), "what was remembered stays as it is");
+        let mut noted: Vec<_> = new.iter().map(|past| past.id).collect();
+        (ended.sort_unstable(), noted.sort_unstable());
+        assert_eq!(noted, ended);
+        for past in new {
+            let hold = before.holds.iter().find(|hold| hold.id == past.id).unwrap();
+            assert_eq!((past.info.clone(), past.since_us), (hold.info.clone(), hold.since_us));
+            assert!(past.ended_us <= self.bench.now_us);
+            let may_be_revoked = self.revoked.contains(&past.id);
+            assert!(past.ending != Ending::Revoked || may_be_revoked, "{past:?}");
+        }
+    }
+
     /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.
     pub(super) fn check_capacity(&mut self, before: &Record, event: &Event) {
         let record = &self.bench.record;
@@ -95,13 +120,13 @@ impl History {
     pub(super) fn check_only_time_has_acted(&self, before: &Record) {
         let mut by_time = before.clone();
         let nobody = Action::Poll { id: id(99, 1), ttl: TTL };
-        step(&mut by_time, self.bench.now(), DEFAULT_RETENTION, &nobody);
+        step(&mut by_time, self.bench.now(), self.bench.rules, &nobody);
         assert_eq!(self.bench.record, by_time);
     }
 
     pub(super) fn check_idempotent(&self, action: &Action, reply: &Reply) {
         let mut again = self.bench.record.clone();
-        let second = step(&mut again, self.bench.now(), DEFAULT_RETENTION, action);
+        let second = step(&mut again, self.bench.now(), self.bench.rules, action);
         if let Action::Cancel { .. } = action {
             // A second cancel finds nothing, and that is remembered for a while.
             again.tombstones.clone_from(&self.bench.record.tombstones);

@@ -66,12 +66,14 @@ struct History {
     tokens: BTreeMap<u64, HolderId>,
     /// An operator has set the capacity since nobody held.
     has_set_capacity: bool,
+    /// Attempts that an operator has revoked.
+    revoked: BTreeSet<HolderId>,
 }
 
 impl History {
     fn new() -> Self {
         Self {
-            bench: Bench::new(),
+            bench: Bench::with_history(MAX_HISTORY),
             elapsed_us: 0,
             back: Duration::ZERO,
             attempts: Vec::new(),
@@ -83,6 +85,7 @@ impl History {
             adopters: BTreeSet::new(),
             tokens: BTreeMap::new(),
             has_set_capacity: false,
+            revoked: BTreeSet::new(),
         }
     }
 
@@ -135,6 +138,7 @@ impl History {
             self.hear(client, message);
         }
         self.check_order(&before);
+        self.check_past(&before);
         self.check_capacity(&before, event);
         self.check_promises();
         check_record(&self.bench.record, self.bench.now_us);
@@ -304,6 +308,9 @@ impl History {
 
     fn act(&mut self, before: &Record, action: &Action) -> Reply {
         self.rely_no_more(action);
+        if let Action::Revoke { id, .. } = action {
+            self.revoked.insert(*id);
+        }
         let reply = self.bench.act(action);
         let left_us = |grant: &Grant| grant.deadline_us - self.bench.now_us;
         match (action, &reply) {

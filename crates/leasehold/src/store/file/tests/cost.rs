@@ -55,7 +55,7 @@ fn with_crowd<T>(work: impl FnOnce(&Crowd<'_>) -> T) -> T {
         false
     };
     connection.progress_handler(1, Some(count)).unwrap();
-    let writing = Writing::new(connection.transaction().unwrap(), &location, "first");
+    let writing = Writing::new(connection.transaction().unwrap(), &location, "first", RULES);
     work(&Crowd { writing: &writing, store: &store, clock: &place.clock, done })
 }
 

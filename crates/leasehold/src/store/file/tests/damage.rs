@@ -92,7 +92,7 @@ fn a_damaged_record_is_refused_or_can_be_reckoned_with() {
     drop(place.open());
     let location = Location::check(&place.path()).unwrap();
     let mut connection = Connection::open(place.path()).unwrap();
-    let writing = Writing::new(connection.transaction().unwrap(), &location, "first");
+    let writing = Writing::new(connection.transaction().unwrap(), &location, "first", RULES);
     let mut random = Jitter::new(20_260_214);
     let names = fill(&writing, &mut random);
     let run = |sql: &str| writing.sql(|transaction| transaction.execute_batch(sql)).unwrap();

@@ -11,7 +11,8 @@ fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
     let place = Place::new();
     drop(place.open());
     let location = Location::check(&place.path()).unwrap();
-    let mut database = Database::open(&location, "first".into(), Arc::default(), true).unwrap();
+    let mut database =
+        Database::open(&location, "first".into(), RULES, Arc::default(), true).unwrap();
     database.expect(Files::at(&location).unwrap().0);
     for round in 0..40 {
         let pages = database

@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use leasehold_core::model::PastHold;
 use leasehold_core::time::micros;
-use leasehold_core::{ClientId, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF};
+use leasehold_core::{
+    ClientId, Ending, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF,
+};
 
 /// The largest number that a script takes: 2⁵³ − 1.
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
@@ -138,6 +141,32 @@ impl<'a> Reader<'a> {
             3 => Some(HoldState::Unclaimed),
             _ => None,
         }
+    }
+
+    /// How a hold ended.
+    fn ending(&mut self) -> Option<Ending> {
+        match self.byte()? {
+            0 => Some(Ending::Released),
+            1 => Some(Ending::Expired),
+            2 => Some(Ending::Revoked),
+            3 => Some(Ending::Unclaimed),
+            4 => Some(Ending::Adopted),
+            _ => None,
+        }
+    }
+
+    /// A hold that has ended.
+    pub fn past_hold(&mut self) -> Option<PastHold> {
+        Some(PastHold {
+            id: self.id()?,
+            weight: self.word()?,
+            capacity: self.word()?,
+            token_us: self.number()?,
+            since_us: self.number()?,
+            ended_us: self.number()?,
+            ending: self.ending()?,
+            info: self.counted()?.info()?,
+        })
     }
 
     /// A value whose length comes first, in 2 bytes.

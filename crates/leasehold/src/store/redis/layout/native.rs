@@ -30,6 +30,8 @@ pub struct Keyspace {
     pub prefix: String,
     /// How long a record outlives its last use.
     pub retention: Duration,
+    /// How many past holders a record remembers.
+    pub history: u32,
 }
 
 /// The layout of one store.
@@ -51,7 +53,7 @@ impl Native {
         };
         let keys = vec![key::key(&keyspace.prefix, name)];
         let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
-        let call = Call::new(script.text(), keys, args, reply::one);
+        let call = Call::new(script.with_history(keyspace.history), keys, args, reply::one);
         Ok(call.with_effect(action.effect(), is_granted))
     }
 
@@ -64,7 +66,7 @@ impl Native {
             });
         let keys = leases.iter().map(|lease| key::key(&keyspace.prefix, &lease.name)).collect();
         let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
-        Call::new(Script::Renew.text(), keys, args, reply::many)
+        Call::new(Script::Renew.with_history(keyspace.history), keys, args, reply::many)
             .with_effect(Some(Effect::Renewal), is_granted)
     }
 }

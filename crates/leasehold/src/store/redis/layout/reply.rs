@@ -147,11 +147,14 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
             Some(Waiter::new(id, mode, packed.counted()?.info()?, waited, position))
         })
         .collect::<Option<_>>()?;
+    let (most, count) = (packed.word()?, packed.word()?);
+    let past = (0..count).map(|_| Some(packed.past_hold()?.at(now_us))).collect::<Option<_>>()?;
     let status = Status::default()
         .with_holders(holders)
         .with_waiters(waiters)
         .with_waiting(waiting)
-        .with_last_token(last_token);
+        .with_last_token(last_token)
+        .with_past_holders(past, most);
     Some(status)
 }
 

@@ -5,8 +5,11 @@
 //! code therefore exists once, and an operation can take a fast path (`lua/fast/`) before Lua has
 //! to build the functions of the general code. Constants are written in as values, those of the
 //! model from the model.
+//!
+//! A line that begins with `--@history` is there only for clients that keep past holders, and how
+//! many is written into the text: without them a script is none the longer for it.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, model, token};
@@ -25,13 +28,15 @@ pub const CLOCK: &str = include_str!("lua/clock.lua");
 
 const INCLUDE: &str = "--@include ";
 
+const HISTORY: &str = "--@history";
+
 /// The files that others include, by their names: `lua/NAME.lua`. The clock is not among them, so
 /// that a test can bring its own.
 macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 20] = shared![
+const SHARED: [(&str, &str); 21] = shared![
     "arguments",
     "fast/acquire",
     "fast/confirm",
@@ -45,6 +50,7 @@ const SHARED: [(&str, &str); 20] = shared![
     "native/acquire_request",
     "native/grant",
     "native/hold",
+    "native/past",
     "native/queue",
     "native/record",
     "native/release_request",
@@ -123,6 +129,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         span("WATCHDOG", WATCHDOG),
         number("GRANT_BOUND", model::GRANT_BOUND.into()),
         number("LOCK_CAPACITY", LOCK_CAPACITY.into()),
+        number("MAX_HISTORY", model::MAX_HISTORY.into()),
         number("MAX_TOMBSTONES", model::MAX_TOMBSTONES as u64),
         number("MAX_WAITING", model::MAX_WAITING as u64),
         number("PEEK_LIMIT", PEEK_LIMIT.into()),
@@ -137,6 +144,11 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("COOLDOWN", 1),
         number("REVOKED", 2),
         number("UNCLAIMED", 3),
+        number("BY_RELEASE", 0),
+        number("BY_TIME", 1),
+        number("BY_REVOKE", 2),
+        number("BY_SILENCE", 3),
+        number("BY_ADOPTION", 4),
         format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id
         ("IDLE", format_of(idle)),
         number("IDLE_BYTES", bytes_of(idle)),
@@ -150,6 +162,8 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         ("HELD_BY_ONE_FIELDS", STATE.map(|(name, _)| name).join(", ")),
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
+        format("PAST", "<c24I4I4dddBI2"),
+        number("PAST_BYTES", 59),
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),
@@ -270,14 +284,21 @@ scripts! {
     SetCapacity: "native/set_capacity", Frees;
 }
 
-static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
-    Script::ALL.map(|script| {
-        let source = script.assemble(CLOCK);
-        let sha1 = Sha1::from(&source).digest().to_string();
-        let is_read_only = script.access() == Access::Reads;
-        ScriptText { source, sha1, is_read_only, takes_many: script.takes_many() }
+/// All texts, for each number of past holders that a client may keep.
+static TEXTS: [OnceLock<[ScriptText; Script::ALL.len()]>; model::MAX_HISTORY as usize + 1] =
+    [const { OnceLock::new() }; model::MAX_HISTORY as usize + 1];
+
+fn texts(history: u32) -> &'static [ScriptText; Script::ALL.len()] {
+    let history = history.min(model::MAX_HISTORY);
+    TEXTS[history as usize].get_or_init(|| {
+        Script::ALL.map(|script| {
+            let source = script.assemble(CLOCK, history);
+            let sha1 = Sha1::from(&source).digest().to_string();
+            let is_read_only = script.access() == Access::Reads;
+            ScriptText { source, sha1, is_read_only, takes_many: script.takes_many() }
+        })
     })
-});
+}
 
 impl Script {
     /// Whether one call does it to many names, each as if it were alone.
@@ -287,7 +308,12 @@ impl Script {
 
     /// As a server is given it.
     pub fn text(self) -> &'static ScriptText {
-        &TEXTS[self as usize]
+        self.with_history(0)
+    }
+
+    /// As a server is given it by a client that keeps so many past holders.
+    pub fn with_history(self, history: u32) -> &'static ScriptText {
+        &texts(history)[self as usize]
     }
 
     /// What to give to SCRIPT LOAD.
@@ -300,20 +326,26 @@ impl Script {
         &self.text().sha1
     }
 
-    /// The whole text, with this line as its clock. Only a test brings another than [`CLOCK`].
-    pub fn assemble(self, clock: &str) -> String {
+    /// The whole text for so many past holders, with this line as its clock. Only a test brings
+    /// another than [`CLOCK`].
+    pub fn assemble(self, clock: &str, history: u32) -> String {
         let mut whole = self.access().flags().to_owned();
-        include(&mut whole, self.file(), clock);
-        write_constants(&whole)
+        include(&mut whole, self.file(), clock, history > 0);
+        write_constants(&whole, history)
     }
 }
 
 /// Adds a file with all that it includes.
-fn include(whole: &mut String, file: &str, clock: &str) {
+fn include(whole: &mut String, file: &str, clock: &str, has_history: bool) {
     for line in file.lines() {
+        let line = match line.strip_prefix(HISTORY) {
+            Some(line) if has_history => line.strip_prefix(' ').unwrap_or(line),
+            Some(_) => continue,
+            None => line,
+        };
         match line.strip_prefix(INCLUDE) {
             Some("clock") => whole.push_str(clock),
-            Some(name) => include(whole, shared(name), clock),
+            Some(name) => include(whole, shared(name), clock, has_history),
             None => {
                 whole.push_str(line);
                 whole.push('\n');
@@ -328,7 +360,8 @@ fn shared(name: &str) -> &'static str {
 }
 
 /// The text with each constant's name replaced by its value, except in comments.
-fn write_constants(text: &str) -> String {
+fn write_constants(text: &str, history: u32) -> String {
+    let history = history.to_string();
     let mut written = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (code, comment) = line.split_at(line.find("--").unwrap_or(line.len()));
@@ -338,8 +371,9 @@ fn write_constants(text: &str) -> String {
             let (before, word) = rest.split_at(start);
             let (word, after) = word.split_at(word.find(|c| !is_word(c)).unwrap_or(word.len()));
             let constant = CONSTANTS.iter().find(|(name, _)| *name == word);
+            let value = constant.map_or(word, |(_, value)| value);
             written.push_str(before);
-            written.push_str(constant.map_or(word, |(_, value)| value));
+            written.push_str(if word == "HISTORY" { &history } else { value });
             rest = after;
         }
         written.push_str(rest);
@@ -360,6 +394,7 @@ mod tests {
         }
         let files = Script::ALL.map(Script::file).into_iter();
         for line in files.chain(SHARED.map(|(_, text)| text)).flat_map(str::lines) {
+            let line = line.strip_prefix("--@history ").unwrap_or(line);
             if let Some(name) = line.strip_prefix(INCLUDE) {
                 assert!(name == "clock" || !shared(name).is_empty(), "{name}");
             }
@@ -372,13 +407,39 @@ mod tests {
         let nobody = r"\0".repeat(24);
         let expected =
             format!("if a.NEVER_MIND == 1 or KEYS[1] then b = 'x'..'{nobody}' end -- COOLDOWN\n");
-        assert_eq!(write_constants(text), expected);
+        assert_eq!(write_constants(text, 0), expected);
+        assert_eq!(write_constants("HISTORY + MAX_HISTORY\n", 3), "3 + 16\n");
     }
 
     #[test]
     fn each_script_reads_the_clock_once() {
+        for text in Script::ALL.map(|script| [script.text(), script.with_history(1)]).concat() {
+            assert_eq!(text.source.matches("'TIME'").count(), 1, "{}", text.source);
+        }
+    }
+
+    #[test]
+    fn without_a_history_no_script_but_an_inspection_has_a_word_of_it() {
         for script in Script::ALL {
-            assert_eq!(script.source().matches("'TIME'").count(), 1, "{script:?}");
+            let source = script.source();
+            let is_free_of_it =
+                ["history", "past", "'p'", "BY_"].iter().all(|it| !source.contains(it));
+            assert_eq!(is_free_of_it, script != Script::Inspect, "{script:?}");
+        }
+    }
+
+    #[test]
+    fn with_a_history_each_script_that_may_end_a_hold_keeps_it() {
+        for script in Script::ALL {
+            let may_end =
+                script.source().contains("expire = function") && script != Script::Inspect;
+            let (without, with) = (script.source(), &script.with_history(2).source);
+            assert_eq!(
+                with.contains("local function add_past"),
+                may_end || script == Script::Inspect
+            );
+            assert_eq!(without != with, may_end || script == Script::Inspect, "{script:?}");
+            assert!(!with.contains(HISTORY), "{script:?}");
         }
     }
 

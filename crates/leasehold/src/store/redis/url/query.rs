@@ -6,6 +6,7 @@ use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
 use super::parts::decode;
+use crate::store::history;
 use crate::store::redis::options::{
     LayoutName, QUARANTINE, RedisOptions, Replicas, Tls, TlsFiles, invalid, replicas,
 };
@@ -43,6 +44,7 @@ fn with(
         }
         "connect_timeout" => options.connect_timeout(span(name, &value)?),
         "fenced" => options.fenced(switch(name, &value)?),
+        "history" => options.history(history::parse(&value)?),
         "insecure" => {
             files(&mut options, name)?.is_insecure = switch(name, &value)?;
             options
@@ -71,8 +73,8 @@ fn with(
         _ => {
             return Err(invalid(format!(
                 "the store URL has the unknown option {name:?}: there are ca, cert, \
-                 connect_timeout, fenced, insecure, key, layout, offset, prefix, quarantine, \
-                 replicas, retention, sentinel_user, timeout and waitaof"
+                 connect_timeout, fenced, history, insecure, key, layout, offset, prefix, \
+                 quarantine, replicas, retention, sentinel_user, timeout and waitaof"
             )));
         }
     })

@@ -8,6 +8,9 @@ local function hand_on(state)
       or upgrading ~= NOBODY or used ~= held_weight then
     return
   end
+--@history  local past = add_past(redis.call('HGET', key, 'p'), pack_past(holder, held_weight, total,
+--@history    hold_state, token, since, now, string.sub(state, HELD_BY_ONE_BYTES + 1), BY_RELEASE))
+--@history  if not past then return end
   local queue = redis.call('HGET', key, 'q')
   if not queue or #queue ~= QUEUE_BYTES then return end
   local waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
@@ -43,6 +46,7 @@ local function hand_on(state)
   local flags, holder, hold_state = flags - (next_waiter and 0 or 1), head, UNCLAIMED
 --@include fast/granted
   local held = struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. string.sub(waiter, facts)
+--@history  redis.call('HSET', key, 'p', past)
   if next_waiter then
     redis.call('HSET', key, 's', held, 'q', struct.pack(QUEUE, waiting - 1, last_sequence,
       head_sequence, after, tail), 'w' .. after, string.sub(next_waiter, 1, 8) .. NOBODY

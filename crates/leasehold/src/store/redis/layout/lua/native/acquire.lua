@@ -15,6 +15,7 @@
 --         | 'V' version: found (4) | 'W' weight
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
+--@history --@include native/past
 
 local replies, states, missed = {}, {}, 0
 local key, asked, retention, id, weight, capacity, ttl, wait, nonce, not_after, ballot, facts

@@ -8,6 +8,7 @@
 --       'V' revoked: 1 (1)   'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
+--@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] < 32 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, id, facts = struct.unpack('<dc24', ARGV[2])

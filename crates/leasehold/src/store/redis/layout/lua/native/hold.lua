@@ -58,6 +58,13 @@ holds = {
     record.count = record.count + 1
   end,
 
+--@history  -- Remembers that whoever has a hold has it no more. Nobody has one in its cooldown.
+--@history  note_end = function(hold, ending)
+--@history    if hold.state == COOLDOWN then return end
+--@history    local past = pack_past(hold.id, hold.weight, record.capacity, hold.state, hold.token,
+--@history      hold.since, math.min(hold.deadline, now), hold.facts, ending)
+--@history    record.changed.p = add_past(store.get('p'), past) or store.corrupt()
+--@history  end,
   -- Removes a hold; the last one takes its place.
   remove_hold = function(index)
     local removed, last = holds.hold_at(index), record.count - 1
@@ -135,6 +142,7 @@ holds = {
   -- Ends a hold whose time has come. A late copy of its acquire must not grant to an attempt that
   -- nobody waits for any more, hence the tombstone.
   expire = function(index)
+--@history    holds.note_end(holds.hold_at(index), BY_TIME)
     holds.bury_attempt(holds.remove_hold(index).id)
   end,
 

@@ -10,6 +10,7 @@
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
+--@history --@include native/past
 
 local replies, states, missed = {}, {}, 0
 local key, asked, retention, id, cooldown, unanswered
@@ -58,6 +59,7 @@ local function release()
   end
   local hold = holds.hold_at(index)
   if hold.state == COOLDOWN then return 'F' end
+--@history  holds.note_end(hold, BY_RELEASE)
   if cooldown == 0 then
     holds.remove_hold(index)
   else

@@ -8,6 +8,7 @@
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
+--@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] ~= 49 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, id, token_us, token, force = struct.unpack('<dc24dc8B', ARGV[2])
@@ -32,6 +33,7 @@ return store.answer(store.run(KEYS[1], nil, function()
   -- A cooldown is held by nobody, so nobody has to be asked.
   local forced = force == 1 or is_cooldown
   if forced then
+--@history    if not is_cooldown then hold.state = REVOKED end
     holds.expire(index)
   else
     hold.state = REVOKED

@@ -1,0 +1,74 @@
+//! Tests of who holds and who waits.
+
+use super::*;
+
+#[test]
+fn a_holder_id_survives_its_text() {
+    let id = HolderId { client: ClientId(0xab), attempt: 7 };
+    assert_eq!(id.to_string(), format!("{}ab-7", "0".repeat(30)));
+    assert_eq!(id.to_string().parse::<HolderId>().unwrap(), id);
+    for wrong in ["", "ab-7", "+0000000000000000000000000000000-1"] {
+        assert!(wrong.parse::<HolderId>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn weight_and_capacity_tell_the_mode() {
+    let permits = Mode::Permits { count: 2, capacity: 5 };
+    for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable, permits] {
+        assert_eq!(Mode::of(mode.weight(), mode.capacity()), mode);
+    }
+    let count = UPGRADABLE_WEIGHT;
+    let permits = Mode::Permits { count, capacity: count };
+    assert_eq!(Mode::of(count, count), permits, "of a semaphore it is a number like others");
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn the_name_of_a_mode_is_that_in_json() {
+    for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable] {
+        assert_eq!(serde_json::to_value(mode).unwrap(), mode.as_str());
+    }
+    let permits = Mode::Permits { count: 2, capacity: 5 };
+    assert!(serde_json::to_value(permits).unwrap().get(permits.as_str()).is_some());
+}
+
+#[test]
+fn an_upgradable_reader_fits_beside_readers_and_not_beside_another() {
+    let fits = |one: Mode, other: Mode| one.weight() <= LOCK_CAPACITY - other.weight();
+    assert!(fits(Mode::Upgradable, Mode::Shared));
+    assert!(!fits(Mode::Upgradable, Mode::Upgradable));
+    assert!(!fits(Mode::Upgradable, Mode::Exclusive));
+    assert_eq!(LOCK_CAPACITY - UPGRADABLE_WEIGHT, 1_073_741_823, "readers beside it");
+}
+
+#[test]
+fn permits_are_checked_against_the_capacity() {
+    assert!(Mode::Permits { count: 1, capacity: 1 }.check().is_ok());
+    for (count, capacity) in [(0, 1), (2, 1), (1, 0), (1, LOCK_CAPACITY)] {
+        assert!(Mode::Permits { count, capacity }.check().is_err(), "{count} of {capacity}");
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn the_name_of_an_ending_is_that_in_json() {
+    use Ending::{Adopted, Died, Expired, Released, Revoked, Unclaimed};
+    for ending in [Adopted, Died, Expired, Released, Revoked, Unclaimed] {
+        assert_eq!(serde_json::to_value(ending).unwrap(), ending.as_str());
+    }
+}
+
+#[test]
+fn past_holders_are_in_the_order_of_their_ends_the_newest_first_and_no_more_than_asked_for() {
+    let past = |client: u128, ended: u64| {
+        let id = HolderId { client: ClientId(client), attempt: 1 };
+        let token = FencingToken::from_micros(1_800_000_000_000_000 + client as u64);
+        PastHolder::new(id, Mode::Shared, token, Ending::Released)
+            .with_ended_ago(Duration::from_secs(ended))
+    };
+    let past = vec![past(1, 9), past(2, 3), past(3, 3), past(4, 7)];
+    let status = Status::default().with_past_holders(past, 3);
+    let clients: Vec<u128> = status.past_holders.iter().map(|past| past.id.client.0).collect();
+    assert_eq!(clients, [3, 2, 4], "of those that ended together, the newer token first");
+}

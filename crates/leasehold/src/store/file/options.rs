@@ -1,0 +1,56 @@
+//! What a program asks of a file store: [`FileOptions`], over which URLs are read, too.
+
+use std::path::{Path, PathBuf};
+
+use leasehold_core::InvalidInput;
+use leasehold_core::model::Rules;
+
+use super::rules::RULES;
+use crate::store::history;
+
+/// Where a file store is and how it is used: all that a store URL can say, as values. A path alone
+/// stands for the rest as usual.
+///
+/// # Examples
+///
+/// ```no_run
+/// use leasehold::store::{File, FileOptions};
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = File::open(FileOptions::new("/srv/jobs/locks.db").history(8))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until a store is opened with them"]
+pub struct FileOptions {
+    pub(super) path: PathBuf,
+    history: u32,
+}
+
+impl FileOptions {
+    /// The database at this path: `file:PATH`.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), history: 0 }
+    }
+
+    /// How many past holders of a name are kept beside its record, up to 16: who had it last, and
+    /// how that ended ([`Status::past_holders`](leasehold_core::Status::past_holders)). None by
+    /// default. The same for all who use a name.
+    pub fn history(mut self, holders: u32) -> Self {
+        self.history = holders;
+        self
+    }
+
+    /// What steps keep to, if it can be.
+    pub(super) fn rules(&self) -> Result<Rules, InvalidInput> {
+        history::check(self.history)?;
+        Ok(Rules { history: self.history, ..RULES })
+    }
+}
+
+impl<P: AsRef<Path>> From<P> for FileOptions {
+    fn from(path: P) -> Self {
+        Self::new(path.as_ref())
+    }
+}
