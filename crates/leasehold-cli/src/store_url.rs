@@ -17,7 +17,8 @@ impl StoreUrl {
 
     /// The file that it names, if it does not name servers.
     pub(crate) fn file(&self) -> Option<&Path> {
-        self.0.strip_prefix("file:").map(Path::new)
+        let rest = self.0.strip_prefix("file:")?;
+        Some(Path::new(rest.split_once('?').map_or(rest, |(path, _options)| path)))
     }
 
     /// Whether it names servers, which come and go, and not a file.

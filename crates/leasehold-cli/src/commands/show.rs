@@ -1,10 +1,10 @@
-//! `leasehold show`: who holds one lock and who waits for it.
+//! `leasehold show`: who holds one lock, who waits for it, and who held it before.
 
-use leasehold::admin::{ForeignHolder, HoldState, Holder, Status, Waiter};
+use leasehold::admin::{ForeignHolder, HoldState, Holder, PastHolder, Status, Waiter};
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
-use super::status_view::{StatusView, foreign_words, mode, state};
+use super::status_view::{StatusView, ending, foreign_words, mode, state};
 use crate::args::Show;
 use crate::connection::connect;
 use crate::moment::{began_ms, local, now_ms};
@@ -93,6 +93,11 @@ fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Fa
             print(format_args!("and {unseen} more"))?;
         }
     }
+    if !status.past_holders.is_empty() {
+        let rows: Vec<_> = status.past_holders.iter().map(past_row).collect();
+        let titles = ["PAST HOLDER", "MODE", "HELD", "ENDED", "HOW", "TOKEN", "LABEL"];
+        print(format_args!("\n{}", cut_to_terminal(table(titles, &rows))))?;
+    }
     Ok(())
 }
 
@@ -124,5 +129,17 @@ fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
         local(began_ms(seen_ms, waiter.waited), seen_ms),
         show_duration(waiter.waited),
         waiter.info.label.clone().unwrap_or_default(),
+    ]
+}
+
+fn past_row(past: &PastHolder) -> [String; 7] {
+    [
+        format!("{}:{}", past.info.host, past.info.pid),
+        mode(past.mode),
+        show_duration(past.held_for),
+        format!("{} ago", show_duration(past.ended_ago)),
+        ending(past.ending).to_owned(),
+        past.token.to_string(),
+        past.info.label.clone().unwrap_or_default(),
     ]
 }

@@ -1,6 +1,8 @@
 //! What `show` and `ls` print of a lock alike: its JSON, and the words of its cells.
 
-use leasehold::admin::{ForeignHolder, HoldState, Holder, HolderId, Status, Waiter};
+use leasehold::admin::{
+    Ending, ForeignHolder, HoldState, Holder, HolderId, PastHolder, Status, Waiter,
+};
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
@@ -26,6 +28,16 @@ pub(super) fn state(state: HoldState) -> &'static str {
         HoldState::Revoked => "revoked",
         HoldState::Unclaimed => "granted",
         _ => "held",
+    }
+}
+
+/// How a hold ended, in few words.
+pub(super) fn ending(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Adopted => "adopted by another",
+        Ending::Died => "its process died",
+        Ending::Unclaimed => "not taken up",
+        _ => ending.as_str(),
     }
 }
 
@@ -76,6 +88,7 @@ pub(super) struct StatusView<'a> {
     waiters: Vec<WaiterView<'a>>,
     waiting: u32,
     last_token: Option<FencingToken>,
+    past_holders: Vec<PastHolderView<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -111,6 +124,19 @@ struct WaiterView<'a> {
     waited_seconds: f64,
 }
 
+#[derive(Serialize)]
+struct PastHolderView<'a> {
+    holder: HolderId,
+    mode: String,
+    token: FencingToken,
+    host: &'a str,
+    pid: u32,
+    label: Option<&'a str>,
+    held_seconds: f64,
+    ended_seconds_ago: f64,
+    ending: &'static str,
+}
+
 impl<'a> StatusView<'a> {
     /// The view of one lock that was so at `seen_ms`, in milliseconds since 1970.
     pub(super) fn new(name: &'a LockName, status: &'a Status, seen_ms: u64) -> Self {
@@ -122,6 +148,7 @@ impl<'a> StatusView<'a> {
             waiters: waiters.map(|waiter| WaiterView::new(waiter, seen_ms)).collect(),
             waiting: status.waiting,
             last_token: status.last_token,
+            past_holders: status.past_holders.iter().map(PastHolderView::new).collect(),
         }
     }
 }
@@ -161,6 +188,22 @@ impl<'a> WaiterView<'a> {
             label: waiter.info.label.as_deref(),
             waited_since: iso(began_ms(seen_ms, waiter.waited)),
             waited_seconds: waiter.waited.as_secs_f64(),
+        }
+    }
+}
+
+impl<'a> PastHolderView<'a> {
+    fn new(past: &'a PastHolder) -> Self {
+        Self {
+            holder: past.id,
+            mode: mode(past.mode),
+            token: past.token,
+            host: &past.info.host,
+            pid: past.info.pid,
+            label: past.info.label.as_deref(),
+            held_seconds: past.held_for.as_secs_f64(),
+            ended_seconds_ago: past.ended_ago.as_secs_f64(),
+            ending: past.ending.as_str(),
         }
     }
 }

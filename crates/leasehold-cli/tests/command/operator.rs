@@ -60,6 +60,53 @@ fn show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free(place: &Plac
     assert_eq!(status["holders"][0]["token"], status["last_token"]);
 }
 
+#[test]
+fn show_tells_who_held_it_before_and_how_that_ended() {
+    for place in Place::each_with_a_history() {
+        place.end(&["run", "x", "--label", "nightly", "--", "true"]).assert_silent(0);
+        let mut holder = place.holder("x", &["--label", "taken away"]);
+        let token = place.token("x").unwrap();
+        let revoked = place.end(&["revoke", "x", "--token", &token, "--force"]);
+        revoked.assert_failed(0, "may still be at work");
+        holder.close_stdin();
+        drop(holder);
+        let table = place.end(&["show", "x"]);
+        assert_eq!(table.code, Some(1), "it is free: {table:?}");
+        let lines: Vec<&str> = table.stdout.lines().collect();
+        let [free, "", titles, newest, oldest] = lines[..] else { panic!("{table:?}") };
+        assert!(free.starts_with("x is free"), "{table:?}");
+        let titles: Vec<&str> = titles.split_whitespace().collect();
+        assert_eq!(titles.join(" "), "PAST HOLDER MODE HELD ENDED HOW TOKEN LABEL");
+        assert!(newest.contains(" revoked ") && newest.ends_with("taken away"), "{newest}");
+        assert!(
+            oldest.contains(" ago ")
+                && oldest.contains(" released ")
+                && oldest.ends_with("nightly"),
+            "{oldest}"
+        );
+        let past = &place.show("x")["past_holders"];
+        assert_eq!((&past[0]["token"], &past[0]["ending"]), (&token.into(), &"revoked".into()));
+        assert_eq!((&past[1]["mode"], &past[1]["label"]), (&"exclusive".into(), &"nightly".into()));
+        assert!(past[1]["ended_seconds_ago"].as_f64() >= past[0]["ended_seconds_ago"].as_f64());
+    }
+}
+
+#[test]
+fn a_process_that_was_killed_is_told_as_the_last_holder() {
+    let [on_file, on_redis] = Place::each_with_a_history();
+    for (place, ttl, words) in [(&on_file, "1h", "its process died"), (&on_redis, "2s", "expired")]
+    {
+        let hold = ["hold", "x", "--ttl", ttl, "--label", "crashed"];
+        let mut holder = Background::fed(place.leasehold(&hold));
+        holder.line();
+        holder.signal(Signal::KILL);
+        holder.end().assert_ended(137);
+        until("its lease has ended", || place.end(&["show", "x"]).code == Some(1));
+        let table = place.end(&["show", "x"]).stdout;
+        assert!(table.contains(words) && table.contains("crashed"), "{table}");
+    }
+}
+
 fn show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes(place: &Place) {
     let client = leasehold::blocking::Client::connect(&place.url).unwrap();
     let mut guard = client.rwlock("x").upgradable_read().acquire().unwrap();
