@@ -166,7 +166,8 @@ impl LockView {
             .with_holders(holders)
             .with_waiters(waiters)
             .with_waiting(row.status.waiting)
-            .with_last_token(row.status.last_token);
+            .with_last_token(row.status.last_token)
+            .with_past_holders(row.status.past_holders.clone(), MOST as u32);
         Self::new(name, &status, row, picture, now_ms)
     }
 

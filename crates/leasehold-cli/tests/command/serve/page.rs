@@ -37,7 +37,8 @@ pub(super) async fn begins(browser: &Browser, id: &str, text: &str) {
 
 #[tokio::test]
 async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_only() {
-    let mut place = Place::on_redis();
+    let mut place = Place::on_redis_with("history=4");
+    place.end(&["run", "invoices/42", "--label", MARKUP, "--", "true"]).assert_silent(0);
     let _first = place.holder("invoices/42", &["--ttl", "1h", "--label", "monthly run"]);
     let _markup = place.holder(MARKUP, &["--ttl", "1h", "--label", MARKUP]);
     let _permit = place.holder("gpu", &["--ttl", "1h", "--permits", "3/4"]);
@@ -74,11 +75,14 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     browser.until("document.querySelector('.row[aria-selected=true]')").await;
     browser.type_into("#list", "\u{e006}").await;
     browser.until("document.getElementById('lock').open").await;
-    browser.until("document.querySelectorAll('#lock-body table').length === 2").await;
+    browser.until("document.querySelectorAll('#lock-body table').length === 3").await;
     let queue = browser.run("return document.getElementById('lock-body').innerText").await;
     let queue = queue.as_str().unwrap();
     assert!(queue.contains("2 wait, in this order") && queue.contains("monthly run"), "{queue}");
     assert!(!queue.contains("Revoke"), "{queue}");
+    // Who held it before, too.
+    let before = queue.split_once("Held before").unwrap().1;
+    assert!(before.contains("released") && before.contains(MARKUP), "{before}");
     browser.picture("lock.png").await;
     browser.click("#close").await;
     browser.click("#doctor").await;

@@ -56,6 +56,12 @@ const MARKS = {
   no_end: 'held by another program, and nothing ends that but itself',
 };
 
+const ENDINGS = {
+  adopted: 'adopted by another',
+  died: 'its process died',
+  unclaimed: 'not taken up',
+};
+
 function color(client) {
   let hash = 0;
   for (const c of client) hash = (hash * 31 + c.charCodeAt(0)) >>> 0;
@@ -476,6 +482,15 @@ function parts(lock) {
       one.position, person(one, one.waiter), one.mode, span(one.waited_seconds), one.label ?? '',
     ]);
     made.push(table(['#', 'Who', 'Mode', 'Waits', 'Label'], rows));
+  }
+  if (lock.past_holders.length > 0) {
+    const rows = lock.past_holders.map((one) => [
+      person(one, one.holder), one.mode, span(one.held_seconds),
+      new Date(lock.seen_ms - one.ended_seconds_ago * 1000).toLocaleString(), ENDINGS[one.ending] ?? one.ending,
+      token(one.token), one.label ?? '',
+    ]);
+    made.push(element('h3', 'Held before'));
+    made.push(table(['Past holder', 'Mode', 'Held', 'Until', 'How it ended', 'Token', 'Label'], rows));
   }
   if (lock.last_token) made.push(element('p', `last token ${lock.last_token}`, 'dim'));
   return made;
