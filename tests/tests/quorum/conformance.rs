@@ -45,6 +45,17 @@ mod three_servers {
     conformance!(together make());
 }
 
+mod three_servers_with_a_history {
+    use super::*;
+
+    async fn make() -> Subject {
+        let fleet = Fleet::start(3);
+        Subject::real(fleet.patient_store_with("history=3").await, fleet)
+    }
+
+    conformance!(history make());
+}
+
 mod five_servers {
     use super::*;
 

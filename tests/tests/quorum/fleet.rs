@@ -37,8 +37,13 @@ impl Fleet {
 
     /// The same with all the time that a test may take.
     pub(crate) async fn patient_store(&self) -> Box<dyn Store> {
+        self.patient_store_with("").await
+    }
+
+    /// The same with these options.
+    pub(crate) async fn patient_store_with(&self, options: &str) -> Box<dyn Store> {
         let patient = self.url().replace(TIMEOUT, "20s");
-        must(connect(&patient).await)
+        must(connect(&format!("{patient}&{options}")).await)
     }
 
     pub(crate) async fn client(&self) -> Client {

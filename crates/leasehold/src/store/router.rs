@@ -182,3 +182,18 @@ fn unknown(url: &str) -> InvalidInput {
         ),
     )
 }
+
+#[cfg(all(test, feature = "file"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_shown_with_options_that_are_sound_and_else_not_at_all() {
+        for url in ["file:/a/locks.db", "file:/a/locks.db?history=4"] {
+            assert_eq!(shown_url(url), url);
+        }
+        for url in ["file:/a/locks.db?hunter2", "file://u:hunter2@h/locks.db"] {
+            assert_eq!(shown_url(url), "file:***");
+        }
+    }
+}

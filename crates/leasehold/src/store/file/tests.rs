@@ -23,6 +23,7 @@ mod damage;
 mod disk_space;
 mod earlier;
 mod history;
+mod past;
 mod places;
 mod subscription;
 mod transact;
@@ -47,6 +48,11 @@ impl Place {
 
     fn open(&self) -> File {
         self.boot("first")
+    }
+
+    fn open_with_history(&self, history: u32) -> File {
+        let options = FileOptions::new(self.path()).history(history);
+        File::with_clock(options, self.clock.clone(), "first".to_owned()).unwrap()
     }
 
     fn boot(&self, id: &str) -> File {

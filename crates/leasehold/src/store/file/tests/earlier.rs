@@ -60,6 +60,20 @@ async fn a_database_of_the_release_before_keeps_its_holders_waiters_and_tokens()
     assert_eq!(highest.unwrap(), 1_234_567);
 }
 
+#[tokio::test]
+async fn a_database_of_the_release_before_keeps_past_holders_from_now_on() {
+    let place = Place::new();
+    drop(place.open());
+    write_as_before(&place);
+    let store = place.open_with_history(2);
+    assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
+    let Reply::Status(status) = on(&store, "a", Action::Inspect { limit: 9 }).await else {
+        panic!()
+    };
+    let labels: Vec<_> = status.past_holders.iter().map(|past| past.info.label.clone()).collect();
+    assert_eq!(labels, [Some("old".to_owned())]);
+}
+
 #[test]
 fn a_database_of_the_release_before_that_is_in_use_is_left_alone() {
     let place = Place::new();
