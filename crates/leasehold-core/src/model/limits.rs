@@ -52,7 +52,7 @@ pub const REAP_BOUND: u32 = 64;
 /// names a second then hold 240 MB, and would hold 7 GB with an hour.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
-/// Most past holders that a record remembers: 16, some 2 KB with usual labels and 20 KB at the most.
+/// Most past holders of a record: 16, some 2 KB with usual labels and 22 KB at the most.
 pub const MAX_HISTORY: u32 = 16;
 
 /// What differs between stores. A retention alone stands for the rest as usual.

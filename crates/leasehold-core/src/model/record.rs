@@ -123,7 +123,7 @@ impl<T: Tables> Record<T> {
         slot
     }
 
-    /// Removes a hold, for `end_hold`, through which every hold leaves; the last one takes its slot.
+    /// Removes a hold, for `end_hold`, through which each leaves; the last one takes its slot.
     pub(super) fn remove_hold(&mut self, slot: u32) -> Option<Hold> {
         let last = self.holds.pop()?;
         let removed = if slot < self.holds.count() {

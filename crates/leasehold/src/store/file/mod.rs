@@ -89,13 +89,13 @@ pub struct File {
 }
 
 impl File {
-    /// Opens the database at a path, or with [`FileOptions`], and creates it if it is not there. Its
-    /// directory must exist, on a local file system.
+    /// Opens the database at a path, or with [`FileOptions`], and creates it if it is not there.
+    /// Its directory must exist, on a local file system.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a path or an option that cannot be one; [`Error::Store`] says what is wrong with
-    /// the file or its place and what to do about it.
+    /// [`Error::Invalid`] for a path or an option that cannot be one; [`Error::Store`] says what is
+    /// wrong with the file or its place and what to do about it.
     ///
     /// # Cost
     ///

@@ -1,5 +1,5 @@
--- What is remembered of holds that have ended (model/rows.rs), with `history=` alone: the field `p` of
--- the hash, with how many there are (1 byte) and, the oldest first, of each its id (24 bytes),
+-- What is remembered of holds that have ended (model/rows.rs), with `history=` alone: the field `p`
+-- of the hash, with how many there are (1 byte) and, the oldest first, of each its id (24 bytes),
 -- weight (4), capacity (4), token, since, when it ended (8 bytes each), how (1), the length of its
 -- facts (2) and these.
 
