@@ -9,6 +9,7 @@ mod clock;
 pub mod cluster;
 mod contenders;
 mod faulty;
+pub mod fleet;
 pub mod harness;
 pub mod history;
 mod least_privilege;

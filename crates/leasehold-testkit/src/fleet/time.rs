@@ -1,0 +1,25 @@
+//! Time that passes when nobody has anything left to do.
+
+use std::future::Future;
+use std::io;
+
+use leasehold::time::{Clock, FakeClock};
+
+/// Runs `work` and all tasks that it spawns. Whenever each of them waits for a timer, the clock is
+/// moved to the next one: no instant is skipped, and none lasts longer than its work.
+///
+/// `work` waits for a timer until it has ended, or this never returns.
+///
+/// # Errors
+///
+/// When there is no runtime to be had.
+pub fn run<T>(clock: &FakeClock, work: impl Future<Output = T>) -> io::Result<T> {
+    let moved = clock.clone();
+    let next = move || {
+        if let Some(at) = moved.next_timer() {
+            moved.advance(at.saturating_since(moved.now()));
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().on_thread_park(next).build()?;
+    Ok(runtime.block_on(work))
+}
