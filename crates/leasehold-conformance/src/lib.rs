@@ -151,6 +151,7 @@ macro_rules! conformance {
             elections::followers_see_what_each_leader_says_in_turn;
             elections::a_candidate_leads_once_the_leaders_client_is_closed;
             modes::readers_hold_together_and_a_writer_alone;
+            modes::readers_that_ask_at_once_have_two_tokens;
             modes::waiting_readers_are_let_in_together;
             modes::permits_add_up_to_the_capacity;
             modes::a_reader_and_permits_are_adopted_beside_their_peers;

@@ -1,13 +1,17 @@
 //! Cases that speak the vocabulary of stores: readers, writers and permits.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
 use leasehold::admin::HolderId;
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Mode;
 use leasehold::store::Store;
 use leasehold::store::protocol::{Action, LOCK_CAPACITY, Operation, Refusal, Reply};
+use leasehold::{Guard, Lock};
 
 use crate::bench::{Bench, LONG, granted, somebody};
-use crate::subject::Subject;
+use crate::subject::{Subject, must};
 
 fn permits(count: u32, capacity: u32) -> Mode {
     Mode::Permits { count, capacity }
@@ -27,6 +31,27 @@ pub async fn readers_hold_together_and_a_writer_alone(subject: &Subject) {
     bench.release(two).await;
     bench.take(somebody(), Mode::Exclusive).await;
     assert!(bench.is_busy(Mode::Shared).await);
+}
+
+/// Readers that ask at once have a token each.
+pub async fn readers_that_ask_at_once_have_two_tokens(subject: &Subject) {
+    if !subject.can().shared {
+        return;
+    }
+    let (name, mut clients) = (subject.fresh_name("readers"), Vec::new());
+    for _ in 0..4 {
+        clients.push(subject.client().await);
+    }
+    let locks: Vec<_> = clients.iter().map(|client| client.rwlock(&name).read()).collect();
+    let guards = subject.drive(join_all(locks.iter().map(Lock::acquire))).await;
+    let guards: Vec<_> = guards.into_iter().map(must).collect();
+    let tokens: BTreeSet<_> = guards.iter().map(Guard::token).collect();
+    assert_eq!(tokens.len(), guards.len(), "{tokens:?}");
+    subject
+        .drive(join_all(guards.into_iter().map(Guard::release)))
+        .await
+        .into_iter()
+        .for_each(must);
 }
 
 /// Waiting readers are let in together, up to the first writer.

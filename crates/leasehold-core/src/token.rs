@@ -13,7 +13,8 @@ use crate::name::InvalidInput;
 /// microseconds last until about 2091.
 pub const TOKEN_EPOCH_US: u64 = 1_577_836_800_000_000;
 
-/// Low bits of a token that belong to the process that holds the lease.
+/// Low bits of a token that belong to the process that holds the lease. Of a reader in a quorum,
+/// which passes nothing on, they say which node has minted it.
 const LOCAL_BITS: u32 = 12;
 
 /// What these bits can hold.

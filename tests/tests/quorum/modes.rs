@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::lease::{Mode, Renewal};
 use leasehold::store::{Memory, Quorum, Store};
 use leasehold::time::FakeClock;
-use leasehold::{Client, Guard, LockName};
+use leasehold::{Client, Guard, Lock, LockName, LossReason};
 use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};
 
@@ -16,6 +17,9 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// Longer than anything here takes.
 const OUTAGE: Duration = Duration::from_secs(3600);
+
+/// How far a clock is ahead for a while: 3 s, which nodes still believe.
+const STEP_US: i64 = 3_000_000;
 
 /// Some nodes, a client that is cut off some of them now and then, and one that is not.
 struct Nodes {
@@ -98,6 +102,64 @@ async fn client(clock: &FakeClock, nodes: impl Iterator<Item = impl Store>) -> C
     let nodes = nodes.map(|node| Box::new(node) as Box<dyn Store>).collect();
     let quorum = must(Quorum::with_clock(nodes, clock.clone()));
     must(Client::builder().store(quorum).clock(clock.clone()).build().await)
+}
+
+/// One node is away, and each of the other two is reached by another reader first: both come to
+/// one number.
+#[tokio::test]
+async fn two_readers_have_two_tokens_though_each_is_the_first_at_another_node() {
+    let clock = FakeClock::new();
+    let subject = subject(&clock);
+    let nodes: Vec<_> = memory_nodes(3, &clock).into_iter().map(SharedStore::new).collect();
+    let longest = Duration::from_millis(1);
+    let faults = Faults { delay: longest, timeout: TTL, ..Faults::default() };
+    let mut seeds = 1..;
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let network = |node: &SharedStore| {
+            Faulty::new(node.clone(), clock.clone(), faults, seeds.next().unwrap_or_default())
+        };
+        let networks: Vec<_> = nodes.iter().map(network).collect();
+        networks[2].cut(OUTAGE);
+        clients.push(client(&clock, networks.into_iter()).await);
+    }
+    let before = client(&clock, nodes.iter().cloned()).await;
+    let mut with_one_number = 0;
+    for round in 0..100 {
+        let name = name(&format!("readers/{round}"));
+        // Its token is ahead of what the two propose, so each node gives them what it has next.
+        clock.step_wall(STEP_US);
+        let lock = before.rwlock(&name).write().ttl(TTL);
+        let guard = must(subject.drive(lock.acquire()).await);
+        must(subject.drive(guard.release()).await);
+        clock.step_wall(-STEP_US);
+        let locks = [0, 1].map(|at: usize| clients[at].rwlock(&name).read().ttl(TTL));
+        let guards = subject.drive(join_all(locks.iter().map(Lock::acquire))).await;
+        let guards: Vec<_> = guards.into_iter().map(must).collect();
+        let [one, other] = [0, 1].map(|at: usize| guards[at].token());
+        assert_ne!(one, other);
+        with_one_number += u32::from(one.micros() == other.micros());
+        for guard in guards {
+            let validity = must(subject.drive(guard.renew()).await);
+            assert!(validity > TTL / 2, "it is known by the number alone");
+            must(subject.drive(guard.release()).await);
+        }
+    }
+    assert!(with_one_number > 0, "the nodes were never reached in two orders");
+}
+
+/// What others are shown of a reader is the number alone.
+#[tokio::test]
+async fn a_reader_is_revoked_by_the_number_that_is_shown_of_it() {
+    let nodes = Nodes::new().await;
+    let guard = nodes.read().await;
+    // Until its messages are listened for.
+    nodes.subject.pass(Duration::from_secs(1)).await;
+    let status = must(nodes.subject.drive(nodes.other.admin().inspect(&nodes.name)).await);
+    let shown = status.holders[0].token;
+    assert!(shown < guard.token() && shown.micros() == guard.token().micros());
+    assert!(must(nodes.subject.drive(nodes.other.admin().revoke(&nodes.name, shown)).await));
+    assert_eq!(nodes.subject.drive(guard.lost()).await, Some(LossReason::Revoked));
 }
 
 /// The node that keeps the lease longest keeps a reader's, beside which it lets others read.

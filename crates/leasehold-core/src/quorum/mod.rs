@@ -18,6 +18,17 @@
 //! the last token, so p(B) > p(A). Numbers have one order, so it is the same on every common node;
 //! and if A was told before B asked, that order is the one of real time.
 //!
+//! That is so where A and B cannot hold together. Of two *readers* B may be granted on the common
+//! node before A's commit arrives there, and both may come to one number: on two nodes that had
+//! granted nothing, each is the first on one, with 1, and the second on the other, with 2, and each
+//! commits 2. But every number that is agreed on was minted for its reader by some node, in this
+//! round, because only such numbers are committed; and no node mints a number twice. So what a
+//! reader is told is the number *and which node minted it for it*, in the low bits of the token
+//! ([`Round::beside_others`]): two readers with one number have it from two nodes. Of all else
+//! nothing changes: nodes store and compare the number alone, and a later grant has a higher
+//! number, hence a higher token, whoever minted it. It needs clients that number the nodes alike,
+//! and no room: a reader's lease is not passed on inside of a process.
+//!
 //! A token that is merely the highest that the nodes gave by themselves would not do: see
 //! [`Action::Commit`](crate::Action::Commit).
 //!

@@ -89,6 +89,8 @@ pub struct Round {
     needed: usize,
     ballot_us: Option<u64>,
     votes: Vec<Vote>,
+    /// What each node has minted, where others may hold beside the caller.
+    minted: Option<Vec<Option<FencingToken>>>,
 }
 
 impl Round {
@@ -97,13 +99,25 @@ impl Round {
     /// Without a ballot the nodes are of a kind that remembers no token: whoever holds a majority
     /// has won, and the highest token that one of them gave must do.
     pub fn new(nodes: usize, needed: usize, ballot_us: Option<u64>) -> Self {
-        Self { needed, ballot_us, votes: vec![Vote::Open; nodes] }
+        Self { needed, ballot_us, votes: vec![Vote::Open; nodes], minted: None }
+    }
+
+    /// The same for who may hold beside others: of a token that is agreed on, the low bits say
+    /// which node has minted it, so that nobody else is told the same one.
+    #[must_use]
+    pub fn beside_others(mut self) -> Self {
+        self.minted = self.ballot_us.map(|_| vec![None; self.votes.len()]);
+        self
     }
 
     /// Counts the vote of one node, instead of what it said before.
     pub fn vote(&mut self, node: usize, vote: Vote) {
         if let Some(counted) = self.votes.get_mut(node) {
             *counted = vote;
+        }
+        if let Some(minted) = self.minted.as_mut().and_then(|minted| minted.get_mut(node)) {
+            // What it says later was committed.
+            *minted = minted.or(vote.token());
         }
     }
 
@@ -158,7 +172,7 @@ impl Round {
         };
         if let Some(same) = tokens.windows(self.needed).find(|same| same[0] == same[same.len() - 1])
         {
-            return Verdict::Agreed(same[0]);
+            return Verdict::Agreed(self.own(same[0]));
         }
         // Such a token the others would refuse to commit; one of the open votes may do better.
         if open > 0 && lowest.micros() > ballot_us.saturating_add(micros(BALLOT_LEAD)) {
@@ -167,6 +181,13 @@ impl Round {
         let is_behind = |vote: &Vote| vote.token().is_some_and(|token| token < lowest);
         let nodes = (0..self.votes.len()).filter(|node| is_behind(&self.votes[*node])).collect();
         Verdict::Commit { token: lowest, nodes }
+    }
+
+    /// A token as its holder is told it: see [`beside_others`](Self::beside_others).
+    fn own(&self, token: FencingToken) -> FencingToken {
+        let minted = self.minted.iter().flatten();
+        let by = minted.zip(1..).find(|(minted, _)| **minted == Some(token));
+        by.and_then(|(_, node)| token.passed_on(node)).unwrap_or(token)
     }
 
     /// Whether a lost round was split between callers that are at it now: this one has a few nodes,
@@ -247,6 +268,24 @@ mod tests {
         assert_eq!(verdict(&[granted(6), granted(11), Vote::Open]), commit(11, &[0]));
         assert_eq!(verdict(&[granted(90), granted(6), granted(7)]), commit(7, &[1]));
         assert_eq!(verdict(&[granted(7), granted(7), granted(6)]), Verdict::Agreed(token(7)));
+    }
+
+    #[test]
+    fn two_who_hold_together_are_told_two_tokens_though_the_nodes_have_one() {
+        let of = |votes: [u64; 2]| {
+            let mut round = Round::new(3, 2, Some(BALLOT_US)).beside_others();
+            votes.into_iter().zip(0..).for_each(|(number, node)| round.vote(node, granted(number)));
+            round
+        };
+        // Each was the first at one of two nodes that answer.
+        let (mut one, mut other) = (of([6, 7]), of([7, 6]));
+        assert_eq!((one.verdict(), other.verdict()), (commit(7, &[0]), commit(7, &[1])));
+        one.vote(0, granted(7));
+        other.vote(1, granted(7));
+        let [by_second, by_first] = [2, 1].map(|node| token(7).passed_on(node).unwrap());
+        assert_eq!(one.verdict(), Verdict::Agreed(by_second));
+        assert_eq!(other.verdict(), Verdict::Agreed(by_first));
+        assert!(token(7) < by_first && by_second < token(8), "they are in order all the same");
     }
 
     #[test]

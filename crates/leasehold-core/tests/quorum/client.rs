@@ -15,7 +15,12 @@ impl State {
         let (newest, time) = (self.newest(), self.time);
         let client = &mut self.clients[usize::from(number)];
         (client.newest, client.began, client.words) = (newest, time, vec![NodeHold::Open; NODES]);
-        client.phase = Phase::Asking(Round::new(NODES, world.needed(), Some(ballot_us)));
+        let round = Round::new(NODES, world.needed(), Some(ballot_us));
+        client.phase =
+            Phase::Asking(match world.mode.is_reader() && world.has(Protection::Minter) {
+                true => round.beside_others(),
+                false => round,
+            });
         client.unanswered = [1; NODES];
         for node in 0..NODES {
             self.send(number, node, Kind::Acquire { ballot_us });
@@ -65,7 +70,9 @@ impl State {
         };
         round.vote(request.node, vote);
         client.words[request.node] = word;
-        if round.count(|vote| vote == Vote::Granted(token)) >= world.needed() {
+        if round.count(|vote| vote == Vote::Granted(token)) >= world.needed()
+            && let Verdict::Agreed(token) = round.verdict()
+        {
             self.win(world, request.from, token);
         }
     }

@@ -1,5 +1,7 @@
 //! The bounds of a search, and what may happen within them.
 
+use leasehold_core::Mode;
+
 /// How many nodes there are.
 pub(crate) const NODES: usize = 3;
 
@@ -12,6 +14,8 @@ pub(crate) enum Protection {
     LastToken,
     /// One node is enough.
     Majority,
+    /// The tokens of readers do not say which node has minted them.
+    Minter,
     /// A node that has forgotten grants at once.
     Quarantine,
     /// A node that has forgotten waits for less than the longest lease.
@@ -28,6 +32,8 @@ pub(crate) enum Protection {
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) clients: u8,
+    /// What all of them ask for.
+    pub(crate) mode: Mode,
     /// Which tokens, beyond the wall clock, clients may propose; by the clock if there are none.
     pub(crate) ballots: &'static [u64],
     /// The last token of each node at the beginning, beyond the wall clock.
@@ -61,6 +67,7 @@ impl World {
     pub(crate) fn timeless() -> Self {
         Self {
             clients: 2,
+            mode: Mode::Exclusive,
             ballots: &[1, 8],
             last_tokens: [5, 10, 4],
             ttl: 2,

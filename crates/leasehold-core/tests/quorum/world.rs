@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
-use leasehold_core::{Acquire, Action, FencingToken, Mode, Reclaim, Reply};
+use leasehold_core::{Acquire, Action, FencingToken, Reclaim, Reply};
 use stateright::{Model, Property};
 
 use super::scenario::{Event, NODES, Protection, World};
@@ -22,21 +22,20 @@ impl World {
         let until_us = |second: u64| START_US + second * 1_000_000;
         match request.kind {
             Kind::Acquire { ballot_us } => Action::Acquire(
-                Acquire::new(id, Mode::Exclusive, ttl)
+                Acquire::new(id, self.mode, ttl)
                     .with_not_after(until_us(request.sent + self.delay + 1))
                     .with_ballot(Some(ballot_us)),
             ),
             Kind::Cancel => Action::Cancel { id, unanswered: true },
             Kind::Commit(token) => Action::Commit { id, token, ttl },
             Kind::Reclaim { token, until } => {
-                let request =
-                    Acquire::new(id, Mode::Exclusive, ttl).with_not_after(until_us(until));
+                let request = Acquire::new(id, self.mode, ttl).with_not_after(until_us(until));
                 Action::Reclaim(Reclaim::new(token, 0, request))
             }
             Kind::Release { unanswered } => {
                 Action::Release { id, cooldown: Duration::ZERO, unanswered }
             }
-            Kind::Renew => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
+            Kind::Renew => Action::Renew { id, ttl, mode: self.mode, change: 0 },
         }
     }
 

@@ -205,7 +205,7 @@ impl Running {
                 let state = keeper.table().leases.get(id).cloned();
                 // A higher one is its own too, of an upgrade that it does not believe in (yet).
                 if let Some(state) = state
-                    && token >= state.grant_token()
+                    && token.micros() >= state.grant_token().micros()
                 {
                     keeper.lose(&state, LossReason::Revoked);
                 }

@@ -126,6 +126,9 @@ impl<'a> Attempt<'a> {
         let now = nodes.clock.now();
         let ballot_us = nodes.ballot(now);
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);
+        if request.mode.is_reader() && nodes.all_can(|can| can.local_tokens) {
+            round = round.beside_others();
+        }
         let found = AtomicBool::new(false);
         let mut fan_out = FanOut::new(nodes, now + timeout);
         self.holds.fill(NodeHold::Open);
@@ -199,7 +202,7 @@ impl<'a> Attempt<'a> {
             let action = Action::Commit { id, token, ttl };
             fan_out.ask(*index, Operation::On { name: self.name.clone(), action });
         }
-        while round.verdict() != Verdict::Agreed(token)
+        while !matches!(round.verdict(), Verdict::Agreed(_))
             && let Some((index, reply)) = fan_out.next().await
         {
             let vote = match reply.as_ref().map(|timed| &timed.answer.reply) {

@@ -25,7 +25,9 @@ impl HandedOut {
     /// nothing: a lease that none of a majority has granted has ended.
     pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
         match &timed.answer.reply {
-            Reply::NotHeld { newest } => newest.is_none_or(|newest| newest < self.token),
+            Reply::NotHeld { newest } => {
+                newest.is_none_or(|newest| newest.micros() < self.token.micros())
+            }
             _ => false,
         }
     }

@@ -43,6 +43,10 @@ impl QuorumNodes {
         let settings = &options.0;
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;
+        // All clients number them alike, in whatever order they were given: tokens of readers say
+        // which of them has minted them.
+        let mut addresses = addresses.clone();
+        addresses.sort();
         let list = NodeList::of(addresses.iter().map(ToString::to_string));
         let member = |(index, address): (usize, &Address)| {
             Arc::new(LazyNode {
