@@ -440,6 +440,21 @@ fn a_guard_that_outlives_its_runtime_keeps_its_lease_and_is_given_back() {
 }
 
 #[test]
+fn a_guard_that_outlives_its_runtime_is_renewed() {
+    let client = Client::memory();
+    let runtime = runtime();
+    let ttl = Duration::from_secs(1);
+    let guard = must(runtime.block_on(client.mutex("awkward").ttl(ttl).acquire()));
+    drop(runtime);
+    let mut least = guard.validity();
+    while guard.validity() <= least {
+        must(guard.ensure_held());
+        least = guard.validity();
+        std::thread::sleep(ttl / 100);
+    }
+}
+
+#[test]
 fn a_guard_that_is_dropped_in_a_task_of_a_runtime_that_ends_is_given_back() {
     let client = Client::memory();
     let runtime = runtime();

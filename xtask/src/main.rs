@@ -1,4 +1,4 @@
-//! The tasks of this repository: `cargo xtask {test,stress,tidy,layers,api,bench,dist,servers}`.
+//! The tasks of this repository: `cargo xtask {test,mutants,stress,tidy,layers,api,…}`.
 //!
 //! Few dependencies, so that a fresh clone runs its first task within a minute.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ mod layers;
 mod matrix;
 mod mirror;
 mod mixed;
+mod mutants;
 mod needs;
 mod outcome;
 mod packages;
@@ -28,6 +29,8 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::mutants::Extent;
+
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
@@ -41,6 +44,11 @@ usage: cargo xtask TASK
   layers --report  how each package is built: its parts, their sizes and who imports whom
   api              writes the public API of what is published into `api`
   api --check      compares it with what is there
+  mutants [--long] [BUG...]
+                   switches on each named bug, or those named, and the tests must find it;
+                   --long runs all tests of their programs
+  mutants core [FILE...]
+                   cargo-mutants over leasehold-core; who survives must be on its list
   bench [NAME]     all benchmarks, or the one named, in release mode
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1 into `target/servers`";
@@ -56,6 +64,9 @@ fn main() -> ExitCode {
         ["dist"] => dist::run(&root),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),
+        ["mutants", "core", files @ ..] => mutants::core(&root, files),
+        ["mutants", "--long", names @ ..] => mutants::run(&root, Extent::Whole, names),
+        ["mutants", names @ ..] => mutants::run(&root, Extent::Listed, names),
         ["servers"] => servers::run(&root),
         ["stress", how @ ..] => stress::run(&root, how),
         ["test"] => test::run(&root, test::Length::Mandatory),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::command::{Counts, Run};
+use crate::mutants::{self, Extent};
 use crate::outcome::Outcome;
 use crate::{api, layers, mixed, needs, packages, publish, servers, stress, test_programs, tidy};
 
@@ -71,6 +72,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     let own_store = steps.run("own store", || own_store(root))?;
     let observing = steps.run("observing", || observing(root))?;
     let tests = steps.run("tests", || tests(root, length))?;
+    steps.run("mutants", || mutants::run(root, Extent::Listed, &[]))?;
     let counts = doctests + own_store + observing + tests;
     if counts.passed == 0 {
         return Err("tests: not one was run".to_owned());

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+#[doc(hidden)]
+pub mod bugs;
 pub mod deadlock;
 pub mod error;
 pub mod fence;

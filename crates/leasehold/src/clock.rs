@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use leasehold_core::bugs::{self, Bug};
 use leasehold_core::time::micros;
 use leasehold_core::{BoxFuture, Clock, Instant};
 use rustix::time::{ClockId, clock_gettime};
@@ -34,7 +35,8 @@ impl SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        let time = clock_gettime(CLOCK);
+        let clock = if bugs::is_on(Bug::ClockStopsAsleep) { ClockId::Monotonic } else { CLOCK };
+        let time = clock_gettime(clock);
         // The kernel's clocks since boot are never negative.
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);

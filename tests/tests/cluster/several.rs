@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use leasehold::{Error, LockName};
+use futures_util::future::join_all;
+use leasehold::{Error, Guard, LockName};
 use leasehold_testkit::{Cluster, must};
 
 use super::{LONG, Section, TTL, client, soon, three_alone};
@@ -18,6 +19,19 @@ fn names(cluster: &Cluster) -> [LockName; 2] {
             return names;
         }
     }
+}
+
+/// Requests that are ready at the same time may share a call elsewhere. Here a call that has keys
+/// of two slots is refused.
+#[tokio::test]
+async fn names_of_many_slots_that_are_asked_for_at_once_are_all_granted() {
+    let cluster = three_alone();
+    let client = client(&cluster).await;
+    let locks = (0..32).map(|number| client.mutex(format!("one of many: {number}")).ttl(LONG));
+    let asked = locks.map(|lock| async move { lock.try_acquire().await });
+    let granted = soon(join_all(asked)).await;
+    let guards: Vec<Guard> = granted.into_iter().map(|guard| must(guard).unwrap()).collect();
+    assert!(guards.iter().all(Guard::is_held));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -72,14 +72,14 @@ fn compare(history: u32, wanted: u64) {
     println!("{} steps compared", compared.get());
 }
 
-/// A runner stops for good after its number of histories, hence a new one each time.
+/// A runner stops for good after its number of histories, hence a new one each time. It keeps what
+/// failed, unless the environment says that nothing is to be kept.
 fn runner(kept: &'static str) -> TestRunner {
-    TestRunner::new(Config {
-        cases: HISTORIES,
-        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(kept))),
-        source_file: Some(file!()),
-        ..Config::default()
-    })
+    let mut config = Config { cases: HISTORIES, source_file: Some(file!()), ..Config::default() };
+    if config.failure_persistence.is_some() {
+        config.failure_persistence = Some(Box::new(FileFailurePersistence::Direct(kept)));
+    }
+    TestRunner::new(config)
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold-core",
         within: &[],
         rows: &[
-            &["name", "setters"],
+            &["bugs", "name", "setters"],
             &["page", "text", "time", "token"],
             &["backoff", "holder"],
             &["deadlock", "lease", "options"],

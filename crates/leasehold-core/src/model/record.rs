@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::limits::MAX_TOMBSTONES;
 use super::rows::{Hold, Seen, Sweep, Tombstone, Waiting};
 use super::table::{Holds as _, InMemory, Table as _, Tables};
+use crate::bugs::{self, Bug};
 use crate::holder::{HolderId, LOCK_CAPACITY};
 
 /// All that a store knows of one name. Times are microseconds of the store's lease clock.
@@ -170,6 +171,9 @@ impl<T: Tables> Record<T> {
         match self.clients.find(client) {
             Some(seen) => *seen = Seen { last_us: now_us, waiting: seen.waiting + 1 },
             None => self.clients.put(client, Seen { last_us: now_us, waiting: 1 }),
+        }
+        if bugs::is_on(Bug::SequenceWraps) {
+            self.last_sequence %= 4;
         }
         self.last_sequence += 1;
         self.sequences.put(waiting.id, self.last_sequence);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::step::Step;
 use super::table::{Holds as _, Tables};
+use crate::bugs::{self, Bug};
 use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::Reply;
 use crate::time::micros;
@@ -23,6 +24,9 @@ impl<T: Tables> Step<'_, T> {
         }
         if cooldown.is_zero() {
             self.end_hold(slot, Ending::Released);
+            if bugs::is_on(Bug::LastTokenForgotten) {
+                self.record.last_token_us = 0;
+            }
         } else {
             self.cool_down(slot, cooldown);
         }

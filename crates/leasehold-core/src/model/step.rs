@@ -6,6 +6,7 @@ use super::limits::{BALLOT_LEAD, MAX_HISTORY, Rules, TOMBSTONE_LIFE};
 use super::record::Record;
 use super::rows::Hold;
 use super::table::{Holds as _, PastHolds as _, Table as _, Tables};
+use crate::bugs::{self, Bug};
 use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::{Addressed, Grant, Reply};
 use crate::time::{Now, micros};
@@ -58,7 +59,7 @@ impl<'a, T: Tables> Step<'a, T> {
     pub(super) fn mint(&mut self, ballot_us: Option<u64>) -> u64 {
         // A clock that was never set, before the first token there is, would give one token twice.
         let least = (TOKEN_EPOCH_US + 1).max(self.record.last_token_us + 1);
-        let now_us = self.now.token_us;
+        let now_us = if bugs::is_on(Bug::CountedToken) { 0 } else { self.now.token_us };
         let proposed_us = match ballot_us {
             // A store that has forgotten the name would grant what an earlier holder has had.
             Some(ballot_us) => ballot_us.max(now_us.saturating_sub(micros(BALLOT_LEAD))),
@@ -134,6 +135,9 @@ impl<'a, T: Tables> Step<'a, T> {
 
     /// From now on a late copy of what the attempt has asked for grants nothing.
     pub(super) fn add_tombstone(&mut self, id: HolderId) {
+        if bugs::is_on(Bug::NoTombstone) {
+            return;
+        }
         let until_us = self.now_us() + micros(TOMBSTONE_LIFE);
         self.record.add_tombstone(id, self.now_us(), until_us);
         self.keep_until(until_us);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Answer, BoxFuture, Grant, Operation, Reply, StoreError};
+use leasehold_core::bugs::{self, Bug};
+use leasehold_core::{Answer, BoxFuture, Grant, LossReason, Operation, Reply, StoreError};
 
 use super::answers::{renewal_outcome, unexpected_reply};
 use super::jobs::Done;
@@ -137,6 +138,10 @@ impl Keeper {
         cause: &StoreError,
     ) {
         let now = self.store.now();
+        let states: Vec<_> = states.into_iter().collect();
+        if bugs::is_on(Bug::FailedRenewalEnds) {
+            states.iter().for_each(|state| self.lose(state, LossReason::Expired));
+        }
         let failed: Vec<_> = {
             let mut table = self.table();
             let failed = states.into_iter().filter_map(|state| {

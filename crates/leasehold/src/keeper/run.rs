@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 
 use super::jobs::Done;
@@ -171,7 +172,9 @@ impl Running {
                 self.inbox_backoff.reset();
                 self.is_warned = false;
                 // Whoever joined while nothing could arrive may have been granted.
-                self.message(Message::Gap);
+                if !bugs::is_on(Bug::SubscribesAfterJoining) {
+                    self.message(Message::Gap);
+                }
             }
             Done::Opened(Err(error)) => self.inbox_failed(&error),
             Done::Polled { name, id, result } => self.keeper.polled(&name, id, result),
@@ -214,7 +217,9 @@ impl Running {
             _ => {
                 let now = keeper.store.now();
                 let mut table = keeper.table();
-                table.waiters.poll_all(now);
+                if !bugs::is_on(Bug::NoPollAfterGap) {
+                    table.waiters.poll_all(now);
+                }
                 table.leases.renew_all(now);
             }
         }

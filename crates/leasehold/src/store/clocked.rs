@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::{
     Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, StoreError,
@@ -198,6 +199,9 @@ impl ClockedStore {
     /// enough to bound when a request may be executed, because tombstones are kept much longer than
     /// clocks of one store differ.
     pub(crate) fn latest_us(&self, name: &LockName, now: Instant) -> Option<u64> {
+        if bugs::is_on(Bug::ClientClockInQueue) {
+            return Some(self.clock.wall_us());
+        }
         let sample = self.newest(name).or_else(|| self.newest_of_all())?;
         Some(sample.latest_us(now, self.bounds.drift))
     }
@@ -212,7 +216,8 @@ impl ClockedStore {
     /// Until when a grant may be relied on that came in this answer.
     pub(crate) fn valid_until(&self, timed: &TimedAnswer, grant: Grant, ttl: Duration) -> Instant {
         let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
-        self.bounds.valid_until(timed.sent, ttl.min(Duration::from_micros(left_us)))
+        let from = if bugs::is_on(Bug::ValidityFromReply) { timed.received } else { timed.sent };
+        self.bounds.valid_until(from, ttl.min(Duration::from_micros(left_us)))
     }
 }
 

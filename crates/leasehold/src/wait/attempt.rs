@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
     Acquire, Action, FencingToken, HolderId, Instant, LockName, Operation, Reply, Result,
     StoreError, StoreErrorKind,
@@ -215,7 +216,7 @@ impl Drop for Attempt {
         // If the keeper has made a lease of it, that lease lies in the dropped channel, and
         // dropping it has let go of it.
         let undecided = self.take();
-        if undecided && self.known {
+        if undecided && self.known && !bugs::is_on(Bug::DropWithoutCancel) {
             self.keeper.clean(self.name.clone(), self.cancel(), self.ttl);
         }
     }

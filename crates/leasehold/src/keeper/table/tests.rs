@@ -179,6 +179,15 @@ fn a_name_is_polled_in_the_name_of_its_first_waiter_and_one_poll_at_a_time() {
     assert_eq!(table.next_due(), None);
 }
 
+/// Whoever is before it may be dead, and its message may have been lost.
+#[test]
+fn a_waiter_that_is_not_the_first_in_the_queue_is_polled_for_too() {
+    let mut table = table();
+    add_waiter(&mut table, 2, "a");
+    join(&mut table, 2, 1, Duration::from_secs(2));
+    assert_eq!(polled(&table.take_due(at(2))), [2]);
+}
+
 #[test]
 fn the_waiters_behind_one_that_has_lost_its_place_are_rechecked_one_by_one() {
     let mut table = table();

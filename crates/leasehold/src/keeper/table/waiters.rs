@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{HolderId, Instant, LeaseOptions, LockName, Mode, Place, StoreError};
 use tokio::sync::oneshot;
@@ -359,6 +360,7 @@ impl<L> Waiters<L> {
 fn patience(place: Place, jitter: &mut Jitter) -> Duration {
     let (low, high) = match place.ahead {
         0 => (Duration::from_millis(1), Duration::from_millis(5)),
+        _ if bugs::is_on(Bug::OnlyHeadIsPolled) => return Duration::from_hours(1),
         _ => return jitter.between(place.retry_after * 4 / 5, place.retry_after),
     };
     (place.retry_after + jitter.between(low, high)).min(POLL_INTERVAL)

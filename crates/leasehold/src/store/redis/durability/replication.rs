@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use leasehold_core::bugs::{self, Bug};
 use leasehold_core::text::show_duration;
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, FromRedisValue, Value};
@@ -117,6 +118,7 @@ impl Replication {
         if self.on_disk {
             wait.arg(1);
         }
+        let needed = if bugs::is_on(Bug::WaitsForOneReplica) { needed.min(1) } else { needed };
         wait.arg(needed).arg(patience_ms);
         wait
     }
@@ -130,6 +132,7 @@ impl Replication {
     ) -> Result<Option<String>, StoreError> {
         let value = connection.check(value)?;
         let unexpected_reply = || error::unexpected_reply(connection.server(), "WAIT");
+        let needed = if bugs::is_on(Bug::WaitsForOneReplica) { needed.min(1) } else { needed };
         let (on_disk, have) = match self.on_disk {
             true => {
                 let (own, have) =

@@ -12,7 +12,7 @@
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
-use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, model, token};
+use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, bugs, model, token};
 use sha1_smol::Sha1;
 
 use super::codec::RECORD_VERSION;
@@ -347,7 +347,7 @@ fn include(whole: &mut String, file: &str, clock: &str, has_history: bool) {
             Some("clock") => whole.push_str(clock),
             Some(name) => include(whole, shared(name), clock, has_history),
             None => {
-                whole.push_str(line);
+                whole.push_str(bugs::patched(line));
                 whole.push('\n');
             }
         }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::DEFAULT_RETENTION;
 
 use super::login::Login;
@@ -168,7 +169,8 @@ impl Settings {
     /// Whether requests for many names may travel as one call. In a cluster a call must stay within
     /// a slot; and with a quarantine each acquire has the boot record asked for right behind it.
     pub(crate) fn bundles(&self) -> bool {
-        !matches!(self.servers, Servers::Cluster(_)) && self.quarantine().is_none()
+        let is_cluster = matches!(self.servers, Servers::Cluster(_));
+        (!is_cluster || bugs::is_on(Bug::SlotsInOneCall)) && self.quarantine().is_none()
     }
 
     /// Whether a quarantine is possible at all.

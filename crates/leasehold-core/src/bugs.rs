@@ -1,0 +1,126 @@
+//! Named bugs: mistakes that a distributed lock must not make, each of which can be switched on to
+//! see that a test finds it. `cargo xtask mutants` does that for all of them.
+//!
+//! The feature `bugs` compiles the switches in, and `LEASEHOLD_BUG=name` turns one on. Without the
+//! feature [`is_on`] is a constant. It is for the tests of this repository: no program should have
+//! it on.
+
+/// The table of bugs: a line of Rust each, with what is broken.
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $bug:ident = $name:literal,)*) => {
+        /// A mistake that can be switched on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug {
+            $($(#[$doc])* $bug,)*
+        }
+
+        impl Bug {
+            /// Every bug there is.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$bug),*];
+
+            /// What `LEASEHOLD_BUG` calls it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$bug => $name,)*
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A lease is timed by a clock that stands still while the machine is suspended.
+    ClockStopsAsleep = "clock-stops-asleep",
+    /// A client bounds by its own wall clock until when the store may queue or grant for it.
+    ClientClockInQueue = "client-clock-in-queue",
+    /// A token is the one before plus one, whatever the time is.
+    CountedToken = "counted-token",
+    /// A wait that is dropped stays in the queue.
+    DropWithoutCancel = "drop-without-cancel",
+    /// A renewal that fails ends the lease at once.
+    FailedRenewalEnds = "failed-renewal-ends",
+    /// The message of a grant is believed without the attempt's secret.
+    GrantMatchedByName = "grant-matched-by-name",
+    /// The keeper lives on the runtime of whoever calls first, and dies with it.
+    KeeperOnCallersRuntime = "keeper-on-callers-runtime",
+    /// A name of which nobody holds anything forgets its last token.
+    LastTokenForgotten = "last-token-forgotten",
+    /// A renewal revives a hold whose time has come.
+    LateRenewalRevives = "late-renewal-revives",
+    /// A lease is passed on inside of a process when too little of it is left.
+    LocalHandOffTooLate = "local-hand-off-too-late",
+    /// Whoever asks is granted what is free, although others wait.
+    NewcomerBarges = "newcomer-barges",
+    /// A grant counts although too little of it is left when the reply arrives.
+    NoCheckAfterReply = "no-check-after-reply",
+    /// A quorum takes the highest token of its nodes, and does not tell the others.
+    NoCommit = "no-commit",
+    /// Nobody asks again when messages may have been lost.
+    NoPollAfterGap = "no-poll-after-gap",
+    /// An attempt that has ended is not remembered.
+    NoTombstone = "no-tombstone",
+    /// A client asks only for waiters that are the first in the queue.
+    OnlyHeadIsPolled = "only-head-is-polled",
+    /// A script fails when its message is refused (Lua).
+    PublishMayFail = "publish-may-fail",
+    /// A release ends whatever hold there is (Lua).
+    ReleaseWithoutOwnerCheck = "release-without-owner-check",
+    /// The numbers of waiters begin again while somebody waits.
+    SequenceWraps = "sequence-wraps",
+    /// Keys of several slots go in one call of a script.
+    SlotsInOneCall = "slots-in-one-call",
+    /// The inbox is opened after joining the queue, and nobody asks what came before that.
+    SubscribesAfterJoining = "subscribes-after-joining",
+    /// A token becomes text on its way, which keeps 14 of its digits (Lua).
+    TokenAsText = "token-as-text",
+    /// Validity counts from when the reply arrived, and not from when the request left.
+    ValidityFromReply = "validity-from-reply",
+    /// One replica that has a grant stands for all that must have it.
+    WaitsForOneReplica = "waits-for-one-replica",
+}
+
+/// The bugs in scripts: a line of Lua, without what indents it, and what stands there instead.
+pub const PATCHES: [(Bug, &str, &str); 3] = [
+    (
+        Bug::PublishMayFail,
+        "redis.pcall('PUBLISH', ARGV[1] .. string.format(HEX, \
+         struct.unpack('>I4I4I4I4', id)), payload)",
+        "redis.call('PUBLISH', ARGV[1] .. string.format(HEX, \
+         struct.unpack('>I4I4I4I4', id)), payload)",
+    ),
+    (
+        Bug::ReleaseWithoutOwnerCheck,
+        "and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then",
+        "then",
+    ),
+    (
+        Bug::TokenAsText,
+        "if token <= TOKEN_EPOCH then token = TOKEN_EPOCH + 1 end",
+        "token = tonumber('' .. math.max(token, TOKEN_EPOCH + 1))",
+    ),
+];
+
+/// Whether a bug is switched on: never, without the feature `bugs`.
+#[cfg(not(feature = "bugs"))]
+pub const fn is_on(_: Bug) -> bool {
+    false
+}
+
+/// Whether a bug is switched on.
+#[cfg(feature = "bugs")]
+pub fn is_on(bug: Bug) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| {
+        let name = std::env::var("LEASEHOLD_BUG").ok()?;
+        let bug = Bug::ALL.into_iter().find(|bug| bug.name() == name);
+        assert!(bug.is_some(), "LEASEHOLD_BUG={name} is no bug that there is");
+        bug
+    });
+    *chosen == Some(bug)
+}
+
+/// A line of a script, as the bug leaves it that is switched on.
+pub fn patched(line: &str) -> &str {
+    let is_it = |(bug, right, _): &&(Bug, &str, &str)| is_on(*bug) && line.trim_start() == *right;
+    PATCHES.iter().find(is_it).map_or(line, |(_, _, wrong)| wrong)
+}

@@ -1,0 +1,178 @@
+//! Answers that take their time, and messages that are lost or not what they say: on a memory store
+//! whose wire the test holds, by a clock that it moves.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::{Client, Guard, Result};
+use leasehold_core::{
+    Action, Answer, BoxFuture, ClientId, FakeClock, Message, Operation, StoreError,
+};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// Longer than the polls take that follow a gap, and shorter than the usual pause between polls.
+const SOON: Duration = Duration::from_millis(50);
+
+/// What the wire does to a message.
+type Change = fn(Message) -> Message;
+
+/// A store in memory at the end of a wire.
+#[derive(Clone, Debug)]
+struct Wire {
+    memory: Memory,
+    clock: FakeClock,
+    /// How long the answer to each acquire takes to come back.
+    way_back: Arc<Mutex<Duration>>,
+    /// Whether inboxes are opened, and what becomes of the messages in them.
+    inboxes: watch::Sender<bool>,
+    change: Change,
+}
+
+struct ChangedInbox(Box<dyn Inbox>, Change);
+
+impl Inbox for ChangedInbox {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async { self.1(self.0.next().await) })
+    }
+}
+
+impl Store for Wire {
+    fn capabilities(&self) -> Capabilities {
+        self.memory.capabilities()
+    }
+
+    fn execute(
+        &self,
+        operation: Operation,
+    ) -> BoxFuture<'_, std::result::Result<Answer, StoreError>> {
+        Box::pin(async move {
+            let is_acquire = matches!(operation, Operation::On { action: Action::Acquire(_), .. });
+            let answer = self.memory.execute(operation).await;
+            if is_acquire {
+                self.clock.advance(*self.way_back());
+            }
+            answer
+        })
+    }
+
+    fn inbox(
+        &self,
+        client: ClientId,
+    ) -> BoxFuture<'_, std::result::Result<Box<dyn Inbox>, StoreError>> {
+        Box::pin(async move {
+            // It ends with the store, and so does this.
+            let _ = self.inboxes.subscribe().wait_for(|open| *open).await;
+            let inbox = self.memory.inbox(client).await?;
+            Ok(Box::new(ChangedInbox(inbox, self.change)) as Box<dyn Inbox>)
+        })
+    }
+}
+
+impl Wire {
+    fn new(change: Change) -> Self {
+        let clock = FakeClock::new();
+        // Times of zero mean "never" here and there.
+        clock.advance(Duration::from_secs(1_000));
+        let memory = Memory::with_clock(clock.clone());
+        let inboxes = watch::Sender::new(true);
+        Self { memory, clock, way_back: Arc::default(), inboxes, change }
+    }
+
+    fn way_back(&self) -> MutexGuard<'_, Duration> {
+        self.way_back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn client(&self) -> Client {
+        let client = Client::builder().store(self.clone()).clock(self.clock.clone()).build().await;
+        client.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Somebody who holds `a`, and somebody who waits for it.
+    async fn hold_and_wait(&self) -> (Guard, JoinHandle<Result<Guard>>) {
+        let held = self.client().await.mutex("a").ttl(TTL).acquire().await.unwrap();
+        let waits = self.client().await.mutex("a").ttl(TTL);
+        let waiting = tokio::spawn(async move { waits.acquire().await });
+        settle().await;
+        (held, waiting)
+    }
+
+    /// Moves the clock so far, a little at a time.
+    async fn pass(&self, span: Duration) {
+        let step = Duration::from_millis(5);
+        for _ in 0..span.as_millis() / step.as_millis() {
+            self.clock.advance(step);
+            settle().await;
+        }
+    }
+}
+
+/// Lets every other task run until it waits for something.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn validity_counts_from_when_the_request_left() {
+    let wire = Wire::new(|message| message);
+    let client = wire.client().await;
+    *wire.way_back() = Duration::from_secs(10);
+    let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
+    assert!(guard.validity() < Duration::from_secs(20), "{:?}", guard.validity());
+}
+
+#[tokio::test]
+async fn a_grant_of_which_too_little_is_left_when_it_arrives_does_not_count() {
+    let wire = Wire::new(|message| message);
+    let client = wire.client().await;
+    *wire.way_back() = Duration::from_secs(29);
+    let lock = client.mutex("a").ttl(TTL).min_validity(Duration::from_secs(10));
+    let refused = lock.acquire_within(Duration::from_secs(20)).await.unwrap_err();
+    assert!(refused.to_string().contains("too little of the lease is left"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_waiter_whose_message_may_have_been_lost_asks_at_once() {
+    let wire = Wire::new(|_| Message::Gap);
+    let (held, waiting) = wire.hold_and_wait().await;
+    held.release().await.unwrap();
+    settle().await;
+    wire.pass(SOON).await;
+    assert!(waiting.is_finished());
+}
+
+#[tokio::test]
+async fn a_waiter_that_joined_before_its_inbox_was_open_asks_once_it_is() {
+    let wire = Wire::new(|message| message);
+    wire.inboxes.send_replace(false);
+    let (held, waiting) = wire.hold_and_wait().await;
+    held.release().await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished());
+    wire.inboxes.send_replace(true);
+    settle().await;
+    wire.pass(SOON).await;
+    assert!(waiting.is_finished());
+}
+
+/// Of an earlier process with the same numbers, say, or of somebody who guesses.
+#[tokio::test]
+async fn the_message_of_a_grant_without_the_secret_of_the_attempt_is_not_believed() {
+    let wire = Wire::new(|message| match message {
+        Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
+            Message::Granted { attempt, nonce: !nonce, token, now_us, deadline_us }
+        }
+        other => other,
+    });
+    let (held, waiting) = wire.hold_and_wait().await;
+    held.release().await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished(), "it has not asked yet");
+    wire.pass(Duration::from_secs(2)).await;
+    assert!(waiting.is_finished(), "it has asked");
+}
