@@ -1,4 +1,5 @@
-//! The tasks of this repository: `cargo xtask {test,mutants,stress,tidy,layers,api,…}`.
+//! The tasks of this repository:
+//! `cargo xtask {test,mutants,campaign,tidy,layers,api,bench,dist,servers}`.
 //!
 //! Few dependencies, so that a fresh clone runs its first task within a minute.
 #![forbid(unsafe_code)]
@@ -6,6 +7,7 @@
 mod api;
 mod apt;
 mod bench;
+mod campaign;
 mod command;
 mod dist;
 mod layers;
@@ -20,7 +22,6 @@ mod promises;
 mod publish;
 mod servers;
 mod source;
-mod stress;
 mod test;
 mod test_programs;
 mod tidy;
@@ -36,9 +37,13 @@ usage: cargo xtask TASK
 
   test [--long]    the whole mandatory suite; --long plays random runs for hours
   test --servers   the tests of stores, once on every server of `target/servers`
-  stress [SPAN] [TOPOLOGY...]
-                   processes that are stopped and killed, on every kind of store or those named,
-                   for a minute each or as long as said (10m)
+  campaign [SPAN] [--seed N] [--topology NAME]... [--controls] [--runs DIRECTORY]
+                   processes that are stopped and killed, on stores that are hurt: on every kind or
+                   on those named, for a minute each or as long as said (10m); what came of it is
+                   kept in the directory, `target/campaign` if none is named; --controls puts other
+                   libraries in the place of leasehold
+  campaign --report [DIRECTORY]
+                   makes docs/evidence of the runs that are kept there
   tidy             the house style, as far as a program can tell
   layers           the direction of imports between modules and between crates; no rings
   layers --report  how each package is built: its parts, their sizes and who imports whom
@@ -61,6 +66,8 @@ fn main() -> ExitCode {
         ["api"] => api::update(&root),
         ["api", "--check"] => api::check(&root),
         ["bench", names @ ..] => bench::run(&root, names),
+        ["campaign", "--report", runs @ ..] => campaign::report(&root, runs),
+        ["campaign", how @ ..] => campaign::run(&root, how),
         ["dist"] => dist::run(&root),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),
@@ -68,7 +75,6 @@ fn main() -> ExitCode {
         ["mutants", "--long", names @ ..] => mutants::run(&root, Extent::Whole, names),
         ["mutants", names @ ..] => mutants::run(&root, Extent::Listed, names),
         ["servers"] => servers::run(&root),
-        ["stress", how @ ..] => stress::run(&root, how),
         ["test"] => test::run(&root, test::Length::Mandatory),
         ["test", "--long"] => test::run(&root, test::Length::Long),
         ["test", "--servers"] => test::on_every_server(&root),

@@ -8,14 +8,14 @@ use std::time::Instant;
 use crate::command::{Counts, Run};
 use crate::mutants::{self, Extent};
 use crate::outcome::Outcome;
-use crate::{api, layers, mixed, needs, packages, publish, servers, stress, test_programs, tidy};
+use crate::{api, campaign, layers, mixed, needs, packages, publish, servers, test_programs, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 5] = [
     ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
     ("LEASEHOLD_LARGE_WORLDS", "yes"),           // model checks that take minutes
     ("LEASEHOLD_SEEDS", "150"),                  // simulations with faults
-    (stress::SPAN, "150s"),                      // stopped and killed processes, each topology
+    (campaign::SPAN, "250s"),                    // the campaign, each topology
     ("PROPTEST_CASES", "6400"),                  // every other property
 ];
 

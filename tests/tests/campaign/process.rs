@@ -17,27 +17,37 @@ use tokio::time::{sleep, timeout};
 use crate::plan::{PREFIX, Plan};
 use crate::promise::Log;
 use crate::random::Random;
+use crate::register::Register;
 use crate::topology::Topology;
 use crate::verbs::Player;
 
 /// How long anything may take that must come to an end: generous, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Does the job of a process: its arguments are the topology, the store's URL, the directory for
-/// what it writes, its number and a seed.
-pub(crate) fn job() {
-    let arguments = worker::arguments();
-    let [topology, url, directory, number, seed] = &arguments[..] else { panic!("{arguments:?}") };
-    let plan = Topology::named(topology).plan();
+/// Does the job of a process: its arguments are the topology, the store's URL, the port of what is
+/// protected, the directory for what it writes, its number and a seed.
+pub(crate) fn work(arguments: &[String]) {
+    let [topology, url, port, directory, number, seed] = arguments else { panic!("{arguments:?}") };
+    let (plan, port) = (Topology::named(topology).plan(), must(port.parse()));
     let runtime = must(Builder::new_multi_thread().worker_threads(2).enable_all().build());
     let log = Arc::new(Log::create(Path::new(directory), must(number.parse())));
-    runtime.block_on(work(plan, url, Path::new(directory), log, must(seed.parse())));
+    runtime.block_on(async {
+        let register = Register::connect(port).await;
+        take_turns(plan, url, register, Path::new(directory), log, must(seed.parse())).await;
+    });
 }
 
-async fn work(plan: Plan, url: &str, directory: &Path, log: Arc<Log>, seed: u64) {
+async fn take_turns(
+    plan: Plan,
+    url: &str,
+    register: Register,
+    directory: &Path,
+    log: Arc<Log>,
+    seed: u64,
+) {
     let clients = connect(url, plan.clients).await;
     let is_over = Arc::new(AtomicBool::new(false));
-    let (over, told) = (Arc::clone(&is_over), thread::spawn(worker::listen));
+    let (over, listening) = (Arc::clone(&is_over), thread::spawn(worker::listen));
     let mut random = Random::new(seed);
     let mut tasks = JoinSet::new();
     for own in (0..plan.clients).flat_map(|client| (0..plan.tasks).map(move |_| client)) {
@@ -46,13 +56,14 @@ async fn work(plan: Plan, url: &str, directory: &Path, log: Arc<Log>, seed: u64)
             clients: Arc::clone(&clients),
             own,
             log: Arc::clone(&log),
+            register: register.clone(),
             handed_out: directory.to_owned(),
             random: Random::new(random.seed()),
         };
         tasks.spawn(player.play(Arc::clone(&is_over)));
     }
     // Told to stop; the process ends here if nobody can tell it any more.
-    must(tokio::task::spawn_blocking(|| told.join()).await).unwrap();
+    must(tokio::task::spawn_blocking(|| listening.join()).await).unwrap();
     over.store(true, Ordering::Relaxed);
     let all = async {
         while let Some(ended) = tasks.join_next().await {

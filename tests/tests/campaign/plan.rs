@@ -31,11 +31,17 @@ pub(crate) enum Modes {
     Mutexes,
 }
 
+/// How long the quarantine of one server is: as long as the longest lease there.
+pub(crate) const QUARANTINE: Duration = Duration::from_secs(1);
+
 /// The permits of each semaphore.
 pub(crate) const PERMITS: u32 = 4;
 
+/// Values that are read and written under a lock of their own each.
+pub(crate) const REGISTERS: usize = 8;
+
 /// What all names begin with.
-pub(crate) const PREFIX: &str = "stress/";
+pub(crate) const PREFIX: &str = "campaign/";
 
 impl Plan {
     /// For stores on which a lease may be as short as it can be.
@@ -76,6 +82,11 @@ impl Plan {
 
     pub(crate) fn semaphore(number: usize) -> String {
         format!("{PREFIX}s{number}")
+    }
+
+    /// The name of a value that is read and written.
+    pub(crate) fn register(number: usize) -> String {
+        format!("{PREFIX}r{number}")
     }
 
     /// The longest lease.

@@ -13,9 +13,10 @@ use leasehold::{Client, Error, Guard, Lock};
 use leasehold_testkit::must;
 use tokio::time::{sleep, timeout};
 
-use crate::plan::{Modes, PERMITS, Plan};
+use crate::plan::{Modes, PERMITS, Plan, REGISTERS};
 use crate::promise::{Log, Watch, now_ns};
 use crate::random::Random;
+use crate::register::Register;
 
 /// How often whoever holds asks its guard.
 const ASK_EVERY: Duration = Duration::from_millis(4);
@@ -30,6 +31,7 @@ pub(crate) struct Player {
     pub(crate) clients: Arc<[Client]>,
     pub(crate) own: usize,
     pub(crate) log: Arc<Log>,
+    pub(crate) register: Register,
     /// Where leases lie that nobody has at the moment, one in each file.
     pub(crate) handed_out: PathBuf,
     pub(crate) random: Random,
@@ -63,11 +65,14 @@ impl Player {
     }
 
     async fn take_turn(&mut self) {
+        if self.random.chance(10) {
+            return self.update().await;
+        }
         let mut next = if self.random.chance(4) { self.find_lease().await } else { None };
         if next.is_none() {
             let lock = self.draw_lock();
             let asked = now_ns();
-            if let Some(guard) = self.take(&lock).await {
+            if let Some(guard) = self.take(&lock, None).await {
                 let log = Arc::clone(&self.log);
                 let watch = Watch::granted(&log, self.own, asked, &guard);
                 next = self.hold(guard, watch).await;
@@ -117,8 +122,44 @@ impl Player {
         lock.ttl(ttl).renewal(renewal)
     }
 
-    /// Asks for it in one of the ways there are.
-    async fn take(&mut self, lock: &Lock) -> Option<Guard> {
+    /// Reads and writes what a lock protects. Whoever has lost it in between finds that out by
+    /// being refused.
+    async fn update(&mut self) {
+        let name = Plan::register(self.random.below(REGISTERS));
+        let lock = self.client().mutex(&name).ttl(self.random.one_of(&self.plan.ttls));
+        let asked = now_ns();
+        let Some(guard) = self.take(&lock, Some(&name)).await else { return };
+        let log = Arc::clone(&self.log);
+        let mut watch = Watch::granted(&log, self.own, asked, &guard);
+        let (value, token) = (log.fresh(self.own), guard.token().get());
+        log.invoked(&name, value, token);
+        let mut written = None;
+        if let Some(old) = self.register.read(&name, token).await {
+            let span = self.random.up_to(Duration::from_millis(10));
+            self.linger(&guard, &mut watch, span).await;
+            let is_written = self.register.write(&name, token, value).await;
+            written = is_written.then_some(old);
+        }
+        match written {
+            Some(old) => log.returned(value, old),
+            None => log.refused(value),
+        }
+        watch.ask(&guard);
+        drop(guard.release().await);
+    }
+
+    /// Asks for it in one of the ways there are; a wait for one name that is given up is written
+    /// down.
+    async fn take(&mut self, lock: &Lock, name: Option<&str>) -> Option<Guard> {
+        let asked = now_ns();
+        let taken = self.ask_for(lock).await;
+        if let (None, Some(name)) = (&taken, name) {
+            self.log.gave_up(name, asked);
+        }
+        taken
+    }
+
+    async fn ask_for(&mut self, lock: &Lock) -> Option<Guard> {
         let taken = match self.random.below(10) {
             0 | 1 => {
                 let patience = self.random.up_to(Duration::from_millis(30));

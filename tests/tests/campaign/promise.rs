@@ -60,14 +60,39 @@ impl Log {
         self.append(&format!("a {number}\n"));
     }
 
+    /// What was asked for was given up.
+    pub(crate) fn gave_up(&self, name: &str, asked: u64) {
+        self.append(&format!("u {name} {asked} {}\n", now_ns()));
+    }
+
+    /// Something that must never be, by the number of what is checked.
+    pub(crate) fn violation(&self, what: &str) {
+        self.append(&format!("v {what}\n"));
+    }
+
+    /// Somebody begins to read and to write what a lock protects.
+    pub(crate) fn invoked(&self, name: &str, value: u64, token: u64) {
+        self.append(&format!("r {name} {value} {} {token}\n", now_ns()));
+    }
+
+    /// The value was written in the place of another one.
+    pub(crate) fn returned(&self, value: u64, old: u64) {
+        self.append(&format!("d {value} {} {old}\n", now_ns()));
+    }
+
+    /// The value was refused, because of its token.
+    pub(crate) fn refused(&self, value: u64) {
+        self.append(&format!("n {value}\n"));
+    }
+
+    /// A line of a negative control, which has no guards.
+    pub(crate) fn line(&self, line: &str) {
+        self.append(&format!("{line}\n"));
+    }
+
     fn append(&self, text: &str) {
         must((&self.file).write_all(text.as_bytes()));
     }
-}
-
-/// The process and the client that a number was drawn by.
-pub(crate) fn drawn_by(number: u64) -> u64 {
-    number >> 40
 }
 
 /// A guard that is watched.
@@ -102,11 +127,14 @@ struct Answer {
 }
 
 impl Answer {
-    /// None of a guard that is not held.
-    fn of(guard: &Guard) -> Option<Self> {
+    /// None of a guard that is not held. One that has no validity left must not say that it is.
+    fn of(guard: &Guard, log: &Log) -> Option<Self> {
         let before = now_ns();
-        let (is_held, mode, validity) = (guard.is_held(), guard.mode(), guard.validity());
+        let (validity, is_held, mode) = (guard.validity(), guard.is_held(), guard.mode());
         let after = now_ns();
+        if validity.is_zero() && is_held {
+            log.violation(&format!("I5 {} is held without validity", guard.name()));
+        }
         let until = before + u64::try_from(validity.as_nanos()).unwrap_or(u64::MAX);
         (is_held && !validity.is_zero()).then_some(Self { before, after, mode, until })
     }
@@ -129,10 +157,11 @@ impl<'a> Watch<'a> {
     pub(crate) fn granted(log: &'a Log, client: usize, asked: u64, guard: &Guard) -> Self {
         let number = log.fresh(client);
         let mut watch = Self::of(log, number, number);
-        let entered = now_ns();
+        let (entered, id) = (now_ns(), guard.holder());
+        let id = format!("{} {}", id.client.0, id.attempt);
         for (name, token) in names(guard) {
             // Writing to a String cannot fail.
-            let _ = writeln!(watch.text, "g {name} {asked} {entered} {token}");
+            let _ = writeln!(watch.text, "g {name} {number} {asked} {entered} {token} {id}");
         }
         watch.ask(guard);
         watch
@@ -161,7 +190,7 @@ impl<'a> Watch<'a> {
 
     /// Asks the guard; whether it is held.
     pub(crate) fn ask(&mut self, guard: &Guard) -> bool {
-        let Some(answer) = Answer::of(guard) else {
+        let Some(answer) = Answer::of(guard, self.log) else {
             self.close();
             return false;
         };

@@ -1,0 +1,92 @@
+//! What can befall the place where the locks live.
+
+/// What can befall a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// The rights of the clients' user are taken away.
+    AclTaken,
+    /// The server's wall clock is set back.
+    ClockBack,
+    /// It is set forward.
+    ClockForward,
+    /// It runs faster or slower than the machine's, within the drift that clients reckon with.
+    ClockRate,
+    /// All connections are cut.
+    ConnectionsCut,
+    /// Everything arrives late.
+    Delay,
+    /// A request arrives twice.
+    Duplicate,
+    /// The server is short of memory, and evicts.
+    Eviction,
+    /// A replica is promoted, as an operator asks the sentinels to.
+    Failover,
+    /// `FLUSHALL`.
+    Flush,
+    /// The server's memory is full, and it evicts nothing.
+    FullMemory,
+    /// A server, or a replica, is stopped for a while.
+    Hang,
+    /// The server is killed and starts again with its file.
+    Kill,
+    /// The primary is killed, and the sentinels find out.
+    KillPrimary,
+    /// A request is kept, its connection is lost, and it arrives later than what came after it.
+    Late,
+    /// The reply of a request is lost, and its connection goes silent.
+    LostReply,
+    /// What clients say does not arrive.
+    PartitionToServer,
+    /// What the server says does not arrive.
+    PartitionToClients,
+    /// Nothing arrives, in both directions.
+    Partition,
+    /// The power fails, and the disk never got the last writes.
+    PowerLoss,
+    /// The server comes back empty.
+    RestartEmpty,
+    /// The server forgets all scripts.
+    ScriptFlush,
+    /// A slot moves to another node of the cluster.
+    SlotMove,
+    /// All subscribers are cut off.
+    SubscribersCut,
+}
+
+impl Fault {
+    /// As it is called in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::AclTaken => "rights taken away",
+            Self::ClockBack => "clock set back",
+            Self::ClockForward => "clock set forward",
+            Self::ClockRate => "clock runs fast or slow",
+            Self::ConnectionsCut => "connections cut",
+            Self::Delay => "delay",
+            Self::Duplicate => "request doubled",
+            Self::Eviction => "eviction",
+            Self::Failover => "failover",
+            Self::Flush => "flush",
+            Self::FullMemory => "memory full",
+            Self::Hang => "stop",
+            Self::Kill => "kill",
+            Self::KillPrimary => "primary killed",
+            Self::Late => "request late, out of order",
+            Self::LostReply => "reply lost",
+            Self::PartitionToServer => "partition, requests lost",
+            Self::PartitionToClients => "partition, replies lost",
+            Self::Partition => "partition, both ways",
+            Self::PowerLoss => "power loss",
+            Self::RestartEmpty => "restart empty",
+            Self::ScriptFlush => "scripts flushed",
+            Self::SlotMove => "slot moved",
+            Self::SubscribersCut => "subscribers cut",
+        }
+    }
+
+    /// Whether a server has forgotten something, after which one with a quarantine grants nothing
+    /// for as long as that lasts.
+    pub(crate) fn forgets(self) -> bool {
+        matches!(self, Self::Flush | Self::Kill | Self::PowerLoss | Self::RestartEmpty)
+    }
+}

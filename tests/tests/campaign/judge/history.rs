@@ -1,0 +1,87 @@
+//! The same once more as the history that the tests of faults are judged by: whole calls, from
+//! asking to letting go, instead of what a guard promised from moment to moment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use leasehold::FencingToken;
+use leasehold::admin::{ClientId, HolderId};
+use leasehold::lease::Mode;
+use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation as Kind};
+
+use super::story::{Promise, Story, Violation};
+
+/// The longest for which a name may be free while somebody waits for it: generous, for a busy
+/// machine, and longer than any fault lasts.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// What must not be in the history of one name.
+pub(super) fn violations(story: &Story) -> Vec<Violation> {
+    let history = History { calls: calls(story), ..History::default() };
+    let check = |kind| match kind {
+        Kind::TokenTwice => "I1",
+        Kind::TokenOrder => "I2",
+        Kind::WriteOrder => "I3",
+        Kind::Overlap => "I4",
+        Kind::UntoldLoss => "I5",
+        Kind::GivenUpYetHeld => "I7",
+        Kind::LostWakeUp => "I8",
+        Kind::Excess => "I9",
+        Kind::AttemptTwice => "I10",
+        Kind::Remains => "I11",
+        Kind::WrongError => "I12",
+        Kind::OutOfOrder => panic!("no order of joining is known"),
+    };
+    // The promises have the same pairs, one by one, and from when to when.
+    let is_new = |kind: &Kind| {
+        !matches!(kind, Kind::Overlap | Kind::Excess | Kind::TokenTwice | Kind::TokenOrder)
+            || story.violations(0).is_empty()
+    };
+    let found = history.violations(PATIENCE).into_iter().filter(is_new);
+    found.map(|kind| Violation::new(check(kind), format!("{kind:?}"), (0, 0))).collect()
+}
+
+fn calls(story: &Story) -> Vec<Call> {
+    let mut of_lineage: HashMap<u64, Vec<&Promise>> = HashMap::new();
+    for promise in &story.promises {
+        of_lineage.entry(promise.lineage).or_default().push(promise);
+    }
+    let mut calls = Vec::new();
+    for grant in &story.grants {
+        // Who was killed at once has said nothing.
+        let Some(promises) = of_lineage.get(&grant.guard) else { continue };
+        let modes: BTreeMap<u64, Mode> =
+            promises.iter().map(|promise| (promise.from, mode(promise))).collect();
+        let Some(first) = modes.values().next().copied() else { continue };
+        let left = promises.iter().map(|promise| promise.to).max().unwrap_or(grant.entered);
+        let Some(token) = FencingToken::from_number(grant.token) else { continue };
+        let hold = Hold {
+            token,
+            entered: Duration::from_nanos(grant.entered),
+            left: Duration::from_nanos(left),
+            valid_until: Duration::from_nanos(left),
+            was_told: false,
+            changes: modes.iter().map(|(at, mode)| (Duration::from_nanos(*at), *mode)).collect(),
+        };
+        calls.push(Call {
+            id: HolderId { client: ClientId(grant.client), attempt: grant.attempt },
+            mode: first,
+            asked: Duration::from_nanos(grant.asked),
+            outcome: Outcome::Held(hold),
+        });
+    }
+    // Attempts that were given up have no number that their caller knows.
+    let nobody = HolderId { client: ClientId(0), attempt: 0 };
+    for (asked, at) in &story.given_up {
+        let outcome = Outcome::GaveUp { at: Duration::from_nanos(*at) };
+        let asked = Duration::from_nanos(*asked);
+        calls.push(Call { id: nobody, mode: Mode::Exclusive, asked, outcome });
+    }
+    calls
+}
+
+/// As what a promise was held.
+fn mode(promise: &Promise) -> Mode {
+    let number = |of: u64| u32::try_from(of).unwrap_or(u32::MAX);
+    Mode::of(number(promise.weight), number(promise.capacity))
+}

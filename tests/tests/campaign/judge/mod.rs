@@ -1,0 +1,182 @@
+//! Whether what happened may happen: what all processes wrote in one round is read, and judged by
+//! several means that know nothing of each other.
+
+mod history;
+mod promises;
+mod story;
+mod unavailability;
+mod updates;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+use std::str::Split;
+
+use leasehold_testkit::must;
+
+use self::story::{Grant, Promise, Story, Update, Violation, Wound, number};
+pub(crate) use self::unavailability::Unavailable;
+
+/// How many violations of each check are shown with what was before and after them.
+const SHOWN: usize = 2;
+
+/// The checks, by their numbers. I6, the order of waiters, is not among them: no client knows in
+/// which order others have joined a queue. `holds`: who holds alone has a higher token than all
+/// whose holds have ended. `updates`: reading and writing what is protected was one step.
+pub(crate) const CHECKS: [&str; 13] =
+    ["I1", "I2", "I3", "I4", "I5", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "updates"];
+
+/// Those that fail when two hold at once, and only then.
+pub(crate) const OF_EXCLUSION: [&str; 3] = ["I4", "I9", "holds"];
+
+/// Those that compare tokens.
+pub(crate) const OF_TOKENS: [&str; 5] = ["I1", "I2", "I3", "I10", "holds"];
+
+/// What all processes wrote, and what is wrong with it.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// How often each thing happened that is only counted.
+    pub(crate) events: BTreeMap<String, u64>,
+    pub(crate) grants: u64,
+    pub(crate) hand_overs: u64,
+    pub(crate) adopts: u64,
+    pub(crate) updates: u64,
+    /// Windows of updates that were searched for an order.
+    pub(crate) windows: u64,
+    pub(crate) lost_updates: u64,
+    pub(crate) unavailable: Unavailable,
+    /// How often each check failed, and the first cases.
+    pub(crate) violations: BTreeMap<&'static str, u64>,
+    pub(crate) cases: Vec<(&'static str, String)>,
+}
+
+/// All that was written, sorted by names.
+#[derive(Debug, Default)]
+struct Record {
+    stories: BTreeMap<String, Story>,
+    updates: HashMap<u64, (String, Update)>,
+    adopted: HashMap<u64, u32>,
+    wounds: Vec<Wound>,
+}
+
+impl Verdict {
+    /// Reads all that was left behind in this directory, and judges it. `highest` has the highest
+    /// token of each name in the rounds before.
+    pub(crate) fn of(directory: &Path, highest: &mut HashMap<String, u64>) -> Self {
+        let (mut verdict, mut record) = (Self::default(), Record::default());
+        for entry in must(fs::read_dir(directory)) {
+            let path = must(entry).path();
+            if path.extension().is_some_and(|end| end == "log") {
+                let text = must(fs::read_to_string(path));
+                // The last line of a killed process may not be whole.
+                let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+                whole.lines().for_each(|line| {
+                    let known = verdict.read(&mut record, line);
+                    assert!(known.is_some(), "no line of a log: {line:?}");
+                });
+            }
+        }
+        for (name, update) in record.updates.drain().map(|(_, update)| update) {
+            record.stories.entry(name).or_default().updates.push(update);
+        }
+        verdict.judge(&mut record, highest);
+        verdict
+    }
+
+    fn read(&mut self, record: &mut Record, line: &str) -> Option<()> {
+        let (kind, rest) = line.split_once(' ')?;
+        let words = &mut rest.split(' ');
+        match kind {
+            "p" => record.story(words)?.promises.push(Promise::read(words)?),
+            "g" => record.story(words)?.grants.push(Grant::read(words)?),
+            "u" => {
+                let story = record.story(words)?;
+                story.given_up.push((number(words)?, number(words)?));
+            }
+            "r" => {
+                let (name, update) = (words.next()?.to_owned(), Update::read(words)?);
+                record.updates.insert(update.value, (name, update));
+            }
+            "d" => {
+                let update = record.updates.get_mut(&number(words)?);
+                update?.1.returned = Some((number(words)?, number(words)?));
+            }
+            "n" => drop(record.updates.remove(&number(words)?)),
+            "f" => record.wounds.push(Wound::read(rest)?),
+            "a" => *record.adopted.entry(number(words)?).or_default() += 1,
+            "e" => *self.events.entry(rest.to_owned()).or_default() += 1,
+            "v" => {
+                let check = words.next()?;
+                let check = CHECKS.into_iter().find(|known| *known == check)?;
+                self.violate(check, rest);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn judge(&mut self, record: &mut Record, highest: &mut HashMap<String, u64>) {
+        self.unavailable = Unavailable::of(&mut record.wounds, &record.stories);
+        for (name, story) in &mut record.stories {
+            story.sort();
+            self.grants += story.grants.len() as u64;
+            self.hand_overs += story.hand_overs();
+            let before = highest.entry(name.clone()).or_default();
+            let mut found = story.violations(*before);
+            found.extend(history::violations(story));
+            let order = updates::search(&mut story.updates);
+            self.updates += story.updates.len() as u64;
+            self.windows += order.windows;
+            self.lost_updates += order.lost;
+            found.extend(order.violations);
+            *before = story.highest_token().max(*before);
+            for violation in found {
+                let Violation { check, what, window } = violation;
+                let around = match self.shows(check) {
+                    true => story.around(window, &record.wounds),
+                    false => String::new(),
+                };
+                self.violate(check, &format!("{name}: {what}\n{around}"));
+            }
+        }
+        self.adopts = record.adopted.len() as u64;
+        for number in record.adopted.iter().filter(|(_, count)| **count > 1).map(|(at, _)| at) {
+            self.violate("I10", &format!("the lease of guard {number} was adopted twice"));
+        }
+    }
+
+    /// Counts something that must not be.
+    pub(crate) fn violate(&mut self, check: &'static str, case: &str) {
+        if self.shows(check) {
+            self.cases.push((check, case.to_owned()));
+        }
+        *self.violations.entry(check).or_default() += 1;
+    }
+
+    fn shows(&self, check: &str) -> bool {
+        self.cases.iter().filter(|(shown, _)| *shown == check).count() < SHOWN
+    }
+
+    /// How often two held at once.
+    pub(crate) fn double_holds(&self) -> u64 {
+        ["I4", "I9"].iter().filter_map(|check| self.violations.get(check)).sum()
+    }
+
+    /// How often a token was as high as one before, or lower.
+    pub(crate) fn token_regressions(&self) -> u64 {
+        ["I1", "I2", "I3"].iter().filter_map(|check| self.violations.get(check)).sum()
+    }
+}
+
+impl Record {
+    fn story(&mut self, words: &mut Split<'_, char>) -> Option<&mut Story> {
+        let name = words.next()?;
+        if !self.stories.contains_key(name) {
+            self.stories.insert(name.to_owned(), Story::default());
+        }
+        self.stories.get_mut(name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The campaign: everything at once, on every kind of store. Processes take turns at names in every
+//! way there is, give up, hand leases on, are stopped and killed, while a nemesis hurts the place
+//! where the locks live. What they wrote is judged: what each guard promised, on the clock that all
+//! of them share, the tokens, who waited for how long, and what the locks protected.
+//!
+//! `cargo xtask campaign` runs it for as long as one likes.
+#![cfg(test)]
+
+mod control;
+mod driver;
+mod fault;
+mod judge;
+mod nemesis;
+mod outcome;
+mod place;
+mod plan;
+mod process;
+mod promise;
+mod random;
+mod register;
+mod settings;
+mod topology;
+mod verbs;
+
+use leasehold_testkit::worker;
+
+use self::control::Control;
+use self::driver::{run, run_control};
+use self::topology::Topology;
+
+#[test]
+#[ignore = "a process of the tests below"]
+fn job() {
+    match worker::arguments().as_slice() {
+        [control, arguments @ ..] if control == "rslock" => control::work(arguments),
+        arguments => process::work(arguments),
+    }
+}
+
+#[test]
+fn clock_guards_keep_their_word_while_it_is_set_back_and_runs_badly() {
+    run(Topology::Clock);
+}
+
+#[test]
+fn cluster_guards_keep_their_word_while_slots_move_and_nodes_hang() {
+    run(Topology::Cluster);
+}
+
+#[test]
+fn durable_guards_keep_their_word_while_it_is_killed_and_their_rights_are_taken() {
+    run(Topology::Durable);
+}
+
+#[test]
+fn file_guards_keep_their_word_while_processes_are_stopped_and_killed() {
+    run(Topology::File);
+}
+
+#[test]
+fn forgetful_tokens_grow_while_everything_is_forgotten_and_time_leaps() {
+    run(Topology::Forgetful);
+}
+
+#[test]
+fn memory_guards_keep_their_word_while_their_process_is_stopped() {
+    run(Topology::Memory);
+}
+
+#[test]
+fn plain_guards_keep_their_word_while_the_network_does_not() {
+    run(Topology::Plain);
+}
+
+#[test]
+fn quarantine_guards_keep_their_word_while_everything_is_forgotten() {
+    run(Topology::Quarantine);
+}
+
+#[test]
+fn quorum_guards_keep_their_word_while_nodes_hang_die_and_come_back_empty() {
+    run(Topology::Quorum);
+}
+
+#[test]
+fn redisson_guards_keep_their_word_while_it_hangs_and_the_network_fails() {
+    run(Topology::Redisson);
+}
+
+#[test]
+fn replicas_all_guards_keep_their_word_while_a_replica_hangs() {
+    run(Topology::ReplicasAll);
+}
+
+#[test]
+fn replicas_one_guards_keep_their_word_while_the_replica_hangs() {
+    run(Topology::ReplicasOne);
+}
+
+#[test]
+fn sentinel_guards_keep_their_word_while_servers_hang_die_and_take_over() {
+    run(Topology::Sentinel);
+}
+
+#[test]
+fn server_guards_keep_their_word_while_it_hangs_and_the_network_fails() {
+    run(Topology::Server);
+}
+
+/// The negative controls: `cargo xtask campaign --controls`.
+macro_rules! controls {
+    ($($test:ident: $control:ident on $topology:ident;)*) => {
+        $(
+            #[test]
+            #[ignore = "a negative control: it proves nothing of what is tested here"]
+            fn $test() {
+                run_control(Topology::$topology, Control::$control);
+            }
+        )*
+    };
+}
+
+controls! {
+    control_server_node_redlock: NodeRedlock on Server;
+    control_server_redis_py: RedisPy on Server;
+    control_server_redisson: Redisson on Server;
+    control_server_rslock: Rslock on Server;
+    control_server_rueidislock: Rueidislock on Server;
+    control_forgetful_node_redlock: NodeRedlock on Forgetful;
+    control_forgetful_redis_py: RedisPy on Forgetful;
+    control_forgetful_redisson: Redisson on Forgetful;
+    control_forgetful_rslock: Rslock on Forgetful;
+    control_forgetful_rueidislock: Rueidislock on Forgetful;
+    control_sentinel_node_redlock: NodeRedlock on Sentinel;
+    control_sentinel_redis_py: RedisPy on Sentinel;
+    control_sentinel_redisson: Redisson on Sentinel;
+    control_sentinel_rueidislock: Rueidislock on Sentinel;
+    control_quorum_node_redlock: NodeRedlock on Quorum;
+    control_quorum_rslock: Rslock on Quorum;
+}

@@ -1,0 +1,77 @@
+//! The nemesis: what befalls the place where the locks live, one fault after the other, drawn from
+//! the seed of the run. Each is over when it returns: what was hurt is whole again.
+
+mod clock;
+mod data;
+mod network;
+mod process;
+mod rights;
+mod takeover;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold_testkit::{Data, must};
+
+use crate::fault::Fault;
+use crate::place::Place;
+use crate::promise::now_ns;
+use crate::random::Random;
+
+/// The pause after a fault is less than twice this: time to get going again, and to be hurt anew
+/// before all is as if nothing had been.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Lets a fault befall the place, and heals it.
+fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
+    match fault {
+        Fault::AclTaken => rights::take_away(place, random),
+        Fault::ClockBack => clock::set_back(place, random),
+        Fault::ClockForward => clock::set_forward(place, random),
+        Fault::ClockRate => clock::change_rate(place, random),
+        Fault::ConnectionsCut => network::cut(place, "CLIENT KILL TYPE normal SKIPME yes"),
+        Fault::Delay => network::delay(place, random),
+        Fault::Duplicate => network::double(place, random),
+        Fault::Eviction => data::evict(place, random),
+        Fault::Failover => takeover::fail_over(place),
+        Fault::Flush => data::flush(place, random),
+        Fault::FullMemory => data::fill(place, random),
+        Fault::Hang => process::hang(place, random),
+        Fault::Kill => process::restart(place, random, Data::Kept),
+        Fault::KillPrimary => takeover::kill_primary(place),
+        Fault::Late => network::hold_back(place, random),
+        Fault::LostReply => network::lose_reply(place, random),
+        Fault::PartitionToServer => network::deafen(place, random),
+        Fault::PartitionToClients => network::mute(place, random),
+        Fault::Partition => network::swallow(place, random),
+        Fault::PowerLoss => process::lose_power(place, random),
+        Fault::RestartEmpty => process::restart(place, random, Data::Dropped),
+        Fault::ScriptFlush => data::flush_scripts(place, random),
+        Fault::SlotMove => takeover::move_slot(place, random),
+        Fault::SubscribersCut => network::cut(place, "CLIENT KILL TYPE pubsub"),
+    }
+}
+
+/// Hurts a place again and again until it is over, and writes down when.
+pub(crate) fn hurt(place: &mut Place, mut random: Random, directory: &Path, is_over: &AtomicBool) {
+    let mut text = String::new();
+    while !is_over.load(Ordering::Relaxed) {
+        thread::sleep(random.up_to(PAUSE * 2));
+        if place.faults.is_empty() {
+            continue;
+        }
+        let fault = random.one_of(place.faults);
+        let begun = now_ns();
+        befall(fault, place, &mut random);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "f {begun} {} {}", now_ns(), fault.name());
+        if fault.forgets() && !place.quarantine.is_zero() {
+            thread::sleep(place.quarantine + random.up_to(place.quarantine));
+        }
+    }
+    must(fs::write(directory.join("nemesis.log"), text));
+}

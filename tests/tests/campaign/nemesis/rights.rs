@@ -1,0 +1,27 @@
+//! What befalls the rights of the user as whom clients come.
+
+use std::thread;
+use std::time::Duration;
+
+use leasehold::store::Redis;
+
+use crate::place::{Place, command};
+use crate::random::Random;
+
+/// The rights are gone for less than this.
+const GONE: Duration = Duration::from_millis(500);
+
+/// Takes away all rights, or those to run scripts, or those to publish; then gives them back.
+pub(super) fn take_away(place: &mut Place, random: &mut Random) {
+    let taken = random.one_of(&["nocommands", "-evalsha -eval", "resetchannels", "resetkeys"]);
+    let span = random.up_to(GONE);
+    let victims = place.victims(random);
+    for server in &victims {
+        command(server, &format!("ACL SETUSER holder {taken}"));
+    }
+    thread::sleep(span);
+    for server in &victims {
+        let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
+        command(server, &format!("ACL SETUSER holder {rights}"));
+    }
+}

@@ -1,0 +1,260 @@
+//! A place where locks live: the servers that are there, how clients reach them, and what can
+//! befall them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use leasehold::Client;
+use leasehold::store::Redis;
+use leasehold::store::redis::wire::Script;
+use leasehold_testkit::{
+    Cluster, Proxy, RedisOptions, RedisServer, Replicated, SentinelFleet, must,
+};
+use tokio::runtime::Builder;
+
+use crate::fault::Fault;
+use crate::plan::{Plan, QUARANTINE};
+use crate::random::Random;
+use crate::topology::Topology;
+
+/// How long a cluster's node may be silent before it counts as dead: on a busy machine it must not,
+/// because a replica that takes over by itself has not everything.
+const NODE_TIMEOUT: &str = "CONFIG SET cluster-node-timeout 30000";
+
+/// How long a server hangs: up to 700 ms.
+const HANG: (Duration, Duration) = (Duration::ZERO, Duration::from_millis(700));
+
+/// How long a replica does: 0.2 to 0.4 s, about what a grant waits for replicas.
+const HANG_OF_A_REPLICA: (Duration, Duration) =
+    (Duration::from_millis(200), Duration::from_millis(200));
+
+/// The calls that are hurt one by one, of each layout those that change a record.
+const NATIVE: [Script; 7] = [
+    Script::Acquire,
+    Script::Adopt,
+    Script::Cancel,
+    Script::ChangeMode,
+    Script::Poll,
+    Script::Release,
+    Script::Renew,
+];
+const PLAIN: [Script; 3] = [Script::PlainAcquire, Script::PlainRelease, Script::PlainRenew];
+const REDISSON: [Script; 2] = [Script::RedissonRelease, Script::RedissonRenew];
+
+/// The servers of a place.
+pub(crate) enum Servers {
+    None,
+    /// Servers that know nothing of each other: one, or the nodes of a quorum.
+    Independent(Vec<RedisServer>),
+    Replicated(Replicated),
+    Watched(SentinelFleet),
+    Cluster(Cluster),
+}
+
+/// A place that is ready.
+pub(crate) struct Place {
+    pub(crate) url: String,
+    pub(crate) plan: Plan,
+    pub(crate) servers: Servers,
+    /// By which clients reach independent servers, one for each.
+    proxies: Vec<Proxy>,
+    pub(crate) faults: &'static [Fault],
+    pub(crate) calls: &'static [Script],
+    /// How long something hangs: at least the first, and up to the second on top.
+    pub(crate) hang: (Duration, Duration),
+    /// How long it grants nothing after it has forgotten something.
+    pub(crate) quarantine: Duration,
+    /// How far the clocks of the servers are ahead of the machine's.
+    pub(crate) ahead_s: f64,
+}
+
+impl Place {
+    /// Starts what there must be; a file is in this directory.
+    pub(crate) fn start(topology: Topology, directory: &Path) -> Self {
+        let keeps = |appendfsync: &str| RedisServer::options().append_only(appendfsync);
+        let keeps_nothing = RedisServer::options();
+        let own_clock = RedisServer::options().own_clock();
+        let quarantine = format!("?quarantine={}ms", QUARANTINE.as_millis());
+        match topology {
+            Topology::Clock => Self::one(topology, own_clock, "", &NATIVE),
+            Topology::Cluster => Self::cluster(topology),
+            Topology::Durable => Self::one(topology, keeps("always").holder(), "", &NATIVE),
+            Topology::File => {
+                let url = format!("file:{}", directory.join("locks.db").display());
+                Self::of(topology, url, Servers::None)
+            }
+            Topology::Forgetful => Self::one(topology, keeps("no").own_clock(), "", &NATIVE),
+            Topology::Memory => Self::of(topology, "memory:".to_owned(), Servers::None),
+            Topology::Plain => Self::one(topology, keeps_nothing, "?layout=plain", &PLAIN),
+            Topology::Quarantine => {
+                let place = Self::one(topology, keeps("everysec"), &quarantine, &NATIVE);
+                end_quarantine(&place.url);
+                Self { quarantine: QUARANTINE, ..place }
+            }
+            Topology::Quorum => Self::quorum(topology),
+            Topology::Redisson => Self::one(topology, keeps_nothing, "?layout=redisson", &REDISSON),
+            Topology::ReplicasAll => Self::replicas(topology, "all", 2),
+            Topology::ReplicasOne => Self::replicas(topology, "1", 1),
+            Topology::Sentinel => Self::sentinel(topology),
+            Topology::Server => Self::one(topology, keeps_nothing, "", &NATIVE),
+        }
+    }
+
+    fn of(topology: Topology, url: String, servers: Servers) -> Self {
+        Self {
+            url,
+            plan: topology.plan(),
+            servers,
+            proxies: Vec::new(),
+            faults: topology.faults(),
+            calls: &[],
+            hang: HANG,
+            quarantine: Duration::ZERO,
+            ahead_s: 0.0,
+        }
+    }
+
+    /// One server.
+    fn one(
+        topology: Topology,
+        options: RedisOptions,
+        url_options: &str,
+        calls: &'static [Script],
+    ) -> Self {
+        let has_holder = topology == Topology::Durable;
+        let server = must(options.start());
+        let proxy = must(Proxy::start(server.port()));
+        let user = if has_holder { "holder:secret@" } else { "" };
+        if has_holder {
+            let rights = format!("ACL SETUSER holder {}", Redis::OPERATOR_RIGHTS);
+            must(server.command::<()>(&rights));
+        }
+        let url = format!("redis://{user}127.0.0.1:{}{url_options}", proxy.port());
+        let place = Self::of(topology, url, Servers::Independent(vec![server]));
+        Self { proxies: vec![proxy], calls, ..place }
+    }
+
+    /// Three nodes.
+    fn quorum(topology: Topology) -> Self {
+        let nodes: Vec<_> = (0..3).map(|_| must(RedisServer::start())).collect();
+        let proxies: Vec<_> = nodes.iter().map(|node| must(Proxy::start(node.port()))).collect();
+        let host = |proxy: &Proxy| format!("127.0.0.1:{}", proxy.port());
+        let hosts: Vec<_> = proxies.iter().map(host).collect();
+        let quarantine = topology.plan().longest_ttl();
+        let options = format!("quarantine={}ms", quarantine.as_millis());
+        let url = format!("redis+quorum://{}?{options}", hosts.join(","));
+        end_quarantine(&url);
+        let hang = (Duration::ZERO, Duration::from_secs(1));
+        let place = Self::of(topology, url, Servers::Independent(nodes));
+        Self { proxies, calls: &NATIVE, hang, quarantine, ..place }
+    }
+
+    /// A primary with so many replicas, of which so many must acknowledge.
+    fn replicas(topology: Topology, policy: &str, count: usize) -> Self {
+        let servers = must(Replicated::start(count));
+        let url = format!("{}?replicas={policy}", servers[0].url());
+        let place = Self::of(topology, url, Servers::Replicated(servers));
+        Self { hang: HANG_OF_A_REPLICA, ..place }
+    }
+
+    /// A primary with two replicas, and sentinels. Every grant is on both replicas: a process that
+    /// starts in the middle of a failover could not know what `all` means.
+    fn sentinel(topology: Topology) -> Self {
+        let options = RedisServer::options();
+        let fleet = must(SentinelFleet::start_with(options.clone(), &[100, 100], options));
+        let url = format!("{}?replicas=2", fleet.url());
+        let place = Self::of(topology, url, Servers::Watched(fleet));
+        Self { hang: HANG_OF_A_REPLICA, ..place }
+    }
+
+    /// Three primaries with a replica each.
+    fn cluster(topology: Topology) -> Self {
+        let cluster = must(Cluster::start(1));
+        for node in 0..cluster.size() {
+            must(cluster.node(node).command::<()>(NODE_TIMEOUT));
+        }
+        Self::of(topology, cluster.url(), Servers::Cluster(cluster))
+    }
+
+    /// All servers that clients talk to.
+    pub(crate) fn all(&self) -> Vec<&RedisServer> {
+        match &self.servers {
+            Servers::None => Vec::new(),
+            Servers::Independent(servers) => servers.iter().collect(),
+            Servers::Replicated(servers) => servers.servers().iter().collect(),
+            Servers::Watched(fleet) => fleet.servers().servers().iter().collect(),
+            Servers::Cluster(cluster) => {
+                (0..cluster.size()).map(|node| cluster.node(node)).collect()
+            }
+        }
+    }
+
+    /// The servers that a fault befalls: one, a replica where there are some, a node of a cluster
+    /// that serves a name; of a quorum one node and sometimes two.
+    pub(crate) fn victims(&self, random: &mut Random) -> Vec<&RedisServer> {
+        let all = self.all();
+        match &self.servers {
+            Servers::None => Vec::new(),
+            Servers::Independent(_) => {
+                drawn(all.len(), random).into_iter().map(|at| all[at]).collect()
+            }
+            Servers::Replicated(_) => vec![all[1 + random.below(all.len() - 1)]],
+            Servers::Watched(_) => {
+                let is_replica = |server: &&&RedisServer| server.role().as_deref() == Some("slave");
+                let replicas: Vec<_> = all.iter().filter(is_replica).collect();
+                // In the middle of a failover there may be none.
+                let count = replicas.len();
+                if count == 0 { Vec::new() } else { vec![*replicas[random.below(count)]] }
+            }
+            Servers::Cluster(cluster) => {
+                let name = Plan::name(random.below(self.plan.names));
+                let slot = must(cluster.slot_of(&format!("lh:{name}")));
+                vec![cluster.node(must(cluster.owner(slot)))]
+            }
+        }
+    }
+
+    /// The same of servers that are killed; all of them are independent.
+    pub(crate) fn independent(&mut self, random: &mut Random) -> Vec<&mut RedisServer> {
+        let Servers::Independent(servers) = &mut self.servers else {
+            panic!("servers that others rely on")
+        };
+        let drawn = drawn(servers.len(), random);
+        let is_drawn = |(at, server)| drawn.contains(&at).then_some(server);
+        servers.iter_mut().enumerate().filter_map(is_drawn).collect()
+    }
+
+    /// The ports by which clients reach independent servers.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.proxies.iter().map(Proxy::port).collect()
+    }
+
+    /// The links to servers that a fault befalls.
+    pub(crate) fn linked(&self, random: &mut Random) -> Vec<&Proxy> {
+        drawn(self.proxies.len(), random).into_iter().map(|at| &self.proxies[at]).collect()
+    }
+}
+
+/// Says something to a server, by its socket: whatever befalls it, it answers that.
+pub(crate) fn command(server: &RedisServer, words: &str) {
+    must(server.command::<redis::Value>(words));
+}
+
+/// One of so many; of three, two in one of five cases.
+fn drawn(count: usize, random: &mut Random) -> Vec<usize> {
+    let first = random.below(count);
+    match count > 2 && random.chance(20) {
+        true => vec![first, (first + 1) % count],
+        false => vec![first],
+    }
+}
+
+/// Says that all servers of a place are new.
+fn end_quarantine(url: &str) {
+    let runtime = must(Builder::new_current_thread().enable_all().build());
+    runtime.block_on(async {
+        let client = must(Client::connect(url).await);
+        must(client.admin().end_quarantine().await);
+        must(client.close().await);
+    });
+}

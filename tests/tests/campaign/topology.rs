@@ -1,0 +1,172 @@
+//! The kinds of places where locks live, and what befalls each: only what the tables of
+//! GUARANTEES.md say something of.
+
+use crate::fault::Fault;
+use crate::plan::{Modes, Plan, QUARANTINE};
+
+/// A kind of place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    /// One server with a wall clock of its own, which goes back and runs badly.
+    Clock,
+    Cluster,
+    /// One server with a file, synced `always`, and a user of its own for clients.
+    Durable,
+    File,
+    /// One server that forgets, and whose clock goes forward: two may hold, and tokens grow.
+    Forgetful,
+    Memory,
+    Plain,
+    Quarantine,
+    Quorum,
+    Redisson,
+    ReplicasAll,
+    ReplicasOne,
+    Sentinel,
+    Server,
+}
+
+/// What is left of the promises under all that befalls a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promised {
+    /// Exclusion and the order of tokens.
+    Both,
+    /// The order of tokens.
+    Order,
+}
+
+/// What befalls the network between clients and a server.
+macro_rules! network {
+    ($($more:ident),* $(,)?) => {
+        &[
+            Fault::ConnectionsCut,
+            Fault::Delay,
+            Fault::Duplicate,
+            Fault::Late,
+            Fault::LostReply,
+            Fault::Partition,
+            Fault::PartitionToClients,
+            Fault::PartitionToServer,
+            Fault::ScriptFlush,
+            Fault::SubscribersCut,
+            $(Fault::$more,)*
+        ]
+    };
+}
+
+impl Topology {
+    pub(crate) const ALL: [Self; 14] = [
+        Self::Clock,
+        Self::Cluster,
+        Self::Durable,
+        Self::File,
+        Self::Forgetful,
+        Self::Memory,
+        Self::Plain,
+        Self::Quarantine,
+        Self::Quorum,
+        Self::Redisson,
+        Self::ReplicasAll,
+        Self::ReplicasOne,
+        Self::Sentinel,
+        Self::Server,
+    ];
+
+    pub(crate) fn named(name: &str) -> Self {
+        let found = Self::ALL.into_iter().find(|topology| topology.name() == name);
+        found.unwrap_or_else(|| panic!("no such topology: {name:?}"))
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Clock => "clock",
+            Self::Cluster => "cluster",
+            Self::Durable => "durable",
+            Self::File => "file",
+            Self::Forgetful => "forgetful",
+            Self::Memory => "memory",
+            Self::Plain => "plain",
+            Self::Quarantine => "quarantine",
+            Self::Quorum => "quorum",
+            Self::Redisson => "redisson",
+            Self::ReplicasAll => "replicas-all",
+            Self::ReplicasOne => "replicas-one",
+            Self::Sentinel => "sentinel",
+            Self::Server => "server",
+        }
+    }
+
+    /// What befalls it, each as often as the others. Processes are stopped and killed everywhere.
+    pub(crate) fn faults(self) -> &'static [Fault] {
+        match self {
+            Self::File | Self::Memory => &[],
+            Self::Clock => network![Hang, ClockBack, ClockRate],
+            Self::Durable => network![Hang, Kill, FullMemory, AclTaken],
+            Self::Forgetful => {
+                network![Hang, ClockForward, Eviction, Flush, PowerLoss, RestartEmpty]
+            }
+            // A stopped server would let a late plain acquire in (B3 of GUARANTEES.md).
+            Self::Plain => network![],
+            Self::Quarantine => {
+                network![Hang, Flush, FullMemory, Kill, PowerLoss, RestartEmpty]
+            }
+            Self::Quorum => network![Hang, FullMemory, Flush, RestartEmpty],
+            Self::Redisson | Self::Server => network![Hang, FullMemory],
+            Self::ReplicasAll | Self::ReplicasOne => {
+                &[Fault::Hang, Fault::ConnectionsCut, Fault::ScriptFlush, Fault::SubscribersCut]
+            }
+            Self::Sentinel => &[
+                Fault::Failover,
+                Fault::Hang,
+                Fault::KillPrimary,
+                Fault::ConnectionsCut,
+                Fault::SubscribersCut,
+            ],
+            Self::Cluster => &[
+                Fault::ConnectionsCut,
+                Fault::Hang,
+                Fault::ScriptFlush,
+                Fault::SlotMove,
+                Fault::SubscribersCut,
+            ],
+        }
+    }
+
+    pub(crate) fn promised(self) -> Promised {
+        match self {
+            Self::Forgetful => Promised::Order,
+            Self::Clock
+            | Self::Cluster
+            | Self::Durable
+            | Self::File
+            | Self::Memory
+            | Self::Plain
+            | Self::Quarantine
+            | Self::Quorum
+            | Self::Redisson
+            | Self::ReplicasAll
+            | Self::ReplicasOne
+            | Self::Sentinel
+            | Self::Server => Promised::Both,
+        }
+    }
+
+    pub(crate) fn plan(self) -> Plan {
+        match self {
+            Self::Clock | Self::Durable | Self::File | Self::Forgetful | Self::Server => {
+                Plan::QUICK
+            }
+            // One process has it.
+            Self::Memory => Plan { processes: 1, clients: 6, ..Plan::QUICK },
+            Self::Plain => Plan { modes: Modes::Mutexes, ..Plan::QUICK },
+            Self::Redisson => Plan { modes: Modes::Fixed, semaphores: 0, ..Plan::QUICK },
+            Self::Quarantine => {
+                Plan { ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE], ..Plan::QUICK }
+            }
+            // It has no semaphores, and a round of votes that are split is dear.
+            Self::Quorum => Plan { tasks: 6, semaphores: 0, ..Plan::WIDE },
+            Self::Cluster | Self::Sentinel => Plan::WIDE,
+            Self::ReplicasAll | Self::ReplicasOne => Plan::SLOW,
+        }
+    }
+}
