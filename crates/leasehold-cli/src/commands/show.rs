@@ -35,6 +35,17 @@ const WAITERS: [Column; 6] = [
     Column::of_texts("LABEL", 4),
 ];
 
+/// Who held it before.
+const PAST_HOLDERS: [Column; 7] = [
+    Column::of_texts("PAST HOLDER", 0),
+    Column::of_values("MODE", 3),
+    Column::of_values("HELD", 6),
+    Column::of_values("ENDED", 1),
+    Column::of_values("HOW", 2),
+    Column::of_values("TOKEN", 4),
+    Column::of_texts("LABEL", 5),
+];
+
 /// Shows one lock; exit code 1 if it is free, or not held with the token that was given.
 pub(crate) fn show(args: &Show) -> Outcome {
     let voice = Voice::from(args.output.voice);
@@ -95,8 +106,7 @@ fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Fa
     }
     if !status.past_holders.is_empty() {
         let rows: Vec<_> = status.past_holders.iter().map(past_row).collect();
-        let titles = ["PAST HOLDER", "MODE", "HELD", "ENDED", "HOW", "TOKEN", "LABEL"];
-        print(format_args!("\n{}", cut_to_terminal(table(titles, &rows))))?;
+        print(format_args!("\n{}", table(&PAST_HOLDERS, &rows, room())))?;
     }
     Ok(())
 }

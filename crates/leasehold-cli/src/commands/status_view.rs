@@ -124,7 +124,7 @@ struct WaiterView<'a> {
     waited_seconds: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct PastHolderView<'a> {
     holder: HolderId,
     mode: String,
