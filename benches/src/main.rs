@@ -10,6 +10,7 @@ mod contended;
 mod contender;
 mod crowd;
 mod data;
+mod evidence;
 mod file;
 mod line;
 mod measure;
@@ -26,9 +27,11 @@ mod replicas;
 mod scale;
 mod sentinel;
 mod server;
+mod soak;
 mod table;
 mod together;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -37,6 +40,10 @@ use crate::outcome::Outcome;
 
 /// The hidden task that runs one benchmark in this process.
 const ONE: &str = "one";
+
+/// The tasks of `cargo xtask soak` and `cargo xtask campaign --report`.
+const SOAK: &str = "soak";
+const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
     [alone|cluster|contended|crowd|data|file|held|line|names|observed|outage|peers|quorum|\
@@ -72,6 +79,9 @@ fn main() -> ExitCode {
         [outage::WAIT, url, prefix, tasks] => block_on(outage::wait(url, prefix, tasks)),
         [peers::PEER, arguments @ ..] => block_on(peers::run_ours(arguments)),
         [line::PEER, url, slice, begin] => block_on(line::peer(url, slice, begin)),
+        [soak::PEER, url, seed] => block_on(soak::peer(url, seed)),
+        [SOAK, minutes, directory] => soak::run(minutes, Path::new(directory)),
+        [EVIDENCE, runs, directory] => evidence::run(Path::new(runs), Path::new(directory)),
         [redisson::PEER, url] => block_on(redisson::peer(url)),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),

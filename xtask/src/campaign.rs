@@ -16,6 +16,9 @@ const RUNS: &str = "LEASEHOLD_CAMPAIGN_RUNS";
 const DEFAULT_SPAN: &str = "1m";
 const DEFAULT_RUNS: &str = "target/campaign";
 
+/// Eight hours.
+const DEFAULT_SOAK: &str = "480";
+
 /// Runs on the topologies that are named, or on all; one that fails does not keep the others from
 /// being run.
 pub(crate) fn run(root: &Path, how: &[&str]) -> Outcome {
@@ -39,6 +42,19 @@ pub(crate) fn run(root: &Path, how: &[&str]) -> Outcome {
         None => run,
     }
     .show()
+}
+
+/// Acquires for so many minutes, on one server, and fails if anything grows.
+pub(crate) fn soak(root: &Path, how: &[&str]) -> Outcome {
+    needs::redis_server()?;
+    let minutes = match how {
+        [] => DEFAULT_SOAK,
+        [minutes] if minutes.parse::<f64>().is_ok() => minutes,
+        _ => return Err(format!("soak: {how:?} are no minutes")),
+    };
+    let (runs, soak) = (root.join(DEFAULT_RUNS), ["--release", "--locked"]);
+    let task = ["--package", "leasehold-benches", "--", "soak", minutes, &runs.to_string_lossy()];
+    Run::cargo(root, &[&["run"][..], &soak, &task].concat()).show()
 }
 
 /// Makes the tables and pictures of `docs/evidence`.

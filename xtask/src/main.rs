@@ -1,5 +1,5 @@
 //! The tasks of this repository:
-//! `cargo xtask {test,mutants,campaign,tidy,layers,api,bench,dist,servers}`.
+//! `cargo xtask {test,mutants,campaign,soak,tidy,layers,api,bench,dist,servers}`.
 //!
 //! Few dependencies, so that a fresh clone runs its first task within a minute.
 #![forbid(unsafe_code)]
@@ -44,6 +44,7 @@ usage: cargo xtask TASK
                    libraries in the place of leasehold
   campaign --report [DIRECTORY]
                    makes docs/evidence of the runs that are kept there
+  soak [MINUTES]   acquires for eight hours or as long as said, and fails if anything grows
   tidy             the house style, as far as a program can tell
   layers           the direction of imports between modules and between crates; no rings
   layers --report  how each package is built: its parts, their sizes and who imports whom
@@ -71,9 +72,7 @@ fn main() -> ExitCode {
         ["dist"] => dist::run(&root),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),
-        ["mutants", "core", files @ ..] => mutants::core(&root, files),
-        ["mutants", "--long", names @ ..] => mutants::run(&root, Extent::Whole, names),
-        ["mutants", names @ ..] => mutants::run(&root, Extent::Listed, names),
+//! `cargo xtask {test,mutants,campaign,soak,tidy,layers,api,bench,dist,servers}`.
         ["servers"] => servers::run(&root),
         ["test"] => test::run(&root, test::Length::Mandatory),
         ["test", "--long"] => test::run(&root, test::Length::Long),

@@ -70,7 +70,9 @@ async fn take_turns(
             must(ended);
         }
     };
-    assert!(timeout(PATIENCE, all).await.is_ok(), "a task waits for ever");
+    if timeout(PATIENCE, all).await.is_err() {
+        panic!("a task waits for ever; what is there: {:?}", what_is_left(&clients[0]).await);
+    }
     worker::say(&format!("served {}", log.holds()));
     // Told that all processes have come so far.
     worker::listen();

@@ -1,0 +1,152 @@
+//! The files that runs of the campaign and soaks leave behind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::outcome::Outcome;
+use crate::soak::Soak;
+
+/// Runs of one lock on one topology, added up.
+#[derive(Debug, Deserialize)]
+pub(super) struct Run {
+    pub(super) topology: String,
+    pub(super) lock: String,
+    pub(super) promised: String,
+    #[serde(default = "one")]
+    pub(super) runs: u64,
+    pub(super) seconds: f64,
+    pub(super) processes_stopped: u64,
+    pub(super) processes_killed: u64,
+    pub(super) faults: BTreeMap<String, Cost>,
+    pub(super) grants: u64,
+    pub(super) hand_overs: u64,
+    pub(super) updates: u64,
+    pub(super) windows: u64,
+    pub(super) double_holds: u64,
+    pub(super) token_regressions: u64,
+    pub(super) lost_updates: u64,
+    pub(super) violations: BTreeMap<String, u64>,
+}
+
+/// What faults of one kind have cost, in milliseconds, a number for each of them.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Cost {
+    pub(super) lasted_ms: Vec<u64>,
+    pub(super) silent_ms: Vec<u64>,
+    pub(super) served_ms: Vec<u64>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// All that is in a directory.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// By topology and lock, ours before others.
+    pub(super) all: BTreeMap<(String, bool, String), Run>,
+    pub(super) soaks: Vec<Soak>,
+}
+
+/// Whose lock is ours.
+const OURS: &str = "leasehold";
+
+impl Runs {
+    pub(super) fn read(directory: &Path) -> Outcome<Self> {
+        let mut runs = Self::default();
+        let mut files: Vec<_> =
+            fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
+        files.retain(|file| file.extension().is_some_and(|end| end == "json"));
+        files.sort();
+        for file in files {
+            let text = fs::read_to_string(&file)?;
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("soak-") {
+                runs.soaks.push(serde_json::from_str(&text)?);
+            } else {
+                runs.add(serde_json::from_str(&text)?);
+            }
+        }
+        if runs.all.is_empty() {
+            return Err(format!("no runs in {}", directory.display()).into());
+        }
+        Ok(runs)
+    }
+
+    fn add(&mut self, run: Run) {
+        let key = (run.topology.clone(), run.lock != OURS, run.lock.clone());
+        match self.all.get_mut(&key) {
+            Some(all) => all.merge(run),
+            None => drop(self.all.insert(key, run)),
+        }
+    }
+
+    pub(super) fn ours(&self) -> impl Iterator<Item = &Run> {
+        self.all.values().filter(|run| run.lock == OURS)
+    }
+
+    pub(super) fn controls(&self) -> impl Iterator<Item = &Run> {
+        self.all.values().filter(|run| run.lock != OURS)
+    }
+}
+
+impl Run {
+    pub(super) fn fault_count(&self) -> usize {
+        self.faults.values().map(|cost| cost.lasted_ms.len()).sum()
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.seconds += other.seconds;
+        self.processes_stopped += other.processes_stopped;
+        self.processes_killed += other.processes_killed;
+        self.grants += other.grants;
+        self.hand_overs += other.hand_overs;
+        self.updates += other.updates;
+        self.windows += other.windows;
+        self.double_holds += other.double_holds;
+        self.token_regressions += other.token_regressions;
+        self.lost_updates += other.lost_updates;
+        for (check, count) in other.violations {
+            *self.violations.entry(check).or_default() += count;
+        }
+        for (kind, cost) in other.faults {
+            let all = self.faults.entry(kind).or_default();
+            all.lasted_ms.extend(cost.lasted_ms);
+            all.silent_ms.extend(cost.silent_ms);
+            all.served_ms.extend(cost.served_ms);
+        }
+    }
+}
+
+/// The value that so many of all are not above.
+pub(super) fn quantile(values: &[u64], share: f64) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let at = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(at.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+/// The longest silence of each topology, by name.
+pub(super) fn worst(runs: &Runs) -> BTreeMap<String, u64> {
+    let of = |run: &Run| {
+        let costs = run.faults.values();
+        costs.map(|cost| quantile(&cost.silent_ms, 1.0)).max()
+    };
+    runs.ours().filter_map(|run| Some((run.topology.clone(), of(run)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantile;
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        assert_eq!(quantile(&[], 0.99), 0);
+        assert_eq!(quantile(&[3, 1, 2], 1.0), 3);
+        assert_eq!(quantile(&(1..=100).collect::<Vec<_>>(), 0.99), 99);
+    }
+}

@@ -1,0 +1,202 @@
+//! Hours of acquiring, in which nothing may grow: processes whose tasks come and go, on thousands
+//! of names, one of them killed and started again, all connections cut now and then. Memory,
+//! descriptors, threads and tasks of the clients, memory, connections and keys of the server are
+//! sampled, and must be flat in the second half.
+
+mod peer;
+mod trend;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use leasehold_core::backoff::Jitter;
+use leasehold_testkit::outage::Usage;
+use leasehold_testkit::{RedisServer, Worker};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::trend::Trend;
+use crate::outcome::Outcome;
+use crate::table::Table;
+
+/// The hidden task of this program: to acquire.
+pub(crate) const PEER: &str = "soak-peer";
+
+/// Processes that live throughout, and how many names there are.
+const PROCESSES: usize = 2;
+const NAMES: u64 = 4_000;
+
+/// How many samples are taken, but none more often than every second.
+const SAMPLES: u32 = 240;
+
+/// A process is killed, and connections are cut, after so many samples.
+const DISTURB_EVERY: usize = 5;
+
+/// What a record is kept for after its last use: as short as may be, so that the number of keys is
+/// what it will be from then on after some seconds.
+const RETENTION: &str = "?retention=10s";
+
+/// What is measured, by how much it may rise in the second half: a share of its mean, or so much.
+const MEASURES: [(&str, f64, f64); 8] = [
+    ("client memory, MiB", 0.05, 2.0),
+    ("client descriptors", 0.0, 4.0),
+    ("client threads", 0.0, 2.0),
+    ("client tasks", 0.1, 16.0),
+    ("server memory, MiB", 0.05, 1.0),
+    ("server connections", 0.0, 4.0),
+    ("server descriptors", 0.0, 4.0),
+    ("keys", 0.1, 100.0),
+];
+
+/// What came of it, as the file that reports are made of.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Soak {
+    pub(crate) seconds: f64,
+    pub(crate) acquisitions: u64,
+    pub(crate) names: u64,
+    pub(crate) processes_killed: u64,
+    pub(crate) connections_cut: u64,
+    /// Seconds since the beginning, and a number for each measure.
+    pub(crate) samples: Vec<(f64, Vec<f64>)>,
+    pub(crate) trends: BTreeMap<String, Trend>,
+}
+
+/// Runs for so long, writes what came of it into the directory, and fails unless all is flat.
+pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
+    let span = Duration::from_secs_f64(minutes.parse::<f64>()? * 60.0);
+    let server = RedisServer::start()?;
+    let url = format!("{}{RETENTION}", server.url());
+    let mut random = Jitter::new(span.as_secs());
+    let mut start = || peer_process(&url, random.next_u64());
+    let mut steady = Vec::new();
+    for _ in 0..PROCESSES {
+        steady.push(start()?);
+    }
+    let mut churned = start()?;
+    let mut soak = Soak {
+        seconds: 0.0,
+        acquisitions: 0,
+        names: NAMES,
+        processes_killed: 0,
+        connections_cut: 0,
+        samples: Vec::new(),
+        trends: BTreeMap::new(),
+    };
+    let (began, every) = (Instant::now(), (span / SAMPLES).max(Duration::from_secs(1)));
+    while began.elapsed() < span {
+        sleep(every);
+        let (values, acquired) = sample(&server, &mut steady)?;
+        soak.acquisitions = acquired;
+        soak.samples.push((began.elapsed().as_secs_f64(), values));
+        if soak.samples.len().is_multiple_of(DISTURB_EVERY) {
+            churned.kill9();
+            churned = start()?;
+            soak.processes_killed += 1;
+            soak.connections_cut += server.command::<u64>("CLIENT KILL TYPE normal SKIPME yes")?;
+        }
+    }
+    soak.seconds = began.elapsed().as_secs_f64();
+    drop(churned);
+    soak.judge(directory)
+}
+
+fn peer_process(url: &str, seed: u64) -> Outcome<Worker> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([PEER, url, &seed.to_string()]);
+    Ok(Worker::of(command))
+}
+
+/// What one of the processes does.
+pub(crate) async fn peer(url: &str, seed: &str) -> Outcome {
+    peer::run(url, NAMES, seed.parse()?).await
+}
+
+/// The measures, in the order of [`MEASURES`], and how often all have acquired so far.
+fn sample(server: &RedisServer, steady: &mut [Worker]) -> Outcome<(Vec<f64>, u64)> {
+    let mib = |bytes: f64| bytes / f64::from(1 << 20);
+    let (mut memory, mut descriptors, mut threads, mut tasks) = (0.0, 0.0, 0.0, 0.0);
+    let mut acquired = 0;
+    for worker in steady {
+        let pid = worker.pid();
+        memory += mib(Usage::of(pid)?.memory as f64);
+        descriptors += entries(&format!("/proc/{pid}/fd"))?;
+        threads += entries(&format!("/proc/{pid}/task"))?;
+        worker.tell("sample");
+        let answer = worker.hear().ok_or("a process has ended")?;
+        let (count, alive) = answer.split_once(' ').ok_or("no answer")?;
+        acquired += count.parse::<u64>()?;
+        tasks += alive.parse::<f64>()?;
+    }
+    let info = server.info("everything")?;
+    let field = |name: &str| -> Outcome<f64> {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        Ok(line.ok_or("no such line in INFO")?.trim().parse()?)
+    };
+    let values = vec![
+        memory,
+        descriptors,
+        threads,
+        tasks,
+        mib(field("used_memory")?),
+        field("connected_clients")?,
+        entries(&format!("/proc/{}/fd", server.pid()))?,
+        server.command::<f64>("DBSIZE")?,
+    ];
+    Ok((values, acquired))
+}
+
+fn entries(directory: &str) -> Outcome<f64> {
+    Ok(fs::read_dir(directory)?.count() as f64)
+}
+
+impl Soak {
+    /// Prints and writes what came of it; fails if something was not flat.
+    fn judge(mut self, directory: &Path) -> Outcome {
+        for (at, (name, share, by)) in MEASURES.into_iter().enumerate() {
+            let of: Vec<_> = self.samples.iter().map(|(time, all)| (*time, all[at])).collect();
+            self.trends.insert(name.to_owned(), Trend::of(&of, share, by));
+        }
+        println!("{}", self.table());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        fs::create_dir_all(directory)?;
+        let file = directory.join(format!("soak-{now}.json"));
+        fs::write(file, serde_json::to_string(&self)?)?;
+        let is_growing = |(_, trend): &(&String, &Trend)| !trend.is_flat();
+        match self.trends.iter().find(is_growing) {
+            None => Ok(()),
+            Some((name, trend)) => Err(format!("{name} goes on growing: {trend:?}").into()),
+        }
+    }
+
+    /// What is measured, and what a line through its second half rises by.
+    pub(crate) fn table(&self) -> Table {
+        let title = format!(
+            "Soak: {} acquisitions of {} names in {:.0} s; {} processes killed, {} connections cut",
+            self.acquisitions,
+            self.names,
+            self.seconds,
+            self.processes_killed,
+            self.connections_cut
+        );
+        let heads = ["", "mean of the second half", "rises by", "may rise by", "flat"];
+        let mut table = Table::new(&title, &heads);
+        for (name, trend) in &self.trends {
+            table.row([
+                name.clone(),
+                format!("{:.1}", trend.mean),
+                format!("{:.2}", trend.rise),
+                format!("{:.2}", trend.most),
+                if trend.is_flat() { "yes" } else { "no" }.to_owned(),
+            ]);
+        }
+        table
+    }
+
+    /// What is measured, in the order of the samples.
+    pub(crate) fn measures() -> impl Iterator<Item = &'static str> {
+        MEASURES.into_iter().map(|(name, _, _)| name)
+    }
+}
