@@ -30,7 +30,10 @@ const LANGUAGES: [Language; 5] = [
     Language {
         name: "redisson",
         versions: "../peers/redisson/pom.xml",
-        sources: &["../peers/redisson/src/main/java/Peer.java"],
+        sources: &[
+            "../peers/redisson/src/main/java/Peer.java",
+            "../peers/redisson/src/main/java/Control.java",
+        ],
         install: maven,
     },
     Language {

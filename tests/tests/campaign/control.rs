@@ -42,7 +42,6 @@ pub(crate) enum Control {
     RedisPy,
     Redisson,
     Rslock,
-    Rueidislock,
 }
 
 impl Control {
@@ -53,7 +52,6 @@ impl Control {
             Self::RedisPy => "redis-py",
             Self::Redisson => "Redisson",
             Self::Rslock => "rslock",
-            Self::Rueidislock => "rueidislock",
         }
     }
 
@@ -75,9 +73,6 @@ impl Control {
                 Some(("redisson", java.collect()))
             }
             Self::Rslock => None,
-            Self::Rueidislock => {
-                Some(("rueidislock", vec![format!("{INSTALLED}/rueidislock/rueidislock")]))
-            }
         }
     }
 

@@ -125,16 +125,13 @@ controls! {
     control_server_redis_py: RedisPy on Server;
     control_server_redisson: Redisson on Server;
     control_server_rslock: Rslock on Server;
-    control_server_rueidislock: Rueidislock on Server;
     control_forgetful_node_redlock: NodeRedlock on Forgetful;
     control_forgetful_redis_py: RedisPy on Forgetful;
     control_forgetful_redisson: Redisson on Forgetful;
     control_forgetful_rslock: Rslock on Forgetful;
-    control_forgetful_rueidislock: Rueidislock on Forgetful;
     control_sentinel_node_redlock: NodeRedlock on Sentinel;
     control_sentinel_redis_py: RedisPy on Sentinel;
     control_sentinel_redisson: Redisson on Sentinel;
-    control_sentinel_rueidislock: Rueidislock on Sentinel;
     control_quorum_node_redlock: NodeRedlock on Quorum;
     control_quorum_rslock: Rslock on Quorum;
 }
