@@ -72,7 +72,10 @@ fn main() -> ExitCode {
         ["dist"] => dist::run(&root),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),
-//! `cargo xtask {test,mutants,campaign,soak,tidy,layers,api,bench,dist,servers}`.
+        ["mutants", "core", files @ ..] => mutants::core(&root, files),
+        ["mutants", "--long", names @ ..] => mutants::run(&root, Extent::Whole, names),
+        ["mutants", names @ ..] => mutants::run(&root, Extent::Listed, names),
+        ["soak", how @ ..] => campaign::soak(&root, how),
         ["servers"] => servers::run(&root),
         ["test"] => test::run(&root, test::Length::Mandatory),
         ["test", "--long"] => test::run(&root, test::Length::Long),

@@ -131,6 +131,13 @@ impl Renewing {
         self.next = self.next.min(at);
     }
 
+    /// Nobody waited for the answer to a renewal that may be in flight: another one is due now.
+    pub fn resume(&mut self, now: Instant) {
+        if std::mem::take(&mut self.in_flight) {
+            self.renew_by(now);
+        }
+    }
+
     /// A store said "yours" until `valid_until`. Validity never moves back by this: an answer that
     /// was overtaken by a newer one says nothing new.
     pub fn succeeded(&mut self, now: Instant, valid_until: Instant) {
@@ -197,6 +204,16 @@ mod tests {
         let mut renewing = granted();
         renewing.succeeded(at(10_000), at(20_000));
         assert_eq!(renewing.valid_until(), at(29_000));
+    }
+
+    #[test]
+    fn a_renewal_whose_answer_nobody_waited_for_is_sent_again_and_no_other() {
+        let mut renewing = granted();
+        renewing.resume(at(1_000));
+        assert_eq!(renewing.tick(at(1_000)), Tick::Wait, "none was in flight");
+        assert!(matches!(renewing.tick(at(12_000)), Tick::Send { .. }));
+        renewing.resume(at(12_500));
+        assert_eq!(renewing.tick(at(12_500)), Tick::Send { timeout: TTL / 6 });
     }
 
     #[test]

@@ -157,6 +157,7 @@ impl Keeper {
             // From here on it is not passed on any more.
             let holder = table.leases.get(state.id).cloned();
             let wakeup = holder.as_ref().map(|holder| table.forget(holder, now).1);
+            table.lines.end_kept(state.id);
             (holder, wakeup)
         };
         if let Some(holder) = holder {

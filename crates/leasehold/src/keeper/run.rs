@@ -205,7 +205,11 @@ impl Running {
             }
             Message::Revoked { attempt, token, .. } => {
                 let id = keeper.id(attempt);
-                let state = keeper.table().leases.get(id).cloned();
+                let state = {
+                    let mut table = keeper.table();
+                    table.lines.end_kept(id);
+                    table.leases.get(id).cloned()
+                };
                 // A higher one is its own too, of an upgrade that it does not believe in (yet).
                 if let Some(state) = state
                     && token.micros() >= state.grant_token().micros()

@@ -73,7 +73,7 @@ impl<L> Lines<L> {
     ) -> Begun {
         let line = self.by_name.get_mut(&waiter.name);
         let kept = line.and_then(|line| Some((line.let_go.take()?, line)));
-        let Some((kept, line)) = kept else {
+        let Some((mut kept, line)) = kept else {
             return asks(waiters, waiter, ticket.is_some(), None); // unreachable: it has one
         };
         let least = waiter.options.least_validity();
@@ -85,6 +85,8 @@ impl<L> Lines<L> {
         if let Some(state) = next.flatten() {
             line.head = Head::Held { id: state.id, slice_until: kept.slice_until };
             state.mark_delivered(now);
+            // It may have been answered while nobody had the lease.
+            kept.renewing.resume(now);
             let due = leases.add(Arc::clone(&state), kept.renewing, Delivery::Done);
             return Begun::TakenOver { state, due };
         }

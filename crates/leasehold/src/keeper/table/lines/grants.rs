@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use leasehold_core::Instant;
 use leasehold_core::renewal::Renewing;
+use leasehold_core::{HolderId, Instant};
 
 use super::by_name::Lines;
 use super::line::{Head, KeptForNext, Line};
@@ -85,6 +85,17 @@ impl<L> Lines<L> {
         let state = Arc::clone(state);
         line.let_go = Some(KeptForNext { state, renewing, slice_until, cleanup });
         Ok(is_new)
+    }
+
+    /// What was found out about a lease that was let go of: nobody takes it over.
+    pub(crate) fn end_kept(&mut self, id: HolderId) {
+        for name in &self.let_go {
+            if let Some(line) = self.by_name.get_mut(name)
+                && let Some(kept) = line.let_go.as_mut().filter(|kept| kept.state.id == id)
+            {
+                kept.slice_until = Instant::default();
+            }
+        }
     }
 
     /// A line has its lease no more: the next asks for another one. It `yields` if it had that for

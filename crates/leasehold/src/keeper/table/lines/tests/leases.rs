@@ -178,6 +178,29 @@ fn whoever_comes_before_the_release_is_sent_has_what_was_let_go_of() {
 }
 
 #[test]
+fn a_renewal_that_was_answered_while_nobody_had_the_lease_is_sent_again_for_whoever_takes_it() {
+    let mut scene = Scene::new(TTL);
+    let state = scene.held();
+    let due = start() + TTL * 2 / 5;
+    assert_eq!(scene.0.take_due(due).leases.renewals.len(), 1);
+    drop(scene.0.let_go(&state, Some(&cleanup), due));
+    let begun = scene.0.begin(call(2).0, true, due);
+    assert!(matches!(begun, Begun::TakenOver { .. }), "{begun:?}");
+    assert_eq!(scene.0.take_due(due).leases.renewals.len(), 1);
+}
+
+#[test]
+fn what_was_lost_or_revoked_while_nobody_had_it_is_taken_over_by_nobody() {
+    let mut scene = Scene::new(SLICE);
+    let state = scene.held();
+    drop(scene.0.let_go(&state, Some(&cleanup), start()));
+    scene.0.lines.end_kept(id(7));
+    scene.0.lines.end_kept(id(1));
+    let begun = scene.0.begin(call(2).0, true, start());
+    assert!(matches!(begun, Begun::Asks { release: Some(_), .. }), "{begun:?}");
+}
+
+#[test]
 fn whoever_comes_when_the_slice_is_over_sends_the_release_with_its_own_request() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
