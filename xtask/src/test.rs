@@ -11,9 +11,10 @@ use crate::outcome::Outcome;
 use crate::{api, campaign, layers, mixed, needs, packages, publish, servers, test_programs, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
-const LONG: [(&str, &str); 5] = [
+const LONG: [(&str, &str); 6] = [
     ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
     ("LEASEHOLD_LARGE_WORLDS", "yes"),           // model checks that take minutes
+    ("LEASEHOLD_SCHEDULES", "2500"),             // orders in which threads go on, of each kind
     ("LEASEHOLD_SEEDS", "150"),                  // simulations with faults
     (campaign::SPAN, "250s"),                    // the campaign, each topology
     ("PROPTEST_CASES", "6400"),                  // every other property

@@ -9,6 +9,8 @@ use leasehold_core::{BoxFuture, Clock, StoreError, StoreErrorKind};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use crate::mutex::Mutex;
+#[cfg(test)]
+use crate::sync::explored;
 
 type Task = BoxFuture<'static, ()>;
 
@@ -26,6 +28,11 @@ static THREAD: Mutex<Option<UnboundedSender<Task>>> = Mutex::new(None);
 ///
 /// When there is no thread to be had, or no runtime.
 pub(crate) fn spawn(clock: &dyn Clock, task: Task) -> Result<(), StoreError> {
+    #[cfg(test)]
+    if explored::is_on() {
+        explored::spawn(task);
+        return Ok(());
+    }
     if !clock.is_driven_by_caller() && !bugs::is_on(Bug::KeeperOnCallersRuntime) {
         return hand_over(task);
     }

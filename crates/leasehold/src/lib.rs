@@ -24,8 +24,11 @@ mod own_process;
 mod poll_queue;
 mod refusal;
 mod rwlock;
+#[cfg(test)]
+mod schedules;
 mod semaphore;
 pub mod store;
+mod sync;
 mod wait;
 mod wait_free;
 

@@ -2,13 +2,16 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{BoxFuture, Clock, Instant, LossReason};
 use tokio::runtime::Handle;
+
+use crate::mutex::Mutex;
+use crate::sync::AtomicU64;
 
 /// How a lease has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,7 @@ impl Signal {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -180,7 +183,7 @@ pub struct Lost {
 #[derive(Default)]
 struct Timer {
     /// When it ends. The mutex is never locked: it makes the whole [`Sync`].
-    armed: Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
+    armed: std::sync::Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
 }
 
 /// A signal and the slot for whoever waits for it.

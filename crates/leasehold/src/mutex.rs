@@ -5,11 +5,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 
+use crate::sync;
+
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T> {
     #[cfg(test)]
     locked: AtomicUsize,
-    inner: std::sync::Mutex<T>,
+    inner: sync::Mutex<T>,
 }
 
 impl<T> Mutex<T> {
@@ -17,7 +19,7 @@ impl<T> Mutex<T> {
         Self {
             #[cfg(test)]
             locked: AtomicUsize::new(0),
-            inner: std::sync::Mutex::new(value),
+            inner: sync::Mutex::new(value),
         }
     }
 

@@ -61,6 +61,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &[],
         rows: &[
+            &["sync"],
             &["mutex"],
             &["background", "clock", "event", "failures", "lost", "own_process", "refusal"],
             &["store"],

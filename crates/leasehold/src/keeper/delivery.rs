@@ -8,12 +8,14 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{Clock, Instant};
+
+use crate::sync::AtomicU64;
 
 /// How far a grant is on its way to a guard.
 #[derive(Debug)]

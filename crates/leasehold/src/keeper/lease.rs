@@ -1,6 +1,6 @@
 //! The state of one held lease, shared by its guards and the keeper.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use super::ticket::Ticket;
 use crate::failures::FailureStreak;
 use crate::lost::Signal;
 use crate::mutex::Mutex;
+use crate::sync::{AtomicBool, AtomicU64};
 
 /// What guards and keeper share of one lease.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The keeper of one client, what it gives out, and its life.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::event::Event;
 use crate::mutex::Mutex;
 use crate::own_process::OwnClient;
 use crate::store::clocked::ClockedStore;
+use crate::sync::AtomicUsize;
 
 /// How long closing waits for a store that does not answer: 5 s, as `connect_timeout`.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
@@ -198,9 +199,9 @@ impl Keeper {
         let now = self.store.now();
         for state in leases {
             state.signal.end(LossReason::Closed);
-            if state.finish() {
-                self.let_go(&state, now);
-            }
+            // Another thread that has just taken that on may not have come to it yet.
+            state.finish();
+            self.let_go(&state, now);
         }
         let patience = self.store.clock.sleep_until(now + CLOSE_PATIENCE);
         match select(std::pin::pin!(self.until_clean()), patience).await {

@@ -1,0 +1,12 @@
+//! What threads share, in the order in which a scheduler lets them go on: the loss signal, a
+//! guard's last drop, re-entry beside release, the keeper's table, the line.
+//!
+//! The code is the library's own, down to its mutexes and atomics ([`crate::sync`]), on a store in
+//! memory whose requests take their time. Of the schedules of a scenario a few hundred are tried:
+//! half of them drawn at random, the others by priorities that change a few times (PCT). Seeds are
+//! fixed, so that a failure comes again.
+
+mod guard;
+mod line;
+mod signal;
+mod world;

@@ -1,0 +1,134 @@
+//! Schedules, and clients of a store whose requests take their time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use leasehold_core::model::Record;
+use leasehold_core::{
+    Action, Answer, BoxFuture, ClientId, FakeClock, LockName, Operation, StoreError,
+};
+use shuttle::future::{block_on, yield_now};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, MaxSteps, Runner};
+
+use crate::lock::Lock;
+use crate::store::{Capabilities, Inbox, Memory, Store};
+use crate::sync::explored::Exploration;
+use crate::{Client, Guard};
+
+/// How many schedules a scenario has of each kind, unless this says otherwise.
+const MANY: &str = "LEASEHOLD_SCHEDULES";
+const FEW: usize = 100;
+
+/// Any, but the same each time.
+const SEED: u64 = 2026;
+
+/// How often the order of priorities changes: most mistakes need no more.
+const CHANGES: usize = 3;
+
+/// What one thread may have on its stack: as much as the system gives to a thread that is spawned.
+const STACK: usize = 2 << 20;
+
+/// Steps of a scenario that goes round in circles.
+const TOO_MANY: usize = 200_000;
+
+pub(super) const TTL: Duration = Duration::from_secs(30);
+pub(super) const NAME: &str = "a";
+
+/// Runs a scenario in many schedules.
+pub(super) fn explore(scenario: fn()) {
+    let many = std::env::var(MANY).map_or(FEW, |many| many.parse().unwrap());
+    let _exploration = Exploration::begin();
+    let mut config = Config::new();
+    (config.stack_size, config.max_steps) = (STACK, MaxSteps::FailAfter(TOO_MANY));
+    config.ungraceful_shutdown_config.immediately_return_on_panic = true;
+    Runner::new(RandomScheduler::new_from_seed(SEED, many), config.clone()).run(scenario);
+    Runner::new(PctScheduler::new_from_seed(SEED, CHANGES, many), config).run(scenario);
+}
+
+/// A store in memory that counts its requests, before and after each of which others may go on.
+#[derive(Clone, Debug)]
+struct Slow {
+    memory: Memory,
+    releases: Arc<AtomicUsize>,
+    inboxes: Arc<AtomicUsize>,
+}
+
+impl Store for Slow {
+    fn capabilities(&self) -> Capabilities {
+        self.memory.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(async move {
+            yield_now().await;
+            if matches!(&operation, Operation::On { action: Action::Release { .. }, .. }) {
+                self.releases.fetch_add(1, Ordering::Relaxed);
+            }
+            let answer = self.memory.execute(operation).await;
+            yield_now().await;
+            answer
+        })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        Box::pin(async move {
+            let inbox = self.memory.inbox(client).await;
+            self.inboxes.fetch_add(1, Ordering::Relaxed);
+            inbox
+        })
+    }
+}
+
+/// A clock that stands still until a thread moves it, and a store by it.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) clock: FakeClock,
+    store: Slow,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let clock = FakeClock::new();
+        clock.advance(Duration::from_secs(1_000));
+        let memory = Memory::with_clock(clock.clone());
+        Self { clock, store: Slow { memory, releases: Arc::default(), inboxes: Arc::default() } }
+    }
+
+    /// A client that passes leases on for so long.
+    pub(super) fn client(&self, slice: Duration) -> Client {
+        let builder = Client::builder().store(self.store.clone()).clock(self.clock.clone());
+        block_on(builder.slice(slice).build()).unwrap()
+    }
+
+    pub(super) fn record(&self) -> Record {
+        self.store.memory.record(&LockName::new(NAME).unwrap()).unwrap_or_default()
+    }
+
+    /// How often the store was asked to release.
+    pub(super) fn releases(&self) -> usize {
+        self.store.releases.load(Ordering::Relaxed)
+    }
+
+    /// Waits until messages arrive.
+    pub(super) fn until_an_inbox_is_open(&self) {
+        while self.store.inboxes.load(Ordering::Relaxed) == 0 {
+            block_on(yield_now());
+        }
+    }
+
+    /// Ends a client: nothing of it is left.
+    pub(super) fn close(&self, client: Client) {
+        block_on(client.close()).unwrap();
+        assert!(self.record().is_idle(), "nothing is left: {:?}", self.record());
+    }
+}
+
+pub(super) fn lock(client: &Client) -> Lock {
+    client.mutex(NAME).ttl(TTL)
+}
+
+pub(super) fn acquire(client: &Client) -> Guard {
+    block_on(lock(client).acquire()).unwrap()
+}
