@@ -128,6 +128,9 @@ impl Executor {
         access.give_group(&location.shared_memory);
         let files = opening.agree(&mut database)?;
         database.expect(files);
+        // So that a process that uses the store for a moment needs no thread to find out.
+        let tidy_at_us =
+            database.write(Reserve::Use, |writing| tidy::next_us(writing, Now::of(&*clock)))?;
         users.join().map_err(failed)?;
         drop(guard);
         let shared = Shared {
@@ -137,7 +140,7 @@ impl Executor {
             guarded: Mutex::new(Guarded { write_lock, database }),
             _users: users,
             queued: AtomicUsize::new(0),
-            tidy_at_us: AtomicU64::new(0),
+            tidy_at_us: AtomicU64::new(tidy_at_us),
             log_pages,
             is_tidying: AtomicBool::new(false),
         };
@@ -226,6 +229,12 @@ impl Executor {
             })
             .map_err(|error| self.shared.location.io_error("start a thread for it", error))?;
         Ok(Worker { requests, end, thread })
+    }
+
+    /// Whether its thread was needed.
+    #[cfg(test)]
+    pub(super) fn has_worker(&self) -> bool {
+        lock(&self.worker).is_some()
     }
 
     fn tidy_if_due(&self) {

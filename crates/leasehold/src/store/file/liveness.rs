@@ -31,7 +31,8 @@ use super::location::Location;
 /// in POSIX), so messages of several writers do not mix.
 pub(super) const FRAME: usize = 48;
 
-/// A pipe that is made to see whether pipes can be made.
+/// A pipe that is made to see whether pipes can be made. It stays there: some file systems take half
+/// a millisecond to make another one.
 const TRIAL: &str = "trial";
 
 /// What is found, what it costs, and what mends it.
@@ -87,8 +88,6 @@ impl Liveness {
             Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => false,
             Err(error) => return Err(error.into()),
         };
-        // Another process that opens the store at the same moment may have removed it.
-        let _ = unlinkat(&directory, TRIAL, AtFlags::empty());
         Ok(Self { directory, access, has_pipes, clients: Mutex::default() })
     }
 

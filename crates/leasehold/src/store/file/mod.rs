@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
 //! | `PATH.clients/gate` | the write lock of the database: [`write_lock`], [`identity`] |
+//! | `PATH.clients/trial` | a pipe that shows that pipes can be made there |
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`liveness`] |
 //! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`subscription`] |
 //!

@@ -13,11 +13,16 @@ pub(super) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
 /// Rows looked at in one transaction: 256, so that nobody waits much longer than for a step.
 const ROWS: u32 = 256;
 
+/// When it is time next, by the lease clock. A time too far away is from before the machine was
+/// started.
+pub(super) fn next_us(writing: &Writing<'_>, now: Now) -> Result<u64, StoreError> {
+    let next_us = writing.number("tidy_at_us")?;
+    Ok(if next_us <= now.lease_us + INTERVAL_US { next_us } else { 0 })
+}
+
 /// Whether it is time, and this process's to do.
 pub(super) fn claim(writing: &Writing<'_>, now: Now) -> Result<bool, StoreError> {
-    let next_us = writing.number("tidy_at_us")?;
-    // A time too far away is from before the machine was started.
-    if now.lease_us < next_us && next_us <= now.lease_us + INTERVAL_US {
+    if now.lease_us < next_us(writing, now)? {
         return Ok(false);
     }
     writing.set_number("tidy_at_us", now.lease_us + INTERVAL_US)?;

@@ -126,3 +126,23 @@ fn a_call_costs_with_two_thousand_permits_held_what_it_costs_with_twenty() {
         })
     });
 }
+
+#[tokio::test]
+async fn who_uses_a_store_for_a_moment_starts_no_thread_and_makes_no_pipe_but_its_own() {
+    let place = Place::new();
+    drop(place.open()); // who comes first makes what is missing
+    let use_it = async |store: &File| {
+        let _inbox = store.inbox(ALICE).await.unwrap();
+        let acquire = Operation::On { name: name("a"), action: acquire(ALICE, 1, false) };
+        store.execute(acquire).await.unwrap();
+    };
+    let first = place.open();
+    use_it(&first).await;
+    assert!(first.executor.has_worker(), "it tidies up");
+    drop(first);
+    let trial = || fs::metadata(place.directory.path().join("locks.db.clients/trial")).unwrap();
+    let (before, second) = (trial(), place.open());
+    use_it(&second).await;
+    assert!(!second.executor.has_worker());
+    assert_eq!(trial().created().unwrap(), before.created().unwrap());
+}
