@@ -30,6 +30,7 @@ mod server;
 mod soak;
 mod table;
 mod together;
+mod watch;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -47,10 +48,10 @@ const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
     [alone|cluster|contended|crowd|data|file|held|line|names|observed|outage|peers|quorum|\
-    redisson|replicas|sentinel|together|waiters]…";
+    redisson|replicas|sentinel|together|waiters|watch]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 18] = [
+const ALL: [&str; 19] = [
     "alone",
     "contended",
     "line",
@@ -68,6 +69,7 @@ const ALL: [&str; 18] = [
     "waiters",
     "crowd",
     "names",
+    "watch",
     "peers",
 ];
 
@@ -130,6 +132,7 @@ async fn one(name: &str) -> Outcome {
         "replicas" => replicas::run().await,
         "sentinel" => sentinel::run().await,
         "together" => together::run().await,
+        "watch" => watch::run().await,
         "waiters" => scale::run_waiters().await,
         _ => Err(USAGE.into()),
     }
