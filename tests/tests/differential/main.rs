@@ -20,7 +20,7 @@ mod strategies;
 use std::cell::{Cell, RefCell};
 
 use leasehold::store::redis::wire::{CLOCK, Script};
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, must};
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
 
 use self::server::{Server, TEST_CLOCK};
@@ -48,9 +48,8 @@ fn the_scripts_that_keep_past_holders_mean_what_the_model_means() {
 }
 
 fn steps_wanted() -> u64 {
-    std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS").map_or(STEPS, |number| {
-        number.parse().expect("LEASEHOLD_DIFFERENTIAL_STEPS is a whole number")
-    })
+    let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS");
+    wanted.map_or(STEPS, |number| must(number.parse()))
 }
 
 /// Compares so many steps of clients that keep so many past holders.

@@ -72,7 +72,8 @@ impl History {
         let (old, new) = after.past.split_at(after.past.len() - kept(ended.len()));
         assert!(before.past.ends_with(old), "what was remembered stays as it is");
         let mut noted: Vec<_> = new.iter().map(|past| past.id).collect();
-        (ended.sort_unstable(), noted.sort_unstable());
+        ended.sort_unstable();
+        noted.sort_unstable();
         assert_eq!(noted, ended);
         for past in new {
             let hold = before.holds.iter().find(|hold| hold.id == past.id).unwrap();

@@ -8,8 +8,8 @@ local function hand_on(state)
       or upgrading ~= NOBODY or used ~= held_weight then
     return
   end
---@history  local past = add_past(redis.call('HGET', key, 'p'), pack_past(holder, held_weight, total,
---@history    hold_state, token, since, now, string.sub(state, HELD_BY_ONE_BYTES + 1),
+--@history  local past = add_past(redis.call('HGET', key, 'p'), pack_past(holder, held_weight,
+--@history    total, hold_state, token, since, now, string.sub(state, HELD_BY_ONE_BYTES + 1),
 --@history    BY_RELEASE))
 --@history  if not past then return end
   local queue = redis.call('HGET', key, 'q')

@@ -3,8 +3,8 @@
 if state and #state >= HELD_BY_ONE_BYTES and cooldown == 0 and unanswered == 0
     and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then
   local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
---@history  local past = add_past(redis.call('HGET', key, 'p'), pack_past(holder, held_weight, total,
---@history    hold_state, token, since, now, string.sub(state, HELD_BY_ONE_BYTES + 1),
+--@history  local past = add_past(redis.call('HGET', key, 'p'), pack_past(holder, held_weight,
+--@history    total, hold_state, token, since, now, string.sub(state, HELD_BY_ONE_BYTES + 1),
 --@history    BY_RELEASE))
   if hold_state ~= COOLDOWN and deadline > now and version == VERSION and count == 1
       and last_token >= 0 and last_token < NEVER and flags % 2 == 0
