@@ -50,7 +50,8 @@ const ASKED_AT_ONCE: usize = 3;
 /// At how many primaries a client listens for its grants: 8. What is published at them arrives at
 /// once. What is published elsewhere comes by the bus, which costs another hop, and at times 40 ms:
 /// where nodes leave Nagle's algorithm on for it (Redis 7.0), the second of two messages waits for
-/// the receiver's delayed acknowledgement of the first.
+/// the receiver's delayed acknowledgement of the first. Each client chooses its own, or these would
+/// have the subscriptions of all.
 const MAX_SUBSCRIBED_NODES: usize = 8;
 
 /// The way to the nodes of a cluster.
@@ -62,6 +63,8 @@ pub(crate) struct Cluster {
     known: Mutex<Known>,
     /// Counts requests that any node can answer, so that they go round.
     turn: AtomicUsize,
+    /// What decides at which primaries it listens.
+    seed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -82,13 +85,14 @@ impl Cluster {
     pub(crate) fn new(dialer: ServerDialer, seeds: Vec<Address>) -> Self {
         let dialer = Arc::new(dialer);
         // Different in each process, so that not all of them listen at the same node.
-        let turn = RandomState::new().hash_one(()) as usize;
+        let seed = RandomState::new().hash_one(());
         Self {
             seeds,
             pool: Pool::new(Arc::clone(&dialer)),
             dialer,
             known: Mutex::default(),
-            turn: AtomicUsize::new(turn),
+            turn: AtomicUsize::new(seed as usize),
+            seed,
         }
     }
 
@@ -185,8 +189,8 @@ impl Cluster {
     /// The primaries at which a client listens for its grants.
     pub(crate) fn subscribed_nodes(&self) -> Vec<Address> {
         let map = self.known().map.clone();
-        let primaries = map.iter().flat_map(|map| map.primaries());
-        primaries.take(MAX_SUBSCRIBED_NODES).cloned().collect()
+        let some = |map| Map::some_primaries(map, self.seed, MAX_SUBSCRIBED_NODES);
+        map.iter().flat_map(|map| some(map)).cloned().collect()
     }
 
     /// Opens a connection for messages to this node, or to one after the other, a new one with each

@@ -82,6 +82,19 @@ impl Map {
         primaries
     }
 
+    /// So many primaries at most: others with another seed, and the same again whatever becomes of
+    /// those that are not among them.
+    pub(crate) fn some_primaries(&self, seed: u64, most: usize) -> Vec<&Address> {
+        let mut primaries = self.primaries();
+        primaries.sort_by_cached_key(|primary| {
+            let mut hasher = DefaultHasher::new();
+            (seed, primary).hash(&mut hasher);
+            hasher.finish()
+        });
+        primaries.truncate(most);
+        primaries
+    }
+
     /// All nodes.
     pub(crate) fn nodes(&self) -> &[Address] {
         &self.nodes
@@ -177,6 +190,36 @@ mod tests {
         assert_eq!(map.primaries(), [&at("a", 1), &at("b", 2)]);
         assert_eq!(map.nodes(), [at("a", 1), at("a", 4), at("b", 2), at("c", 3)]);
         assert!(map.shard(0) != map.shard(101) && map.shard(101) == map.shard(300));
+    }
+
+    #[test]
+    fn clients_of_a_large_cluster_do_not_all_choose_the_same_primaries() {
+        let range = |number: i64| {
+            Value::Array(vec![Value::Int(number), Value::Int(number), node(host("a"), number + 1)])
+        };
+        let map = |numbers: std::ops::Range<i64>| {
+            Map::parse(Value::Array(numbers.map(range).collect()), &at("a", 9)).unwrap()
+        };
+        let (all, without_last) = (map(0..100), map(0..99));
+        let mut chosen = vec![0; 101];
+        for seed in 0..1_000 {
+            let some = all.some_primaries(seed, 8);
+            let mut distinct = some.clone();
+            distinct.sort();
+            distinct.dedup();
+            assert_eq!((some.len(), distinct.len()), (8, 8));
+            for primary in &some {
+                let Address::Tcp { port, .. } = primary else { panic!("{primary}") };
+                chosen[usize::from(*port)] += 1;
+            }
+            let last = at("a", 100);
+            if !some.contains(&&last) {
+                assert_eq!(some, without_last.some_primaries(seed, 8), "another one has gone");
+            }
+        }
+        // Each is chosen by 80 of a thousand clients on average.
+        assert!(chosen[1..].iter().all(|count| (40..130).contains(count)), "{chosen:?}");
+        assert_eq!(map(0..3).some_primaries(7, 8).len(), 3);
     }
 
     #[test]
