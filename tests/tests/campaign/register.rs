@@ -47,7 +47,8 @@ impl Register {
 /// stopped.
 pub(crate) async fn connect(port: u16) -> MultiplexedConnection {
     let server = must(redis::Client::open(format!("redis://127.0.0.1:{port}/")));
-    let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+    let patient = AsyncConnectionConfig::new();
+    let patient = patient.set_connection_timeout(None).set_response_timeout(None);
     must(server.get_multiplexed_async_connection_with_config(&patient).await)
 }
 
