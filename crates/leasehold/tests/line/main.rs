@@ -2,6 +2,7 @@
 //! store is asked when a slice is over. By a clock that the tests move, on a store that counts.
 
 mod crowd;
+mod renewing;
 mod world;
 
 use std::sync::{Arc, Mutex};

@@ -3,13 +3,16 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard};
-use leasehold_core::{Action, Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
+use leasehold_core::{
+    Action, Answer, BoxFuture, ClientId, FakeClock, Message, Operation, StoreError,
+};
 use tokio::sync::watch;
 
 pub(crate) const SLICE: Duration = Duration::from_millis(5);
@@ -21,6 +24,7 @@ pub(crate) struct Watched {
     pub(crate) memory: Memory,
     asked: Arc<Mutex<Vec<&'static str>>>,
     held_back: watch::Sender<Option<&'static str>>,
+    is_mute: Arc<AtomicBool>,
 }
 
 impl Store for Watched {
@@ -53,7 +57,28 @@ impl Store for Watched {
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.memory.inbox(client)
+        Box::pin(async move {
+            let (inner, is_mute) = (self.memory.inbox(client).await?, Arc::clone(&self.is_mute));
+            Ok(Box::new(WatchedInbox { inner, is_mute }) as Box<dyn Inbox>)
+        })
+    }
+}
+
+struct WatchedInbox {
+    inner: Box<dyn Inbox>,
+    is_mute: Arc<AtomicBool>,
+}
+
+impl Inbox for WatchedInbox {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async {
+            loop {
+                let message = self.inner.next().await;
+                if !self.is_mute.load(Ordering::Relaxed) {
+                    return message;
+                }
+            }
+        })
     }
 }
 
@@ -76,18 +101,29 @@ impl World {
         let clock = FakeClock::new();
         clock.advance(Duration::from_secs(1_000));
         let memory = Memory::with_clock(clock.clone());
-        let store = Watched { memory, asked: Arc::default(), held_back: watch::Sender::new(None) };
+        let (asked, is_mute) = (Arc::default(), Arc::default());
+        let store = Watched { memory, asked, held_back: watch::Sender::new(None), is_mute };
         Self { clock, store }
     }
 
     pub(crate) async fn client(&self) -> Client {
+        self.client_with(SLICE).await
+    }
+
+    /// A client that passes a lease on for so long.
+    pub(crate) async fn client_with(&self, slice: Duration) -> Client {
         let builder = Client::builder().store(self.store.clone()).clock(self.clock.clone());
-        must(builder.slice(SLICE).build().await)
+        must(builder.slice(slice).build().await)
     }
 
     /// What the store was asked since the last time.
     pub(crate) fn asked(&self) -> Vec<&'static str> {
         std::mem::take(&mut *lock(&self.store.asked))
+    }
+
+    /// From now on no message arrives.
+    pub(crate) fn lose_messages(&self) {
+        self.store.is_mute.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn hold_back(&self, kind: Option<&'static str>) {
