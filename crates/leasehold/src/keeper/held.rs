@@ -36,8 +36,8 @@ impl Held {
         loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
-    /// Takes note of the answers to the renewals of these, for another ttl perhaps: of each, also of
-    /// those after one that is lost.
+    /// Takes note of the answers to the renewals of these, for another ttl perhaps: of each, also
+    /// of those after one that is lost.
     pub(crate) async fn renewed(
         held: &[Self],
         another: Option<Duration>,

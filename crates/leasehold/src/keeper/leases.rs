@@ -267,9 +267,10 @@ impl Keeper {
         let _ = turn.send(Turn::Granted(held));
     }
 
-    /// What is published of the end of a lease at `now`, for those who watch the name without a place in its
-    /// queue: nothing of one so short that they would have asked by then, for publishing costs as
-    /// much as the lease. Where there is no queue, the store publishes every end itself.
+    /// What is published of the end of a lease at `now`, for those who watch the name without a
+    /// place in its queue: nothing of one so short that they would have asked by then, for
+    /// publishing costs as much as the lease. Where there is no queue, the store publishes every
+    /// end itself.
     pub(super) fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
         let held = now.saturating_since(state.granted_at);
         let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;

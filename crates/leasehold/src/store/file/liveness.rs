@@ -31,8 +31,8 @@ use super::location::Location;
 /// in POSIX), so messages of several writers do not mix.
 pub(super) const FRAME: usize = 48;
 
-/// A pipe that is made to see whether pipes can be made. It stays there: some file systems take half
-/// a millisecond to make another one.
+/// A pipe that is made to see whether pipes can be made. It stays there: some file systems take
+/// half a millisecond to make another one.
 const TRIAL: &str = "trial";
 
 /// What is found, what it costs, and what mends it.
