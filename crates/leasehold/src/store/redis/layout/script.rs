@@ -36,11 +36,10 @@ macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 21] = shared![
+const SHARED: [(&str, &str); 20] = shared![
     "arguments",
     "fast/acquire",
     "fast/confirm",
-    "fast/granted",
     "fast/hand_on",
     "fast/join",
     "fast/keep_place",
@@ -91,6 +90,10 @@ const STATE: [(&str, &str); 22] = [
 /// Where in the state the parts begin that are there once something is held.
 const HELD_FROM: usize = 6;
 const HOLD_FROM: usize = 13;
+
+/// Where in a hold its state stands, and its last value, the nonce.
+const HOLD_STATE: usize = 2;
+const NONCE: usize = 8;
 
 /// How values are packed, as `struct.pack` takes it.
 fn format_of(values: &[(&str, &str)]) -> String {
@@ -152,10 +155,13 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id
         ("IDLE", format_of(idle)),
         number("IDLE_BYTES", bytes_of(idle)),
+        ("IDLE_AND_COUNT", format_of(&STATE[..=HELD_FROM])),
         ("HELD", format_of(held)),
         number("HELD_BYTES", bytes_of(held)),
         ("HOLD", format_of(hold)),
         number("HOLD_BYTES", bytes_of(hold)),
+        ("HOLD_BETWEEN", format_of(&hold[1..NONCE])), // without the holder and the nonce
+        number("HOLD_STATE_AT", bytes_of(&STATE[..HOLD_FROM + HOLD_STATE]) + 1),
         ("HELD_BY_ONE", format_of(&STATE)),
         number("HELD_BY_ONE_BYTES", bytes_of(&STATE)),
         number("HELD_BY_ONE_AT", bytes_of(idle) + bytes_of(held) + 1), // where the holder begins

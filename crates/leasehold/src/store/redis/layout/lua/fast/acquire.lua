@@ -1,12 +1,12 @@
 -- The fast path of an acquire: nobody holds or awaits the name, and no attempt of this client is
 -- remembered. Sets the reply.
-if (not state and redis.call('HLEN', key) == 0 or state and #state == IDLE_BYTES)
+if (not state and call('HLEN', key) == 0 or state and #state == IDLE_BYTES)
     and weight <= capacity then
   local version, flags, last_token, collect_at, _ = VERSION, 0, 0, 0, nil
-  if state then version, flags, _, _, last_token, collect_at = struct.unpack(IDLE, state) end
+  if state then version, flags, _, _, last_token, collect_at = read(IDLE, state) end
   local is_known = flags > 0 -- if only tombstones are there, they tell
   if flags == 2 then
-    local tombstones = redis.call('HGET', key, 't')
+    local tombstones = call('HGET', key, 't')
     is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)
   end
   if version == VERSION and not is_known and last_token >= 0 and last_token < NEVER
@@ -18,13 +18,17 @@ if (not state and redis.call('HLEN', key) == 0 or state and #state == IDLE_BYTES
     if token <= TOKEN_EPOCH then token = TOKEN_EPOCH + 1 end
     local is_moved = collect_at < deadline + retention
     if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
-    local total, asked, holder, held_weight, hold_state = capacity, capacity, id, weight, CLAIMED
-    local held_ttl, held_nonce = ttl, nonce
---@include fast/granted
-    redis.call('HSET', key, 's', struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. facts)
-    if is_moved then
-      redis.call('PEXPIREAT', key, string.format('%.0f', math.ceil(collect_at / 1000)))
+    if token ~= like_token or ttl ~= like_ttl or weight ~= like_weight then
+      like_token, like_ttl, like_weight = token, ttl, weight
+      held = pack(HELD, 1, weight, 0, deadline, NEVER, ttl, NOBODY)
+      hold = pack(HOLD_BETWEEN, weight, CLAIMED, token, now, deadline, ttl, 0)
+      granted = pack('<dBc1ddB', now, 0, 'G', token, deadline, 0)
     end
-    reply = struct.pack('<dBc1ddB', now, 0, 'G', token, deadline, 0)
+    call('HSET', key, 's', pack(IDLE, version, flags, capacity, capacity, token, collect_at)
+      .. held .. id .. hold .. nonce .. facts)
+    if is_moved then
+      call('PEXPIREAT', key, string.format('%.0f', math.ceil(collect_at / 1000)))
+    end
+    reply = granted
   end
 end

@@ -45,7 +45,8 @@ local function hand_on(state)
   if collect_at < deadline + retention then return end
 
   local flags, holder, hold_state = flags - (next_waiter and 0 or 1), head, UNCLAIMED
---@include fast/granted
+  local version, last_token, count, used, cursor, change = VERSION, token, 1, held_weight, 0, 0
+  local bound, running, longest_ttl, upgrading, since = deadline, NEVER, held_ttl, NOBODY, now
   local held = struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. string.sub(waiter, facts)
 --@history  redis.call('HSET', key, 'p', past)
   if next_waiter then

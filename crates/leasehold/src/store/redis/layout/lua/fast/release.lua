@@ -1,8 +1,10 @@
 -- The fast path of a release: this attempt alone holds, its time has not come, and nobody waits.
 -- Sets the reply.
 if state and #state >= HELD_BY_ONE_BYTES and cooldown == 0 and unanswered == 0
-    and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then
-  local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
+    and string.find(state, id, HELD_BY_ONE_AT, true) == HELD_BY_ONE_AT then
+  local version, flags, _, _, last_token, collect_at, count = read(IDLE_AND_COUNT, state)
+  local hold_state, _, _, deadline = read('<Bddd', state, HOLD_STATE_AT)
+--@history  local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
 --@history  local past = add_past(redis.call('HGET', key, 'p'), pack_past(holder, held_weight,
 --@history    total, hold_state, token, since, now, string.sub(state, HELD_BY_ONE_BYTES + 1),
 --@history    BY_RELEASE))
@@ -12,6 +14,6 @@ if state and #state >= HELD_BY_ONE_BYTES and cooldown == 0 and unanswered == 0
       and collect_at >= now + retention and collect_at <= NEVER then
     redis.call('HSET', key, 's', string.sub(state, 1, IDLE_BYTES))
 --@history    redis.call('HSET', key, 'p', past)
-    reply = struct.pack('<dBc1', now, 0, 'F')
+    reply = released
   end
 end

@@ -4,5 +4,5 @@ if not asked or #asked < 73 then
   return redis.error_reply('ARGUMENT ' .. at + 1 .. ' is too short')
 end
 retention, id, weight, capacity, ttl, wait, nonce, not_after, ballot, facts =
-  struct.unpack('<dc24I4I4dBc8dd', asked)
+  read('<dc24I4I4dBc8dd', asked)
 facts = string.sub(asked, facts)

@@ -12,6 +12,7 @@
 --@include clock
 --@history --@include native/past
 
+local read, released = struct.unpack, struct.pack('<dBc1', now, 0, 'F')
 local replies, states, missed = {}, {}, 0
 local key, asked, retention, id, cooldown, unanswered
 for at = 1, #KEYS do
