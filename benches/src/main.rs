@@ -12,6 +12,7 @@ mod crowd;
 mod data;
 mod evidence;
 mod file;
+mod fleet;
 mod line;
 mod measure;
 mod names;
@@ -47,11 +48,11 @@ const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|crowd|data|file|held|line|names|observed|outage|peers|quorum|\
+    [alone|cluster|contended|crowd|data|file|fleet|held|line|names|observed|outage|peers|quorum|\
     redisson|replicas|sentinel|together|waiters|watch]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 19] = [
+const ALL: [&str; 20] = [
     "alone",
     "contended",
     "line",
@@ -68,6 +69,7 @@ const ALL: [&str; 19] = [
     "held",
     "waiters",
     "crowd",
+    "fleet",
     "names",
     "watch",
     "peers",
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         [SOAK, minutes, directory] => soak::run(minutes, Path::new(directory)),
         [EVIDENCE, runs, directory] => evidence::run(Path::new(runs), Path::new(directory)),
         [redisson::PEER, url] => block_on(redisson::peer(url)),
+        [ONE, "fleet"] => fleet::run(),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
         names => all(names),
