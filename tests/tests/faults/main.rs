@@ -7,6 +7,7 @@
 mod clocks;
 mod contend;
 mod data;
+mod line;
 mod messages;
 mod network;
 mod scene;

@@ -1,4 +1,4 @@
-//! What comes out of the lines: how a call begins, what is left of a place, and what is sent to whom.
+//! What comes out of the lines: how a call begins, what is left of a place, and what goes to whom.
 
 use std::sync::Arc;
 
