@@ -21,8 +21,8 @@ const LOCKS: usize = 5_000;
 /// Keys that are none.
 const FOREIGN: usize = 200_000;
 
-/// Keys a second: as many as by default, and more. With fewer it takes very long until all names are
-/// known.
+/// Keys a second: as many as by default, and more. With fewer it takes very long until all names
+/// are known.
 const BUDGETS: [u32; 2] = [2_000, 10_000];
 
 /// For how long each is measured: 40 s.

@@ -93,7 +93,8 @@ impl Wire {
 
     /// Somebody who holds `a`, and somebody who waits for it.
     async fn hold_and_wait(&self) -> (Guard, JoinHandle<Result<Guard>>) {
-        let held = self.client().await.mutex("a").ttl(TTL).acquire().await.unwrap();
+        let held = self.client().await.mutex("a").ttl(TTL).acquire().await;
+        let held = held.unwrap_or_else(|error| panic!("{error}"));
         let waits = self.client().await.mutex("a").ttl(TTL);
         let waiting = tokio::spawn(async move { waits.acquire().await });
         settle().await;
