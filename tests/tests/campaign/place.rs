@@ -78,7 +78,12 @@ impl Place {
         match topology {
             Topology::Clock => Self::one(topology, own_clock, "", &NATIVE),
             Topology::Cluster => Self::cluster(topology),
-            Topology::Durable => Self::one(topology, keeps("always").holder(), "", &NATIVE),
+            Topology::Durable => {
+                // As an option, so that a restart forgets nothing of it.
+                let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
+                let options = keeps("always").user(&format!("holder on >secret {rights}"));
+                Self::one(topology, options, "", &NATIVE)
+            }
             Topology::File => {
                 let url = format!("file:{}", directory.join("locks.db").display());
                 Self::of(topology, url, Servers::None)
@@ -121,14 +126,9 @@ impl Place {
         url_options: &str,
         calls: &'static [Script],
     ) -> Self {
-        let has_holder = topology == Topology::Durable;
         let server = must(options.start());
         let proxy = must(Proxy::start(server.port()));
-        let user = if has_holder { "holder:secret@" } else { "" };
-        if has_holder {
-            let rights = format!("ACL SETUSER holder {}", Redis::OPERATOR_RIGHTS);
-            must(server.command::<()>(&rights));
-        }
+        let user = if topology == Topology::Durable { "holder:secret@" } else { "" };
         let url = format!("redis://{user}127.0.0.1:{}{url_options}", proxy.port());
         let place = Self::of(topology, url, Servers::Independent(vec![server]));
         Self { proxies: vec![proxy], calls, ..place }

@@ -53,7 +53,9 @@ async fn h18_an_address_that_comes_to_lead_to_another_node_does_not_count() {
 /// many other lists. Of one that a busy machine was too slow to answer for, the next is told.
 async fn told_of(fleet: &Fleet, ports: &[u16], lists: usize) -> Vec<String> {
     let patient = url(ports.iter().copied()).replace("500ms", "20s");
-    let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let mut sorted = ports.to_vec();
+    sorted.sort_unstable(); // as clients do
+    let hosts: Vec<_> = sorted.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let has_left = |port: &u16| {
         let server = fleet.servers.iter().find(|server| server.port() == *port);
         let record: Vec<String> =
