@@ -9,30 +9,19 @@
 mod capacities;
 mod modes;
 mod scenario;
+#[path = "../search/mod.rs"]
+mod search;
 mod state;
 mod world;
 
-use std::collections::BTreeSet;
-
-use stateright::{Checker, HasDiscoveries, Model};
-
 use self::scenario::{Protection, World};
+use self::search::{breaks, holds_in};
 use self::world::{BOUNDED_WAIT, ENDED_STAYS_ENDED, ONE_HOLDER};
-
-/// Searches all of a world and prints how large it is.
-fn holds_in(world: &World) {
-    let checker = world.clone().checker().spawn_bfs().join();
-    println!("{world:?}: {} states, depth {}", checker.unique_state_count(), checker.max_depth());
-    checker.assert_properties();
-}
 
 /// Searches for the first thing that goes wrong without a protection.
 fn fails_without(protection: Protection, world: World, property: &'static str) {
     let world = World { without: Some(protection), ..world };
-    let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
-    let checker = world.checker().finish_when(found).spawn_bfs().join();
-    let path = checker.assert_any_discovery(property);
-    println!("without {protection:?}: {:?}", path.into_actions());
+    breaks(&world, property);
 }
 
 #[test]

@@ -6,13 +6,13 @@
 //! second is there to be let in where it must not be, and to want to write where it would be in the
 //! first one's way.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
 use leasehold_core::{Acquire, Action, HolderId, Mode, Now, Reply};
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
+use super::search::{breaks, holds_in};
 use super::state::{START_US, WALL_US, id};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -334,17 +334,13 @@ fn world() -> World {
 /// Searches for what goes wrong without a protection.
 fn fails_without(protection: Protection, world: World, property: &'static str) {
     let world = World { without: Some(protection), ..world };
-    let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
-    let checker = world.checker().finish_when(found).spawn_bfs().join();
-    println!("{:?}", checker.assert_any_discovery(property).into_actions());
+    breaks(&world, property);
 }
 
 #[test]
 fn a_wish_that_was_given_up_touches_no_later_one_in_whatever_order_requests_arrive() {
     for world in [world(), World { copies: 2, renewals: 0, ..world() }] {
-        let checker = world.clone().checker().spawn_bfs().join();
-        println!("{world:?}: {} states", checker.unique_state_count());
-        checker.assert_properties();
+        holds_in(&world);
     }
 }
 
@@ -352,9 +348,7 @@ fn a_wish_that_was_given_up_touches_no_later_one_in_whatever_order_requests_arri
 fn an_upgradable_reader_is_one_and_never_deadlocked_in_whatever_order_requests_arrive() {
     for visitor in [Mode::Shared, Mode::Upgradable] {
         let world = World { reader: Mode::Upgradable, visitor, ..world() };
-        let checker = world.clone().checker().spawn_bfs().join();
-        println!("{world:?}: {} states", checker.unique_state_count());
-        checker.assert_properties();
+        holds_in(&world);
     }
 }
 

@@ -9,26 +9,19 @@
 
 mod client;
 mod scenario;
+#[path = "../search/mod.rs"]
+mod search;
 mod state;
 mod world;
 
-use std::collections::BTreeSet;
-
 use leasehold_core::Mode;
-use stateright::{Checker, HasDiscoveries, Model};
 
 use self::scenario::{Protection, World};
+use self::search::{breaks, holds_in};
 use self::world::{ENDED_STAYS_ENDED, IN_ORDER, ONE_HOLDER, PROVEN};
 
 /// Where the worlds are searched too that take minutes each.
 const LARGE: &str = "LEASEHOLD_LARGE_WORLDS";
-
-/// Searches all of a world and prints how large it is.
-fn holds_in(world: &World) {
-    let checker = world.clone().checker().spawn_bfs().join();
-    println!("{world:?}: {} states, depth {}", checker.unique_state_count(), checker.max_depth());
-    checker.assert_properties();
-}
 
 /// The same in a world that is too large for every day.
 fn holds_in_large(world: &World) {
@@ -40,10 +33,7 @@ fn holds_in_large(world: &World) {
 /// Searches for the first thing that goes wrong without a protection.
 fn fails_without(protection: Protection, world: World, property: &'static str) {
     let world = World { without: Some(protection), ..world };
-    let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
-    let checker = world.checker().finish_when(found).spawn_bfs().join();
-    let path = checker.assert_any_discovery(property);
-    println!("without {protection:?}: {:?}", path.into_actions());
+    breaks(&world, property);
 }
 
 #[test]
