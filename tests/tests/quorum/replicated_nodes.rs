@@ -53,6 +53,8 @@ impl Deployment {
 
     /// A grant that the replica misses, and then the failover.
     async fn grant_and_fail_over(&self, one: &Client, two: &Client) -> Guard {
+        // A replica that has no copy yet would be given one with the grant in it.
+        must(self.middle.wait_in_sync());
         self.part();
         must(self.middle.cut_off(1));
         let first = must(soon(lock(one).acquire()).await);
@@ -74,7 +76,6 @@ async fn h15_with_the_guard_a_replica_that_takes_over_from_a_node_makes_no_secon
     let two = deployment.right.guarded_client().await;
     // The servers are new.
     must(one.admin().end_quarantine().await);
-    must(deployment.middle.wait_in_sync());
     let first = deployment.grant_and_fail_over(&one, &two).await;
     for _ in 0..10 {
         let refused = soon(lock(&two).try_acquire()).await;
