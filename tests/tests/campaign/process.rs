@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use leasehold::admin::{Status, Waiter};
 use leasehold::store::Memory;
 use leasehold::{Client, LockName};
-use leasehold_testkit::harness::PATIENCE;
 use leasehold_testkit::{SharedStore, must, worker};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -21,6 +20,9 @@ use crate::random::Random;
 use crate::register::Register;
 use crate::topology::Topology;
 use crate::verbs::Player;
+
+/// How long anything may take that must come to an end: generous, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Does the job of a process: its arguments are the topology, the store's URL, the port of what is
 /// protected, the directory for what it writes, its number and a seed.

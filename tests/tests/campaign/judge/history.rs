@@ -7,10 +7,13 @@ use std::time::Duration;
 use leasehold::FencingToken;
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::lease::Mode;
-use leasehold_testkit::harness::PATIENCE;
 use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation as Kind};
 
 use super::story::{Promise, Story, Violation};
+
+/// The longest for which a name may be free while somebody waits for it: generous, for a busy
+/// machine, and longer than any fault lasts.
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// What must not be in the history of one name.
 pub(super) fn violations(story: &Story) -> Vec<Violation> {
