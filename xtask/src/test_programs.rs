@@ -2,6 +2,7 @@
 //! lease to end, those of the next run. `cargo test` runs one after the other.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -36,10 +37,12 @@ pub(crate) fn run(
     let work = || {
         let (mut counts, mut failed) = (Counts::default(), Vec::new());
         while let Some(program) = next() {
-            let (seen, succeeded) = program.run(limit, environment)?;
-            counts = counts + seen;
-            if !succeeded {
-                failed.push(program.path.display().to_string());
+            let report = program.run(limit, environment)?;
+            counts = counts + report.counts();
+            if report.succeeded {
+                println!("{report}");
+            } else {
+                failed.push(report);
             }
         }
         Ok::<_, String>((counts, failed))
@@ -50,11 +53,14 @@ pub(crate) fn run(
         workers.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
     for worker in ended {
-        let (seen, names) = worker.map_err(|_| "a worker panicked".to_owned())??;
+        let (seen, reports) = worker.map_err(|_| "a worker panicked".to_owned())??;
         counts = counts + seen;
-        failed.extend(names);
+        failed.extend(reports);
     }
-    if failed.is_empty() { Ok(counts) } else { Err(format!("failed: {}", failed.join(", "))) }
+    // Whoever sees only the end of a log sees what failed.
+    failed.iter().for_each(|report| println!("{report}"));
+    let names: Vec<_> = failed.iter().map(Report::failures).collect();
+    if names.is_empty() { Ok(counts) } else { Err(format!("failed: {}", names.join("; "))) }
 }
 
 /// Has cargo build the programs, and name them.
@@ -87,9 +93,8 @@ impl Program {
         text("executable").filter(|_| has_tests).map(|path| Self { path, package })
     }
 
-    /// Runs it, shows what it said once it has ended, and how long it took. Gives the counts that
-    /// it reported, and whether it succeeded.
-    fn run(&self, limit: Option<&str>, environment: &[(&str, &str)]) -> Outcome<(Counts, bool)> {
+    /// Runs it to its end.
+    fn run(&self, limit: Option<&str>, environment: &[(&str, &str)]) -> Outcome<Report> {
         let mut command = match limit {
             Some(limit) => {
                 let mut command = Command::new("timeout");
@@ -103,12 +108,47 @@ impl Program {
         let begin = Instant::now();
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| format!("{}: {error}", self.path.display()))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        let (path, seconds) = (self.path.display(), begin.elapsed().as_secs());
-        println!("{text}{complaint}{path}: {seconds} s, {}", output.status);
-        let counts = text.lines().filter_map(Counts::of_line).fold(Counts::default(), |a, b| a + b);
-        Ok((counts, output.status.success()))
+        let ending = format!("{} s, {}", begin.elapsed().as_secs(), output.status);
+        Ok(Report {
+            program: self.path.clone(),
+            tests: String::from_utf8_lossy(&output.stdout).into_owned(),
+            messages: String::from_utf8_lossy(&output.stderr).into_owned(),
+            ending,
+            succeeded: output.status.success(),
+        })
+    }
+}
+
+/// What a program with tests printed, and how it ended.
+#[derive(Debug)]
+struct Report {
+    program: PathBuf,
+    tests: String,
+    messages: String,
+    ending: String,
+    succeeded: bool,
+}
+
+impl Report {
+    fn counts(&self) -> Counts {
+        self.tests.lines().filter_map(Counts::of_line).fold(Counts::default(), |a, b| a + b)
+    }
+
+    /// The program and its tests that failed.
+    fn failures(&self) -> String {
+        let failed = |line: &'_ str| {
+            let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+            Some(name.to_owned())
+        };
+        let names: Vec<_> = self.tests.lines().filter_map(failed).collect();
+        format!("{}: {}", self.program.display(), names.join(", "))
+    }
+}
+
+/// The tests come last, and what failed at their end.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}: {}", self.messages, self.tests, self.program.display(), self.ending)
     }
 }
 
@@ -129,5 +169,17 @@ mod tests {
         assert_eq!(Program::of_message(&message(true)), Some(expected));
         assert_eq!(Program::of_message(&message(false)), None);
         assert_eq!(Program::of_message("{\"reason\":\"build-finished\",\"success\":true}"), None);
+    }
+
+    #[test]
+    fn a_program_that_failed_is_reported_with_the_names_of_its_tests() {
+        let report = Report {
+            program: "/t/cluster-1".into(),
+            tests: "test a ... ok\ntest b::c ... FAILED\ntest d ... FAILED\n".to_owned(),
+            messages: String::new(),
+            ending: "1 s, exit status: 101".to_owned(),
+            succeeded: false,
+        };
+        assert_eq!(report.failures(), "/t/cluster-1: b::c, d");
     }
 }
