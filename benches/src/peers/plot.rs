@@ -1,9 +1,12 @@
 //! The tables of the peers as pictures.
 
+use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use plotters::prelude::*;
 
+use crate::measure::number;
 use crate::outcome::Outcome;
 use crate::peers::row::{Row, Want};
 use crate::peers::trial::Trials;
@@ -13,98 +16,140 @@ const SIZE: (u32, u32) = (900, 480);
 const OURS: RGBColor = RGBColor(31, 119, 180);
 const OTHERS: RGBColor = RGBColor(150, 150, 150);
 
+/// What a picture shows of one peer.
+struct Point {
+    name: &'static str,
+    /// Entries per second.
+    rate: f64,
+    longest: Duration,
+}
+
 /// Draws how fast the locks of one process are, and for one hot name how fast they are and how long
 /// the unluckiest waited.
 pub(super) fn draw(rows: &[(Row, Trials)], directory: &Path) -> Outcome {
     std::fs::create_dir_all(directory)?;
     for (row, trials) in rows {
         let Row { want, processes, tasks } = *row;
+        let points: Vec<Point> = trials
+            .values()
+            .filter_map(|(peer, trial)| {
+                let trial = trial.as_ref().ok()?;
+                Some(Point { name: peer.name, rate: trial.rate(), longest: trial.longest })
+            })
+            .collect();
         match want {
-            Want::Alone => {
-                bars(&row.title(), trials, &directory.join(format!("alone-{tasks}.svg")))?;
-            }
+            Want::Alone => bars(row, &points, &directory.join(format!("alone-{tasks}.svg")))?,
             Want::Hot => {
-                let file = directory.join(format!("hot-{processes}x{tasks}.svg"));
-                scatter(&row.title(), trials, &file)?;
+                scatter(row, &points, &directory.join(format!("hot-{processes}x{tasks}.svg")))?;
             }
         }
     }
     Ok(())
 }
 
+/// What an axis with a logarithmic scale shows so that all of these are on it.
+fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (low, high) =
+        values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    low / 2.0..high * 4.0
+}
+
 fn color(name: &str) -> RGBColor {
     if name.starts_with("leasehold") { OURS } else { OTHERS }
 }
 
-/// A bar for each peer: entries per second.
-fn bars(title: &str, trials: &Trials, file: &Path) -> Outcome {
-    let measured: Vec<(&str, f64)> = trials
-        .values()
-        .filter_map(|(peer, trial)| Some((peer.name, trial.as_ref().ok()?.rate())))
-        .collect();
-    let highest = measured.iter().map(|(_, rate)| *rate).fold(1.0, f64::max);
+/// A bar for each peer: entries per second, the first on top.
+fn bars(row: &Row, points: &[Point], file: &Path) -> Outcome {
     let root = SVGBackend::new(file, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
+    let rates = range(points.iter().map(|point| point.rate));
+    let least = rates.start;
     let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 20))
+        .caption(row.title(), ("sans-serif", 20))
         .margin(12)
-        .x_label_area_size(32)
-        .y_label_area_size(210)
-        .build_cartesian_2d(0.0..highest * 1.1, (0..measured.len()).into_segmented())?;
+        .x_label_area_size(40)
+        .y_label_area_size(220)
+        .build_cartesian_2d(rates.log_scale(), (0..points.len()).into_segmented())?;
     let name = |at: &SegmentValue<usize>| match at {
-        SegmentValue::CenterOf(at) => measured[measured.len() - 1 - at].0.to_owned(),
-        SegmentValue::Exact(_) | SegmentValue::Last => String::new(),
+        SegmentValue::CenterOf(at) => points.iter().rev().nth(*at).map_or("", |point| point.name),
+        SegmentValue::Exact(_) | SegmentValue::Last => "",
     };
     chart
         .configure_mesh()
         .disable_y_mesh()
-        .y_labels(measured.len())
-        .y_label_formatter(&name)
-        .x_desc("acquire + release, pairs per second")
+        .y_labels(points.len())
+        .y_label_formatter(&|at| name(at).to_owned())
+        .x_desc("acquire + release, pairs per second (more is better)")
         .draw()?;
-    chart.draw_series(measured.iter().rev().enumerate().map(|(at, (name, rate))| {
-        let corners = [(0.0, SegmentValue::Exact(at)), (*rate, SegmentValue::Exact(at + 1))];
-        let mut bar = Rectangle::new(corners, color(name).filled());
+    chart.draw_series(points.iter().rev().enumerate().map(|(at, point)| {
+        let ends = [(least, SegmentValue::Exact(at)), (point.rate, SegmentValue::Exact(at + 1))];
+        let mut bar = Rectangle::new(ends, color(point.name).filled());
         bar.set_margin(4, 4, 0, 0);
         bar
+    }))?;
+    chart.draw_series(points.iter().rev().enumerate().map(|(at, point)| {
+        let end = (point.rate, SegmentValue::CenterOf(at));
+        Text::new(number(point.rate), end, ("sans-serif", 14).into_font())
     }))?;
     Ok(root.present()?)
 }
 
 /// A point for each peer: entries per second to the right, the longest wait upwards.
-fn scatter(title: &str, trials: &Trials, file: &Path) -> Outcome {
-    let measured: Vec<(&str, f64, f64)> = trials
-        .values()
-        .filter_map(|(peer, trial)| {
-            let trial = trial.as_ref().ok()?;
-            Some((peer.name, trial.rate(), trial.longest.as_secs_f64() * 1e3))
-        })
-        .collect();
-    let range = |values: &mut dyn Iterator<Item = f64>| {
-        let (low, high) = values
-            .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
-        (low / 2.0..high * 4.0).log_scale()
-    };
+fn scatter(row: &Row, points: &[Point], file: &Path) -> Outcome {
+    let longest_ms = |point: &Point| point.longest.as_secs_f64() * 1e3;
     let root = SVGBackend::new(file, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 20))
+        .caption(row.title(), ("sans-serif", 20))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(64)
         .build_cartesian_2d(
-            range(&mut measured.iter().map(|(_, rate, _)| *rate)),
-            range(&mut measured.iter().map(|(.., longest)| *longest)),
+            range(points.iter().map(|point| point.rate)).log_scale(),
+            range(points.iter().map(longest_ms)).log_scale(),
         )?;
     chart
         .configure_mesh()
         .x_desc("entries per second (more is better)")
         .y_desc("longest wait, ms (less is better)")
         .draw()?;
-    chart.draw_series(measured.iter().map(|(name, rate, longest)| {
-        EmptyElement::at((*rate, *longest))
-            + Circle::new((0, 0), 5, color(name).filled())
-            + Text::new((*name).to_owned(), (9, -6), ("sans-serif", 14).into_font())
+    chart.draw_series(points.iter().map(|point| {
+        EmptyElement::at((point.rate, longest_ms(point)))
+            + Circle::new((0, 0), 5, color(point.name).filled())
+            + Text::new(point.name, (9, -6), ("sans-serif", 14).into_font())
     }))?;
     Ok(root.present()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::programs::PEERS;
+    use crate::peers::row::ROWS;
+
+    #[test]
+    fn every_peer_is_in_the_picture_of_each_row() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("picture.svg");
+        for count in [1, 2, 13] {
+            let points: Vec<Point> = PEERS[..count]
+                .iter()
+                .zip(1_u32..)
+                .map(|(peer, at)| Point {
+                    name: peer.name,
+                    rate: 10_f64.powi(at as i32 % 6),
+                    longest: Duration::from_millis(u64::from(at)),
+                })
+                .collect();
+            for row in ROWS {
+                match row.want {
+                    Want::Alone => bars(&row, &points, &file).unwrap(),
+                    Want::Hot => scatter(&row, &points, &file).unwrap(),
+                }
+                let picture = std::fs::read_to_string(&file).unwrap();
+                let missing = PEERS[..count].iter().find(|peer| !picture.contains(peer.name));
+                assert!(missing.is_none(), "{missing:?} in {row:?}");
+            }
+        }
+    }
 }
