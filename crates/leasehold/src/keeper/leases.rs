@@ -129,7 +129,9 @@ impl Keeper {
                 if let Some(due) = due {
                     self.wake_by(&mut table, due);
                 }
-                table.leave_line(state, now)
+                let wakeup = table.leave_line(state, now);
+                self.wake_for_lines(&mut table);
+                wakeup
             });
             changed.collect()
         };
@@ -141,7 +143,12 @@ impl Keeper {
     /// Takes a lease out of keeping and reports its end. The store still has to be told.
     pub(crate) fn forget(&self, state: &LeaseState) {
         let now = self.store.now();
-        let (was_kept, wakeup) = self.table().forget(state, now);
+        let (was_kept, wakeup) = {
+            let mut table = self.table();
+            let forgotten = table.forget(state, now);
+            self.wake_for_lines(&mut table);
+            forgotten
+        };
         let end = state.signal.release_at(now);
         if was_kept {
             self.report_end(state, end, now);
@@ -158,6 +165,7 @@ impl Keeper {
             let holder = table.leases.get(state.id).cloned();
             let wakeup = holder.as_ref().map(|holder| table.forget(holder, now).1);
             table.lines.end_kept(state.id);
+            self.wake_for_lines(&mut table);
             (holder, wakeup)
         };
         if let Some(holder) = holder {
@@ -204,6 +212,7 @@ impl Keeper {
                     return self.pass_on(state, passed, now);
                 }
                 LetGo::Released { was_kept, rings, wakeup } => {
+                    self.wake_for_lines(&mut table);
                     (was_kept, rings, wakeup, std::mem::replace(&mut table.running, true))
                 }
             }
@@ -232,8 +241,9 @@ impl Keeper {
         let let_go = {
             let mut table = self.table();
             let let_go = table.let_go(state, None, now);
-            if let LetGo::Passed(passed) = &let_go {
-                self.wake_by(&mut table, passed.due);
+            match &let_go {
+                LetGo::Passed(passed) => self.wake_by(&mut table, passed.due),
+                LetGo::Released { .. } => self.wake_for_lines(&mut table),
             }
             let_go
         };

@@ -169,6 +169,13 @@ impl Keeper {
         }
     }
 
+    /// The same where a line may have a new first, who is skipped unless it shows a sign of life.
+    pub(super) fn wake_for_lines(&self, table: &mut Table) {
+        if let Some(due) = table.lines.next_due() {
+            self.wake_by(table, due);
+        }
+    }
+
     // ---- closing
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -68,9 +68,7 @@ impl Keeper {
                     Begun::TakenOver(Held { keeper: Arc::clone(self), state })
                 }
             };
-            if let Some(due) = table.lines.next_due() {
-                self.wake_by(&mut table, due);
-            }
+            self.wake_for_lines(&mut table);
             (begun, std::mem::replace(&mut table.running, true))
         };
         if !was_running {
@@ -90,9 +88,7 @@ impl Keeper {
         let left = {
             let mut table = self.table();
             let left = table.leave(name, ticket, id, now);
-            if let Some(due) = table.lines.next_due() {
-                self.wake_by(&mut table, due);
-            }
+            self.wake_for_lines(&mut table);
             left
         };
         match left {
@@ -108,7 +104,10 @@ impl Keeper {
     /// A caller gives up its attempt and keeps its place in line; false if the attempt is not its
     /// own any more.
     pub(crate) fn withdraw(&self, name: &LockName, ticket: Option<Ticket>, id: HolderId) -> bool {
-        self.table().withdraw(name, ticket, id).is_some()
+        let mut table = self.table();
+        let is_own = table.withdraw(name, ticket, id).is_some();
+        self.wake_for_lines(&mut table);
+        is_own
     }
 
     /// Whether a caller still asks for its line, with the release of what that had before, if
@@ -132,7 +131,12 @@ impl Keeper {
     /// A lease is not what its line was granted any more: the next in line asks for another one.
     pub(crate) fn leave_line(&self, held: &Held) {
         let now = self.store.now();
-        let wakeup = self.table().leave_line(&held.state, now);
+        let wakeup = {
+            let mut table = self.table();
+            let wakeup = table.leave_line(&held.state, now);
+            self.wake_for_lines(&mut table);
+            wakeup
+        };
         wakeup.deliver();
     }
 }

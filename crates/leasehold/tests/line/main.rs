@@ -188,6 +188,32 @@ async fn a_caller_that_is_not_polled_holds_up_nobody_behind_it() {
 }
 
 #[tokio::test]
+async fn a_first_that_is_not_polled_after_a_release_is_skipped_in_two_seconds() {
+    for drops in [false, true] {
+        let world = World::new();
+        let client = world.client().await;
+        let guard = Call::new(&client).granted();
+        let mut first = Call::waiting(&client).await;
+        let mut second = Call::waiting(&client).await;
+        // All is renewed once when the inbox is open; then nothing wakes the keeper for a third of
+        // the ttl.
+        world.clock.advance(Duration::from_secs(1));
+        settle().await;
+        match drops {
+            true => drop(guard),
+            false => guard.release().await.unwrap(),
+        }
+        settle().await;
+        assert!(second.poll().is_none(), "it is the turn of the first");
+        world.clock.advance(Duration::from_secs(2));
+        settle().await;
+        drop(second.granted());
+        settle().await;
+        drop(first.granted());
+    }
+}
+
+#[tokio::test]
 async fn a_loss_is_told_to_the_holder_and_the_first_in_line_asks_for_another_lease() {
     let world = World::new();
     let client = world.client().await;
