@@ -218,6 +218,23 @@ fn a_grant_announced_while_a_poll_is_in_flight_is_polled_for_again_after_its_ans
     assert_eq!(polled(&table.take_due(at(0))), [1]);
 }
 
+/// One caller of a line that was not polled for seconds, and the one that was asked in its place,
+/// are answered after each other.
+#[test]
+fn a_waiter_that_the_store_counted_as_dead_in_between_has_the_newer_of_two_places_only() {
+    let mut table = table();
+    for attempt in [1, 9] {
+        add_waiter(&mut table, attempt, "a");
+    }
+    join(&mut table, 9, 0, Duration::from_millis(500));
+    for sequence in [1, 20] {
+        let place = Place::new(sequence, 0, Duration::from_millis(500));
+        table.waiters.joined(id(1), place, false, at(0)).unwrap();
+    }
+    assert!(table.waiters.take(id(1)).is_some());
+    assert_eq!(polled(&table.take_due(at(1))), [9], "nobody has the other place");
+}
+
 #[test]
 fn the_last_waiter_of_a_name_takes_its_polls_and_failures_with_it() {
     let mut table = table();

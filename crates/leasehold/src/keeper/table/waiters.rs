@@ -193,11 +193,16 @@ impl<L> Waiters<L> {
         let waiter = self.by_id.get_mut(&id)?;
         let name = waiter.name.clone();
         waiter.unanswered = unanswered;
-        waiter.polling.sequence = Some(place.sequence);
+        let before = waiter.polling.sequence.replace(place.sequence);
         let is_announced = waiter.polling.is_announced;
         let at = now + patience(place, &mut self.jitter);
         match self.by_name.get_mut(&name) {
             Some(queue) => {
+                // Two callers of its line have asked with this attempt, and the store had counted
+                // it as dead in between. A place that nobody has would be polled for, for ever.
+                if let Some(before) = before {
+                    queue.members.remove(&(before, id));
+                }
                 queue.members.insert((place.sequence, id));
                 if at < queue.due && !queue.in_flight {
                     self.poll_at(&name, at);
