@@ -120,6 +120,7 @@ impl History {
     /// What must not happen and did; `patience` is the longest that nobody may hold while somebody
     /// waits.
     pub fn violations(&self, patience: Duration) -> BTreeSet<Violation> {
+        let is_too_long = |(since, until): (Duration, Duration)| until - since > patience;
         let checks = [
             (Violation::TokenTwice, self.has_token_twice()),
             (Violation::TokenOrder, self.has_tokens_out_of_order()),
@@ -129,7 +130,7 @@ impl History {
             (Violation::UntoldLoss, self.has_untold_loss()),
             (Violation::OutOfOrder, self.is_out_of_order()),
             (Violation::GivenUpYetHeld, self.has_given_up_yet_held()),
-            (Violation::LostWakeUp, self.longest_idle_wait() > patience),
+            (Violation::LostWakeUp, self.longest_idle_wait().is_some_and(is_too_long)),
             (Violation::AttemptTwice, self.has_attempt_twice()),
             (Violation::Remains, !self.remains.is_empty()),
             (Violation::WrongError, self.errors.iter().any(is_wrong)),
@@ -239,8 +240,8 @@ impl History {
         self.holds().any(|(call, _)| over.contains(&call.id))
     }
 
-    /// The longest time for which nobody held and somebody waited.
-    fn longest_idle_wait(&self) -> Duration {
+    /// From when to when nobody held and somebody waited, the longest of all such times.
+    pub fn longest_idle_wait(&self) -> Option<(Duration, Duration)> {
         let mut changes = Vec::new();
         for call in &self.calls {
             let until = match &call.outcome {
@@ -254,7 +255,7 @@ impl History {
         }
         changes.sort_unstable_by_key(|(at, _, _)| *at);
         let (mut waiting, mut holding, mut idle_since) = (0, 0, None);
-        let mut longest = Duration::ZERO;
+        let mut longest = None;
         for (at, waits, holds) in changes {
             waiting += waits;
             holding += holds;
@@ -262,7 +263,10 @@ impl History {
             match (is_idle, idle_since) {
                 (true, None) => idle_since = Some(at),
                 (false, Some(since)) => {
-                    longest = longest.max(at.saturating_sub(since));
+                    let took = |(since, until): (Duration, Duration)| until - since;
+                    if longest.is_none_or(|longest| took((since, at)) > took(longest)) {
+                        longest = Some((since, at));
+                    }
                     idle_since = None;
                 }
                 (true, Some(_)) | (false, None) => {}
