@@ -34,8 +34,10 @@ pub(crate) fn run(root: &Path, how: &[&str]) -> Outcome {
     }
     let tests = ["--nocapture", "--test-threads=1"];
     let which: &[&str] = if how.controls { &["--ignored"] } else { &[] };
-    let campaign = ["test", "--locked", "--package", "leasehold-tests", "--test", "campaign", "--"];
-    let run = Run::cargo(root, &[&campaign[..], &topologies, which, &tests].concat());
+    let campaign = ["test", "--locked", "--package", "leasehold-tests", "--test", "campaign"];
+    let profile: &[&str] = if how.release { &["--release"] } else { &[] };
+    let run = [&campaign[..], profile, &["--"], &topologies, which, &tests].concat();
+    let run = Run::cargo(root, &run);
     let run = run.with(SPAN, how.span).with(RUNS, &root.join(how.runs).to_string_lossy());
     match how.seed {
         Some(seed) => run.with(SEED, seed),
@@ -77,19 +79,23 @@ struct How<'a> {
     seed: Option<&'a str>,
     runs: &'a str,
     controls: bool,
+    /// With what is optimized: more is done in the same time.
+    release: bool,
     topologies: Vec<&'a str>,
 }
 
 impl<'a> How<'a> {
     fn read(words: &[&'a str]) -> Outcome<Self> {
         let (span, runs) = (DEFAULT_SPAN, DEFAULT_RUNS);
-        let mut how = Self { span, seed: None, runs, controls: false, topologies: Vec::new() };
+        let topologies = Vec::new();
+        let mut how = Self { span, seed: None, runs, controls: false, release: false, topologies };
         let mut words = words.iter().copied();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("campaign: {word} what?"));
             match word {
                 "--seed" => how.seed = Some(value()?),
                 "--controls" => how.controls = true,
+                "--release" => how.release = true,
                 "--runs" => how.runs = value()?,
                 "--topology" => how.topologies.push(value()?),
                 span if span.starts_with(|c: char| c.is_ascii_digit()) => how.span = span,
@@ -109,8 +115,9 @@ mod tests {
         let words = ["10m", "--seed", "7", "--topology", "file", "--topology", "quorum"];
         let topologies = vec!["file", "quorum"];
         let (seed, runs) = (Some("7"), DEFAULT_RUNS);
-        let how = How { span: "10m", seed, runs, controls: false, topologies };
+        let how = How { span: "10m", seed, runs, controls: false, release: false, topologies };
         assert_eq!(How::read(&words), Ok(how));
+        assert_eq!(How::read(&["--release"]).map(|how| how.release), Ok(true));
         assert_eq!(How::read(&["--runs", "x"]).map(|how| how.runs), Ok("x"));
     }
 

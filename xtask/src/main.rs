@@ -37,11 +37,11 @@ usage: cargo xtask TASK
 
   test [--long]    the whole mandatory suite; --long plays random runs for hours
   test --servers   the tests of stores, once on every server of `target/servers`
-  campaign [SPAN] [--seed N] [--topology NAME]... [--controls] [--runs DIRECTORY]
+  campaign [SPAN] [--seed N] [--topology NAME]... [--controls] [--release] [--runs DIRECTORY]
                    processes that are stopped and killed, on stores that are hurt: on every kind or
                    on those named, for a minute each or as long as said (10m); what came of it is
                    kept in the directory, `target/campaign` if none is named; --controls puts other
-                   libraries in the place of leasehold
+                   libraries in the place of leasehold, --release is optimized
   campaign --report [DIRECTORY]
                    makes docs/evidence of the runs that are kept there
   soak [MINUTES]   acquires for eight hours or as long as said, and fails if anything grows
