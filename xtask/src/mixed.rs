@@ -1,6 +1,6 @@
 //! What the programs in other languages need with which our tests share a lock, installed into
-//! `target/mixed` from the registries of their languages, at the versions that `tests/mixed` and
-//! `tests/peers` name.
+//! `target/mixed` from the registries of their languages, at the versions that `tests/mixed`,
+//! `tests/peers` and `tests/controls` name.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ struct Language {
     install: fn(&Path, &Path) -> Outcome,
 }
 
-const LANGUAGES: [Language; 5] = [
+const LANGUAGES: [Language; 6] = [
     Language { name: "node", versions: "package.json", sources: &[], install: node },
     Language { name: "python", versions: "requirements.txt", sources: &[], install: python },
     Language {
@@ -46,6 +46,12 @@ const LANGUAGES: [Language; 5] = [
         name: "redsync",
         versions: "../peers/redsync/go.mod",
         sources: &["../peers/redsync/main.go"],
+        install: go,
+    },
+    Language {
+        name: "rueidislock",
+        versions: "../controls/rueidislock/go.mod",
+        sources: &["../controls/rueidislock/main.go"],
         install: go,
     },
 ];
@@ -107,8 +113,9 @@ fn maven(place: &Path, versions: &Path) -> Outcome {
 fn go(place: &Path, versions: &Path) -> Outcome {
     write(&place.join("go.mod"), &read(versions)?)?;
     write(&place.join("main.go"), &read(&versions.with_file_name("main.go"))?)?;
+    let program = place.file_name().unwrap_or_default().to_string_lossy();
     let place = place.to_string_lossy();
-    Run::program("go", &["build", "-C", &place, "-mod=mod", "-o", "redsync", "."]).show()
+    Run::program("go", &["build", "-C", &place, "-mod=mod", "-o", &program, "."]).show()
 }
 
 fn read(path: &Path) -> Outcome<String> {

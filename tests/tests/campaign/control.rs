@@ -42,6 +42,7 @@ pub(crate) enum Control {
     RedisPy,
     Redisson,
     Rslock,
+    Rueidislock,
 }
 
 impl Control {
@@ -52,6 +53,7 @@ impl Control {
             Self::RedisPy => "redis-py",
             Self::Redisson => "Redisson",
             Self::Rslock => "rslock",
+            Self::Rueidislock => "rueidislock",
         }
     }
 
@@ -73,6 +75,10 @@ impl Control {
                 Some(("redisson", java.collect()))
             }
             Self::Rslock => None,
+            Self::Rueidislock => {
+                let program = format!("{INSTALLED}/rueidislock/rueidislock");
+                Some(("rueidislock", vec![program]))
+            }
         }
     }
 

@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_core::model::{DEFAULT_RETENTION, TOMBSTONE_LIFE};
 use leasehold_testkit::{RedisServer, Worker, must};
 
 use crate::control::{self, Control};
@@ -15,16 +17,33 @@ use crate::judge::{OF_EXCLUSION, OF_TOKENS, Verdict};
 use crate::nemesis;
 use crate::outcome::Outcome;
 use crate::place::Place;
-use crate::plan::Plan;
+use crate::plan::{PREFIX, Plan};
+use crate::process::TAKE_STOCK;
+use crate::promise::{Log, now_ns};
 use crate::random::Random;
 use crate::settings::Settings;
+use crate::stall;
 use crate::topology::{Promised, Topology};
 
 /// A round takes so long: what is written in it is judged at once, and then thrown away.
 const ROUND: Duration = Duration::from_secs(20);
 
+/// After a run of so long, it is waited until nothing is left of its names.
+const LONG: Duration = Duration::from_mins(10);
+
+/// By then it must be: a record is kept for half as long again as the retention, after a tombstone
+/// in it has ended.
+const FORGOTTEN: Duration =
+    TOMBSTONE_LIFE.saturating_add(DEFAULT_RETENTION.saturating_mul(2)).saturating_add(PAUSE);
+
+/// How often servers are asked for what is left.
+const PAUSE: Duration = Duration::from_secs(5);
+
 /// How often something is done to a process.
 const TICK: Duration = Duration::from_millis(20);
+
+/// The number of this process among those of a round.
+const DRIVER: u64 = 0;
 
 /// Whose processes take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +94,7 @@ fn run_with(topology: Topology, who: Who) {
             url: place.url.clone(),
             address: control::address(&place),
             protected: protected.port(),
+            log: Arc::new(Log::create(&round, DRIVER)),
             directory: round.clone(),
             random: Random::new(random.seed()),
             members: Vec::new(),
@@ -96,12 +116,37 @@ fn run_with(topology: Topology, who: Who) {
         }
         must(std::fs::remove_dir_all(&round));
     }
-    if let Some(runs) = &settings.runs {
-        outcome.write(runs, began.elapsed());
+    let took = began.elapsed();
+    let remains = match who {
+        Who::Ours if settings.span >= LONG => what_remains(&place),
+        _ => Vec::new(),
+    };
+    if !remains.is_empty() {
+        *outcome.violations.entry("I11".to_owned()).or_default() += 1;
     }
-    outcome.seconds = began.elapsed().as_secs_f64();
+    if let Some(runs) = &settings.runs {
+        outcome.write(runs, took);
+    }
+    outcome.seconds = took.as_secs_f64();
     println!("{}", outcome.line());
+    assert!(remains.is_empty(), "I11: keys that nobody has used for {FORGOTTEN:?}: {remains:?}");
     println!("{}: {:?}", topology.name(), outcome.events);
+}
+
+/// The keys of locks that are there still when they should have been forgotten: waits for that.
+fn what_remains(place: &Place) -> Vec<String> {
+    let since = Instant::now();
+    loop {
+        let keys = |server: &&RedisServer| {
+            let keys = server.command::<Vec<String>>(&format!("KEYS *{PREFIX}*"));
+            keys.unwrap_or_default()
+        };
+        let remains: Vec<_> = place.all().iter().flat_map(keys).collect();
+        if remains.is_empty() || since.elapsed() >= FORGOTTEN {
+            return remains;
+        }
+        thread::sleep(PAUSE);
+    }
 }
 
 /// Whether what a check has found must not be on this topology.
@@ -174,6 +219,8 @@ struct Crew<'a> {
     address: Option<String>,
     protected: u16,
     directory: PathBuf,
+    /// Its own.
+    log: Arc<Log>,
     random: Random,
     members: Vec<Member>,
     started: u64,
@@ -182,8 +229,28 @@ struct Crew<'a> {
 
 struct Member {
     process: Worker,
-    /// When it goes on, while it is stopped.
-    until: Option<Instant>,
+    number: u64,
+    stop: Option<Stop>,
+}
+
+/// A process is stopped.
+struct Stop {
+    since_ns: u64,
+    until: Instant,
+}
+
+impl Member {
+    fn stop(&mut self, until: Instant) {
+        self.stop = Some(Stop { since_ns: now_ns(), until });
+        self.process.stop();
+    }
+
+    fn cont(&mut self, log: &Log) {
+        if let Some(stop) = self.stop.take() {
+            self.process.cont();
+            log.stopped(self.number, stop.since_ns, now_ns());
+        }
+    }
 }
 
 impl Crew<'_> {
@@ -199,7 +266,14 @@ impl Crew<'_> {
             self.members.push(member);
         }
         let (is_over, directory) = (AtomicBool::new(false), self.directory.clone());
+        let (is_done, log) = (AtomicBool::new(false), Arc::clone(&self.log));
+        let ports: Vec<_> = place.all().into_iter().map(RedisServer::port).collect();
         thread::scope(|scope| {
+            scope.spawn(|| stall::watch_until(&log, &is_done));
+            for port in ports {
+                let (log, is_done) = (&log, &is_done);
+                scope.spawn(move || stall::watch_server(port, log, is_done));
+            }
             let hurting = scope.spawn(|| nemesis::hurt(place, random, &directory, &is_over));
             let end = Instant::now() + span;
             while Instant::now() < end {
@@ -208,7 +282,9 @@ impl Crew<'_> {
             }
             is_over.store(true, Ordering::Relaxed);
             hurting.join().unwrap();
-            self.rest()
+            let wrong = self.rest();
+            is_done.store(true, Ordering::Relaxed);
+            wrong
         })
     }
 
@@ -220,21 +296,21 @@ impl Crew<'_> {
             let log = self.directory.join(format!("{number}.log"));
             let ttl = self.plan.longest_ttl();
             let process = control.start(address, self.protected, &log, (number, seed), ttl);
-            return Member { process, until: None };
+            return Member { process, number, stop: None };
         }
-        let (number, seed) = (number.to_string(), seed.to_string());
+        let (text, seed) = (number.to_string(), seed.to_string());
         let (directory, protected) = (self.directory.display(), self.protected.to_string());
         let (name, directory) = (self.topology.name(), directory.to_string());
-        let arguments = [name, &self.url, &protected, &directory, &number, &seed];
-        Member { process: Worker::start(&arguments), until: None }
+        let arguments = [name, &self.url, &protected, &directory, &text, &seed];
+        Member { process: Worker::start(&arguments), number, stop: None }
     }
 
     /// Lets those go on whose time has come; stops or kills somebody now and then.
     fn disturb(&mut self) {
         let now = Instant::now();
         for member in &mut self.members {
-            if member.until.take_if(|until| *until <= now).is_some() {
-                member.process.cont();
+            if member.stop.as_ref().is_some_and(|stop| stop.until <= now) {
+                member.cont(&self.log);
             }
         }
         let chosen = self.random.below(self.members.len());
@@ -243,12 +319,11 @@ impl Crew<'_> {
         let ticks = 5 * longest_stop.as_millis() / 4 / TICK.as_millis();
         let stopping = 1_000 * self.members.len() / ticks as usize;
         match self.random.below(1_000) {
-            choice if choice < stopping && self.members[chosen].until.is_none() => {
+            choice if choice < stopping && self.members[chosen].stop.is_none() => {
                 self.outcome.processes_stopped += 1;
                 let span = self.random.up_to(longest_stop);
                 let span = self.random.up_to(span);
-                self.members[chosen].process.stop();
-                self.members[chosen].until = Some(now + span);
+                self.members[chosen].stop(now + span);
             }
             985.. if self.members.len() > 1 => {
                 self.outcome.processes_killed += 1;
@@ -263,9 +338,7 @@ impl Crew<'_> {
     fn rest(&mut self) -> Vec<(&'static str, String)> {
         let mut wrong = Vec::new();
         for member in &mut self.members {
-            if member.until.take().is_some() {
-                member.process.cont();
-            }
+            member.cont(&self.log);
             member.process.tell("stop");
         }
         for member in &mut self.members {
@@ -282,8 +355,8 @@ impl Crew<'_> {
         if !wrong.is_empty() {
             self.members.clear();
         }
-        for mut member in self.members.drain(..) {
-            member.process.tell("rest");
+        for (at, mut member) in self.members.drain(..).enumerate() {
+            member.process.tell(if at == 0 { TAKE_STOCK } else { "rest" });
             match member.process.hear().as_deref() {
                 Some("at rest") => member.process.finish(),
                 left => wrong.push(("I7", format!("something is left behind: {left:?}"))),

@@ -31,6 +31,8 @@ pub(crate) enum Fault {
     Kill,
     /// The primary is killed, and the sentinels find out.
     KillPrimary,
+    /// Nothing is replicated: a primary and its replicas cannot reach each other.
+    LinkCut,
     /// A request is kept, its connection is lost, and it arrives later than what came after it.
     Late,
     /// The reply of a request is lost, and its connection goes silent.
@@ -71,6 +73,7 @@ impl Fault {
             Self::Hang => "stop",
             Self::Kill => "kill",
             Self::KillPrimary => "primary killed",
+            Self::LinkCut => "replication cut",
             Self::Late => "request late, out of order",
             Self::LostReply => "reply lost",
             Self::PartitionToServer => "partition, requests lost",

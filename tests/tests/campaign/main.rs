@@ -7,6 +7,7 @@
 #![cfg(test)]
 
 mod control;
+mod doing;
 mod driver;
 mod fault;
 mod judge;
@@ -19,6 +20,8 @@ mod promise;
 mod random;
 mod register;
 mod settings;
+mod shop;
+mod stall;
 mod topology;
 mod verbs;
 
@@ -125,13 +128,16 @@ controls! {
     control_server_redis_py: RedisPy on Server;
     control_server_redisson: Redisson on Server;
     control_server_rslock: Rslock on Server;
+    control_server_rueidislock: Rueidislock on Server;
     control_forgetful_node_redlock: NodeRedlock on Forgetful;
     control_forgetful_redis_py: RedisPy on Forgetful;
     control_forgetful_redisson: Redisson on Forgetful;
     control_forgetful_rslock: Rslock on Forgetful;
+    control_forgetful_rueidislock: Rueidislock on Forgetful;
     control_sentinel_node_redlock: NodeRedlock on Sentinel;
     control_sentinel_redis_py: RedisPy on Sentinel;
     control_sentinel_redisson: Redisson on Sentinel;
+    control_sentinel_rueidislock: Rueidislock on Sentinel;
     control_quorum_node_redlock: NodeRedlock on Quorum;
     control_quorum_rslock: Rslock on Quorum;
 }

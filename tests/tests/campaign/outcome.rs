@@ -24,6 +24,8 @@ pub(crate) struct Outcome {
     pub(crate) at: u64,
     pub(crate) seconds: f64,
     pub(crate) rounds: u64,
+    /// For how long something ran late although nobody had stopped it.
+    pub(crate) stalled_seconds: f64,
     pub(crate) processes_stopped: u64,
     pub(crate) processes_killed: u64,
     pub(crate) faults: Unavailable,
@@ -51,6 +53,7 @@ impl Outcome {
             at: 0,
             seconds: 0.0,
             rounds: 0,
+            stalled_seconds: 0.0,
             processes_stopped: 0,
             processes_killed: 0,
             faults: Unavailable::default(),
@@ -70,6 +73,7 @@ impl Outcome {
     /// Adds a round.
     pub(crate) fn add(&mut self, verdict: &Verdict) {
         self.rounds += 1;
+        self.stalled_seconds += verdict.stalled.as_secs_f64();
         self.faults.merge(&verdict.unavailable);
         self.grants += verdict.grants;
         self.hand_overs += verdict.hand_overs;
@@ -90,12 +94,13 @@ impl Outcome {
     /// One line for people.
     pub(crate) fn line(&self) -> String {
         format!(
-            "{} ({}): {:.0} s, seed {}: {} grants, {} hand-overs, {} updates, {} adopts; \
+            "{} ({}): {:.0} s, {:.0} of them stalled, seed {}: {} grants, {} hand-overs, {} updates, {} adopts; \
              {} faults, {} processes stopped, {} killed; {} double holds, {} token regressions, \
              {} lost updates",
             self.topology,
             self.lock,
             self.seconds,
+            self.stalled_seconds,
             self.seed,
             self.grants,
             self.hand_overs,

@@ -18,6 +18,12 @@ pub(crate) struct Plan {
     pub(crate) lingering: usize,
     pub(crate) longest: Duration,
     pub(crate) modes: Modes,
+    /// Elections; none where a leader cannot say anything.
+    pub(crate) elections: usize,
+    /// Nothing that was granted or queued is forgotten, whatever befalls the place.
+    pub(crate) keeps: bool,
+    /// Stock is sold there, too.
+    pub(crate) sells: bool,
 }
 
 /// What a store grants.
@@ -55,6 +61,9 @@ impl Plan {
         lingering: 3,
         longest: Duration::from_millis(500),
         modes: Modes::All,
+        elections: 4,
+        keeps: false,
+        sells: false,
     };
 
     /// For stores of which a part is away now and then, for longer than a short lease; with so few
@@ -82,6 +91,10 @@ impl Plan {
 
     pub(crate) fn semaphore(number: usize) -> String {
         format!("{PREFIX}s{number}")
+    }
+
+    pub(crate) fn election(number: usize) -> String {
+        format!("{PREFIX}e{number}")
     }
 
     /// The name of a value that is read and written.

@@ -1,6 +1,8 @@
 //! A process of a run: clients, and tasks that take turns until they are told to stop.
 
+use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,20 +11,31 @@ use std::time::{Duration, Instant};
 use leasehold::admin::{Status, Waiter};
 use leasehold::store::Memory;
 use leasehold::{Client, LockName};
+use leasehold_data::Data;
 use leasehold_testkit::{SharedStore, must, worker};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::doing::Doing;
 use crate::plan::{PREFIX, Plan};
-use crate::promise::Log;
+use crate::promise::{Log, now_ns};
 use crate::random::Random;
 use crate::register::Register;
+use crate::shop::Shop;
+use crate::stall::{self, Stalls};
 use crate::topology::Topology;
 use crate::verbs::Player;
 
-/// How long anything may take that must come to an end: generous, for a busy machine.
+/// How long anything may take that must come to an end, by a clock that stands still while the
+/// machine is too busy.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same by any clock.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// How often somebody has another look at that clock.
+const STEP: Duration = Duration::from_secs(5);
 
 /// Does the job of a process: its arguments are the topology, the store's URL, the port of what is
 /// protected, the directory for what it writes, its number and a seed.
@@ -31,6 +44,7 @@ pub(crate) fn work(arguments: &[String]) {
     let (plan, port) = (Topology::named(topology).plan(), must(port.parse()));
     let runtime = must(Builder::new_multi_thread().worker_threads(2).enable_all().build());
     let log = Arc::new(Log::create(Path::new(directory), must(number.parse())));
+    stall::watch_this_process(Arc::clone(&log));
     runtime.block_on(async {
         let register = Register::connect(port).await;
         take_turns(plan, url, register, Path::new(directory), log, must(seed.parse())).await;
@@ -45,14 +59,25 @@ async fn take_turns(
     log: Arc<Log>,
     seed: u64,
 ) {
-    let clients = connect(url, plan.clients).await;
+    let clients = connect(url, plan.clients, directory).await;
+    let shop = match plan.sells {
+        true => {
+            let data = at_last(directory, || Data::connect(url)).await;
+            Some(Shop::new(&data, directory, Arc::clone(&log)))
+        }
+        false => None,
+    };
     let is_over = Arc::new(AtomicBool::new(false));
     let (over, listening) = (Arc::clone(&is_over), thread::spawn(worker::listen));
     let mut random = Random::new(seed);
-    let mut tasks = JoinSet::new();
+    let (mut tasks, mut doings) = (JoinSet::new(), Vec::new());
     for own in (0..plan.clients).flat_map(|client| (0..plan.tasks).map(move |_| client)) {
+        let doing = Doing::default();
+        doings.push(doing.clone());
         let player = Player {
             plan,
+            doing,
+            shop: shop.clone(),
             clients: Arc::clone(&clients),
             own,
             log: Arc::clone(&log),
@@ -65,53 +90,96 @@ async fn take_turns(
     // Told to stop; the process ends here if nobody can tell it any more.
     must(tokio::task::spawn_blocking(|| listening.join()).await).unwrap();
     over.store(true, Ordering::Relaxed);
-    let all = async {
+    let mut all = pin!(async {
         while let Some(ended) = tasks.join_next().await {
             must(ended);
         }
-    };
-    if timeout(PATIENCE, all).await.is_err() {
-        panic!("a task waits for ever; what is there: {:?}", what_is_left(&clients[0]).await);
+    });
+    let patience = Patience::new(directory);
+    while timeout(STEP, &mut all).await.is_err() {
+        if patience.is_over() {
+            let left = what_is_left(&clients[0]).await;
+            let doings: Vec<_> = doings.iter().filter_map(Doing::now).collect();
+            panic!("{}: these tasks go on for ever: {doings:#?}; {left:#?}", patience.spent());
+        }
     }
     worker::say(&format!("served {}", log.holds()));
-    // Told that all processes have come so far.
-    worker::listen();
-    come_to_rest(&clients[0]).await;
+    // All processes have come so far; one of them takes stock.
+    let takes_stock = worker::listen() == TAKE_STOCK;
+    if let (true, Some(shop)) = (takes_stock, &shop) {
+        shop.audit(directory).await;
+    }
+    come_to_rest(&clients[0], directory).await;
     worker::say("at rest");
 }
 
-async fn connect(url: &str, count: usize) -> Arc<[Client]> {
+/// What one of the processes is told when nobody takes turns any more.
+pub(crate) const TAKE_STOCK: &str = "take stock";
+
+/// For how long something may go on.
+struct Patience<'a> {
+    directory: &'a Path,
+    since: Instant,
+    since_ns: u64,
+}
+
+impl<'a> Patience<'a> {
+    fn new(directory: &'a Path) -> Self {
+        Self { directory, since: Instant::now(), since_ns: now_ns() }
+    }
+
+    fn is_over(&self) -> bool {
+        let spent = self.since.elapsed();
+        spent >= LONGEST || spent >= PATIENCE && self.running() >= PATIENCE
+    }
+
+    /// How much of it was no fault of the machine's.
+    fn running(&self) -> Duration {
+        Stalls::read(self.directory).running(self.since_ns, now_ns())
+    }
+
+    fn spent(&self) -> String {
+        format!("after {:.0?}, {:.0?} of it not stalled", self.since.elapsed(), self.running())
+    }
+}
+
+async fn connect(url: &str, count: usize, directory: &Path) -> Arc<[Client]> {
     let memory = SharedStore::new(Memory::new());
     let mut clients = Vec::new();
     for _ in 0..count {
         clients.push(match url {
             "memory:" => must(Client::builder().store(memory.clone()).build().await),
-            _ => connect_at_last(url).await,
+            _ => at_last(directory, || Client::connect(url)).await,
         });
     }
     clients.into()
 }
 
 /// The place may be in trouble right now.
-async fn connect_at_last(url: &str) -> Client {
-    let since = Instant::now();
+async fn at_last<T, F: Future<Output = leasehold::Result<T>>>(
+    directory: &Path,
+    connect: impl Fn() -> F,
+) -> T {
+    let patience = Patience::new(directory);
     loop {
-        match Client::connect(url).await {
-            Ok(client) => return client,
-            Err(error) => assert!(since.elapsed() < PATIENCE, "{error}"),
+        match connect().await {
+            Ok(connected) => return connected,
+            Err(error) => assert!(!patience.is_over(), "{}: {error}", patience.spent()),
         }
         sleep(Duration::from_millis(50)).await;
     }
 }
 
 /// Waits until nothing is held or awaited any more.
-async fn come_to_rest(client: &Client) {
-    let since = Instant::now();
+async fn come_to_rest(client: &Client, directory: &Path) {
+    let patience = Patience::new(directory);
     loop {
         let left = what_is_left(client).await;
         match &left {
             Ok(names) if names.is_empty() => return,
-            Ok(_) | Err(_) => assert!(since.elapsed() < PATIENCE, "left behind: {left:?}"),
+            Ok(_) | Err(_) => {
+                assert!(!patience.is_over(), "{}: left behind: {left:?}", patience.spent());
+            }
         }
         sleep(Duration::from_millis(100)).await;
     }

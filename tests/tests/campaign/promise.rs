@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold::Guard;
+use leasehold::admin::HolderId;
 use leasehold::lease::Mode;
 use leasehold::time::{Clock, SystemClock};
 use leasehold_testkit::must;
@@ -83,6 +84,39 @@ impl Log {
     /// The value was refused, because of its token.
     pub(crate) fn refused(&self, value: u64) {
         self.append(&format!("n {value}\n"));
+    }
+
+    /// Something came of an order or a delivery of these pieces.
+    pub(crate) fn traded(&self, what: &str, id: &str, pieces: &str) {
+        self.append(&format!("k {what} {id} {pieces}\n"));
+    }
+
+    /// Somebody asked who leads, at `asked`, and knows by now.
+    pub(crate) fn leads(&self, name: &str, token: u64, asked: u64) {
+        self.append(&format!("l {name} {token} {asked}\n"));
+    }
+
+    /// Who waits for a name, in the order of its queue: each attempt, and since when at least.
+    pub(crate) fn queue(&self, name: &str, waiting: &[(HolderId, u64)]) {
+        let waiting = waiting.iter().map(|(id, since)| {
+            format!(" {} {} {since}", id.client.0, id.attempt) //
+        });
+        self.append(&format!("o {name}{}\n", waiting.collect::<String>()));
+    }
+
+    /// This process ran late, though it may have been stopped.
+    pub(crate) fn stalled(&self, from: u64, to: u64) {
+        self.append(&format!("s {from} {to}\n"));
+    }
+
+    /// A server answered late, though it may have been hurt.
+    pub(crate) fn server_stalled(&self, from: u64, to: u64) {
+        self.append(&format!("q {from} {to}\n"));
+    }
+
+    /// A process was stopped.
+    pub(crate) fn stopped(&self, process: u64, from: u64, to: u64) {
+        self.append(&format!("z {process} {from} {to}\n"));
     }
 
     /// A line of a negative control, which has no guards.

@@ -112,19 +112,25 @@ impl Topology {
             }
             Self::Quorum => network![Hang, FullMemory, Flush, RestartEmpty],
             Self::Redisson | Self::Server => network![Hang, FullMemory],
-            Self::ReplicasAll | Self::ReplicasOne => {
-                &[Fault::Hang, Fault::ConnectionsCut, Fault::ScriptFlush, Fault::SubscribersCut]
-            }
+            Self::ReplicasAll | Self::ReplicasOne => &[
+                Fault::Hang,
+                Fault::ConnectionsCut,
+                Fault::LinkCut,
+                Fault::ScriptFlush,
+                Fault::SubscribersCut,
+            ],
             Self::Sentinel => &[
                 Fault::Failover,
                 Fault::Hang,
                 Fault::KillPrimary,
                 Fault::ConnectionsCut,
+                Fault::LinkCut,
                 Fault::SubscribersCut,
             ],
             Self::Cluster => &[
                 Fault::ConnectionsCut,
                 Fault::Hang,
+                Fault::LinkCut,
                 Fault::ScriptFlush,
                 Fault::SlotMove,
                 Fault::SubscribersCut,
@@ -153,20 +159,26 @@ impl Topology {
 
     pub(crate) fn plan(self) -> Plan {
         match self {
-            Self::Clock | Self::Durable | Self::File | Self::Forgetful | Self::Server => {
-                Plan::QUICK
+            Self::Clock | Self::Forgetful => Plan::QUICK,
+            // Its user has no right to the keys of the data parts.
+            Self::Durable => Plan { keeps: true, ..Plan::QUICK },
+            Self::File | Self::Server => Plan { keeps: true, sells: true, ..Plan::QUICK },
+            // One process has it, and data of its own would be in another memory.
+            Self::Memory => Plan { processes: 1, clients: 6, keeps: true, ..Plan::QUICK },
+            Self::Plain => Plan { modes: Modes::Mutexes, elections: 0, ..Plan::QUICK },
+            Self::Redisson => {
+                Plan { modes: Modes::Fixed, semaphores: 0, elections: 0, ..Plan::QUICK }
             }
-            // One process has it.
-            Self::Memory => Plan { processes: 1, clients: 6, ..Plan::QUICK },
-            Self::Plain => Plan { modes: Modes::Mutexes, ..Plan::QUICK },
-            Self::Redisson => Plan { modes: Modes::Fixed, semaphores: 0, ..Plan::QUICK },
             Self::Quarantine => {
                 Plan { ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE], ..Plan::QUICK }
             }
             // It has no semaphores, and a round of votes that are split is dear.
-            Self::Quorum => Plan { tasks: 6, semaphores: 0, ..Plan::WIDE },
-            Self::Cluster | Self::Sentinel => Plan::WIDE,
-            Self::ReplicasAll | Self::ReplicasOne => Plan::SLOW,
+            Self::Quorum => Plan { tasks: 6, semaphores: 0, elections: 0, ..Plan::WIDE },
+            Self::Cluster => Plan { keeps: true, sells: true, ..Plan::WIDE },
+            Self::Sentinel => Plan::WIDE,
+            Self::ReplicasAll | Self::ReplicasOne => {
+                Plan { keeps: true, sells: true, ..Plan::SLOW }
+            }
         }
     }
 }

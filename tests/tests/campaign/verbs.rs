@@ -13,10 +13,12 @@ use leasehold::{Client, Error, Guard, Lock};
 use leasehold_testkit::must;
 use tokio::time::{sleep, timeout};
 
+use crate::doing::Doing;
 use crate::plan::{Modes, PERMITS, Plan, REGISTERS};
 use crate::promise::{Log, Watch, now_ns};
 use crate::random::Random;
 use crate::register::Register;
+use crate::shop::Shop;
 
 /// How often whoever holds asks its guard.
 const ASK_EVERY: Duration = Duration::from_millis(4);
@@ -35,6 +37,8 @@ pub(crate) struct Player {
     /// Where leases lie that nobody has at the moment, one in each file.
     pub(crate) handed_out: PathBuf,
     pub(crate) random: Random,
+    pub(crate) doing: Doing,
+    pub(crate) shop: Option<Shop>,
 }
 
 /// A guard and the lineage of its lease.
@@ -47,13 +51,14 @@ impl Player {
             self.take_turn().await;
         }
         let name = Plan::name(self.random.below(self.plan.names));
-        let lock = self.client().mutex(name).ttl(self.plan.longest_ttl());
+        let lock = self.client().mutex(&name).ttl(self.plan.longest_ttl());
         loop {
+            self.doing.begin(format!("acquires {name} for the last time"));
             let asked = now_ns();
             match lock.acquire().await {
                 Ok(guard) => {
                     drop(Watch::granted(&self.log, self.own, asked, &guard));
-                    return;
+                    return self.doing.end();
                 }
                 Err(error) => self.note(&error).await,
             }
@@ -65,12 +70,22 @@ impl Player {
     }
 
     async fn take_turn(&mut self) {
-        if self.random.chance(10) {
-            return self.update().await;
+        match self.random.below(100) {
+            0..10 => return self.update().await,
+            10..13 if self.plan.elections > 0 => return self.elect().await,
+            13..15 if self.plan.keeps => return self.watch_queue().await,
+            15..18 => {
+                if let Some(shop) = &self.shop {
+                    self.doing.begin("trades");
+                    return shop.trade(&mut self.random).await;
+                }
+            }
+            _ => {}
         }
         let mut next = if self.random.chance(4) { self.find_lease().await } else { None };
         if next.is_none() {
-            let lock = self.draw_lock();
+            let (lock, what) = self.draw_lock();
+            self.doing.begin(format!("acquires {what}"));
             let asked = now_ns();
             if let Some(guard) = self.take(&lock, None).await {
                 let log = Arc::clone(&self.log);
@@ -85,7 +100,68 @@ impl Player {
         }
     }
 
-    fn draw_lock(&mut self) -> Lock {
+    /// Leads for a while, or asks who does.
+    async fn elect(&mut self) {
+        let name = Plan::election(self.random.below(self.plan.elections));
+        let election = self.client().election(&name).ttl(self.random.one_of(&self.plan.ttls));
+        let asked = now_ns();
+        if self.plan.keeps && self.random.chance(40) {
+            self.doing.begin(format!("asks who leads {name}"));
+            return match election.leader().await {
+                Ok(Some(leader)) => self.log.leads(&name, leader.token.get(), asked),
+                Ok(None) => self.log.event("nobody-leads"),
+                Err(error) => self.note(&error).await,
+            };
+        }
+        self.doing.begin(format!("campaigns for {name}"));
+        let patience = self.random.up_to(self.plan.longest_ttl() * 2);
+        let leadership = match timeout(patience, election.campaign("one of many")).await {
+            Err(_) => return self.log.event("dropped"),
+            Ok(Err(error)) => return self.note(&error).await,
+            Ok(Ok(leadership)) => leadership,
+        };
+        let log = Arc::clone(&self.log);
+        let mut watch = Watch::granted(&log, self.own, asked, leadership.guard());
+        self.doing.begin(format!("leads {name}"));
+        let span = self.random.up_to(Duration::from_millis(30));
+        self.linger(leadership.guard(), &mut watch, span).await;
+        if self.random.chance(30)
+            && let Err(error) = leadership.proclaim("more to say").await
+        {
+            self.note(&error).await;
+        }
+        watch.ask(leadership.guard());
+        match self.random.chance(30) {
+            true => drop(leadership),
+            false => drop(leadership.resign().await),
+        }
+    }
+
+    /// Writes down who waits for a name, in the order of its queue.
+    async fn watch_queue(&mut self) {
+        let name = match self.random.chance(50) {
+            true => Plan::name(self.random.below(self.plan.names / 4)),
+            false => Plan::election(self.random.below(self.plan.elections)),
+        };
+        self.doing.begin(format!("inspects {name}"));
+        let asked = now_ns();
+        match self.client().admin().inspect(&name).await {
+            Ok(status) if status.waiters.len() > 1 => {
+                let since = |waited: Duration| {
+                    asked.saturating_sub(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX))
+                };
+                let waiters = status.waiters.iter();
+                let waiting: Vec<_> =
+                    waiters.map(|waiter| (waiter.id, since(waiter.waited))).collect();
+                self.log.queue(&name, &waiting);
+            }
+            Ok(_) => {}
+            Err(error) => self.note(&error).await,
+        }
+    }
+
+    /// A lock, and what it is.
+    fn draw_lock(&mut self) -> (Lock, String) {
         let ttl = self.random.one_of(&self.plan.ttls);
         let name = Plan::name(self.random.below(self.plan.names));
         let kinds = match (self.plan.modes, self.plan.semaphores) {
@@ -95,31 +171,38 @@ impl Player {
             (Modes::All, _) => 100,
         };
         let kind = self.random.below(kinds);
-        let lock = match kind {
-            0..30 => self.client().mutex(name),
+        let (lock, what) = match kind {
+            0..30 => (self.client().mutex(&name), format!("mutex {name}")),
             30..36 => {
                 let count = 2 + self.random.below(2);
                 let names = (0..count).map(|_| Plan::name(self.random.below(self.plan.names)));
                 let names: Vec<_> = names.collect();
+                let lock = self.client().multi(&names);
                 match self.random.chance(70) {
-                    true => self.client().multi(names),
-                    false => self.client().multi(names).release_while_waiting(),
+                    true => (lock, format!("all of {names:?}")),
+                    false => (lock.release_while_waiting(), format!("at once all of {names:?}")),
                 }
             }
-            36..45 => self.client().rwlock(name).write(),
+            36..45 => (self.client().rwlock(&name).write(), format!("writer {name}")),
             45..80 => {
                 let crowded = Plan::name(self.random.below(self.plan.names / 4));
-                let lock = self.client().rwlock(crowded);
-                if kind < 70 { lock.read() } else { lock.upgradable_read() }
+                let lock = self.client().rwlock(&crowded);
+                match kind < 70 {
+                    true => (lock.read(), format!("reader {crowded}")),
+                    false => (lock.upgradable_read(), format!("upgradable reader {crowded}")),
+                }
             }
             _ => {
                 let name = Plan::semaphore(self.random.below(self.plan.semaphores));
                 let count = 1 + self.random.below(3) as u32;
-                self.client().semaphore(name, PERMITS).permits(count)
+                let lock = self.client().semaphore(&name, PERMITS).permits(count);
+                (lock, format!("{count} permits {name}"))
             }
         };
         let renewal = if self.random.chance(70) { Renewal::Auto } else { Renewal::Off };
-        lock.ttl(ttl).renewal(renewal)
+        let client = self.own;
+        let what = format!("{what}, ttl {ttl:?}, renewal {renewal:?}, as client {client}");
+        (lock.ttl(ttl).renewal(renewal), what)
     }
 
     /// Reads and writes what a lock protects. Whoever has lost it in between finds that out by
@@ -127,8 +210,10 @@ impl Player {
     async fn update(&mut self) {
         let name = Plan::register(self.random.below(REGISTERS));
         let lock = self.client().mutex(&name).ttl(self.random.one_of(&self.plan.ttls));
+        self.doing.begin(format!("acquires {name}, to update it"));
         let asked = now_ns();
         let Some(guard) = self.take(&lock, Some(&name)).await else { return };
+        self.doing.begin(format!("updates {name}"));
         let log = Arc::clone(&self.log);
         let mut watch = Watch::granted(&log, self.own, asked, &guard);
         let (value, token) = (log.fresh(self.own), guard.token().get());
@@ -145,6 +230,7 @@ impl Player {
             None => log.refused(value),
         }
         watch.ask(&guard);
+        self.doing.begin(format!("releases {name}"));
         drop(guard.release().await);
     }
 
@@ -192,6 +278,7 @@ impl Player {
             false => self.random.one_of(&[Duration::ZERO, Duration::from_millis(5)]),
         };
         let (before, after) = (self.random.up_to(span), self.random.up_to(span));
+        self.doing.begin(format!("holds {}", guard.name()));
         self.linger(&guard, &mut watch, before).await;
         let is_single = guard.tokens().len() == 1;
         let may_change = self.plan.modes == Modes::All;
@@ -214,6 +301,7 @@ impl Player {
         }
         self.linger(&guard, &mut watch, after).await;
         watch.ask(&guard);
+        self.doing.begin(format!("lets go of {}", guard.name()));
         match self.random.below(100) {
             0..8 if is_single => return self.hand_out(guard, watch).await,
             0..20 => drop(guard),
@@ -357,6 +445,7 @@ impl Player {
         let number = must(words.next()?.parse());
         let lineage = must(words.next()?.parse());
         let lease = must(Lease::from_str(words.next()?));
+        self.doing.begin(format!("adopts {}", lease.name));
         let adopted = self.client().adopt(lease).await;
         self.adopted(adopted, number).await.map(|guard| (guard, lineage))
     }

@@ -10,14 +10,18 @@ use leasehold::lease::Mode;
 use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation as Kind};
 
 use super::story::{Promise, Story, Violation};
+use crate::stall::Stalls;
 
 /// The longest for which a name may be free while somebody waits for it: generous, for a busy
 /// machine, and longer than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 /// What must not be in the history of one name.
-pub(super) fn violations(story: &Story) -> Vec<Violation> {
-    let history = History { calls: calls(story), ..History::default() };
+pub(super) fn violations(story: &Story, stalls: &Stalls) -> Vec<Violation> {
+    let history = |time: &dyn Fn(u64) -> u64| {
+        let calls = calls(story, time);
+        History { calls, ..History::default() }
+    };
     let check = |kind| match kind {
         Kind::TokenTwice => "I1",
         Kind::TokenOrder => "I2",
@@ -37,11 +41,25 @@ pub(super) fn violations(story: &Story) -> Vec<Violation> {
         !matches!(kind, Kind::Overlap | Kind::Excess | Kind::TokenTwice | Kind::TokenOrder)
             || story.violations(0).is_empty()
     };
-    let found = history.violations(PATIENCE).into_iter().filter(is_new);
-    found.map(|kind| Violation::new(check(kind), format!("{kind:?}"), (0, 0))).collect()
+    let by_the_clock = history(&|at| at);
+    let mut found = by_the_clock.violations(PATIENCE);
+    // What a machine that is too busy explains is none; by that clock only how long it took counts.
+    if found.remove(&Kind::LostWakeUp) {
+        let lost = history(&|at| stalls.time(at)).violations(PATIENCE);
+        found.extend(lost.into_iter().filter(|kind| *kind == Kind::LostWakeUp));
+    }
+    let ns = |at: Duration| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+    let window = |kind: &Kind| match (kind, by_the_clock.longest_idle_wait()) {
+        (Kind::LostWakeUp, Some((since, until))) => (ns(since), ns(until)),
+        _ => (0, 0),
+    };
+    let found = found.into_iter().filter(is_new);
+    found.map(|kind| Violation::new(check(kind), format!("{kind:?}"), window(&kind))).collect()
 }
 
-fn calls(story: &Story) -> Vec<Call> {
+/// The calls, by a clock.
+fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
+    let time = |at: u64| Duration::from_nanos(time(at));
     let mut of_lineage: HashMap<u64, Vec<&Promise>> = HashMap::new();
     for promise in &story.promises {
         of_lineage.entry(promise.lineage).or_default().push(promise);
@@ -57,24 +75,24 @@ fn calls(story: &Story) -> Vec<Call> {
         let Some(token) = FencingToken::from_number(grant.token) else { continue };
         let hold = Hold {
             token,
-            entered: Duration::from_nanos(grant.entered),
-            left: Duration::from_nanos(left),
-            valid_until: Duration::from_nanos(left),
+            entered: time(grant.entered),
+            left: time(left),
+            valid_until: time(left),
             was_told: false,
-            changes: modes.iter().map(|(at, mode)| (Duration::from_nanos(*at), *mode)).collect(),
+            changes: modes.iter().map(|(at, mode)| (time(*at), *mode)).collect(),
         };
         calls.push(Call {
             id: HolderId { client: ClientId(grant.client), attempt: grant.attempt },
             mode: first,
-            asked: Duration::from_nanos(grant.asked),
+            asked: time(grant.asked),
             outcome: Outcome::Held(hold),
         });
     }
     // Attempts that were given up have no number that their caller knows.
     let nobody = HolderId { client: ClientId(0), attempt: 0 };
     for (asked, at) in &story.given_up {
-        let outcome = Outcome::GaveUp { at: Duration::from_nanos(*at) };
-        let asked = Duration::from_nanos(*asked);
+        let outcome = Outcome::GaveUp { at: time(*at) };
+        let asked = time(*asked);
         calls.push(Call { id: nobody, mode: Mode::Exclusive, asked, outcome });
     }
     calls

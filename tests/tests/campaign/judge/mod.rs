@@ -2,6 +2,7 @@
 //! several means that know nothing of each other.
 
 mod history;
+mod order;
 mod promises;
 mod story;
 mod unavailability;
@@ -11,20 +12,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::str::Split;
+use std::time::Duration;
 
 use leasehold_testkit::must;
 
 use self::story::{Grant, Promise, Story, Update, Violation, Wound, number};
 pub(crate) use self::unavailability::Unavailable;
+use crate::stall::Stalls;
 
 /// How many violations of each check are shown with what was before and after them.
 const SHOWN: usize = 2;
 
-/// The checks, by their numbers. I6, the order of waiters, is not among them: no client knows in
-/// which order others have joined a queue. `holds`: who holds alone has a higher token than all
-/// whose holds have ended. `updates`: reading and writing what is protected was one step.
-pub(crate) const CHECKS: [&str; 13] =
-    ["I1", "I2", "I3", "I4", "I5", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "updates"];
+/// The checks, by their numbers. `holds`: who holds alone has a higher token than all whose holds
+/// have ended. `leader`: nobody is told of a leader that was replaced before. `stock`: what came,
+/// less what was taken, is there. `updates`: reading and writing what is protected was one step.
+pub(crate) const CHECKS: [&str; 16] = [
+    "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "leader",
+    "stock", "updates",
+];
 
 /// Those that fail when two hold at once, and only then.
 pub(crate) const OF_EXCLUSION: [&str; 3] = ["I4", "I9", "holds"];
@@ -45,6 +50,8 @@ pub(crate) struct Verdict {
     pub(crate) windows: u64,
     pub(crate) lost_updates: u64,
     pub(crate) unavailable: Unavailable,
+    /// For how long something ran late that nobody had stopped.
+    pub(crate) stalled: Duration,
     /// How often each check failed, and the first cases.
     pub(crate) violations: BTreeMap<&'static str, u64>,
     pub(crate) cases: Vec<(&'static str, String)>,
@@ -79,7 +86,7 @@ impl Verdict {
         for (name, update) in record.updates.drain().map(|(_, update)| update) {
             record.stories.entry(name).or_default().updates.push(update);
         }
-        verdict.judge(&mut record, highest);
+        verdict.judge(&mut record, &Stalls::read(directory), highest);
         verdict
     }
 
@@ -93,6 +100,8 @@ impl Verdict {
                 let story = record.story(words)?;
                 story.given_up.push((number(words)?, number(words)?));
             }
+            "o" => record.story(words)?.queues.push(order::read_queue(words)?),
+            "l" => record.story(words)?.led.push((number(words)?, number(words)?)),
             "r" => {
                 let (name, update) = (words.next()?.to_owned(), Update::read(words)?);
                 record.updates.insert(update.value, (name, update));
@@ -104,6 +113,8 @@ impl Verdict {
             "n" => drop(record.updates.remove(&number(words)?)),
             "f" => record.wounds.push(Wound::read(rest)?),
             "a" => *record.adopted.entry(number(words)?).or_default() += 1,
+            // Of which `Stalls` and `Shop` make something.
+            "s" | "q" | "z" | "k" => {}
             "e" => *self.events.entry(rest.to_owned()).or_default() += 1,
             "v" => {
                 let check = words.next()?;
@@ -115,7 +126,8 @@ impl Verdict {
         Some(())
     }
 
-    fn judge(&mut self, record: &mut Record, highest: &mut HashMap<String, u64>) {
+    fn judge(&mut self, record: &mut Record, stalls: &Stalls, highest: &mut HashMap<String, u64>) {
+        self.stalled = stalls.total();
         self.unavailable = Unavailable::of(&mut record.wounds, &record.stories);
         for (name, story) in &mut record.stories {
             story.sort();
@@ -123,7 +135,8 @@ impl Verdict {
             self.hand_overs += story.hand_overs();
             let before = highest.entry(name.clone()).or_default();
             let mut found = story.violations(*before);
-            found.extend(history::violations(story));
+            found.extend(history::violations(story, stalls));
+            found.extend(order::violations(story));
             let order = updates::search(&mut story.updates);
             self.updates += story.updates.len() as u64;
             self.windows += order.windows;

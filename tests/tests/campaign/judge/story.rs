@@ -2,6 +2,8 @@
 
 use std::str::{FromStr, Split};
 
+use super::order::{Led, Queue};
+
 /// Something that must not be.
 #[derive(Clone, Debug)]
 pub(super) struct Violation {
@@ -49,6 +51,10 @@ pub(super) struct Story {
     /// When something was asked for, and when it was given up.
     pub(super) given_up: Vec<(u64, u64)>,
     pub(super) updates: Vec<Update>,
+    /// Queues as somebody saw them.
+    pub(super) queues: Vec<Queue>,
+    /// What was answered to those who asked who leads.
+    pub(super) led: Vec<Led>,
 }
 
 impl Grant {

@@ -82,6 +82,35 @@ fn a_name_that_is_free_for_minutes_while_somebody_waits_is_found() {
     let minutes = 120_000_000_000_u64;
     assert_eq!(broken(&format!("u n 1 {minutes}\n")), ["I8"]);
     assert_eq!(broken("u n 1 1000\n"), [""; 0]);
+    let short_by = |ns: u64| format!("s 1 {}\n", minutes - 45_000_000_000 + ns);
+    let stalled = |ns| broken(&format!("u n 1 {minutes}\n{}", short_by(ns)));
+    assert_eq!(
+        (stalled(0), stalled(1_000)),
+        (vec![""; 0], vec![""; 0]),
+        "the machine was too busy"
+    );
+    assert_eq!(broken(&format!("u n 1 {minutes}\ns 1 2000000000\n")), ["I8"], "not for so long");
+}
+
+#[test]
+fn whoever_was_behind_another_in_the_queue_is_served_after_it() {
+    let (earlier, later) = (1_u64 << 12, 2_u64 << 12);
+    let grant = |attempt: u64, token: u64| format!("g n {attempt} 1 30 {token} 7 {attempt}\n");
+    let queue = "o n 7 1 5 7 2 6\n";
+    let in_order = grant(1, earlier) + &grant(2, later) + queue;
+    assert_eq!(broken(&in_order), [""; 0]);
+    let out_of_order = grant(1, later) + &grant(2, earlier);
+    assert_eq!(broken(&(out_of_order.clone() + queue)), ["I6"]);
+    assert_eq!(broken(&out_of_order), [""; 0], "nobody saw them wait");
+    let late = format!("g n 1 1 9000000000 {later} 7 1\ng n 2 1 9000000000 {earlier} 7 2\n");
+    assert_eq!(broken(&(late + queue)), [""; 0], "the first may have been away for too long");
+}
+
+#[test]
+fn a_leader_that_was_replaced_before_somebody_asked_is_found() {
+    let two = "g n 1 1 2 5 7 1\ng n 2 3 4 9 7 2\n".to_owned();
+    assert_eq!(broken(&(two.clone() + "l n 9 5\nl n 5 3\n")), [""; 0]);
+    assert_eq!(broken(&(two + "l n 5 5\n")), ["leader"]);
 }
 
 /// Updates of the name `n`: value, from, to, token and what was replaced.

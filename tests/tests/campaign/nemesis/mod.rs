@@ -5,6 +5,7 @@ mod clock;
 mod data;
 mod network;
 mod process;
+mod replication;
 mod rights;
 mod takeover;
 
@@ -44,6 +45,7 @@ fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
         Fault::Kill => process::restart(place, random, Data::Kept),
         Fault::KillPrimary => takeover::kill_primary(place),
         Fault::Late => network::hold_back(place, random),
+        Fault::LinkCut => replication::cut(place, random),
         Fault::LostReply => network::lose_reply(place, random),
         Fault::PartitionToServer => network::deafen(place, random),
         Fault::PartitionToClients => network::mute(place, random),

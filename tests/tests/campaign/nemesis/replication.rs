@@ -1,0 +1,33 @@
+//! What befalls the links between servers.
+
+use std::thread;
+
+use leasehold_testkit::RedisServer;
+
+use crate::place::{Place, Servers};
+use crate::random::Random;
+
+/// What a replica asks its primary for.
+const ALLOWED: &str = "ACL SETUSER default +psync +sync +replconf";
+const REFUSED: &str = "ACL SETUSER default -psync -sync -replconf";
+
+/// Cuts the replicas of a primary off, and keeps them off for a while: each is sent away and finds
+/// no way back. Both sides go on serving whoever reaches them.
+pub(super) fn cut(place: &mut Place, random: &mut Random) {
+    let span = place.hang.0 + random.up_to(place.hang.1);
+    let primaries: Vec<&RedisServer> = match &place.servers {
+        Servers::Cluster(_) => place.victims(random),
+        _ => {
+            let is_primary = |server: &&RedisServer| server.role().as_deref() == Some("master");
+            place.all().into_iter().filter(is_primary).collect()
+        }
+    };
+    // One that is replaced right now has no replicas.
+    let say = |words: &str| primaries.iter().for_each(|server| drop(server.command::<()>(words)));
+    say(REFUSED);
+    for server in &primaries {
+        drop(server.command::<u32>("CLIENT KILL TYPE replica"));
+    }
+    thread::sleep(span);
+    say(ALLOWED);
+}

@@ -1,0 +1,273 @@
+//! Stock that is sold beside the locks, on the same servers: orders of a few pieces, each asked for
+//! again when it is open what came of it, and now and then although it is not; deliveries likewise.
+//! In the end somebody takes stock: what came, less what was taken, is what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use leasehold::{Error, Result};
+use leasehold_data::{Data, Outcome, Stock};
+use leasehold_testkit::must;
+use tokio::time::sleep;
+
+use crate::promise::Log;
+use crate::random::Random;
+
+const ITEMS: [&str; 3] = ["chair", "lamp", "table"];
+
+/// How often something is asked before it is left open; whoever takes stock asks more often.
+const TRIES: u32 = 4;
+const LAST_TRIES: u32 = 200;
+
+/// Orders that are asked for at the same time when stock is taken.
+const AT_ONCE: usize = 32;
+
+/// After an error the store is left alone for so long.
+const REST: Duration = Duration::from_millis(100);
+
+/// The longest for which pieces are set apart.
+const APART: Duration = Duration::from_millis(400);
+
+/// What is ordered or delivered: pieces of each item.
+type Pieces = Vec<(&'static str, u64)>;
+
+/// The stock of one round.
+#[derive(Clone)]
+pub(crate) struct Shop {
+    stock: Stock,
+    log: Arc<Log>,
+}
+
+impl Shop {
+    /// That of the round whose directory this is.
+    pub(crate) fn new(data: &Data, directory: &Path, log: Arc<Log>) -> Self {
+        let round = directory.file_name().unwrap_or_default().to_string_lossy();
+        Self { stock: data.stock(format!("campaign-{round}")), log }
+    }
+
+    /// Takes a delivery in, or an order.
+    pub(crate) async fn trade(&self, random: &mut Random) {
+        let id = self.log.fresh(0).to_string();
+        if random.chance(20) {
+            let pieces = draw(random, 12);
+            self.log.traded("delivery", &id, &text(&pieces));
+            let restock = || self.stock.restock(&id, pieces.clone());
+            let is_known = self.answer(TRIES, restock).await.is_some();
+            if is_known && random.chance(20) {
+                self.answer(TRIES, restock).await;
+            }
+            return;
+        }
+        let pieces = draw(random, 3);
+        self.log.traded("order", &id, &text(&pieces));
+        let is_final = random.chance(60);
+        let span = Duration::from_millis(10) + random.up_to(APART);
+        let take = || async {
+            match is_final {
+                true => self.stock.deduct(&id, pieces.clone()).await,
+                false => self.stock.reserve(&id, pieces.clone(), span).await,
+            }
+        };
+        let Some(first) = self.answer(TRIES, take).await else { return };
+        if is_final && random.chance(20) {
+            let again = self.answer(TRIES, take).await;
+            self.expect(&id, first.is_taken(), again.as_ref());
+        }
+        match first {
+            Outcome::Deducted { .. } => self.log.traded("taken", &id, &text(&pieces)),
+            Outcome::Reserved { .. } => self.settle(&id, &pieces, span, random).await,
+            Outcome::Short { .. } => self.log.event("short"),
+            // It has ended before it was asked for again.
+            Outcome::Returned if !is_final => {}
+            other => self.wrong(&format!("order {id} was new and is {other:?}")),
+        }
+    }
+
+    /// Confirms a reservation, cancels it, or lets it end.
+    async fn settle(&self, id: &str, pieces: &Pieces, span: Duration, random: &mut Random) {
+        sleep(random.up_to(span * 2)).await;
+        let settled = match random.below(10) {
+            0 => return,
+            1 | 2 => self.answer(TRIES, || self.stock.cancel(id)).await,
+            _ => self.answer(TRIES, || self.stock.confirm(id)).await,
+        };
+        match settled {
+            Some(Outcome::Deducted { .. }) => self.log.traded("taken", id, &text(pieces)),
+            Some(Outcome::Returned) | None => {}
+            Some(other) => self.wrong(&format!("order {id} was reserved and is {other:?}")),
+        }
+    }
+
+    /// An order that had its pieces has them when it is asked for again, as one that was there.
+    fn expect(&self, id: &str, had: bool, again: Option<&Outcome>) {
+        match again {
+            None => {}
+            Some(Outcome::Deducted { again: true, .. }) if had => {}
+            // There may be enough now.
+            Some(Outcome::Short { .. }) if !had => {}
+            Some(Outcome::Deducted { again: false, .. }) if !had => {
+                self.log.event("asked-again-and-taken");
+                // Nobody counts it: whoever takes stock cancels it.
+            }
+            Some(other) => self.wrong(&format!("order {id} had {had} and is {other:?} again")),
+        }
+    }
+
+    /// Takes stock when nobody trades any more, from what all have written.
+    pub(crate) async fn audit(&self, directory: &Path) {
+        let books = Books::read(directory);
+        let deliveries = stream::iter(&books.deliveries);
+        let restock = async |(id, pieces): (&String, &BTreeMap<String, u64>)| {
+            self.answer(LAST_TRIES, || self.stock.restock(id, lines(pieces))).await;
+        };
+        deliveries.for_each_concurrent(AT_ONCE, restock).await;
+        let orders = stream::iter(&books.orders);
+        let ask = async |(id, pieces): (&String, &BTreeMap<String, u64>)| {
+            let state = match books.taken.contains(id) {
+                true => self.answer(LAST_TRIES, || self.stock.deduct(id, lines(pieces))).await,
+                false => self.answer(LAST_TRIES, || self.stock.cancel(id)).await,
+            };
+            match state {
+                Some(Outcome::Deducted { again: true, .. }) if books.taken.contains(id) => {}
+                Some(Outcome::Returned) if !books.taken.contains(id) => {}
+                other => self.wrong(&format!("order {id} is {other:?} in the end")),
+            }
+        };
+        orders.for_each_concurrent(AT_ONCE, ask).await;
+        let Some(levels) = self.answer(LAST_TRIES, || self.stock.levels(ITEMS)).await else {
+            return self.wrong("nobody says what is there");
+        };
+        for (item, level) in ITEMS.into_iter().zip(levels) {
+            let (came, went) = (books.delivered(item), books.sold(item));
+            if came.checked_sub(went) != Some(level) {
+                self.wrong(&format!("{item}: {came} came, {went} were taken, {level} are there"));
+            }
+        }
+    }
+
+    /// Asks until there is an answer, or too often.
+    async fn answer<T, F>(&self, tries: u32, ask: impl Fn() -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        for _ in 0..tries {
+            match ask().await {
+                Ok(answer) => return Some(answer),
+                Err(Error::Store(error)) if error.kind().is_transient() => {}
+                Err(error) => {
+                    self.wrong(&format!("{error:?}"));
+                    return None;
+                }
+            }
+            self.log.event("stock-error");
+            sleep(REST).await;
+        }
+        None
+    }
+
+    fn wrong(&self, what: &str) {
+        self.log.violation(&format!("stock {what}"));
+    }
+}
+
+fn draw(random: &mut Random, most: usize) -> Pieces {
+    let count = 1 + random.below(2);
+    let first = random.below(ITEMS.len());
+    let items = (0..count).map(|at| ITEMS[(first + at) % ITEMS.len()]);
+    items.map(|item| (item, 1 + random.below(most) as u64)).collect()
+}
+
+fn text(pieces: &Pieces) -> String {
+    let pieces = pieces.iter().map(|(item, count)| format!("{item}:{count}"));
+    pieces.collect::<Vec<_>>().join(",")
+}
+
+/// What is in the logs of all processes.
+#[derive(Default)]
+struct Books {
+    deliveries: BTreeMap<String, BTreeMap<String, u64>>,
+    orders: BTreeMap<String, BTreeMap<String, u64>>,
+    taken: BTreeSet<String>,
+}
+
+impl Books {
+    fn read(directory: &Path) -> Self {
+        let mut books = Self::default();
+        for entry in must(fs::read_dir(directory)) {
+            let path = must(entry).path();
+            if path.extension().is_some_and(|end| end == "log") {
+                let text = must(fs::read_to_string(path));
+                let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+                for line in whole.lines() {
+                    // Others are about other things.
+                    let _ = books.add(line);
+                }
+            }
+        }
+        books
+    }
+
+    fn add(&mut self, line: &str) -> Option<()> {
+        let mut words = line.strip_prefix("k ")?.split(' ');
+        let (kind, id) = (words.next()?, words.next()?.to_owned());
+        let pieces = words.next()?.split(',').map(|line| {
+            let (item, count) = line.split_once(':')?;
+            Some((item.to_owned(), count.parse().ok()?))
+        });
+        let pieces = pieces.collect::<Option<BTreeMap<_, _>>>()?;
+        match kind {
+            "delivery" => drop(self.deliveries.insert(id, pieces)),
+            "order" => drop(self.orders.insert(id, pieces)),
+            _ => drop(self.taken.insert(id)),
+        }
+        Some(())
+    }
+
+    fn delivered(&self, item: &str) -> u64 {
+        self.deliveries.values().filter_map(|pieces| pieces.get(item)).sum()
+    }
+
+    fn sold(&self, item: &str) -> u64 {
+        let sold = self.orders.iter().filter(|(id, _)| self.taken.contains(*id));
+        sold.filter_map(|(_, pieces)| pieces.get(item)).sum()
+    }
+}
+
+fn lines(pieces: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    pieces.iter().map(|(item, count)| (item.as_str(), *count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong when stock is taken after somebody has written these lines; of ten lamps that
+    /// came, `order-1` has two.
+    async fn wrong_after(lines: &str) -> String {
+        let directory = must(tempfile::tempdir());
+        let log = Arc::new(Log::create(directory.path(), 1));
+        let shop = Shop::new(&Data::memory(), directory.path(), log);
+        must(shop.stock.restock("delivery-1", [("lamp", 10)]).await);
+        must(shop.stock.deduct("order-1", [("lamp", 2)]).await);
+        let delivery = "k delivery delivery-1 lamp:10\n";
+        must(fs::write(directory.path().join("2.log"), format!("{delivery}{lines}")));
+        shop.audit(directory.path()).await;
+        must(fs::read_to_string(directory.path().join("1.log")))
+    }
+
+    #[tokio::test]
+    async fn what_came_less_what_was_taken_is_there_or_it_is_found() {
+        let taken = "k order order-1 lamp:2\nk taken order-1 lamp:2\n";
+        assert_eq!(wrong_after(taken).await, "");
+        assert_eq!(wrong_after("k order order-1 lamp:2\n").await, "", "nobody had it, it seems");
+        let never = format!("{taken}k order order-2 lamp:1\nk taken order-2 lamp:1\n");
+        assert!(wrong_after(&never).await.contains("v stock order order-2 is"));
+        let missing = wrong_after("").await;
+        assert!(missing.contains("v stock lamp: 10 came, 0 were taken, 8 are there"), "{missing}");
+    }
+}
