@@ -203,11 +203,13 @@ impl Admin {
     /// that the store has forgotten may otherwise be granted to somebody else. `false` if the store
     /// keeps no quarantine, so that there was nothing to end.
     ///
-    /// Cost: one round trip for each server.
+    /// Cost: one round trip for each server; in a cluster some 50 for each primary, because each
+    /// slot has a quarantine of its own.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Store`].
+    /// [`crate::Error::Store`]; in a cluster also while slots are on their way to another server,
+    /// and then it has ended for some.
     ///
     /// # Cancel safety
     ///

@@ -19,6 +19,7 @@ async fn taken_after_a_move(ahead_s: f64, options: &str) -> (Guard, Guard) {
     must(cluster.node(1).set_clock(ahead_s, 1.0));
     let url = format!("{}?{options}", url(&cluster));
     let (one, two) = (must(Client::connect(&url).await), must(Client::connect(&url).await));
+    must(one.admin().end_quarantine().await);
     let (name, slot) = cluster.fresh_name(0);
     let lock = |client: &Client| client.mutex(&name).ttl(TTL).renewal(Renewal::Off);
     let first = must(lock(&one).acquire_within(PATIENCE).await);
@@ -47,4 +48,11 @@ async fn d19_a_slot_that_moves_to_a_clock_that_is_further_ahead_than_offset_has_
     let (first, second) = taken_after_a_move(5.0, "").await;
     assert!(first.is_held() && second.is_held(), "exclusion is broken, as was expected");
     assert!(second.token() > first.token(), "but not the order of tokens");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d19_with_a_quarantine_a_slot_that_moves_to_a_clock_that_is_ahead_has_one_holder() {
+    let (first, second) = taken_after_a_move(5.0, "quarantine=8s").await;
+    assert!(!first.is_held(), "two hold");
+    assert!(second.token() > first.token());
 }

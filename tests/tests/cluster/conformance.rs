@@ -1,16 +1,34 @@
 //! A cluster does what every store must do, for a user who may do no more than the documentation
 //! says.
 
-use leasehold::store::Redis;
+use leasehold::store::{Redis, Store};
 use leasehold_testkit::{Cluster, LeastPrivilege, RedisServer, Subject, conformance, must};
 
-async fn make() -> Subject {
+/// Where it is, and who answers no sooner than a busy machine does.
+fn cluster() -> (Cluster, String) {
     let rights = [Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS, Redis::OPERATOR_RIGHTS].join(" ");
     let options = RedisServer::options().user(&format!("both on >secret {rights}"));
     let cluster = must(Cluster::start_with(&options, 0));
-    let store =
-        must(Redis::connect(&format!("{}?timeout=20s", cluster.url_as("both", "secret"))).await);
-    Subject::real(store, LeastPrivilege(cluster))
+    let url = format!("{}?timeout=20s", cluster.url_as("both", "secret"));
+    (cluster, url)
+}
+
+async fn make() -> Subject {
+    let (cluster, url) = cluster();
+    Subject::real(must(Redis::connect(&url).await), LeastPrivilege(cluster))
 }
 
 conformance!(together make());
+
+mod quarantined {
+    use super::*;
+
+    async fn make() -> Subject {
+        let (cluster, url) = cluster();
+        let store = must(Redis::connect(&format!("{url}&quarantine=1h")).await);
+        must(store.end_quarantine().await);
+        Subject::real(store, LeastPrivilege(cluster))
+    }
+
+    conformance!(together make());
+}

@@ -7,6 +7,7 @@ mod contention;
 mod messages;
 mod moves;
 mod outages;
+mod quarantine;
 mod routing;
 mod several;
 

@@ -379,8 +379,11 @@ impl Store for Redis {
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async {
             let mut is_any = false;
+            self.topology.refresh().await?;
             for server in self.topology.primaries().await? {
-                is_any |= server?.end_quarantine().await?;
+                let server = server?;
+                let slots = self.topology.slots_of(server.address());
+                is_any |= server.end_quarantine(&slots).await?;
             }
             Ok(is_any)
         })

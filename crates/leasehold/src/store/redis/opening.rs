@@ -63,7 +63,8 @@ async fn check_once(topology: &Topology, settings: &Settings) -> Result<Opened, 
         clocks.extend(check.clock);
         followers.extend(check.followers);
         warnings.extend(check.findings.iter().map(ToString::to_string));
-        warnings.extend(server.check_durability().await?);
+        let slots = topology.slots_of(server.address());
+        warnings.extend(server.check_durability(&slots).await?);
         reading = check.reading.filter(|_| topology.has_one_clock());
     }
     Ok(Opened { warnings, clocks, followers, reading })

@@ -54,7 +54,8 @@ pub(crate) async fn run<A>(
     }
 }
 
-async fn ask(connection: &Connection, command: Cmd) -> Result<Value, StoreError> {
+/// Sends one command to a node that may answer although the slot is not its own yet.
+pub(crate) async fn ask(connection: &Connection, command: Cmd) -> Result<Value, StoreError> {
     let mut both = Pipeline::new();
     add(&mut both, command, true);
     let replies = connection.ask_all(&both).await?;

@@ -172,13 +172,24 @@ impl Connection {
 
     /// Sends many commands at once; refusals are values like others.
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        self.ask_all_within(self.timeout, commands).await
+    }
+
+    /// The same for questions that may take longer.
+    pub(crate) async fn ask_all_within(
+        &self,
+        limit: Duration,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
+        let mut connection = self.connection.clone();
+        connection.set_response_timeout(limit);
         let sent = Instant::now();
         let count = commands.len();
-        let outcome = self.connection.clone().send_packed_commands(commands, 0, count).await;
-        self.note_answer(sent, self.timeout, outcome)
+        let outcome = connection.send_packed_commands(commands, 0, count).await;
+        self.note_answer(sent, limit, outcome)
     }
 
     /// Takes a refusal for what it is.

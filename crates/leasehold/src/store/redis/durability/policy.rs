@@ -1,14 +1,13 @@
 //! What a store asks for before a grant counts, as its URL says.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold_core::{Operation, StoreError};
 use redis::Value;
 
-use super::quarantine::Quarantine;
+use super::quarantine::{Pause, Quarantine};
 use super::replication::Replication;
-use crate::store::redis::options::Settings;
+use crate::store::redis::options::{Servers, Settings};
 
 /// What a store asks for before a grant counts.
 #[derive(Debug)]
@@ -22,8 +21,8 @@ pub(crate) struct Durability {
 pub(super) struct Verdict {
     /// Why the grant may be lost with the primary, if it may be.
     pub(super) shortfall: Option<String>,
-    /// How long the quarantine still lasts, if there is one.
-    pub(super) quarantined: Option<Duration>,
+    /// Why nothing new is granted, if so.
+    pub(super) pause: Option<Pause>,
 }
 
 /// A reply, and what came of what was asked behind it.
@@ -32,7 +31,9 @@ pub(super) type Outcome = Result<(Value, Result<Verdict, StoreError>), StoreErro
 impl Durability {
     /// What the settings ask for; `None` if they ask for nothing.
     pub(crate) fn new(settings: &Settings) -> Option<Arc<Self>> {
-        let quarantine = settings.quarantine().map(|span| Quarantine::new(settings.prefix(), span));
+        let in_cluster = matches!(settings.servers, Servers::Cluster(_));
+        let quarantine =
+            settings.quarantine().map(|span| Quarantine::new(settings.prefix(), span, in_cluster));
         let replication = Replication::new(settings);
         (quarantine.is_some() || replication.is_some())
             .then(|| Arc::new(Self { quarantine, replication }))

@@ -1,17 +1,40 @@
 //! Quarantine after a restart: a server that may have forgotten something grants nothing new until
 //! every lease of before has ended.
+//!
+//! A boot record beside the locks says which run of which server they belong to, and since when. On
+//! one primary there is one. In a cluster there is one in each slot, because a slot that moves
+//! takes its locks along, and with them what its server may have forgotten of them:
+//!
+//! - *Restart, failover, flush.* The record is of another run, or gone. Whoever notices that first
+//!   begins the quarantine of the slot, and [asks about the others](Quarantine::spread) of that
+//!   server: a slot that nobody uses for weeks would else be in quarantine weeks later.
+//! - *A slot that comes from another server* has that server's record, or none. What the other one
+//!   had forgotten cannot be known, so the quarantine begins where the slot has come to. With one
+//!   record for each primary, a slot that left a server in quarantine would be free at the next.
+//! - *While a slot is on its way*, its keys are at two servers, and the record at one of them. No
+//!   record is written then: one at both would keep the slot from moving. Nothing new is granted
+//!   for a key that is asked for at the server to which the slot moves, nor behind which no record
+//!   answers.
+//! - *A slot that comes back* brings the record of the server that had it meanwhile, if anybody
+//!   used it there. If nobody did, not even a renewal, then no lease of it has been prolonged for
+//!   as long, and only what that server forgot by itself in between is not noticed. The same holds
+//!   of a server that was a replica for a while: its run id is what it was.
+//!
+//! A deadline that moves with its slot is read by another clock. What has ended by that clock alone
+//! is not granted before the quarantine has, and by then it has ended by every clock.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use leasehold_core::text::show_duration;
 use leasehold_core::{Operation, StoreError, StoreErrorKind};
-use redis::{FromRedisValue, Value};
+use redis::{FromRedisValue, Pipeline, Value};
 
 use crate::store::redis::connection::call::Call;
-use crate::store::redis::connection::eval::{is_unknown_script, run};
+use crate::store::redis::connection::eval::{self, Failure, is_unknown_script, run};
 use crate::store::redis::connection::{Connection, error};
-use crate::store::redis::layout::key;
+use crate::store::redis::layout::boot_key::{BootKeys, Part};
 use crate::store::redis::layout::script::Script;
 
 /// How long a client that knows of a quarantine believes in it without asking: 250 ms, so that the
@@ -19,19 +42,46 @@ use crate::store::redis::layout::script::Script;
 /// it.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
-/// The restart check of one primary.
+/// How many slots are asked about at once: 128, which takes a server about a millisecond.
+const PARTS_AT_ONCE: usize = 128;
+
+/// Why nothing new is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// The slot is on its way to another server.
+    Moving,
+    /// The server may have forgotten something: for so long.
+    Quarantine(Duration),
+}
+
+/// The restart check of the primaries of one store.
 #[derive(Debug)]
 pub(crate) struct Quarantine {
-    key: Vec<u8>,
+    keys: BootKeys,
     /// How long nothing new is granted, and the longest ttl that may be asked for.
     span: Duration,
-    /// When the server was last known to be in quarantine, and for how much longer.
-    known: Mutex<Option<(Instant, Duration)>>,
+    /// When something was last known to be in quarantine, and for how much longer.
+    known: Mutex<HashMap<Part, (Instant, Duration)>>,
 }
 
 impl Quarantine {
-    pub(crate) fn new(prefix: &str, span: Duration) -> Self {
-        Self { key: key::boot(prefix), span, known: Mutex::default() }
+    pub(crate) fn new(prefix: &str, span: Duration, in_cluster: bool) -> Self {
+        Self { keys: BootKeys::new(prefix, in_cluster), span, known: Mutex::default() }
+    }
+
+    /// What the record is about that stands for a key.
+    pub(crate) fn part(&self, key: Option<&Vec<u8>>) -> Part {
+        self.keys.part(key)
+    }
+
+    /// What the records are about of a server that serves these slots.
+    pub(crate) fn parts(&self, slots: &[u16]) -> Vec<Part> {
+        self.keys.parts(slots)
+    }
+
+    /// Whether a pause has its whole length before it: then it was begun by whoever asked.
+    pub(crate) fn has_just_begun(&self, pause: Option<Pause>) -> bool {
+        pause == Some(Pause::Quarantine(self.span))
     }
 
     /// Refuses a lease that could outlive a quarantine.
@@ -53,11 +103,11 @@ impl Quarantine {
 
     /// The call that asks whether the server has forgotten anything; or, if `ends`, that says for
     /// an operator that it has not.
-    pub(crate) fn question(&self, run_id: &str, ends: bool) -> Call<Value> {
+    pub(crate) fn question(&self, part: Part, run_id: &str, ends: bool) -> Call<Value> {
         let span = self.span.as_micros().to_string().into_bytes();
         let word = if ends { b"end".to_vec() } else { Vec::new() };
         let args = vec![run_id.into(), span, word];
-        Call::new(Script::BootRecord.text(), vec![self.key.clone()], args, Ok)
+        Call::new(Script::BootRecord.text(), vec![self.keys.key(part)], args, Ok)
     }
 
     /// Asks, and takes note.
@@ -65,53 +115,86 @@ impl Quarantine {
         &self,
         connection: &Connection,
         run_id: &str,
-    ) -> Result<Option<Duration>, StoreError> {
-        let value = run(connection, &self.question(run_id, false), false).await?;
-        self.judge(connection, run_id, value).await
+        part: Part,
+    ) -> Result<Option<Pause>, StoreError> {
+        match run(connection, &self.question(part, run_id, false), false).await {
+            Ok(value) => self.note(connection, part, value),
+            Err(failure) => not_here(failure, part),
+        }
     }
 
-    /// Takes note of what the boot record says: how long the quarantine lasts, if there is one.
+    /// Takes note of what the boot record says: why nothing new is granted, if so.
     pub(crate) async fn judge(
         &self,
         connection: &Connection,
         run_id: &str,
+        part: Part,
         value: Value,
-    ) -> Result<Option<Duration>, StoreError> {
-        let value = match is_unknown_script(&value) {
-            true => run(connection, &self.question(run_id, false), false).await?,
-            false => connection.check(value)?,
-        };
+    ) -> Result<Option<Pause>, StoreError> {
+        if is_unknown_script(&value) {
+            return self.ask(connection, run_id, part).await;
+        }
+        match eval::check(connection, value) {
+            Ok(value) => self.note(connection, part, value),
+            Err(failure) => not_here(failure, part),
+        }
+    }
+
+    fn note(
+        &self,
+        connection: &Connection,
+        part: Part,
+        value: Value,
+    ) -> Result<Option<Pause>, StoreError> {
         let left_us = u64::from_redis_value(value)
             .map_err(|_| error::unexpected_reply(connection.server(), "the boot record"))?;
         let left = (left_us > 0).then(|| Duration::from_micros(left_us));
-        *self.known() = left.map(|left| (Instant::now(), left));
-        Ok(left)
+        match left {
+            Some(left) => self.known().insert(part, (Instant::now(), left)),
+            None => self.known().remove(&part),
+        };
+        Ok(left.map(Pause::Quarantine))
     }
 
-    /// Lets an acquire pass unless the server is known to be in quarantine.
+    /// Lets an acquire pass unless there is known to be a quarantine.
     pub(crate) async fn admit(
         &self,
         connection: &Connection,
         run_id: &str,
+        part: Part,
     ) -> Result<(), StoreError> {
-        let known = *self.known();
+        let known = self.known().get(&part).copied();
         let Some((asked, left)) = known else { return Ok(()) };
         let since = asked.elapsed();
-        let left = match since < ASK_EVERY {
-            true => left.checked_sub(since).filter(|left| !left.is_zero()),
-            false => self.ask(connection, run_id).await?,
+        let pause = match since < ASK_EVERY {
+            true => left.checked_sub(since).filter(|left| !left.is_zero()).map(Pause::Quarantine),
+            // Where the slot has gone the acquire finds out by itself.
+            false => {
+                self.ask(connection, run_id, part).await?.filter(|pause| *pause != Pause::Moving)
+            }
         };
-        left.map_or(Ok(()), |left| Err(refusal(connection.server(), left)))
+        pause.map_or(Ok(()), |pause| Err(refusal(connection.server(), pause)))
     }
 
-    /// A warning if the server is in quarantine as a client connects.
-    pub(crate) async fn warning(
+    /// Asks about more of what a server has, so that their quarantine begins now, if there is to be
+    /// one. What another client is at, or has been, is left to it.
+    pub(crate) async fn spread(
         &self,
         connection: &Connection,
         run_id: &str,
-    ) -> Result<Option<String>, StoreError> {
-        let left = self.ask(connection, run_id).await?;
-        Ok(left.map(|left| refusal(connection.server(), left).to_string()))
+        parts: &[Part],
+    ) -> Result<(), StoreError> {
+        for parts in parts.chunks(PARTS_AT_ONCE) {
+            let values = self.ask_together(connection, run_id, parts, false).await?;
+            let has_begun = |value: Value| {
+                let left_us = u64::from_redis_value(value).unwrap_or_default();
+                self.has_just_begun(Some(Pause::Quarantine(Duration::from_micros(left_us))))
+            };
+            if !values.into_iter().any(has_begun) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// An operator says that the server has forgotten nothing.
@@ -119,23 +202,64 @@ impl Quarantine {
         &self,
         connection: &Connection,
         run_id: &str,
+        parts: &[Part],
     ) -> Result<(), StoreError> {
-        run(connection, &self.question(run_id, true), false).await?;
-        *self.known() = None;
+        for parts in parts.chunks(PARTS_AT_ONCE) {
+            let values = self.ask_together(connection, run_id, parts, true).await?;
+            for (part, value) in parts.iter().zip(values) {
+                match (eval::check(connection, value), part) {
+                    (Ok(_), _) => self.known().remove(part),
+                    (Err(Failure::NotServed { server, .. }), Some(slot)) => {
+                        let why = format!("slot {slot} is being moved: try again after that");
+                        return Err(error::unserved(&server, &why));
+                    }
+                    (Err(failure), _) => return Err(failure.into()),
+                };
+            }
+        }
         Ok(())
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<(Instant, Duration)>> {
+    async fn ask_together(
+        &self,
+        connection: &Connection,
+        run_id: &str,
+        parts: &[Part],
+        ends: bool,
+    ) -> Result<Vec<Value>, StoreError> {
+        eval::load(connection, Script::BootRecord.text()).await?;
+        let mut together = Pipeline::new();
+        for part in parts {
+            together.add_command(self.question(*part, run_id, ends).command());
+        }
+        connection.ask_all(&together).await
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Part, (Instant, Duration)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(crate) fn refusal(server: &str, left: Duration) -> StoreError {
-    let left = show_duration(left);
-    let why = format!(
-        "{server}: the server may have forgotten who holds what (a start, a flush or a failover), \
-         so nothing new is granted for another {left}: wait; or, only if no lease of before can \
-         be out, use `leasehold end-quarantine`"
-    );
+/// No record answers here: in a cluster, because its slot is elsewhere or on its way.
+fn not_here(failure: Failure, part: Part) -> Result<Option<Pause>, StoreError> {
+    match failure {
+        Failure::NotServed { .. } if part.is_some() => Ok(Some(Pause::Moving)),
+        failure => Err(failure.into()),
+    }
+}
+
+pub(crate) fn refusal(server: &str, pause: Pause) -> StoreError {
+    let why = match pause {
+        Pause::Moving => format!(
+            "{server}: the slot is being moved to another server, so nothing new is granted in it \
+             until the quarantine there has ended: wait"
+        ),
+        Pause::Quarantine(left) => format!(
+            "{server}: the server may have forgotten who holds what (a start, a flush, a failover \
+             or a slot that has moved), so nothing new is granted for another {}: wait; or, only \
+             if no lease of before can be out, use `leasehold end-quarantine`",
+            show_duration(left)
+        ),
+    };
     StoreError::new(StoreErrorKind::Quarantined, why)
 }

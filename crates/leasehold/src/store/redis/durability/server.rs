@@ -4,22 +4,22 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use leasehold_core::{Effect, StoreError};
 use redis::{Cmd, Pipeline, PushInfo};
-use tokio::sync::OnceCell;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::policy::{Durability, Outcome, Verdict};
-use super::quarantine::{self, Quarantine};
+use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
 use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::{Connection, error};
+use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
 
 /// Opens connections to servers, with what the store asks of them.
@@ -95,26 +95,45 @@ impl Server {
         }
     }
 
-    /// Checks a server that was just connected to: whether it can be used, and what is not as it
-    /// should be.
+    /// Checks a server that was just connected to, and that serves these slots of a cluster:
+    /// whether it can be used, and what is not as it should be.
     ///
     /// # Errors
     ///
     /// When it lacks a command or a setting, or its user a right.
-    pub(crate) async fn check_durability(&self) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn check_durability(&self, slots: &[u16]) -> Result<Vec<String>, StoreError> {
         match &self.durable {
-            Some(durable) => durable.check(&self.connection).await,
+            Some(durable) => durable.check(&self.connection, slots).await,
             None => Ok(Vec::new()),
         }
     }
 
-    /// The operator says that nothing was forgotten; gives whether there is a quarantine at all.
-    pub(crate) async fn end_quarantine(&self) -> Result<bool, StoreError> {
-        let Some(durable) = &self.durable else { return Ok(false) };
-        let Some(quarantine) = &durable.durability.quarantine else { return Ok(false) };
-        let connection = &self.connection;
-        quarantine.end(connection, durable.run_id(quarantine, connection).await?).await?;
+    /// The slot whose quarantine began by a request over this connection, unless the others were
+    /// asked about since then.
+    pub(crate) fn take_begun(&self) -> Option<u16> {
+        self.durable.as_ref()?.begun().take()
+    }
+
+    /// Asks whether the quarantine of these slots is to begin, too.
+    pub(crate) async fn spread_quarantine(&self, slots: &[u16]) -> Result<(), StoreError> {
+        let Some((quarantine, run_id)) = self.quarantine().await? else { return Ok(()) };
+        quarantine.spread(&self.connection, run_id, &quarantine.parts(slots)).await
+    }
+
+    /// The operator says that nothing was forgotten, of these slots in a cluster; gives whether
+    /// there is a quarantine at all.
+    pub(crate) async fn end_quarantine(&self, slots: &[u16]) -> Result<bool, StoreError> {
+        let Some((quarantine, run_id)) = self.quarantine().await? else { return Ok(false) };
+        quarantine.end(&self.connection, run_id, &quarantine.parts(slots)).await?;
         Ok(true)
+    }
+
+    async fn quarantine(&self) -> Result<Option<(&Quarantine, &str)>, StoreError> {
+        let durability = self.durable.as_ref().map(|durable| &durable.durability);
+        match durability.and_then(|durability| durability.quarantine.as_ref()) {
+            Some(quarantine) => Ok(Some((quarantine, self.connection.run_id().await?))),
+            None => Ok(None),
+        }
     }
 }
 
@@ -124,8 +143,10 @@ struct Durable {
     /// Opens the connections on which replicas are waited for.
     dialer: Dialer,
     address: Address,
-    /// The run of the server, which ends with this connection at the latest.
-    run_id: OnceCell<String>,
+    /// What was asked about over this connection, whether the server has forgotten it.
+    asked: Mutex<HashSet<Part>>,
+    /// The slot whose quarantine began by that, for others to be asked about, too.
+    begun: Mutex<Option<u16>>,
     waiting: OnceLock<WaitBatcher>,
     /// The scripts that were given to the server over this connection, by their names. Else the
     /// first call of each would wait for replicas only to learn that the server does not know it.
@@ -140,18 +161,45 @@ impl fmt::Debug for Durable {
 
 impl Durable {
     fn new(durability: Arc<Durability>, dialer: Dialer, address: Address) -> Self {
-        let (run_id, waiting) = (OnceCell::new(), OnceLock::new());
-        Self { durability, dialer, address, run_id, waiting, loaded: Mutex::default() }
+        Self {
+            durability,
+            dialer,
+            address,
+            asked: Mutex::default(),
+            begun: Mutex::default(),
+            waiting: OnceLock::new(),
+            loaded: Mutex::default(),
+        }
     }
 
-    async fn check(&self, connection: &Connection) -> Result<Vec<String>, StoreError> {
+    fn asked(&self) -> MutexGuard<'_, HashSet<Part>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Option<u16>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn check(
+        &self,
+        connection: &Connection,
+        slots: &[u16],
+    ) -> Result<Vec<String>, StoreError> {
         let mut warnings = Vec::new();
         if let Some(replication) = &self.durability.replication {
             warnings.extend(replication.check_server(connection).await?);
         }
         if let Some(quarantine) = &self.durability.quarantine {
-            let run_id = self.run_id(quarantine, connection).await?;
-            warnings.extend(quarantine.warning(connection, run_id).await?);
+            let parts = quarantine.parts(slots);
+            let Some((first, others)) = parts.split_first() else { return Ok(warnings) };
+            let pause = self.ask(quarantine, connection, *first).await?;
+            warnings.extend(
+                pause.map(|pause| quarantine::refusal(connection.server(), pause).to_string()),
+            );
+            if self.begun().take().is_some() {
+                // Where that fails, the quarantine of a slot begins when it is first used.
+                drop(quarantine.spread(connection, connection.run_id().await?, others).await);
+            }
         }
         Ok(warnings)
     }
@@ -163,42 +211,79 @@ impl Durable {
         effect: Effect,
         asking: bool,
     ) -> Result<A, Failure> {
-        if let Some(quarantine) = &self.durability.quarantine {
-            let run_id = self.run_id(quarantine, connection).await?;
+        let quarantine = self.durability.quarantine.as_ref();
+        let part = quarantine.and_then(|quarantine| quarantine.part(call.keys.first()));
+        if let Some(quarantine) = quarantine {
             // A waiter goes on asking, so that it keeps its place.
-            if effect != Effect::HandOver && effect.is_new() {
-                quarantine.admit(connection, run_id).await?;
+            let is_newcomer = effect != Effect::HandOver && effect.is_new();
+            if !asking {
+                self.visit(quarantine, connection, part).await?;
+            }
+            if is_newcomer && asking {
+                return Err(quarantine::refusal(connection.server(), Pause::Moving).into());
+            }
+            if is_newcomer {
+                quarantine.admit(connection, connection.run_id().await?, part).await?;
             }
         }
-        let (value, verdict) = self.exchange(connection, call, effect, asking).await?;
-        let answer = call.answer(eval::check(connection, value)?)?;
+        let (value, verdict) = self.exchange(connection, call, (effect, asking, part)).await?;
+        if let (Some(quarantine), Ok(verdict)) = (quarantine, &verdict) {
+            self.note_begun(quarantine, part, verdict.pause);
+        }
+        let value = eval::check(connection, value).inspect_err(|failure| {
+            // The slot may come back from where something was forgotten.
+            if let Failure::NotServed { .. } = failure {
+                self.asked().remove(&part);
+            }
+        })?;
+        let answer = call.answer(value)?;
         if !(call.is_granted)(&answer) {
             return Ok(answer);
         }
-        let Verdict { shortfall, quarantined } = verdict.map_err(StoreError::maybe_executed)?;
+        let Verdict { shortfall, pause } = verdict.map_err(StoreError::maybe_executed)?;
         let server = connection.server();
-        match (quarantined.filter(|_| effect.is_new()), shortfall) {
-            (Some(left), _) => Err(quarantine::refusal(server, left).maybe_executed().into()),
+        match (pause.filter(|_| effect.is_new()), shortfall) {
+            (Some(pause), _) => Err(quarantine::refusal(server, pause).maybe_executed().into()),
             (None, Some(why)) => Err(replication::refusal(server, &why).maybe_executed().into()),
             (None, None) => Ok(answer),
         }
     }
 
-    /// The run of the server, asked for once on each connection; then the server is also asked for
-    /// the first time whether it has forgotten anything. After a restart and a failover every
-    /// client has new connections, so all learn of it before they ask for a lock: an acquire that
-    /// came first would mint a token, and a holder could not reclaim behind that.
-    async fn run_id(
+    /// Asks whether the server has forgotten anything, for the first time on each connection. After
+    /// a restart and a failover every client has new connections, so all learn of it before they
+    /// ask for a lock: an acquire that came first would mint a token, and a holder could not
+    /// reclaim behind that.
+    async fn visit(
         &self,
         quarantine: &Quarantine,
         connection: &Connection,
-    ) -> Result<&str, StoreError> {
-        let first = || async {
-            let run_id = connection.run_id().await?;
-            quarantine.ask(connection, run_id).await?;
-            Ok(run_id.to_owned())
-        };
-        self.run_id.get_or_try_init(first).await.map(String::as_str)
+        part: Part,
+    ) -> Result<(), StoreError> {
+        let is_known = self.asked().contains(&part);
+        match is_known {
+            true => Ok(()),
+            false => self.ask(quarantine, connection, part).await.map(drop),
+        }
+    }
+
+    async fn ask(
+        &self,
+        quarantine: &Quarantine,
+        connection: &Connection,
+        part: Part,
+    ) -> Result<Option<Pause>, StoreError> {
+        let pause = quarantine.ask(connection, connection.run_id().await?, part).await?;
+        if pause != Some(Pause::Moving) {
+            self.asked().insert(part);
+        }
+        self.note_begun(quarantine, part, pause);
+        Ok(pause)
+    }
+
+    fn note_begun(&self, quarantine: &Quarantine, part: Part, pause: Option<Pause>) {
+        if part.is_some() && quarantine.has_just_begun(pause) {
+            *self.begun() = part;
+        }
     }
 
     /// Sends a script and what is asked behind it. A server that does not know the script is given
@@ -207,8 +292,7 @@ impl Durable {
         &self,
         connection: &Connection,
         call: &Call<A>,
-        effect: Effect,
-        asking: bool,
+        (effect, asking, part): (Effect, bool, Part),
     ) -> Outcome {
         let command = call.command();
         let mut loads = Loads::default();
@@ -216,9 +300,13 @@ impl Durable {
             let (value, verdict) = match &self.durability.replication {
                 Some(_) => {
                     self.load_once(connection, call.script).await?;
-                    self.with_replicas(connection, command.clone(), asking).await?
+                    self.with_replicas(connection, command.clone(), (asking, part)).await?
                 }
-                None => self.with_boot_record(connection, command.clone(), effect).await?,
+                None if asking => {
+                    let verdict = Verdict { pause: Some(Pause::Moving), ..Verdict::default() };
+                    (eval::ask(connection, command.clone()).await?, Ok(verdict))
+                }
+                None => self.with_boot_record(connection, command.clone(), (effect, part)).await?,
             };
             if !loads.helped(connection, call.script, &value).await? {
                 return Ok((value, verdict));
@@ -242,10 +330,15 @@ impl Durable {
     /// With replicas to wait for, other connections carry it. What they learn of the server counts
     /// for the one that brought us here: else it would seem alive for as long as nothing is asked
     /// on it, and nobody would search for another primary.
-    async fn with_replicas(&self, connection: &Connection, command: Cmd, asking: bool) -> Outcome {
+    async fn with_replicas(
+        &self,
+        connection: &Connection,
+        command: Cmd,
+        (asking, part): (bool, Part),
+    ) -> Outcome {
         let open = || WaitBatcher::open(&self.durability, &self.dialer, &self.address);
         let sent = Instant::now();
-        let outcome = self.waiting.get_or_init(open).submit(command, asking).await;
+        let outcome = self.waiting.get_or_init(open).submit(command, asking, part).await;
         connection.note_answer_elsewhere(sent, outcome.as_ref().err());
         outcome
     }
@@ -257,15 +350,15 @@ impl Durable {
         &self,
         connection: &Connection,
         command: Cmd,
-        effect: Effect,
+        (effect, part): (Effect, Part),
     ) -> Outcome {
         let quarantine = self.durability.quarantine.as_ref();
         let Some(quarantine) = quarantine.filter(|_| effect != Effect::Renewal) else {
             return Ok((connection.send(&command).await?, Ok(Verdict::default())));
         };
-        let run_id = self.run_id(quarantine, connection).await?;
+        let run_id = connection.run_id().await?;
         let mut pair = Pipeline::new();
-        pair.add_command(command).add_command(quarantine.question(run_id, false).command());
+        pair.add_command(command).add_command(quarantine.question(part, run_id, false).command());
         let mut values = connection.ask_all(&pair).await?;
         let (Some(boot), Some(value)) = (values.pop(), values.pop()) else {
             return Err(error::unexpected_reply(
@@ -273,8 +366,8 @@ impl Durable {
                 "a script and the boot record",
             ));
         };
-        let left = quarantine.judge(connection, run_id, boot).await;
-        let verdict = left.map(|quarantined| Verdict { quarantined, ..Verdict::default() });
+        let pause = quarantine.judge(connection, run_id, part, boot).await;
+        let verdict = pause.map(|pause| Verdict { pause, ..Verdict::default() });
         Ok((value, verdict))
     }
 }

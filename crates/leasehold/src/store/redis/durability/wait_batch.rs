@@ -6,6 +6,7 @@
 //! replica that lags then delays nobody by more than the WAIT that is out and the one of its own,
 //! however many ask.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use leasehold_core::{StoreError, StoreErrorKind};
@@ -15,9 +16,11 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
 use super::policy::{Durability, Outcome, Verdict};
+use super::quarantine::Pause;
 use super::replication::{self, Replication};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::{Connection, error, eval};
+use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
 
 /// How many connections there are of each runtime to a server: two, so that one waits for replicas
@@ -32,6 +35,8 @@ struct Item {
     /// The node may answer although the slot is not its own yet. That holds for the one command
     /// that follows it.
     asking: bool,
+    /// Which boot record stands for it.
+    part: Part,
     answer: oneshot::Sender<Outcome>,
 }
 
@@ -68,13 +73,13 @@ impl WaitBatcher {
     }
 
     /// Sends a script together with others that come now, and what is asked behind them.
-    pub(crate) async fn submit(&self, command: Cmd, asking: bool) -> Outcome {
+    pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Outcome {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
             let why = format!("{}: the connection was given up", self.server);
             StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed()
         };
-        self.queue.send(Item { command, asking, answer }).map_err(|_| ended())?;
+        self.queue.send(Item { command, asking, part, answer }).map_err(|_| ended())?;
         outcome.await.map_err(|_| ended())?
     }
 }
@@ -127,18 +132,23 @@ impl Worker {
             return Ok(Vec::new()); // it is there for replication
         };
         let needed = replication.needed(&self.address);
-        let boot = self
-            .durability
-            .quarantine
-            .as_ref()
-            .map(|quarantine| quarantine.question(run_id, false).command());
+        let quarantine = self.durability.quarantine.as_ref();
+        let mut parts: Vec<Part> =
+            batch.iter().filter(|item| !item.asking).map(|item| item.part).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        let boot = quarantine.map(|quarantine| {
+            let ask = move |part: &Part| quarantine.question(*part, run_id, false).command();
+            parts.iter().map(ask)
+        });
         let role = replication.is_counting().then(|| redis::cmd("ROLE"));
         let mut together = Pipeline::new();
         for item in batch {
             eval::add(&mut together, item.command.clone(), item.asking);
         }
         let scripts = together.len();
-        for command in boot.into_iter().chain(role).chain([replication.wait(needed)]) {
+        let boot = boot.into_iter().flatten();
+        for command in boot.chain(role).chain([replication.wait(needed)]) {
             together.add_command(command);
         }
         let mut values = connection.ask_all(&together).await?;
@@ -148,28 +158,40 @@ impl Worker {
             true => values.nth(1),
             false => values.next(),
         });
-        let verdict = self.judge(connection, run_id, (replication, needed), behind).await;
-        Ok(values.map(|value| Ok((value, verdict.clone()))).collect())
+        let judged = self.judge((connection, run_id), (replication, needed), &parts, behind).await;
+        let verdict = |item: &Item| {
+            let (shortfall, pauses) = judged.as_ref().map_err(Clone::clone)?;
+            let pause = match (quarantine, item.asking) {
+                (Some(_), true) => Some(Pause::Moving),
+                _ => pauses.get(&item.part).copied(),
+            };
+            Ok(Verdict { shortfall: shortfall.clone(), pause })
+        };
+        Ok(values.zip(batch).map(|(value, item)| Ok((value, verdict(item)))).collect())
     }
 
-    /// What the boot record, ROLE and WAIT say, as far as they were sent.
+    /// What the boot records, ROLE and WAIT say, as far as they were sent: why grants may be lost
+    /// with the primary, if they may be, and why nothing new is granted of what.
     async fn judge(
         &self,
-        connection: &Connection,
-        run_id: &str,
+        (connection, run_id): (&Connection, &str),
         (replication, mut needed): (&Replication, u32),
+        parts: &[Part],
         behind: Vec<Value>,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<(Option<String>, HashMap<Part, Pause>), StoreError> {
         let mut behind = behind.into_iter();
         let mut next = || {
             behind
                 .next()
                 .ok_or_else(|| error::unexpected_reply(connection.server(), "a WAIT and its like"))
         };
-        let quarantined = match &self.durability.quarantine {
-            Some(quarantine) => quarantine.judge(connection, run_id, next()?).await?,
-            None => None,
-        };
+        let mut pauses = HashMap::new();
+        if let Some(quarantine) = &self.durability.quarantine {
+            for part in parts {
+                let pause = quarantine.judge(connection, run_id, *part, next()?).await?;
+                pauses.extend(pause.map(|pause| (*part, pause)));
+            }
+        }
         if replication.is_counting() {
             replication.note(&self.address, replication::count(connection, next()?)?);
         }
@@ -180,7 +202,7 @@ impl Worker {
             let again = connection.send(&replication.wait(needed)).await?;
             shortfall = replication.judge(connection, needed, again)?;
         }
-        Ok(Verdict { shortfall, quarantined })
+        Ok((shortfall, pauses))
     }
 
     async fn dial(&self) -> Result<(Connection, String), StoreError> {

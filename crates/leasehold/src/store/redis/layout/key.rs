@@ -37,7 +37,7 @@ pub(crate) fn beginning_with(begin: &str) -> Vec<u8> {
 }
 
 /// The key of the boot record: which run of the server the locks belong to. No lock has it, by the
-/// escape.
+/// escape. In a cluster a hash tag follows it ([`BootKeys`](super::boot_key::BootKeys)).
 pub(crate) fn boot(prefix: &str) -> Vec<u8> {
     format!("{prefix}%boot").into_bytes()
 }

@@ -1,6 +1,7 @@
 //! How locks stand on a server: the keys and channels, the scripts that touch them, and what the
 //! replies mean. A layout knows no server and no store: it plans calls.
 
+pub(crate) mod boot_key;
 pub(crate) mod codec;
 pub mod key;
 pub(crate) mod native;
@@ -8,6 +9,7 @@ pub(crate) mod plain;
 pub(crate) mod redisson;
 pub(crate) mod reply;
 pub(crate) mod script;
+pub(crate) mod slot;
 
 use std::fmt;
 

@@ -175,12 +175,6 @@ impl Settings {
         if self.quarantine().is_none() || self.may_be_in_quarantine() {
             return Ok(());
         }
-        if matches!(self.servers, Servers::Cluster(_)) {
-            // A boot record says nothing of other slots, and a slot that moves takes it along.
-            return Err(invalid(
-                "`quarantine` is not available for a cluster in this release: leave it out",
-            ));
-        }
         Err(invalid(
             "`quarantine` does not go with layout=plain or layout=redisson: programs in other \
              languages do not keep it",

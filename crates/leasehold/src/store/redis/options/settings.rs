@@ -175,7 +175,7 @@ impl Settings {
 
     /// Whether a quarantine is possible at all.
     pub(super) fn may_be_in_quarantine(&self) -> bool {
-        !matches!(self.servers, Servers::Cluster(_)) && self.layout == LayoutName::Native
+        self.layout == LayoutName::Native
     }
 
     /// Whether several nodes must agree on one token.

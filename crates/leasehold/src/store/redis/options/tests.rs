@@ -40,6 +40,10 @@ fn whatever_a_url_says_can_be_said_by_a_setter() {
         ("redis://h?prefix=app:", standalone().prefix("app:")),
         ("redis://h?quarantine=1s", standalone().quarantine(Some(SECOND))),
         ("redis://h?quarantine=off", standalone().quarantine(None)),
+        (
+            "redis+cluster://a?quarantine=on",
+            RedisOptions::cluster([("a", 6379)]).quarantine(Some(QUARANTINE)),
+        ),
         ("redis://h?replicas=2", standalone().replicas(Replicas::AtLeast(2))),
         ("redis://h?replicas=all", standalone().replicas(Replicas::All)),
         ("redis://h?retention=1s", standalone().retention(SECOND)),
@@ -68,10 +72,6 @@ fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
         ("redis+cluster://a,a", RedisOptions::cluster([("a", 6379), ("a", 6379)])),
         ("redis+sentinel://a", RedisOptions::sentinel([("a", 26379)], "")),
         ("redis+unix://run/a.sock", RedisOptions::unix("run/a.sock")),
-        (
-            "redis+cluster://a?quarantine=on",
-            RedisOptions::cluster([("a", 6379)]).quarantine(Some(QUARANTINE)),
-        ),
         (
             "redis://h?layout=plain&quarantine=on",
             standalone().layout(LayoutName::Plain).quarantine(Some(QUARANTINE)),
@@ -139,6 +139,7 @@ fn clocks_may_be_apart_where_a_server_may_take_over() {
     assert_eq!(offset("redis://h", false), Duration::ZERO);
     assert_eq!(offset("redis://h", true), DEFAULT_OFFSET);
     assert_eq!(offset("redis+sentinel://a/main?quarantine=on", true), Duration::ZERO);
+    assert_eq!(offset("redis+cluster://a?quarantine=on", true), Duration::ZERO);
     assert_eq!(offset("redis+quorum://a,b,c?quarantine=off", true), Duration::ZERO);
     assert_eq!(offset("redis+cluster://a?offset=2s", false), Duration::from_secs(2));
     assert_eq!(offset("redis+cluster://a?offset=0s", false), Duration::ZERO);

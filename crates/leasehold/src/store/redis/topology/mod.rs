@@ -13,6 +13,7 @@ use redis::PushInfo;
 use tokio::sync::mpsc::UnboundedSender;
 
 use self::cluster::Cluster;
+pub(crate) use self::cluster::Map;
 use self::sentinel::Sentinel;
 use self::standalone::Standalone;
 use crate::store::redis::connection::Connection;
@@ -84,6 +85,22 @@ impl Topology {
             Self::Cluster(cluster) => cluster.primaries().await,
             Self::Standalone(standalone) => Ok(vec![standalone.server().await]),
             Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().await]),
+        }
+    }
+
+    /// The slots of a cluster that a primary serves; nothing where there are none.
+    pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
+        match self {
+            Self::Cluster(cluster) => cluster.slots_of(primary),
+            Self::Standalone(_) | Self::Sentinel(_) => Vec::new(),
+        }
+    }
+
+    /// Learns which primaries there are now, where that is kept in mind.
+    pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Cluster(cluster) => cluster.refresh().await,
+            Self::Standalone(_) | Self::Sentinel(_) => Ok(()),
         }
     }
 

@@ -1,7 +1,8 @@
 -- Has this server forgotten anything? The boot record stands beside the locks and says which run of
 -- which server they belong to: another run id means a restart, another server behind the same
 -- address, or a replica that was promoted; no record at all an empty server or a flush. Then the
--- quarantine begins: for its span nothing new may be granted.
+-- quarantine begins: for its span nothing new may be granted. In a cluster each slot has a record,
+-- and another run id may also mean that the slot has moved.
 --
 -- KEYS  1 the boot record: `run`, `since` (µs)
 -- ARGV  1 the run id that the server gave on this very connection, which dies with its process

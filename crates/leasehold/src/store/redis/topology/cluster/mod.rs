@@ -22,13 +22,14 @@ use redis::PushInfo;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 
-use self::slots::Map;
+pub(crate) use self::slots::Map;
 use super::pool::Pool;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::connection::info::Info;
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::durability::{Server, ServerDialer};
+use crate::store::redis::layout::slot::slot;
 use crate::store::redis::options::Address;
 
 /// How many nodes one request is sent to in turn: 8, far more than a slot that is moved while its
@@ -98,7 +99,7 @@ impl Cluster {
 
     /// Runs a script where its keys are served.
     pub(crate) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
-        let slot = call.keys.first().map_or(0, |key| slots::slot(key));
+        let slot = call.keys.first().map_or(0, |key| slot(key));
         let mut hop = Hop { node: self.primary(slot).await?, asking: false };
         let error = match self.follow(call, slot, &mut hop).await {
             Err(error) if is_outage(&error) => error,
@@ -120,7 +121,9 @@ impl Cluster {
     async fn follow<A>(&self, call: &Call<A>, slot: u16, hop: &mut Hop) -> Result<A, StoreError> {
         for _ in 0..MAX_HOPS {
             let Some(server) = self.server(slot, hop).await? else { continue };
-            let refusal = match server.run(call, hop.asking).await {
+            let outcome = server.run(call, hop.asking).await;
+            self.spread_quarantine(&server);
+            let refusal = match outcome {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Store(error)) => return Err(error),
                 Err(Failure::NotServed { refusal, .. }) => refusal,
@@ -143,6 +146,28 @@ impl Cluster {
         }
         let why = format!("the nodes do not agree on who serves slot {slot}");
         Err(error::unserved(&hop.node.to_string(), &why))
+    }
+
+    /// If a quarantine has begun by a request, has it begin in the other slots of that server, too,
+    /// from the next one on and around. Nobody waits for it.
+    fn spread_quarantine(&self, server: &Arc<Server>) {
+        let Some(begun) = server.take_begun() else { return };
+        let mut slots = self.slots_of(server.address());
+        let next = slots.partition_point(|slot| *slot <= begun);
+        slots.rotate_left(next);
+        let server = Arc::clone(server);
+        drop(tokio::spawn(async move { server.spread_quarantine(&slots).await }));
+    }
+
+    /// The slots that a primary serves, as far as that is known.
+    pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
+        let map = self.known().map.clone();
+        map.map(|map| map.slots_of(primary)).unwrap_or_default()
+    }
+
+    /// Asks for the map, however new the last one is.
+    pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
+        self.ask_any(None).await.map(drop)
     }
 
     /// The node of a hop. If it does not come about soon, others are asked
@@ -172,7 +197,7 @@ impl Cluster {
 
     /// The primary that serves a key.
     pub(crate) async fn serving(&self, key: &[u8]) -> Result<Arc<Server>, StoreError> {
-        let node = self.primary(slots::slot(key)).await?;
+        let node = self.primary(slot(key)).await?;
         let connection = self.pool.to(&node).await;
         if connection.is_err() {
             self.ask_others(&node).await;
@@ -183,7 +208,7 @@ impl Cluster {
     /// A number of the primary that serves a key, as far as that is known.
     pub(crate) fn shard(&self, key: &[u8]) -> u64 {
         let map = self.known().map.clone();
-        map.and_then(|map| map.shard(slots::slot(key))).unwrap_or_default()
+        map.and_then(|map| map.shard(slot(key))).unwrap_or_default()
     }
 
     /// The primaries at which a client listens for its grants.

@@ -2,26 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crc::{CRC_16_XMODEM, Crc};
 use redis::{FromRedisValue, Value};
 
 use crate::store::redis::options::Address;
-
-/// How many slots a cluster has.
-const SLOTS: u16 = 16_384;
-
-const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
-
-/// The slot of a key: that of its hash tag, which is what stands between the first `{` and the `}`
-/// after it; a key without one, or with an empty one, is hashed as a whole.
-pub(crate) fn slot(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        let length = rest.iter().position(|byte| *byte == b'}')?;
-        (length > 0).then(|| &rest[..length])
-    });
-    CRC.checksum(tag.unwrap_or(key)) % SLOTS
-}
 
 /// The slots and the nodes.
 #[derive(Debug)]
@@ -95,6 +78,13 @@ impl Map {
         primaries
     }
 
+    /// The slots that a primary serves.
+    pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
+        let own = self.ranges.iter().filter(|range| range.primary == *primary);
+        // The ranges are in order.
+        own.flat_map(|range| range.first..=range.last).collect()
+    }
+
     /// All nodes.
     pub(crate) fn nodes(&self) -> &[Address] {
         &self.nodes
@@ -148,23 +138,6 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_the_slot_that_the_specification_of_redis_cluster_gives_it() {
-        // Its own example, and what CLUSTER KEYSLOT of Redis 7.0 says of the others.
-        for (key, expected) in [
-            ("123456789", 12_739),
-            ("{user1000}.following", 3_443),
-            ("{user1000}.followers", 3_443),
-            ("foo{}{bar}", 8_363),
-            ("foo{{bar}}zap", 4_015),
-            ("foo{bar}{zap}", 5_061),
-            ("foo{bar", 15_278),
-            ("", 0),
-        ] {
-            assert_eq!(slot(key.as_bytes()), expected, "{key}");
-        }
-    }
-
-    #[test]
     fn a_map_says_who_serves_a_slot_and_that_nobody_does() {
         let range = |first, last, nodes: Vec<Value>| {
             Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
@@ -188,6 +161,8 @@ mod tests {
             assert_eq!(map.primary(slot), primary.as_ref(), "{slot}");
         }
         assert_eq!(map.primaries(), [&at("a", 1), &at("b", 2)]);
+        assert_eq!(map.slots_of(&at("b", 2)), (101..=200).chain([300]).collect::<Vec<_>>());
+        assert_eq!(map.slots_of(&at("c", 3)), [], "a replica");
         assert_eq!(map.nodes(), [at("a", 1), at("a", 4), at("b", 2), at("c", 3)]);
         assert!(map.shard(0) != map.shard(101) && map.shard(101) == map.shard(300));
     }

@@ -1,0 +1,111 @@
+//! The keys of boot records: one for a server, or one in each slot of a cluster.
+
+use std::sync::OnceLock;
+
+use super::key;
+use super::slot::{SLOTS, slot, tag};
+
+/// How many numbers are tried: with so many, each slot is met by one of them, by far.
+const MOST_NUMBERS: u32 = 1 << 20;
+
+/// What a boot record is about: a slot of a cluster, or elsewhere all that a server has.
+pub(crate) type Part = Option<u16>;
+
+/// The keys of the boot records of one store.
+#[derive(Debug)]
+pub(crate) struct BootKeys {
+    server: Vec<u8>,
+    in_cluster: bool,
+    /// The number in the key of each slot, found when it is first asked for.
+    numbers: OnceLock<Vec<Option<u32>>>,
+}
+
+impl BootKeys {
+    pub(crate) fn new(prefix: &str, in_cluster: bool) -> Self {
+        Self { server: key::boot(prefix), in_cluster, numbers: OnceLock::new() }
+    }
+
+    /// What the record is about that stands for a key.
+    pub(crate) fn part(&self, key: Option<&Vec<u8>>) -> Part {
+        key.filter(|_| self.in_cluster).map(|key| slot(key))
+    }
+
+    /// What the records are about of a server that serves these slots.
+    pub(crate) fn parts(&self, slots: &[u16]) -> Vec<Part> {
+        match self.in_cluster {
+            true => slots
+                .iter()
+                .filter(|slot| self.number(**slot).is_some())
+                .map(|slot| Some(*slot))
+                .collect(),
+            false => vec![None],
+        }
+    }
+
+    /// The key of a record.
+    pub(crate) fn key(&self, part: Part) -> Vec<u8> {
+        let number = part.and_then(|slot| self.number(slot));
+        number.map_or_else(|| self.server.clone(), |number| self.numbered(number))
+    }
+
+    /// None for a slot in which no key of the store is, because all of them have one hash tag.
+    fn number(&self, slot: u16) -> Option<u32> {
+        self.numbers.get_or_init(|| self.find()).get(usize::from(slot)).copied().flatten()
+    }
+
+    fn find(&self) -> Vec<Option<u32>> {
+        let mut numbers = vec![None; usize::from(SLOTS)];
+        let mut missing = if tag(&self.server).is_some() { 1 } else { SLOTS };
+        for number in 0..MOST_NUMBERS {
+            let found = &mut numbers[usize::from(slot(&self.numbered(number)))];
+            if found.is_none() {
+                *found = Some(number);
+                missing -= 1;
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        numbers
+    }
+
+    fn numbered(&self, number: u32) -> Vec<u8> {
+        [&self.server[..], format!("{{{number}}}").as_bytes()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_a_slot_is_in_that_slot() {
+        for prefix in ["lh:", "", "a{b", "a{}b:"] {
+            let keys = BootKeys::new(prefix, true);
+            let slots: Vec<u16> = (0..SLOTS).collect();
+            for (part, expected) in keys.parts(&slots).into_iter().zip(&slots) {
+                assert_eq!(part, Some(*expected));
+                let key = keys.key(part);
+                assert_eq!(slot(&key), *expected, "{prefix:?}");
+                assert!(key.starts_with(&key::boot(prefix)));
+            }
+        }
+    }
+
+    #[test]
+    fn where_all_keys_have_one_hash_tag_one_slot_has_a_record() {
+        let keys = BootKeys::new("{app}:", true);
+        let all: Vec<u16> = (0..SLOTS).collect();
+        let lock = b"{app}:a".to_vec();
+        assert_eq!(keys.parts(&all), [keys.part(Some(&lock))]);
+        assert_eq!(slot(&keys.key(keys.part(Some(&lock)))), slot(&lock));
+    }
+
+    #[test]
+    fn a_server_without_slots_has_one_record() {
+        let keys = BootKeys::new("lh:", false);
+        assert_eq!(keys.part(Some(&b"lh:a".to_vec())), None);
+        assert_eq!(keys.parts(&[]), [None]);
+        assert_eq!(keys.key(None), b"lh:%boot");
+    }
+}
