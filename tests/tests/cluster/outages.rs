@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
+use leasehold::event::Event;
 use leasehold::lease::Renewal;
 use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_testkit::{Cluster, Data, must};
@@ -103,6 +104,28 @@ async fn e5_a_replica_that_takes_over_keeps_the_lease_and_the_queue() {
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     assert_nothing_denied(&cluster);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e5_the_end_of_an_outage_is_told_although_another_node_has_taken_over() {
+    let mut cluster = must(Cluster::start_with(&with_least_rights(), 1));
+    let (name, slot) = cluster.fresh_name(0);
+    let ended = Arc::new(AtomicBool::new(false));
+    let observer = {
+        let ended = Arc::clone(&ended);
+        move |event: &Event<'_>| {
+            if let Event::Reconnected { .. } = event {
+                ended.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let client = must(Client::builder().url(url(&cluster)).observer(observer).build().await);
+    must(must(client.mutex(&name).acquire().await).release().await);
+    must(cluster.kill(0));
+    client.mutex(&name).try_acquire().await.expect_err("nobody serves it");
+    must(cluster.until_taken_over(slot, 0));
+    drop(must(soon(client.mutex(&name).ttl(TTL).acquire()).await));
+    assert!(ended.load(Ordering::Relaxed));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -119,10 +119,9 @@ impl ClockedStore {
 
     /// Tells of the end of an outage of the shard that has answered, or would have.
     fn note_outage(&self, name: &LockName, error: Option<&StoreError>, now: Instant) {
-        let shard = || self.inner.shard(name);
         let ended = match error {
-            Some(error) => self.outages.failed(shard, error, now),
-            None => self.outages.answered(shard, now),
+            Some(error) => self.outages.failed(&*self.inner, name, error, now),
+            None => self.outages.answered(&*self.inner, name, now),
         };
         if let Some(away) = ended {
             self.observers.observe(&Event::Reconnected { away });
@@ -233,6 +232,7 @@ fn shard_name(operation: &Operation) -> Option<&LockName> {
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use leasehold_core::{BoxFuture, ClientId, FakeClock, HolderId, Now, Reply, StoreErrorKind};
 
@@ -320,6 +320,70 @@ mod tests {
         let id = HolderId { client: ClientId(1), attempt: 1 };
         let cancel = Action::Cancel { id, unanswered: false };
         assert_eq!(may_have_executed(cancel).await, (true, true));
+    }
+
+    /// Two servers, of which the first is away until the second takes over from it.
+    #[derive(Debug, Default)]
+    struct TakenOver {
+        has_taken_over: Arc<AtomicBool>,
+    }
+
+    impl Store for TakenOver {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::default()
+        }
+
+        fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+            let Operation::On { name, .. } = operation else { panic!("{operation:?}") };
+            let error = StoreError::new(StoreErrorKind::Unreachable, "nothing listens there");
+            let now = Now { lease_us: 0, token_us: 0 };
+            Box::pin(ready(match self.shard(&name) {
+                1 => Err(error),
+                _ => Ok(Answer::new(now, Reply::Gone)),
+            }))
+        }
+
+        fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+            let why = "no inbox";
+            Box::pin(ready(Err(StoreError::new(StoreErrorKind::Unsupported, why))))
+        }
+
+        fn shard(&self, name: &LockName) -> u64 {
+            match name.as_str().len() {
+                1 if self.has_taken_over.load(Ordering::Relaxed) => 3,
+                1 => 1,
+                _ => 2,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_outage_ends_with_the_answer_of_whoever_has_taken_over() {
+        let (clock, away) = (FakeClock::new(), Arc::new(Mutex::new(Vec::new())));
+        let has_taken_over = Arc::<AtomicBool>::default();
+        let store = TakenOver { has_taken_over: Arc::clone(&has_taken_over) };
+        let observer = {
+            let away = Arc::clone(&away);
+            move |event: &Event<'_>| {
+                if let Event::Reconnected { away: span } = event {
+                    away.lock().push(*span);
+                }
+            }
+        };
+        let observers = Observers::new(vec![Box::new(observer)]);
+        let shared = Arc::new(clock.clone());
+        let store = ClockedStore::new(Box::new(store), shared, Bounds::default(), observers);
+        let [lost, other] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
+        let ask = async |name| store.apply(name, Action::Inspect { limit: 0 }).await.map(drop);
+        ask(&lost).await.unwrap_err();
+        clock.advance(Duration::from_secs(2));
+        ask(&lost).await.unwrap_err();
+        ask(&other).await.unwrap();
+        assert_eq!(*away.lock(), [], "the other server was there all the time");
+        has_taken_over.store(true, Ordering::Relaxed);
+        ask(&lost).await.unwrap();
+        ask(&lost).await.unwrap();
+        assert_eq!(*away.lock(), [Duration::from_secs(2)]);
     }
 
     #[tokio::test]

@@ -4,26 +4,36 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold_core::{Instant, StoreError, StoreErrorKind};
+use leasehold_core::{Instant, LockName, StoreError, StoreErrorKind};
 
+use super::traits::Store;
 use crate::failures::is_no_answer;
 use crate::mutex::Mutex;
 
 /// The outages of one store, as its requests find them.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
-    /// Since when requests of a shard fail.
-    since: Mutex<BTreeMap<u64, Instant>>,
+    /// Those that last, by the shard whose requests fail.
+    lasting: Mutex<BTreeMap<u64, Outage>>,
     /// Whether there is one, for the many requests that fail not.
     any: AtomicBool,
 }
 
+#[derive(Debug)]
+struct Outage {
+    since: Instant,
+    /// One of those that cannot be asked for. Whoever takes over may be another shard, and serves
+    /// it.
+    name: LockName,
+}
+
 impl Outages {
-    /// A request has failed. Gives how long its shard was away, if this was an answer and the first
-    /// since then.
+    /// A request for a name has failed. Gives how long its shard was away, if this was an answer
+    /// and the first since then.
     pub(super) fn failed(
         &self,
-        shard: impl FnOnce() -> u64,
+        store: &dyn Store,
+        name: &LockName,
         error: &StoreError,
         now: Instant,
     ) -> Option<Duration> {
@@ -33,23 +43,38 @@ impl Outages {
             StoreErrorKind::NoQuorum { .. }
             | StoreErrorKind::Timeout
             | StoreErrorKind::Unreachable => {
-                self.since.lock().entry(shard()).or_insert(now);
+                let new = || Outage { since: now, name: name.clone() };
+                self.lasting.lock().entry(store.shard(name)).or_insert_with(new);
                 self.any.store(true, Ordering::Release);
                 None
             }
             // A refusal is an answer.
-            _ => self.answered(shard, now),
+            _ => self.answered(store, name, now),
         }
     }
 
-    /// A request was answered. Gives how long its shard was away, if this is the first since then.
-    pub(super) fn answered(&self, shard: impl FnOnce() -> u64, now: Instant) -> Option<Duration> {
+    /// A request for a name was answered. Gives how long its shard was away, or the one that it has
+    /// taken over from, if this is the first since then.
+    pub(super) fn answered(
+        &self,
+        store: &dyn Store,
+        name: &LockName,
+        now: Instant,
+    ) -> Option<Duration> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        let mut since = self.since.lock();
-        let began = since.remove(&shard())?;
-        self.any.store(!since.is_empty(), Ordering::Release);
-        Some(now.saturating_since(began))
+        let shard = store.shard(name);
+        let mut lasting = self.lasting.lock();
+        let mut began: Option<Instant> = None;
+        lasting.retain(|_, outage| {
+            let has_ended = store.shard(&outage.name) == shard;
+            if has_ended {
+                began = Some(began.map_or(outage.since, |began| began.min(outage.since)));
+            }
+            !has_ended
+        });
+        self.any.store(!lasting.is_empty(), Ordering::Release);
+        Some(now.saturating_since(began?))
     }
 }
