@@ -29,6 +29,8 @@ macro_rules! bugs {
 }
 
 bugs! {
+    /// The boot record of another run of a server, or of another server, counts (Lua).
+    BootOfAnotherRun = "boot-of-another-run",
     /// A lease is timed by a clock that stands still while the machine is suspended.
     ClockStopsAsleep = "clock-stops-asleep",
     /// A client bounds by its own wall clock until when the store may queue or grant for it.
@@ -80,7 +82,12 @@ bugs! {
 }
 
 /// The bugs in scripts: a line of Lua, without what indents it, and what stands there instead.
-pub const PATCHES: [(Bug, &str, &str); 3] = [
+pub const PATCHES: [(Bug, &str, &str); 4] = [
+    (
+        Bug::BootOfAnotherRun,
+        "if boot[1] ~= run or not (since and since <= now) then",
+        "if not (since and since <= now) then",
+    ),
     (
         Bug::PublishMayFail,
         "redis.pcall('PUBLISH', ARGV[1] .. string.format(HEX, \

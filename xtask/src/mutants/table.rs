@@ -25,7 +25,8 @@ const fn servers(target: &'static str, filter: &'static str) -> Tests {
 /// A bug, and the tests that must find it.
 pub(super) type Row = (&'static str, Tests);
 
-pub(super) const TABLE: [Row; 24] = [
+pub(super) const TABLE: [Row; 25] = [
+    ("boot-of-another-run", servers("cluster", "a_slot_that_moves_costs_its_holder")),
     ("client-clock-in-queue", library("lib", "store::clocked")),
     ("clock-stops-asleep", library("suspend", "")),
     ("counted-token", core("lib", "model::")),
