@@ -51,6 +51,29 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
     assert!(right.micros() < token.micros() + 50_000_000, "nobody was carried along");
 }
 
+/// Tokens stay in order beyond the memory of the nodes as long as that is longer than two leads of
+/// a ballot and the difference of the clocks together: 30 s at the least, and one lead is the most
+/// that nodes believe each other. Whoever connects is told what is beyond that, and what comes
+/// near.
+#[tokio::test]
+async fn h4_clocks_of_nodes_that_are_far_apart_are_said_on_connecting() {
+    let fleet = Fleet::start_with(3, &RedisServer::options().own_clock());
+    let too_far = "refuses tokens that the other has granted";
+    let far = "tokens need a second round trip";
+    for (ahead_s, words, silent) in [(0.0, None, [too_far, far]), (5.0, Some(far), [too_far; 2])] {
+        must(fleet.servers[2].set_clock(ahead_s, 1.0));
+        let warnings = fleet.patient_store().await.warnings().join("\n");
+        assert!(words.is_none_or(|words| warnings.contains(words)), "{warnings}");
+        assert!(!silent.iter().any(|words| warnings.contains(words)), "{warnings}");
+    }
+    must(fleet.servers[2].set_clock(60.0, 1.0));
+    let warnings = fleet.patient_store().await.warnings().join("\n");
+    assert_eq!(warnings.matches(too_far).count(), 2, "of each pair: {warnings}");
+    let short = format!("{}&retention=29s", fleet.url());
+    let refused = leasehold::store::connect(&short).await.unwrap_err().to_string();
+    assert!(refused.contains("would forget a token"), "{refused}");
+}
+
 /// A clock as another machine has it: another origin, another wall time.
 #[derive(Clone, Debug)]
 struct Skewed {

@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use super::Redis;
+use super::doctor::clocks::ServerClock;
+use super::doctor::fleet;
 use super::node_list::{NodeEntry, NodeList};
 use super::options::{Address, LayoutName, RedisOptions, Servers, Settings};
 use crate::background;
@@ -100,12 +102,28 @@ impl QuorumNodes {
             let is_over = opening == 0
                 || timeout_at(until, futures_util::future::select_all(change)).await.is_err();
             if is_over && has_majority {
+                self.compare_clocks();
                 self.compare_lists().await;
                 return Ok(());
             }
             if is_over {
                 return Err(self.missing(&states, open, needed));
             }
+        }
+    }
+
+    /// Warns of nodes that do not believe each other's tokens, or soon will not.
+    fn compare_clocks(&self) {
+        let there = self.members.iter().filter_map(|member| {
+            let has_ballots = member.settings.layout == LayoutName::Native;
+            let redis = member.redis.get().filter(|_| has_ballots)?;
+            let (server, offset) = (member.address.clone(), redis.reading?.offset());
+            Some((redis, ServerClock { server, offset }))
+        });
+        let there: Vec<_> = there.collect();
+        for (at, (redis, clock)) in there.iter().enumerate() {
+            let found = there[at + 1..].iter().filter_map(|(_, other)| fleet::apart(clock, other));
+            found.for_each(|finding| redis.warnings.add(finding.to_string()));
         }
     }
 

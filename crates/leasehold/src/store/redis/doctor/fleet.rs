@@ -5,18 +5,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::StoreError;
+use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::text::show_duration;
 use redis::FromRedisValue;
 
 use super::server::ServerReport;
 use crate::store::Finding;
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::doctor::clocks::CLOCK_OFFSET;
+use crate::store::redis::doctor::clocks::{CLOCK_OFFSET, ServerClock};
 use crate::store::redis::node_list;
 use crate::store::redis::options::{Address, Servers, Settings};
-
-/// Nodes refuse ballots that are further ahead of their clocks than this: 10 s.
-const BALLOT_LIMIT: Duration = Duration::from_secs(10);
 
 /// What one sentinel says of the service.
 struct Watch {
@@ -123,7 +121,8 @@ pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize
         (0..reports.len()).flat_map(|first| (first + 1..reports.len()).map(move |it| (first, it)));
     for (one, other) in pairs.map(|(first, second)| (&reports[first], &reports[second])) {
         findings.extend(same(one, other));
-        findings.extend(apart(one, other));
+        findings
+            .extend(one.clock().zip(other.clock()).and_then(|(one, other)| apart(&one, &other)));
     }
     findings.extend(lists(settings, reports, nodes));
     findings
@@ -170,12 +169,17 @@ fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
     })
 }
 
-fn apart(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
-    let apart = one.offset?.from(other.offset?);
+/// What it means that the clocks of two nodes of a quorum are apart, if that is not fine. The nodes
+/// keep the last token for [`LEAST_RETENTION`] at least, which allows for clocks that are apart by
+/// as much as nodes believe each other.
+///
+/// [`LEAST_RETENTION`]: leasehold_core::model::LEAST_RETENTION
+pub(crate) fn apart(one: &ServerClock, other: &ServerClock) -> Option<Finding> {
+    let apart = one.offset.from(other.offset);
     let far = show_duration(Duration::from_secs_f64(apart.ahead.abs()));
     let found = format!("the server's clock is {far} from that of {}", other.server);
     let remedy = "run NTP on both";
-    if apart.exceeds(BALLOT_LIMIT) {
+    if apart.exceeds(BALLOT_LEAD) {
         let risk = "the server refuses tokens that the other has granted, and does not count";
         Some(Finding::danger(&one.server, "clock", found, risk, remedy))
     } else if apart.exceeds(CLOCK_OFFSET) {

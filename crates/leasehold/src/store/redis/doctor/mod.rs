@@ -4,7 +4,7 @@ mod boot;
 pub(crate) mod clocks;
 mod config;
 pub(crate) mod connect_check;
-mod fleet;
+pub(crate) mod fleet;
 mod info_checks;
 mod nodes;
 mod replication;
