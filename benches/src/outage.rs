@@ -1,11 +1,12 @@
-//! What it costs to wait while a store cannot be reached: a hundred waiters of each of two
-//! processes, through a minute, and how soon all of them are served after it.
+//! What it costs to hold and to wait while a store cannot be reached: two leases and a hundred
+//! waiters of each of two processes, through a minute, and how soon all of them are served after
+//! it.
 
 use std::process::Command;
 use std::time::Duration;
 
 use leasehold_testkit::outage::{Cost, Crowd, Refusing, wait_it_out};
-use leasehold_testkit::{Cluster, Data, RedisServer, SentinelFleet, Worker};
+use leasehold_testkit::{Cluster, Data, RedisServer, Replicated, SentinelFleet, Worker};
 
 use crate::measure::{number, span};
 use crate::outcome::Outcome;
@@ -23,10 +24,20 @@ pub(crate) fn run() -> Outcome {
     let title = "Outage: 100 waiters of each of two processes, names of their own, one minute";
     let heads = ["store", "connects/s", "of a core", "MiB more", "all served after"];
     let mut table = Table::new(title, &heads);
-    table.row(server()?);
-    table.row(quorum()?);
+    table.row(server("one server", "")?);
+    for (store, options) in [
+        ("the same, layout=plain", "?layout=plain"),
+        ("the same, layout=redisson", "?layout=redisson"),
+    ] {
+        table.row(server(store, options)?);
+    }
+    table.row(replicas()?);
+    table.row(quorum("a quorum, two of three nodes away", 2)?);
+    table.row(quorum("a quorum, all nodes away", 3)?);
     table.row(sentinel()?);
+    table.row(sentinels()?);
     table.row(cluster()?);
+    table.row(whole_cluster()?);
     println!("{table}");
     Ok(())
 }
@@ -83,29 +94,44 @@ fn most(gone: &[Refusing]) -> Outcome<u64> {
     Ok(gone.iter().map(Refusing::count).max().unwrap_or_default() as u64)
 }
 
-fn server() -> Outcome<[String; 5]> {
+fn server(store: &'static str, options: &str) -> Outcome<[String; 5]> {
     let mut server = RedisServer::start()?;
-    let (crowd, gone) = Crowd::wait(workers(&server.url(), "w")?, || {
+    let url = format!("{}{options}", server.url());
+    let (crowd, gone) = Crowd::wait(workers(&url, "w")?, || {
         server.kill9()?;
         Ok([Refusing::at(server.port())?])
     })?;
-    let seen = Seen::of("one server", crowd, || most(&gone))?;
+    let seen = Seen::of(store, crowd, || most(&gone))?;
     drop(gone);
     server.restart(Data::Dropped)?;
     Ok(seen.row())
 }
 
-fn quorum() -> Outcome<[String; 5]> {
+fn replicas() -> Outcome<[String; 5]> {
+    let mut servers = Replicated::start(1)?;
+    let url = format!("{}?replicas=1", servers[0].url());
+    let (crowd, gone) = Crowd::wait(workers(&url, "w")?, || {
+        servers[0].kill9()?;
+        Ok([Refusing::at(servers[0].port())?])
+    })?;
+    let seen = Seen::of("the same, replicas=1", crowd, || most(&gone))?;
+    drop(gone);
+    servers[0].restart(Data::Dropped)?;
+    Ok(seen.row())
+}
+
+fn quorum(store: &'static str, away: usize) -> Outcome<[String; 5]> {
     let mut servers = [RedisServer::start()?, RedisServer::start()?, RedisServer::start()?];
     let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
     let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
     let (crowd, gone) = Crowd::wait(workers(&url, "w")?, || {
-        servers[..2].iter_mut().try_for_each(RedisServer::kill9)?;
-        servers[..2].iter().map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
+        let away = &mut servers[..away];
+        away.iter_mut().try_for_each(RedisServer::kill9)?;
+        away.iter().map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
     })?;
-    let seen = Seen::of("a quorum, two of three nodes away", crowd, || most(&gone))?;
+    let seen = Seen::of(store, crowd, || most(&gone))?;
     drop(gone);
-    servers[..2].iter_mut().try_for_each(|server| server.restart(Data::Dropped))?;
+    servers[..away].iter_mut().try_for_each(|server| server.restart(Data::Dropped))?;
     Ok(seen.row())
 }
 
@@ -120,6 +146,23 @@ fn sentinel() -> Outcome<[String; 5]> {
     let since = || Ok(connections(&fleet.sentinels()[0])? - before);
     let seen = Seen::of("the primary of a service (to a sentinel)", crowd, since)?;
     fleet.servers_mut()[0].restart(Data::Dropped)?;
+    Ok(seen.row())
+}
+
+/// Nobody is left who knows where the primary is.
+fn sentinels() -> Outcome<[String; 5]> {
+    let options = RedisServer::options();
+    let mut fleet = SentinelFleet::start_with(options.clone(), &[0], options)?;
+    let (crowd, gone) = Crowd::wait(workers(&fleet.url(), "w")?, || {
+        fleet.servers_mut()[0].kill9()?;
+        fleet.sentinels_mut().iter_mut().try_for_each(RedisServer::kill9)?;
+        let all = fleet.servers().servers().iter().take(1).chain(fleet.sentinels());
+        all.map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
+    })?;
+    let seen = Seen::of("the primary of a service and all sentinels", crowd, || most(&gone))?;
+    drop(gone);
+    fleet.servers_mut()[0].restart(Data::Dropped)?;
+    fleet.sentinels_mut().iter_mut().try_for_each(|sentinel| sentinel.restart(Data::Kept))?;
     Ok(seen.row())
 }
 
@@ -145,5 +188,18 @@ fn cluster() -> Outcome<[String; 5]> {
     let seen = Seen::of("a node of a cluster", crowd, || most(&gone))?;
     drop(gone);
     cluster.restart(0, Data::Dropped)?;
+    Ok(seen.row())
+}
+
+fn whole_cluster() -> Outcome<[String; 5]> {
+    let mut cluster = Cluster::start(0)?;
+    let (crowd, gone) = Crowd::wait(workers(&cluster.url(), "w")?, || {
+        (0..cluster.size()).try_for_each(|node| cluster.kill(node))?;
+        let ports = (0..cluster.size()).map(|node| cluster.node(node).port());
+        ports.map(Refusing::at).collect::<Result<Vec<_>, _>>()
+    })?;
+    let seen = Seen::of("all nodes of a cluster", crowd, || most(&gone))?;
+    drop(gone);
+    (0..cluster.size()).try_for_each(|node| cluster.restart(node, Data::Dropped))?;
     Ok(seen.row())
 }

@@ -1,5 +1,5 @@
-//! What it costs to wait while a store cannot be reached: processes of many waiters, and what is
-//! seen of them from outside.
+//! What it costs to hold and to wait while a store cannot be reached: processes of many waiters,
+//! and what is seen of them from outside.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -103,22 +103,33 @@ impl Usage {
     }
 }
 
-/// In a worker: waits with so many tasks, each for a name of its own that begins with `prefix`,
-/// and says when they wait and when all have had their turn. It begins when it is told to.
+/// Leases that a worker holds: of one renewals fail soon, the other outlives a minute.
+const HELD: [Duration; 2] = [Duration::from_secs(9), Duration::from_secs(60)];
+
+/// In a worker: holds two leases, waits with so many tasks, each for a name of its own that begins
+/// with `prefix`, and says when they wait and when all have had their turn. It begins when it is
+/// told to.
 pub async fn wait_it_out(url: &str, prefix: &str, tasks: usize) {
     let client = must(Client::connect(url).await);
     must(must(client.mutex(format!("{prefix}/warm")).acquire().await).release().await);
+    let own = std::process::id();
+    let mut held = Vec::new();
+    for ttl in HELD {
+        let name = format!("{prefix}/held/{own}/{}", ttl.as_secs());
+        held.push(must(client.mutex(name).ttl(ttl).acquire().await));
+    }
     say("ready");
     listen();
     let mut waiting = JoinSet::new();
     for task in 0..tasks {
-        let lock = client.mutex(format!("{prefix}/{}/{task}", std::process::id()));
+        let lock = client.mutex(format!("{prefix}/{own}/{task}"));
         waiting.spawn(async move { must(must(lock.acquire().await).release().await) });
     }
     say("waiting");
     while let Some(served) = waiting.join_next().await {
         must(served);
     }
+    drop(held);
     say("served");
 }
 
