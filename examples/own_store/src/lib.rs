@@ -15,7 +15,7 @@ use leasehold::LockName;
 use leasehold::admin::ClientId;
 use leasehold::error::StoreError;
 use leasehold::store::protocol::{Action, Answer, BoxFuture, Now, Operation, Page, Reply};
-use leasehold::store::protocol::{DEFAULT_RETENTION, Outcome, Record, step};
+use leasehold::store::protocol::{DEFAULT_RETENTION, Outcome, Record, Rules, step};
 use leasehold::store::{Capabilities, Inbox, Store};
 use leasehold::time::{Clock, SystemClock};
 
@@ -28,10 +28,11 @@ pub struct OwnStore {
     shared: Mutex<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     records: BTreeMap<LockName, Record>,
     mailboxes: HashMap<ClientId, Mailbox>,
+    /// How long it keeps the record of a name, and how many past holders with it.
+    rules: Rules,
 }
 
 impl fmt::Debug for Shared {
@@ -49,7 +50,14 @@ impl Default for OwnStore {
 impl OwnStore {
     /// An empty store whose leases end by this clock.
     pub fn with_clock(clock: impl Clock) -> Self {
-        Self { clock: Arc::new(clock), shared: Mutex::default() }
+        Self::with_rules(clock, Rules::new(DEFAULT_RETENTION))
+    }
+
+    /// The same, which remembers past holders, or names for longer.
+    pub fn with_rules(clock: impl Clock, rules: Rules) -> Self {
+        let (records, mailboxes) = (BTreeMap::new(), HashMap::new());
+        let shared = Mutex::new(Shared { records, mailboxes, rules });
+        Self { clock: Arc::new(clock), shared }
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -109,7 +117,7 @@ impl Shared {
         if record.collect_at_us <= now.lease_us {
             record = Record::default(); // its time was over: nobody relies on it any more
         }
-        let outcome = step(&mut record, now, DEFAULT_RETENTION, action);
+        let outcome = step(&mut record, now, self.rules, action);
         if record.collect_at_us > now.lease_us {
             self.records.insert(name, record);
         }

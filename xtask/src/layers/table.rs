@@ -113,7 +113,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &["store"],
         rows: &[
-            &["finding", "history", "protocol", "traits"],
+            &["finding", "history", "protocol", "retention", "traits"],
             &["clock_sample", "deadlocks", "outages"],
             &["clocked", "deadlock_findings"],
             &["file", "memory", "quorum", "redis"],

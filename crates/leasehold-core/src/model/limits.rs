@@ -52,11 +52,21 @@ pub const REAP_BOUND: u32 = 64;
 /// names a second then hold 240 MB, and would hold 7 GB with an hour.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
-/// Most past holders of a record: 16, some 2 KB with usual labels and 22 KB at the most.
+/// Most past holders of a record: 16, some 3 KB with usual labels and 24 KB at the most.
 pub const MAX_HISTORY: u32 = 16;
 
 /// What differs between stores. A retention alone stands for the rest as usual.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use leasehold_core::model::Rules;
+///
+/// let rules = Rules::new(Duration::from_secs(3600)).with_history(4);
+/// assert_eq!(rules.longest_silence, Duration::from_secs(1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rules {
     /// How long a record outlives its last use.
     pub retention: Duration,
@@ -68,6 +78,32 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Those of a store that keeps a record for so long, and is as usual.
+    pub const fn new(retention: Duration) -> Self {
+        Self { retention, longest_silence: POLL_INTERVAL, history: 0 }
+    }
+
+    /// The same with this [`retention`](Self::retention).
+    #[must_use]
+    pub const fn with_retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// The same with this [`longest_silence`](Self::longest_silence).
+    #[must_use]
+    pub const fn with_longest_silence(mut self, longest_silence: Duration) -> Self {
+        self.longest_silence = longest_silence;
+        self
+    }
+
+    /// The same with this [`history`](Self::history).
+    #[must_use]
+    pub const fn with_history(mut self, history: u32) -> Self {
+        self.history = history;
+        self
+    }
+
     /// Silent for so long, a client is dead: a claim window and one poll.
     pub(super) fn dead_after(self) -> Duration {
         self.longest_silence + CLAIM_WINDOW
@@ -76,6 +112,6 @@ impl Rules {
 
 impl From<Duration> for Rules {
     fn from(retention: Duration) -> Self {
-        Self { retention, longest_silence: POLL_INTERVAL, history: 0 }
+        Self::new(retention)
     }
 }

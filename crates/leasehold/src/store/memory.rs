@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use leasehold_core::model::{self, Outcome, Record, Rules};
 use leasehold_core::time::micros;
@@ -89,6 +90,14 @@ impl Memory {
         self
     }
 
+    /// The same store, which keeps the record of a name for so long after its last use, with its past
+    /// holders: 2 min by default. Clones share this, too.
+    #[must_use]
+    pub fn retention(self, span: Duration) -> Self {
+        self.shared().names.rules.retention = span;
+        self
+    }
+
     /// What the store knows of a name, for tests that compare stores.
     pub fn record(&self, name: &LockName) -> Option<Record> {
         self.shared().names.records.get(name).cloned()
@@ -163,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// Forgets records whose time is over, once per retention.
+    /// Forgets records whose time is over, every 2 min.
     fn collect(&mut self, now: Now) {
         if now.lease_us < self.next_collection_us {
             return;

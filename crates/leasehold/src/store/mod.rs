@@ -28,6 +28,8 @@ pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "file", feature = "redis"))]
+mod retention;
 mod router;
 mod traits;
 

@@ -1,12 +1,13 @@
 //! What a program asks of a file store: [`FileOptions`], over which URLs are read, too.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::model::Rules;
 
 use super::rules::RULES;
-use crate::store::history;
+use crate::store::{history, retention};
 
 /// Where a file store is and how it is used: all that a store URL can say, as values. A path alone
 /// stands for the rest as usual.
@@ -26,12 +27,13 @@ use crate::store::history;
 pub struct FileOptions {
     pub(super) path: PathBuf,
     history: u32,
+    retention: Duration,
 }
 
 impl FileOptions {
     /// The database at this path: `file:PATH`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), history: 0 }
+        Self { path: path.into(), history: RULES.history, retention: RULES.retention }
     }
 
     /// How many past holders of a name are kept beside its record, up to 16: who had it last, and
@@ -42,10 +44,18 @@ impl FileOptions {
         self
     }
 
+    /// How long the record of a name is kept after its last use, with its past holders: 2 min by
+    /// default, 1 s to 24 h. A restart of the machine ends it sooner.
+    pub fn retention(mut self, span: Duration) -> Self {
+        self.retention = span;
+        self
+    }
+
     /// What steps keep to, if it can be.
     pub(super) fn rules(&self) -> Result<Rules, InvalidInput> {
         history::check(self.history)?;
-        Ok(Rules { history: self.history, ..RULES })
+        retention::check(self.retention)?;
+        Ok(RULES.with_history(self.history).with_retention(self.retention))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The times that the file store keeps to, and that it keeps no history unless it is asked to.
+//! The times that the file store keeps to unless it is asked for others.
 
 use std::time::Duration;
 
@@ -9,4 +9,4 @@ use leasehold_core::model::{DEFAULT_RETENTION, Rules};
 /// process that sent it, and a waiter is woken by the deaths that concern it. What is left to polls
 /// are waiters that hang.
 pub(super) const RULES: Rules =
-    Rules { retention: DEFAULT_RETENTION, longest_silence: Duration::from_secs(10), history: 0 };
+    Rules::new(DEFAULT_RETENTION).with_longest_silence(Duration::from_secs(10));

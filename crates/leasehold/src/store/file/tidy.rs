@@ -7,7 +7,8 @@ use super::record::StoredRecord;
 use super::rules::RULES;
 use super::writing::{Row, Writing};
 
-/// How often the files are tidied by whichever process comes first: once per retention.
+/// How often the files are tidied by whichever process comes first: every 2 min, whatever retention
+/// it was asked for.
 pub(super) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
 
 /// Rows looked at in one transaction: 256, so that nobody waits much longer than for a step.

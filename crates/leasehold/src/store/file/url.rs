@@ -3,7 +3,7 @@
 use leasehold_core::InvalidInput;
 
 use super::options::FileOptions;
-use crate::store::history;
+use crate::store::{history, retention};
 
 /// What `file:PATH?OPTION=VALUE&…` says.
 pub(super) fn read(url: &str) -> Result<FileOptions, InvalidInput> {
@@ -11,20 +11,25 @@ pub(super) fn read(url: &str) -> Result<FileOptions, InvalidInput> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     let options = query.split('&').filter(|option| !option.is_empty());
     let mut read = FileOptions::new(checked(path)?);
-    let mut has_history = false;
+    let mut seen = Vec::new();
     for option in options {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        if name != "history" {
-            return Err(invalid(format!(
-                "the store URL has the unknown option {name:?}: for a file store there is history"
-            )));
-        }
-        if std::mem::replace(&mut has_history, true) {
+        if seen.contains(&name) {
             return Err(invalid(format!("the option `{name}` is in the store URL twice")));
         }
-        read = read.history(history::parse(value)?);
+        seen.push(name);
+        read = match name {
+            "history" => read.history(history::parse(value)?),
+            "retention" => read.retention(retention::parse(value)?),
+            _ => {
+                return Err(invalid(format!(
+                    "the store URL has the unknown option {name:?}: for a file store there are \
+                     history and retention"
+                )));
+            }
+        };
     }
-    Ok(read)
+    read.rules().map(|_| read)
 }
 
 fn checked(path: &str) -> Result<&str, InvalidInput> {
@@ -48,6 +53,8 @@ fn invalid(why: impl Into<String>) -> InvalidInput {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn path_of(url: &str) -> String {
@@ -69,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_may_ask_for_a_history_and_for_nothing_else() {
+    fn a_url_may_ask_for_a_history_for_a_retention_and_for_nothing_else() {
         let options = read("file:/a b/c.db?history=16").unwrap();
         assert_eq!(
             (path_of("file:c.db?history=3").as_str(), options.rules().unwrap().history),
@@ -82,5 +89,12 @@ mod tests {
             let why = why(&format!("file:c.db?history={value}"));
             assert!(why.contains(&format!("`history` is {value:?}")), "{why}");
         }
+        let retention = |url| read(url).unwrap().rules().unwrap().retention;
+        assert_eq!(retention("file:c.db?history=3"), Duration::from_mins(2));
+        assert_eq!(retention("file:c.db?retention=24h&history=3"), Duration::from_hours(24));
+        for value in ["25h", "10ms"] {
+            assert!(why(&format!("file:c.db?retention={value}")).contains("`retention` is "));
+        }
+        assert!(why("file:c.db?retention=soon").contains("`retention` in the store URL: "));
     }
 }

@@ -96,7 +96,7 @@ async fn a_random_history_leaves_the_same_records_as_the_model() {
 
 #[tokio::test]
 async fn a_random_history_leaves_the_same_past_holders_as_the_model() {
-    let rules = Rules { history: 3, ..RULES };
+    let rules = RULES.with_history(3);
     let apart = compare_with_model(History::new(20_260_103, None), rules, 3_000).await;
     assert!(apart > 2_000, "{apart} times a name had past holders");
 }

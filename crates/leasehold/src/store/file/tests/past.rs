@@ -77,6 +77,30 @@ async fn past_holders_go_with_their_record_and_with_a_restart_of_the_machine() {
 }
 
 #[tokio::test]
+async fn past_holders_are_kept_for_as_long_as_the_store_is_asked_to() {
+    let place = Place::new();
+    let hour = Duration::from_secs(3600);
+    let options = FileOptions::new(place.path()).history(2).retention(hour);
+    let store = File::with_clock(options, place.clock.clone(), "first".to_owned()).unwrap();
+    on(&store, "a", acquire(ALICE, 1, true)).await;
+    on(&store, "a", release(ALICE, 1)).await;
+    let alice = [(ALICE, Ending::Released)];
+    for of in ["b", "c", "d"] {
+        place.clock.advance(hour / 4);
+        // Tidied up with each.
+        on(&store, of, acquire(BOB, 1, true)).await;
+        on(&store, of, release(BOB, 1)).await;
+        assert_eq!(endings(&store, "a").await, alice);
+    }
+    place.clock.advance(hour);
+    while place.record(&name("a")).is_some() {
+        on(&store, "e", Action::Inspect { limit: 1 }).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(endings(&store, "a").await, []);
+}
+
+#[tokio::test]
 async fn damaged_past_holders_are_an_error_to_those_who_keep_some_and_nothing_to_others() {
     let place = Place::new();
     let (without, with) = (place.open(), place.open_with_history(2));

@@ -10,16 +10,13 @@ use leasehold_core::text::show_duration;
 use super::servers::{Address, Servers};
 use super::settings::{LayoutName, QuarantineSpan, Replicas, Settings};
 use super::tls::Tls;
-use crate::store::history;
+use crate::store::{history, retention};
 
 /// Longest prefix: 64 bytes, since every key carries it.
 const MAX_PREFIX_BYTES: usize = 64;
 
 /// What a timeout may be: below 10 ms a busy machine looks like a dead server.
 const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(60));
-
-/// What the retention may be: from the time it takes to notice a lost reply to the longest lease.
-const RETENTIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
 
 /// What a quarantine may last: as long as the longest lease that may be out.
 const QUARANTINES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
@@ -45,7 +42,7 @@ impl Settings {
         check_span("connect_timeout", Some(self.connect_timeout), TIMEOUTS)?;
         check_span("timeout", self.timeout, TIMEOUTS)?;
         check_span("offset", self.offset, OFFSETS)?;
-        check_span("retention", Some(self.retention), RETENTIONS)?;
+        retention::check(self.retention)?;
         self.check_history()?;
         if let QuarantineSpan::Of(span) = self.quarantine {
             check_span("quarantine", Some(span), QUARANTINES)?;

@@ -6,10 +6,10 @@ use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
 use super::parts::decode;
-use crate::store::history;
 use crate::store::redis::options::{
     LayoutName, QUARANTINE, RedisOptions, Replicas, Tls, TlsFiles, invalid, replicas,
 };
+use crate::store::{history, retention};
 
 /// The options with those of a URL.
 pub(super) fn read(mut options: RedisOptions, query: &str) -> Result<RedisOptions, InvalidInput> {
@@ -66,7 +66,7 @@ fn with(
             "none" => Replicas::None,
             number => Replicas::AtLeast(number.parse().map_err(|_| replicas(number))?),
         }),
-        "retention" => options.retention(span(name, &value)?),
+        "retention" => options.retention(retention::parse(&value)?),
         "sentinel_user" => options.sentinel_user(value),
         "timeout" => options.timeout(span(name, &value)?),
         "waitaof" => options.waitaof(switch(name, &value)?),
