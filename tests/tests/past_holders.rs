@@ -19,7 +19,11 @@ impl Clients {
 }
 
 async fn hold(client: &Client, label: &str) {
-    let guard = must(client.mutex("a").label(label).acquire().await);
+    hold_name(client, "a", label).await;
+}
+
+async fn hold_name(client: &Client, name: &str, label: &str) {
+    let guard = must(client.mutex(name).label(label).acquire().await);
     must(guard.release().await);
 }
 
@@ -58,4 +62,34 @@ async fn clients_with_and_without_a_history_share_a_name() {
     check(server.patient_url()).await;
     let directory = must(tempfile::tempdir());
     check(format!("file:{}", directory.path().join("locks.db").display())).await;
+}
+
+/// What a server has written down so far, and how often it has read or written fields.
+fn done(server: &RedisServer) -> [u64; 3] {
+    let info = must(server.info("persistence"));
+    let size = info.lines().find_map(|line| line.strip_prefix("aof_current_size:"));
+    let calls = |command| must(server.command_stats(command)).0;
+    [must(size.unwrap_or_default().parse()), calls("hget"), calls("hset")]
+}
+
+#[tokio::test]
+async fn an_end_costs_a_server_the_same_however_many_past_holders_are_kept() {
+    let server = must(RedisServer::options().append_only("always").start());
+    let clients = Clients { url: server.patient_url() };
+    let mut costs = Vec::new();
+    for history in [1, 4, 16] {
+        let (client, name) = (clients.keeping(history).await, format!("kept {history:02}"));
+        for _ in 0..20 {
+            hold_name(&client, &name, "until there is no more room").await;
+        }
+        let before = done(&server);
+        for _ in 0..50 {
+            hold_name(&client, &name, "one comes and one goes").await;
+        }
+        let after = done(&server);
+        costs.push([0, 1, 2].map(|of| after[of] - before[of]));
+    }
+    println!("bytes, reads and writes of 50 pairs: {costs:?}");
+    assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:?}");
+    assert_eq!(costs[0][2], 100, "one write each");
 }

@@ -40,9 +40,9 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
         seen.push(b"t".to_vec());
         record.tombstones = read_tombstones(Reader(raw)).ok_or("tombstones")?;
     }
-    if let Some(raw) = fields.get(&b"p"[..]) {
+    if let Some(ring) = fields.get(&b"p"[..]) {
         seen.push(b"p".to_vec());
-        record.past = read_past(Reader(raw)).ok_or("past holds")?;
+        seen.extend(read_past(ring, fields, &mut record.past).ok_or("past holds")?);
     }
     if flags != u8::from(!record.queue.is_empty()) + 2 * u8::from(!record.tombstones.is_empty()) {
         return Err(format!("the flags are {flags}"));
@@ -139,11 +139,18 @@ fn read_tombstones(mut packed: Reader<'_>) -> Option<Vec<Tombstone>> {
     (!tombstones.is_empty()).then_some(tombstones)
 }
 
-/// Reads the holds that have ended, the oldest first: as many as it says.
-fn read_past(mut packed: Reader<'_>) -> Option<Vec<PastHold>> {
-    let count = packed.byte()?;
-    let past = (0..count).map(|_| packed.past_hold()).collect::<Option<_>>()?;
-    (count > 0 && packed.0.is_empty()).then_some(past)
+/// Reads the holds that have ended, the oldest first, around their ring. Gives their fields.
+fn read_past(ring: &[u8], fields: &Fields, past: &mut Vec<PastHold>) -> Option<Vec<Vec<u8>>> {
+    let &[length, count, next] = ring else { return None };
+    if !(1..=length).contains(&count) || next >= length {
+        return None;
+    }
+    let field = |back: u8| vec![b'p', (next + length - back) % length];
+    let seen: Vec<_> = (1..=count).rev().map(field).collect();
+    for field in &seen {
+        past.push(Reader(fields.get(field)?).past_hold()?);
+    }
+    Some(seen)
 }
 
 fn id_bytes(id: HolderId) -> [u8; 24] {

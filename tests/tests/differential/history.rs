@@ -144,6 +144,8 @@ pub(crate) enum Asked {
 pub(crate) struct Played {
     pub(crate) asked: Asked,
     pub(crate) now_us: u64,
+    /// How many past holders whoever asks keeps.
+    pub(crate) history: u32,
     pub(crate) answer: Option<Answer>,
     pub(crate) messages: Vec<Addressed>,
     /// The records that were touched, as they are afterwards.
@@ -155,7 +157,8 @@ const MOST_AGAIN: u32 = 8;
 
 /// The model's side of a history.
 pub(crate) struct World {
-    rules: Rules,
+    /// How many past holders clients keep, who take turns.
+    histories: Vec<u32>,
     records: [Record; NAMES.len()],
     attempts: BTreeMap<u8, u64>,
     now_us: u64,
@@ -163,10 +166,13 @@ pub(crate) struct World {
     played: Vec<Played>,
 }
 
-/// Plays a history on the model, which keeps so many past holders.
-pub(crate) fn play(steps: &[Step], history: u32) -> Vec<Played> {
+/// How many steps clients of one kind make before those who keep another number of past holders.
+const TURN: usize = 8;
+
+/// Plays a history on the model, by clients who keep so many past holders, a kind after the other.
+pub(crate) fn play(steps: &[Step], histories: &[u32]) -> Vec<Played> {
     let mut world = World {
-        rules: Rules { history, ..model::DEFAULT_RETENTION.into() },
+        histories: histories.to_vec(),
         records: Default::default(),
         attempts: BTreeMap::new(),
         now_us: START_US,
@@ -216,6 +222,11 @@ impl World {
             Step::Pass(us) => self.now_us += us,
             Step::RenewMany(leases) => self.renew_many(leases),
         }
+    }
+
+    fn rules(&self) -> Rules {
+        let history = self.histories[self.played.len() / TURN % self.histories.len()];
+        Rules::new(model::DEFAULT_RETENTION).with_history(history)
     }
 
     fn now(&self) -> Now {
@@ -343,8 +354,8 @@ impl World {
     }
 
     fn act(&mut self, name: usize, action: Action) -> bool {
-        let now = self.now();
-        let outcome = model::step(&mut self.records[name], now, self.rules, &action);
+        let (now, rules) = (self.now(), self.rules());
+        let outcome = model::step(&mut self.records[name], now, rules, &action);
         let more = outcome.more;
         let answer = Answer::new(now, outcome.reply).with_more(more);
         self.last = Some((name, action.clone()));
@@ -368,13 +379,14 @@ impl World {
     }
 
     fn renew_many(&mut self, leases: &[(usize, Who, Duration, Believed)]) {
-        let (now, mut more, mut messages) = (self.now(), false, Vec::new());
+        let (now, rules) = (self.now(), self.rules());
+        let (mut more, mut messages) = (false, Vec::new());
         let (mut asked, mut replies) = (Vec::new(), Vec::new());
         for (name, who, ttl, believed) in leases {
             let id = self.id(*name, *who);
             let lease = self.renewal(*name, id, *ttl, *believed);
             let (record, action) = (&mut self.records[*name], lease.action());
-            let outcome = model::step(record, now, self.rules, &action);
+            let outcome = model::step(record, now, rules, &action);
             asked.push(lease);
             more |= outcome.more;
             messages.extend(outcome.messages);
@@ -394,7 +406,8 @@ impl World {
         touched: &[usize],
     ) {
         let after = touched.iter().map(|&name| (name, self.records[name].clone())).collect();
-        self.played.push(Played { asked, now_us: self.now_us, answer, messages, after });
+        let (now_us, history) = (self.now_us, self.rules().history);
+        self.played.push(Played { asked, now_us, history, answer, messages, after });
     }
 }
 

@@ -39,12 +39,17 @@ const HISTORY: u32 = 3;
 
 #[test]
 fn the_scripts_mean_what_the_model_means() {
-    compare(0, steps_wanted());
+    compare(&[0], steps_wanted());
 }
 
 #[test]
 fn the_scripts_that_keep_past_holders_mean_what_the_model_means() {
-    compare(HISTORY, steps_wanted() / 2);
+    compare(&[HISTORY], steps_wanted() / 2);
+}
+
+#[test]
+fn clients_who_keep_more_or_fewer_past_holders_take_turns_as_in_the_model() {
+    compare(&[HISTORY, 1, 0, HISTORY + 2, 2], steps_wanted() / 4);
 }
 
 fn steps_wanted() -> u64 {
@@ -52,13 +57,13 @@ fn steps_wanted() -> u64 {
     wanted.map_or(STEPS, |number| must(number.parse()))
 }
 
-/// Compares so many steps of clients that keep so many past holders.
-fn compare(history: u32, wanted: u64) {
-    let server = RefCell::new(Server::start_with_history(RedisServer::options(), history));
+/// Compares so many steps of clients that keep so many past holders, a kind after the other.
+fn compare(histories: &[u32], wanted: u64) {
+    let server = RefCell::new(Server::start_with_histories(RedisServer::options(), histories));
     let compared = Cell::new(0);
     while compared.get() < wanted {
         let outcome = runner(KEPT).run(&strategies::steps(), |steps| {
-            let played = history::play(&steps, history);
+            let played = history::play(&steps, histories);
             compared.set(compared.get() + played.len() as u64);
             server.borrow_mut().compare(&played).map_err(TestCaseError::fail)
         });

@@ -30,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) connection: Connection,
     pub(crate) layout: Native,
     inboxes: Connection,
+    /// How many past holders clients keep: the scripts of each, one after the other, then `DUMP`.
+    histories: Vec<u32>,
     sources: Vec<String>,
     sha1: Vec<String>,
 }
@@ -42,18 +44,26 @@ impl Server {
 
     /// The same with the scripts that keep so many past holders.
     pub(crate) fn start_with_history(options: RedisOptions, history: u32) -> Self {
+        Self::start_with_histories(options, &[history])
+    }
+
+    /// The same with the scripts of clients of several kinds. It is one of the first that
+    /// The same with the scripts of clients of several kinds; `layout` is that of the first.
+    pub(crate) fn start_with_histories(options: RedisOptions, histories: &[u32]) -> Self {
         let redis = options.start().unwrap();
         let mut connection = redis.connection().unwrap();
         let mut inboxes = redis.connection().unwrap();
         let prefix = "lh:".to_owned();
         let pattern = format!("{}*", key::inbox_prefix(&prefix));
-        let layout = Native(Keyspace { prefix, retention: model::DEFAULT_RETENTION, history });
+        let retention = model::DEFAULT_RETENTION;
+        let layout = Native(Keyspace { prefix, retention, history: histories[0] });
         redis::cmd("PSUBSCRIBE").arg(pattern).exec(&mut inboxes).unwrap();
-        let scripts = Script::ALL.iter().map(|script| script.assemble(TEST_CLOCK, history));
-        let sources: Vec<_> = scripts.chain([DUMP.to_owned()]).collect();
+        let assemble = |(history, script): (u32, Script)| script.assemble(TEST_CLOCK, history);
+        let sources: Vec<_> = scripts(histories).map(assemble).chain([DUMP.to_owned()]).collect();
         let load = |source| redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection);
         let sha1 = sources.iter().map(load).collect::<Result<_, _>>().unwrap();
-        Self { redis, connection, layout, inboxes, sources, sha1 }
+        let histories = histories.to_vec();
+        Self { redis, connection, layout, inboxes, histories, sources, sha1 }
     }
 
     /// EVALSHA of a call at a time.
@@ -66,9 +76,8 @@ impl Server {
 
     /// The script that is compared with the one that is shipped with this name.
     fn sha1(&self, shipped: &str) -> &str {
-        let history = self.layout.0.history;
-        let is_it = |script: &Script| script.with_history(history).sha1 == shipped;
-        &self.sha1[Script::ALL.iter().position(is_it).unwrap()]
+        let is_it = |(history, script): (u32, Script)| script.with_history(history).sha1 == shipped;
+        &self.sha1[scripts(&self.histories).position(is_it).unwrap()]
     }
 
     /// EVALSHA of calls of one script, one name each, as one call at a time.
@@ -151,7 +160,7 @@ impl Server {
                 }
             }
             Asked::Operation(operation) => {
-                let call = call(&self.layout, operation);
+                let call = call(&self.layout_of(played), operation);
                 pipeline.add_command(self.command(&call, played.now_us));
             }
         }
@@ -174,7 +183,7 @@ impl Server {
                 }
             }
             Asked::Operation(operation) => {
-                let call = call(&self.layout, operation);
+                let call = call(&self.layout_of(played), operation);
                 let reply = next()?;
                 let answer = call
                     .answer(reply.clone())
@@ -200,8 +209,15 @@ impl Server {
         Ok(())
     }
 
+    /// The layout of whoever asks.
+    fn layout_of(&self, played: &Played) -> Native {
+        let mut layout = self.layout.clone();
+        layout.0.history = played.history;
+        layout
+    }
+
     fn dump_sha1(&self) -> &str {
-        &self.sha1[Script::ALL.len()]
+        &self.sha1[self.sha1.len() - 1]
     }
 
     /// What was published since this was last asked.
@@ -221,6 +237,11 @@ impl Server {
             told.push((client, message.ok_or("a payload that is no message")?));
         }
     }
+}
+
+/// Every script as each kind of client has it.
+fn scripts(histories: &[u32]) -> impl Iterator<Item = (u32, Script)> {
+    histories.iter().flat_map(|history| Script::ALL.map(|script| (*history, script)))
 }
 
 fn unpack(mut dump: &[u8]) -> Option<Fields> {

@@ -155,18 +155,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A hold that has ended.
-    pub fn past_hold(&mut self) -> Option<PastHold> {
-        Some(PastHold {
-            id: self.id()?,
-            weight: self.word()?,
-            capacity: self.word()?,
-            token_us: self.number()?,
-            since_us: self.number()?,
-            ended_us: self.number()?,
-            ending: self.ending()?,
-            info: self.counted()?.info()?,
-        })
+    /// A hold that has ended, which is all that is left.
+    pub fn past_hold(mut self) -> Option<PastHold> {
+        let (ended_us, ending, capacity) = (self.number()?, self.ending()?, self.word()?);
+        let (id, weight) = (self.id()?, self.word()?);
+        self.hold_state()?;
+        let (token_us, since_us) = (self.number()?, self.number()?);
+        self.take::<32>()?; // its deadline, ttl, change and nonce, which are over
+        let info = self.info()?;
+        Some(PastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info })
     }
 
     /// A value whose length comes first, in 2 bytes.

@@ -148,7 +148,9 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
         })
         .collect::<Option<_>>()?;
     let (most, count) = (packed.word()?, packed.word()?);
-    let past = (0..count).map(|_| Some(packed.past_hold()?.at(now_us))).collect::<Option<_>>()?;
+    let past = (0..count)
+        .map(|_| Some(packed.counted()?.past_hold()?.at(now_us)))
+        .collect::<Option<_>>()?;
     let status = Status::default()
         .with_holders(holders)
         .with_waiters(waiters)

@@ -7,7 +7,8 @@
 //! model from the model.
 //!
 //! A line that begins with `--@history` is there only for clients that keep past holders, and how
-//! many is written into the text: without them a script is none the longer for it.
+//! many is written into the text: without them a script is none the longer for it. One that begins
+//! with `--@without_history` is there for the others.
 
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub const CLOCK: &str = include_str!("lua/clock.lua");
 const INCLUDE: &str = "--@include ";
 
 const HISTORY: &str = "--@history";
+const WITHOUT_HISTORY: &str = "--@without_history";
 
 /// The files that others include, by their names: `lua/NAME.lua`. The clock is not among them, so
 /// that a test can bring its own.
@@ -168,8 +170,8 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         ("HELD_BY_ONE_FIELDS", STATE.map(|(name, _)| name).join(", ")),
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
-        format("PAST", "<c24I4I4dddBI2"),
-        number("PAST_BYTES", 59),
+        format("PAST", "<dBI4"),           // and then the hold
+        number("PAST_BYTES", 13 + bytes_of(hold)),
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),
@@ -344,11 +346,7 @@ impl Script {
 /// Adds a file with all that it includes.
 fn include(whole: &mut String, file: &str, clock: &str, has_history: bool) {
     for line in file.lines() {
-        let line = match line.strip_prefix(HISTORY) {
-            Some(line) if has_history => line.strip_prefix(' ').unwrap_or(line),
-            Some(_) => continue,
-            None => line,
-        };
+        let Some(line) = line_for(line, has_history) else { continue };
         match line.strip_prefix(INCLUDE) {
             Some("clock") => whole.push_str(clock),
             Some(name) => include(whole, shared(name), clock, has_history),
@@ -358,6 +356,16 @@ fn include(whole: &mut String, file: &str, clock: &str, has_history: bool) {
             }
         }
     }
+}
+
+/// A line as it is for clients with or without past holders; none if it is for the others alone.
+fn line_for(line: &str, has_history: bool) -> Option<&str> {
+    for (mark, is_for) in [(HISTORY, has_history), (WITHOUT_HISTORY, !has_history)] {
+        if let Some(line) = line.strip_prefix(mark) {
+            return is_for.then(|| line.strip_prefix(' ').unwrap_or(line));
+        }
+    }
+    Some(line)
 }
 
 /// An unknown name gives nothing, and the script fails its first test.
@@ -400,9 +408,10 @@ mod tests {
         }
         let files = Script::ALL.map(Script::file).into_iter();
         for line in files.chain(SHARED.map(|(_, text)| text)).flat_map(str::lines) {
-            let line = line.strip_prefix("--@history ").unwrap_or(line);
-            if let Some(name) = line.strip_prefix(INCLUDE) {
-                assert!(name == "clock" || !shared(name).is_empty(), "{name}");
+            for line in [line_for(line, true), line_for(line, false)].into_iter().flatten() {
+                if let Some(name) = line.strip_prefix(INCLUDE) {
+                    assert!(name == "clock" || !shared(name).is_empty(), "{name}");
+                }
             }
         }
     }
@@ -440,12 +449,10 @@ mod tests {
             let may_end =
                 script.source().contains("expire = function") && script != Script::Inspect;
             let (without, with) = (script.source(), &script.with_history(2).source);
-            assert_eq!(
-                with.contains("local function add_past"),
-                may_end || script == Script::Inspect
-            );
-            assert_eq!(without != with, may_end || script == Script::Inspect, "{script:?}");
-            assert!(!with.contains(HISTORY), "{script:?}");
+            let keeps = with.contains("local function pack_past");
+            assert_eq!(keeps, may_end || script == Script::Inspect, "{script:?}");
+            assert_eq!(without != with, keeps, "{script:?}");
+            assert!(![without, with.as_str()].iter().any(|it| it.contains("--@")), "{script:?}");
         }
     }
 

@@ -58,12 +58,28 @@ holds = {
     record.count = record.count + 1
   end,
 
+--@history  -- Lays out anew a ring of those who keep more or fewer, with room for one more, for which
+--@history  -- the oldest give way. Gives the field for that, and the ring.
+--@history  lay_out_past = function(ring)
+--@history    local fields, kept = past_fields(ring) or store.corrupt(), {}
+--@history    for at = math.max(#fields - HISTORY + 2, 1), #fields do
+--@history      kept[#kept + 1] = store.get(fields[at]) or store.corrupt()
+--@history    end
+--@history    for _, field in ipairs(fields) do record.changed[field] = false end
+--@history    for at, past in ipairs(kept) do record.changed['p' .. string.char(at - 1)] = past end
+--@history    local count = #kept + 1
+--@history    return 'p' .. string.char(#kept), string.char(HISTORY, count, count % HISTORY)
+--@history  end,
+--@history
 --@history  -- Remembers that whoever has a hold has it no more. Nobody has one in its cooldown.
 --@history  note_end = function(hold, ending)
 --@history    if hold.state == COOLDOWN then return end
---@history    local past = pack_past(hold.id, hold.weight, record.capacity, hold.state, hold.token,
---@history      hold.since, math.min(hold.deadline, now), hold.facts, ending)
---@history    record.changed.p = add_past(store.get('p'), past) or store.corrupt()
+--@history    local ring = store.get('p')
+--@history    local field, changed = next_past(ring)
+--@history    if not field then field, changed = holds.lay_out_past(ring) end
+--@history    record.changed.p = changed
+--@history    record.changed[field] = pack_past(math.min(hold.deadline, now), hold.state, ending,
+--@history      record.capacity, store.pack_hold(hold))
 --@history  end,
   -- Removes a hold; the last one takes its place.
   remove_hold = function(index)

@@ -1,31 +1,32 @@
 -- Who holds, who waits and who held before; changes nothing (model/inspect.rs).
 --
--- KEYS  1 the lock's record
+-- KEYS  1 … n the locks' records, all different
 -- ARGV  1 what all inboxes' names begin with
---       2 packed: retention (µs), at most so many holders, waiters and past holders (4)
--- reply packed: now (µs), 0 (1), and one of
+--       2 … n + 1 packed, for each key: retention (µs), at most so many holders, waiters and past
+--         holders (4)
+-- reply for one key its own, for several a list: an error, or packed: now (µs), 0 (1), one of
 --       'I' status: capacity (4), last token (µs, or 0), how many wait (4),
 --         how many holders follow (4), each attempt (24 bytes), weight (4), state (1), token (µs),
 --         since (µs), deadline (µs), length of facts (2), facts,
 --         how many waiters follow (4), each attempt (24 bytes), weight (4), capacity (4),
 --         since (µs), length of facts (2), facts,
---         at most how many past holders are shown (4), how many follow (4), each as it is packed
+--         at most how many past holders are shown (4), how many follow (4), each its length (2) and
+--         as it is packed
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] ~= 12 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
-local retention, limit = struct.unpack('<dI4', ARGV[2])
-if not (retention >= 0 and retention <= 1e15) then
-  return redis.error_reply('ARGUMENT 2 has a number out of range')
-end
+local retention, limit, past
 --@include native/past
 --@include publish
 --@include native/record
 --@include native/hold
 --@include native/queue
 
-local ended = {} -- of which no step has come by yet
+-- Adds a hold that has ended, with its length.
+local function show_past(hold)
+  past[#past + 1] = struct.pack('<I2', #hold) .. hold
+end
 
 local function holders()
   local list = {}
@@ -35,9 +36,9 @@ local function holders()
     if hold.deadline > now then
       list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
         hold.since, hold.deadline, #hold.facts) .. hold.facts
---@history    elseif hold.state ~= COOLDOWN then
---@history      ended[#ended + 1] = pack_past(hold.id, hold.weight, record.capacity, hold.state,
---@history        hold.token, hold.since, hold.deadline, hold.facts, BY_TIME)
+--@history    elseif hold.state ~= COOLDOWN then -- no step has come by yet
+--@history      show_past(pack_past(hold.deadline, hold.state, BY_TIME, record.capacity,
+--@history        store.pack_hold(hold)))
     end
   end
   return struct.pack('<I4', #list) .. table.concat(list)
@@ -57,13 +58,32 @@ end
 -- Also what others keep, where this client keeps none.
 local function past_holders()
   local most = HISTORY > 0 and HISTORY or MAX_HISTORY
-  local field, count = limit > 0 and redis.call('HGET', record.key, 'p'), 0
-  if field then count = count_past(field) or store.corrupt() end
-  return struct.pack('<I4I4', math.min(most, limit), #ended + count) .. table.concat(ended)
-    .. string.sub(field or '', 2)
+  local ring = limit > 0 and redis.call('HGET', record.key, 'p')
+  for _, field in ipairs(ring and (past_fields(ring) or store.corrupt()) or {}) do
+    local hold = redis.call('HGET', record.key, field)
+    if not hold or #hold < PAST_BYTES then store.corrupt() end
+    show_past(hold)
+  end
+  return struct.pack('<I4I4', math.min(most, limit), #past) .. table.concat(past)
 end
 
-return store.answer(store.run(KEYS[1], nil, function()
+local function status()
+  past = {}
   return struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
     .. holders() .. waiters_in_order() .. past_holders()
-end))
+end
+
+local replies = {}
+for at = 1, #KEYS do
+  local asked = ARGV[at + 1]
+  if not asked or #asked ~= 12 then
+    return redis.error_reply('ARGUMENT ' .. at + 1 .. ' has a wrong length')
+  end
+  retention, limit = struct.unpack('<dI4', asked)
+  if not (retention >= 0 and retention <= 1e15) then
+    return redis.error_reply('ARGUMENT ' .. at + 1 .. ' has a number out of range')
+  end
+  replies[at] = store.run_apart(KEYS[at], nil, status)
+end
+if #KEYS == 1 then return replies[1] end
+return replies

@@ -1,35 +1,34 @@
--- What is remembered of holds that have ended (model/rows.rs), with `history=` alone: the field `p`
--- of the hash, with how many there are (1 byte) and, the oldest first, of each its id (24 bytes),
--- weight (4), capacity (4), token, since, when it ended (8 bytes each), how (1), the length of its
--- facts (2) and these.
+-- What is remembered of holds that have ended (model/rows.rs), with `history=` alone: a ring of
+-- fields of the hash, so that an end writes one hold, however many are kept.
+--   p         the ring: its length, how many are in it, the place of the next one (1 byte each)
+--   p<place>  (1 byte) when it ended, how (1), its capacity (4), and the hold as it was
 
--- A hold as it is remembered. An end by time is as early as its deadline.
-local function pack_past(id, weight, capacity, state, token, since, ended, facts, ending)
-  if state == REVOKED then
-    ending = BY_REVOKE
-  elseif state == UNCLAIMED and ending == BY_TIME then
-    ending = BY_SILENCE
+-- The fields of a ring, the oldest hold first, or nil if it is damaged.
+local function past_fields(ring)
+  local length, count, at = string.byte(ring, 1, 3)
+  if #ring ~= 3 or length > MAX_HISTORY or count > length or at >= length then return nil end
+  local fields = {}
+  for back = count, 1, -1 do
+    fields[#fields + 1] = 'p' .. string.char((at - back) % length)
   end
-  return struct.pack(PAST, id, weight, capacity, token, since, ended, ending, #facts) .. facts
+  return fields
 end
-
--- How many there are in the field, or nil if it is damaged.
-local function count_past(field)
-  local count = string.byte(field)
-  if count and count <= MAX_HISTORY and #field > count * PAST_BYTES then return count end
-end
-
--- The field with one more, at most HISTORY of them, or nil if it is damaged.
-local function add_past(field, past)
-  local count, from = 0, 2
-  if field then
-    count = count_past(field)
-    if not count then return nil end
-  end
-  while count >= HISTORY do
-    if from + PAST_BYTES - 1 > #field then return nil end
-    from = from + PAST_BYTES + struct.unpack('<I2', field, from + PAST_BYTES - 2)
-    count = count - 1
-  end
-  return string.char(count + 1) .. string.sub(field or '', from) .. past
-end
+--@history
+--@history -- The field for one more, and the ring with that; nil if it is not of our length.
+--@history local function next_past(ring)
+--@history   if not ring then return 'p\0', string.char(HISTORY, 1, 1 % HISTORY) end
+--@history   local length, count, at = string.byte(ring, 1, 3)
+--@history   if length ~= HISTORY or #ring ~= 3 or count > length or at >= length then return nil end
+--@history   if count < length then count = count + 1 end
+--@history   return 'p' .. string.char(at), string.char(length, count, (at + 1) % length)
+--@history end
+--@history
+--@history -- A hold as it is remembered; `hold` is as it was packed.
+--@history local function pack_past(ended, state, ending, capacity, hold)
+--@history   if state == REVOKED then
+--@history     ending = BY_REVOKE
+--@history   elseif state == UNCLAIMED and ending == BY_TIME then
+--@history     ending = BY_SILENCE
+--@history   end
+--@history   return struct.pack(PAST, ended, ending, capacity) .. hold
+--@history end

@@ -21,7 +21,7 @@
 --             capacity (4), ttl, since, nonce (8 bytes), facts (the rest)
 --   c<client> a client with waiters: last seen, how many (4)
 --   t         tombstones, the oldest first: client (16 bytes), attempt, until
---@history --   p         holds that have ended (native/past.lua)
+--@history --   p, p<…>   holds that have ended (native/past.lua)
 
 local record
 
