@@ -35,6 +35,10 @@ fn release(caller: u64) -> Operation {
     )
 }
 
+fn inspect(caller: u64) -> Operation {
+    on(&name(caller), Action::Inspect { limit: 5 })
+}
+
 fn name(caller: u64) -> String {
     format!("name/{caller}")
 }
@@ -76,6 +80,11 @@ async fn what_is_ready_at_once_goes_in_one_call_behind_what_is_out() {
     let store = open(&server, &server.patient_url()).await;
     assert!(at_once(&store, acquire).await.iter().all(is_granted));
     assert_eq!(calls(&server), 2, "the first one alone, the others together");
+    for (caller, outcome) in (0..).zip(at_once(&store, inspect).await) {
+        let Reply::Status(status) = outcome.unwrap().reply else { panic!("no status") };
+        assert_eq!(status.holders.iter().map(|one| one.id).collect::<Vec<_>>(), [id(caller)]);
+    }
+    assert_eq!(calls(&server), 2);
     for outcome in at_once(&store, release).await {
         assert_eq!(outcome.unwrap().reply, Reply::Released);
     }
@@ -133,7 +142,7 @@ async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
     damage.arg("lh:name/8").arg("s").arg(&[RECORD_VERSION, 0, 7]);
     damage.exec(&mut server.connection().unwrap()).unwrap();
     server.command::<()>("HSET lh:name/9 theirs 1").unwrap();
-    for operation in [acquire, release] {
+    for operation in [acquire, inspect, release] {
         let outcomes = at_once(&store, operation).await;
         for (caller, outcome) in outcomes.into_iter().enumerate() {
             match caller {
@@ -142,7 +151,10 @@ async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
                     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
                     assert!(!error.may_have_executed(), "{error}");
                 }
-                _ => assert!(matches!(outcome.unwrap().reply, Reply::Granted(_) | Reply::Released)),
+                _ => assert!(matches!(
+                    outcome.unwrap().reply,
+                    Reply::Granted(_) | Reply::Status(_) | Reply::Released
+                )),
             }
         }
     }

@@ -28,6 +28,7 @@ struct Name {
     before: Vec<(u64, Action)>,
     damage: Option<Damage>,
     acquire: Action,
+    inspect: Action,
     release: Action,
 }
 
@@ -45,18 +46,20 @@ enum Damage {
 fn names() -> impl Strategy<Value = Vec<Name>> {
     let before = prop::collection::vec((0u64..30_000_000, any_action()), 0..6);
     let damage = prop_oneof![6 => Just(None), 1 => damage().prop_map(Some)];
-    let name = (before, damage, acquire(), release()).prop_map(
-        |(mut before, damage, acquire, release)| {
+    let inspect = (0u32..4).prop_map(|limit| Action::Inspect { limit });
+    let name = (before, damage, acquire(), inspect, release()).prop_map(
+        |(mut before, damage, acquire, inspect, release)| {
             before.sort_by_key(|(ago_us, _)| std::cmp::Reverse(*ago_us));
-            Name { before, damage, acquire, release }
+            Name { before, damage, acquire, inspect, release }
         },
     );
     prop::collection::vec(name, 1..=MOST_NAMES)
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
-    let field = prop::sample::select(vec!["s", "q", "t", "p", "theirs"]);
-    let bytes: Vec<&[u8]> = vec![b"", b"\x02", b"\x03\0garbage", &[0xff; 200], &[3; 26]];
+    let field = prop::sample::select(vec!["s", "q", "t", "p", "p\0", "theirs"]);
+    let bytes: Vec<&[u8]> =
+        vec![b"", b"\x02", b"\x03\0garbage", &[0xff; 200], &[3; 26], &[3, 1, 1]];
     prop_oneof![
         Just(Damage::Text),
         field.clone().prop_map(Damage::Lost),
@@ -210,8 +213,9 @@ fn compare_bundles(history: u32) {
     let compare = |names: Vec<Name>| {
         let mut server = server.borrow_mut();
         let acquires = server.compare_bundle(&names, |name| &name.acquire);
+        let inspections = server.compare_bundle(&names, |name| &name.inspect);
         let releases = server.compare_bundle(&names, |name| &name.release);
-        acquires.and(releases).map_err(TestCaseError::fail)
+        acquires.and(inspections).and(releases).map_err(TestCaseError::fail)
     };
     match TestRunner::new(config).run(&names(), compare) {
         Ok(()) => {}

@@ -311,7 +311,7 @@ fn texts(history: u32) -> &'static [ScriptText; Script::ALL.len()] {
 impl Script {
     /// Whether one call does it to many names, each as if it were alone.
     const fn takes_many(self) -> bool {
-        matches!(self, Self::Acquire | Self::Release)
+        matches!(self, Self::Acquire | Self::Inspect | Self::Release)
     }
 
     /// As a server is given it.
