@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use leasehold_core::{Answer, LockName, Now, Page, Reply, StoreError, StoreErrorKind};
-use redis::{FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue, Value};
 
 use super::connection::{Connection, error};
 use super::durability::Server;
@@ -46,7 +46,7 @@ pub(crate) async fn list(
 /// The names among the next keys of the server at which the page before ended: those held or
 /// awaited, however many. `after` is its number among the primaries and its cursor.
 ///
-/// Cost: two round trips.
+/// Cost: a round trip, and another one if there are keys of locks among them.
 pub(crate) async fn page(
     primaries: Vec<Result<Arc<Server>, StoreError>>,
     listing: Listing<'_>,
@@ -67,7 +67,12 @@ pub(crate) async fn page(
     };
     let server = server?;
     let keys = u32::try_from(listing.limit).unwrap_or(u32::MAX).max(1);
-    let (cursor, found) = listing.step(&server, cursor, keys).await?;
+    let mut asked = redis::pipe();
+    asked.add_command(listing.scan_command(cursor, keys)).add_command(redis::cmd("TIME"));
+    let [scanned, time] = <[Value; 2]>::try_from(server.ask_all(&asked).await?)
+        .map_err(|_| error::unexpected_reply(server.server(), "SCAN"))?;
+    let (cursor, found) = listing.scanned(&server, server.check(scanned)?)?;
+    let now = read_time(&server, server.check(time)?)?;
     let looked_at = keys.saturating_add(u32::try_from(found.len()).unwrap_or(u32::MAX));
     let names = listing.matching(&server, found).await?;
     let next = match cursor {
@@ -76,7 +81,7 @@ pub(crate) async fn page(
         cursor => Some(Place { index, cursor }),
     };
     let next = next.map(|place| format!("{}:{}", place.index, place.cursor));
-    Ok(Answer::new(time(&server).await?, Reply::Page(Page::new(names, next, looked_at))))
+    Ok(Answer::new(now, Reply::Page(Page::new(names, next, looked_at))))
 }
 
 /// Where a page ends: at which server, and its cursor there.
@@ -94,18 +99,20 @@ impl Place {
 }
 
 impl Listing<'_> {
-    /// The next keys of locks, and the cursor behind them.
-    async fn step(
-        &self,
-        connection: &Connection,
-        cursor: u64,
-        count: u32,
-    ) -> Result<(u64, Vec<(LockName, Vec<u8>)>), StoreError> {
+    fn scan_command(&self, cursor: u64, count: u32) -> Cmd {
         let pattern = self.layout.pattern(self.begin);
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(count);
-        let (next, keys): (u64, Vec<Vec<u8>>) =
-            read(connection, "SCAN", connection.ask(&scan).await?)?;
+        scan
+    }
+
+    /// The keys of locks that a scan has found, and the cursor behind them.
+    fn scanned(
+        &self,
+        connection: &Connection,
+        reply: Value,
+    ) -> Result<(u64, Vec<(LockName, Vec<u8>)>), StoreError> {
+        let (next, keys): (u64, Vec<Vec<u8>>) = read(connection, "SCAN", reply)?;
         let keys = keys.into_iter().filter_map(|key| Some((self.layout.name(&key)?, key)));
         Ok((next, keys.collect()))
     }
@@ -118,7 +125,8 @@ impl Listing<'_> {
     ) -> Result<(), StoreError> {
         let mut cursor = 0_u64;
         loop {
-            let (next, keys) = self.step(connection, cursor, SCAN_COUNT).await?;
+            let scan = self.scan_command(cursor, SCAN_COUNT);
+            let (next, keys) = self.scanned(connection, connection.ask(&scan).await?)?;
             // A key may come twice.
             let new: Vec<_> = keys.into_iter().filter(|(name, _)| !names.contains(name)).collect();
             names.extend(self.matching(connection, new).await?);
@@ -159,8 +167,11 @@ fn peeked(value: Value) -> Option<Vec<u8>> {
 }
 
 async fn time(connection: &Connection) -> Result<Now, StoreError> {
-    let time = connection.ask(&redis::cmd("TIME")).await?;
-    reply::time(time).ok_or_else(|| error::unexpected_reply(connection.server(), "TIME"))
+    read_time(connection, connection.ask(&redis::cmd("TIME")).await?)
+}
+
+fn read_time(connection: &Connection, reply: Value) -> Result<Now, StoreError> {
+    reply::time(reply).ok_or_else(|| error::unexpected_reply(connection.server(), "TIME"))
 }
 
 fn read<T: FromRedisValue>(
