@@ -8,9 +8,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use leasehold::LockName;
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::store::{File, Store};
+use leasehold::{Client, LockName};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::harness::{PATIENCE, request, until_so};
@@ -246,4 +246,29 @@ fn processes_may_create_the_file_at_the_same_moment() {
         assert_eq!(tokens.len(), workers.len());
         workers.into_iter().for_each(Worker::finish);
     }
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_or_dropped_leaves_no_pipe_beside_a_file_that_stays_open() {
+    let place = must(tempfile::tempdir());
+    // It stays open: what goes with the client does not go with the store.
+    let store = must(File::open(place.path().join("locks.db")));
+    let client = async || must(Client::builder().store(store.clone()).build().await);
+    let pipes = || {
+        let beside = must(fs::read_dir(place.path().join("locks.db.clients")));
+        let names = beside.map(|entry| must(entry).file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.parse::<ClientId>().is_ok()).count()
+    };
+    let closed = client().await;
+    must(must(closed.mutex("a").acquire().await).release().await);
+    assert_eq!(pipes(), 1);
+    must(closed.close().await);
+    until_so("none is left of one that was closed", || pipes() == 0);
+
+    let dropped = client().await;
+    let guard = must(dropped.mutex("a").acquire().await);
+    drop(dropped);
+    assert_eq!(pipes(), 1, "it holds something");
+    drop(guard);
+    until_so("none is left of one that was dropped", || pipes() == 0);
 }

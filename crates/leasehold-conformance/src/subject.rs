@@ -74,6 +74,10 @@ impl Store for SharedStore {
         self.0.lifeline(client)
     }
 
+    fn forget(&self, client: ClientId) {
+        self.0.forget(client);
+    }
+
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.end_quarantine()
     }

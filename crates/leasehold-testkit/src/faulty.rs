@@ -194,6 +194,10 @@ impl Store for Faulty {
         self.inner.lifeline(client)
     }
 
+    fn forget(&self, client: ClientId) {
+        self.inner.forget(client);
+    }
+
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.inner.end_quarantine()
     }

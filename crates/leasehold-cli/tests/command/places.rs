@@ -237,3 +237,18 @@ fn a_command_whose_store_is_removed_in_use_is_ended_and_nobody_begins_anew_befor
     drop(stdin);
     begin().assert_silent(0);
 }
+
+#[test]
+fn a_command_that_has_ended_leaves_no_pipe_beside_the_file() {
+    let place = Place::on_file();
+    for _ in 0..5 {
+        place.end(&["run", "x", "--", "true"]).assert_silent(0);
+        place.end(&["run", "a", "b", "--", "true"]).assert_silent(0);
+        place.end(&["ls", "-q"]).assert_silent(0);
+        place.end(&["wait", "x"]).assert_silent(0);
+    }
+    let left = fs::read_dir(place.path("locks.db.clients")).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["gate", "trial"], "what belongs to the store");
+}

@@ -136,7 +136,7 @@ impl Keeper {
     }
 
     /// Blocks for a moment until the cleanups of this client are done, if the keeper has a thread
-    /// of its own to do them.
+    /// of its own to do them; and if nobody can ask for more, has the store forget the client.
     pub(crate) fn settle(&self) {
         if self.store.clock.is_driven_by_caller() || background::is_this_thread() {
             return;
@@ -144,6 +144,19 @@ impl Keeper {
         let is_unsettled = |table: &mut Table| table.unfinished > 0 && table.running;
         // What is not settled by then ends by its deadline.
         drop(self.settled.wait_timeout_while(self.table(), LAST_MOMENT, is_unsettled));
+        self.forget_if_over();
+    }
+
+    /// Has the store forget a client that nobody can ask for more. The keeper's thread, which drops
+    /// the store, may not come to that before the process ends.
+    pub(super) fn forget_if_over(&self) {
+        let is_over = {
+            let table = self.table();
+            table.is_idle() && (table.closed || !self.has_handles())
+        };
+        if is_over {
+            self.store.inner.forget(self.client);
+        }
     }
 
     // ---- running
@@ -212,7 +225,10 @@ impl Keeper {
         }
         let patience = self.store.clock.sleep_until(now + CLOSE_PATIENCE);
         match select(std::pin::pin!(self.until_clean()), patience).await {
-            Either::Left((clean, _)) => clean,
+            Either::Left((clean, _)) => {
+                self.forget_if_over();
+                clean
+            }
             Either::Right(_) => Err(StoreError::new(
                 StoreErrorKind::Timeout,
                 "the store does not answer: what was held ends by its deadline",

@@ -108,7 +108,8 @@ impl Running {
             }
             let next = table.next_due().unwrap_or(now + IDLE);
             table.planned = next;
-            (due, next, table.wants_inbox && self.inbox.is_none() && !self.opening)
+            let wants_inbox = table.wants_inbox && !table.closed;
+            (due, next, wants_inbox && self.inbox.is_none() && !self.opening)
         };
         if open {
             self.opening = true;
@@ -175,6 +176,8 @@ impl Running {
                 if !bugs::is_on(Bug::SubscribesAfterJoining) {
                     self.message(Message::Gap);
                 }
+                // It may have ended meanwhile, and with its inbox come to life again.
+                self.keeper.forget_if_over();
             }
             Done::Opened(Err(error)) => self.inbox_failed(&error),
             Done::Polled { name, id, result } => self.keeper.polled(&name, id, result),

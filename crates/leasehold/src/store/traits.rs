@@ -231,6 +231,13 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// A client asks for nothing more: what the store has made for its life alone can go, at once and
+    /// not only with the store, since its process may end in the next moment. If something of the
+    /// client is left that it holds or awaits, all stays as it is.
+    fn forget(&self, client: ClientId) {
+        let _ = client;
+    }
+
     /// Ends a quarantine on the word of an operator: the store is new, or has forgotten nothing, so
     /// no lease of before can be out that it does not know. Gives whether it keeps quarantines at
     /// all, and does nothing if it does not.
@@ -309,6 +316,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         (**self).lifeline(client)
+    }
+
+    fn forget(&self, client: ClientId) {
+        (**self).forget(client);
     }
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {

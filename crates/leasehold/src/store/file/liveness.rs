@@ -127,6 +127,16 @@ impl Liveness {
         lock(&self.clients).get(&id).cloned()
     }
 
+    /// A client of this process lives no longer, whoever else has its pipe open: the pipe goes, if
+    /// nothing of the client is left that its death would end.
+    pub(super) fn leave(&self, id: ClientId) {
+        let mut clients = lock(&self.clients);
+        if clients.get(&id).is_some_and(|client| lock(&client.attempts).is_empty()) {
+            clients.remove(&id);
+            self.forget(id);
+        }
+    }
+
     /// Whether a client's process is certain to have ended.
     ///
     /// # Cost
@@ -176,7 +186,7 @@ impl Liveness {
         Ok(pipes)
     }
 
-    /// Removes the pipe of a dead client that no record mentions.
+    /// Removes the pipe of a client that no record mentions.
     pub(super) fn forget(&self, id: ClientId) {
         // If it cannot be removed, it costs a look now and then.
         let _ = unlinkat(&self.directory, id.to_string(), AtFlags::empty());

@@ -105,7 +105,7 @@ impl File {
         Self::with_clock(options, SystemClock::new(), boot()?)
     }
 
-    /// Opens the database that a URL names, `file:PATH?history=N`, as [`open`](Self::open).
+    /// Opens the database that a URL names, `file:PATH?history=N&retention=SPAN`, as [`open`](Self::open).
     ///
     /// # Errors
     ///
@@ -246,6 +246,10 @@ impl Store for File {
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         let client = self.executor.liveness().client(client)?;
         client.pipe.try_clone().ok()
+    }
+
+    fn forget(&self, client: ClientId) {
+        self.executor.liveness().leave(client);
     }
 
     fn warnings(&self) -> Vec<String> {

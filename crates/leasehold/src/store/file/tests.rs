@@ -246,6 +246,22 @@ async fn a_client_that_leaves_nothing_behind_leaves_no_pipe() {
 }
 
 #[tokio::test]
+async fn a_client_that_asks_for_nothing_more_leaves_no_pipe_though_its_store_stays_open() {
+    let place = Place::new();
+    let store = place.open();
+    on(&store, "a", acquire(ALICE, 1, true)).await;
+    let pipe = place.directory.path().join(format!("locks.db.clients/{ALICE}"));
+    store.forget(ALICE);
+    assert!(pipe.exists(), "its death would end what it holds");
+    let _lifeline = store.lifeline(ALICE).unwrap();
+    on(&store, "a", release(ALICE, 1)).await;
+    store.forget(ALICE);
+    assert!(!pipe.exists());
+    on(&store, "a", acquire(ALICE, 2, true)).await;
+    assert!(pipe.exists(), "it lives again");
+}
+
+#[tokio::test]
 async fn a_restart_of_the_machine_ends_all_leases_and_no_token() {
     let place = Place::new();
     let first = token(on(&place.open(), "a", acquire(ALICE, 1, true)).await);
