@@ -33,7 +33,7 @@ fn is_published(package: &Package) -> bool {
 /// What a package lacks, a line each.
 fn missing(package: &Package, published: &[&Package]) -> Vec<String> {
     let is_there = package.readme().is_some_and(|readme| readme.exists());
-    let has_library = package.targets.iter().any(cargo_metadata::Target::is_lib);
+    let has_library = package.targets.iter().any(|target| target.is_lib() && target.doc);
     let documented = package.metadata.pointer("/docs/rs").is_some();
     let facts = [
         ("description", package.description.is_some()),

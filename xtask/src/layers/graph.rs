@@ -35,7 +35,8 @@ pub(super) struct Arrow {
 
 /// Every crate that has more than one file: libraries, programs and tests.
 pub(super) fn crates(files: &[File]) -> Outcome<Vec<Crate<'_>>> {
-    let folders: Vec<&str> = files.iter().filter_map(folder_of_root).collect();
+    let folders: BTreeSet<&str> = files.iter().filter_map(folder_of_root).collect();
+    let folders: Vec<&str> = folders.into_iter().collect();
     folders.iter().map(|folder| Crate::read(folder, files, &folders)).collect()
 }
 
@@ -53,8 +54,12 @@ impl<'a> Crate<'a> {
                 && is_in(file, folder)
                 && !folders.iter().any(|other| other.len() > folder.len() && is_in(file, other))
         };
+        // A program beside a library is a crate of one file.
+        let (library, program) = (format!("{folder}/lib.rs"), format!("{folder}/main.rs"));
+        let has_library = files.iter().any(|file| file.path == library);
+        let is_program = |file: &&File| has_library && file.path == program;
         let mut read = BTreeMap::new();
-        for file in files.iter().filter(is_ours) {
+        for file in files.iter().filter(is_ours).filter(|file| !is_program(file)) {
             let module = module(&file.path[folder.len() + 1..]);
             let imports = Imports::of(&file.text, &module);
             let imports = imports.map_err(|why| format!("{}:{why}", file.path))?;

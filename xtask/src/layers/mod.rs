@@ -199,6 +199,13 @@ mod tests {
     }
 
     #[test]
+    fn a_program_beside_a_library_is_no_part_of_it() {
+        let root = ("lib.rs", "mod lock; type Outcome = (); fn f() { lock::f() }");
+        let (lock, program) = (("lock.rs", "use crate::Outcome;"), ("main.rs", "fn main() {}"));
+        assert_eq!(wrong_rings(&[root, lock, program]).len(), 1);
+    }
+
+    #[test]
     fn the_report_counts_rooms_arrows_and_lines() {
         let root = ("lib.rs", "mod lock;\nmod guard;\n");
         let lock = ("lock/mod.rs", "mod a;\nuse crate::guard;\n");
