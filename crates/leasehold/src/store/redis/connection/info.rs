@@ -51,9 +51,10 @@ impl Info {
     /// The replicas that follow it.
     pub(crate) fn followers(&self) -> Vec<Follower> {
         let count = self.number("connected_slaves");
+        // A number that is not true must not be counted to.
         (0..count)
-            .filter_map(|number| {
-                let line = self.field(&format!("slave{number}"))?;
+            .map_while(|number| self.field(&format!("slave{number}")))
+            .filter_map(|line| {
                 let part = |name: &str| {
                     line.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
                 };
@@ -73,5 +74,17 @@ impl Info {
 impl From<&str> for Info {
     fn from(text: &str) -> Self {
         Self(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_those_that_are_listed_however_many_there_are_said_to_be() {
+        let listed = "slave0:ip=10.0.0.1,port=6379,state=online,offset=1,lag=0";
+        let info = Info::from(&*format!("connected_slaves:{}\r\n{listed}\r\n", u64::MAX));
+        assert_eq!(info.followers().len(), 1);
     }
 }

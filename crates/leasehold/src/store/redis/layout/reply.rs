@@ -45,7 +45,7 @@ pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
 /// What time it is, by the reply to TIME.
 pub(crate) fn time(reply: Value) -> Option<Now> {
     let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).ok()?;
-    let now_us = seconds * 1_000_000 + micros;
+    let now_us = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
     Some(Now { lease_us: now_us, token_us: now_us })
 }
 
@@ -216,6 +216,16 @@ mod tests {
 
     fn replies(now_us: u64, replies: &[u8]) -> Value {
         Value::BulkString(Writer::default().number(now_us).flag(false).bytes(replies).0)
+    }
+
+    #[test]
+    fn a_time_that_no_clock_shows_is_no_time() {
+        let shown = |seconds, micros| time(Value::Array(vec![seconds, micros]));
+        let now_us = shown(Value::Int(1), Value::Int(2)).map(|now| now.lease_us);
+        assert_eq!(now_us, Some(1_000_002));
+        assert_eq!(shown(Value::Int(i64::MAX), Value::Int(0)), None);
+        let most = (u64::MAX / 1_000_000).to_string().into_bytes();
+        assert_eq!(shown(Value::BulkString(most), Value::Int(999_999)), None);
     }
 
     #[test]
