@@ -1,48 +1,8 @@
-//! The command `leasehold`: runs programs under a lock, and shows who holds what.
+//! The program `leasehold`.
 #![forbid(unsafe_code)]
 
-mod args;
-mod child;
-mod commands;
-mod connection;
-mod moment;
-mod other_process;
-mod report;
-mod runtime;
-mod signals;
-mod store_choice;
-mod store_url;
-mod table;
-mod taken;
-mod terminal;
-
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::args::parse;
-use crate::child::guardian;
-use crate::commands::completions;
-use crate::report::Voice;
-
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    let mode = arguments.get(1).and_then(|mode| mode.to_str());
-    let (voice, outcome) = match mode {
-        Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
-        Some(guardian::EXEC_MODE) => (Voice::usual(), guardian::exec_main(&arguments[2..])),
-        Some(completions::MODE) => (Voice::usual(), completions::complete(&arguments[2..])),
-        Some(taken::MODE) => (Voice::usual(), taken::main(&arguments[2..])),
-        Some(_) | None => match parse::parse(&arguments) {
-            Ok(command) => (command.voice(), commands::execute(&command)),
-            Err(outcome) => (Voice::usual(), outcome),
-        },
-    };
-    let exit = outcome.unwrap_or_else(|failure| {
-        voice.failure(&failure);
-        if let Some(death) = failure.death() {
-            death.die();
-        }
-        failure.exit
-    });
-    ExitCode::from(exit)
+    leasehold_cli::main()
 }
