@@ -53,8 +53,9 @@ usage: cargo xtask TASK
   mutants [--long] [BUG...]
                    switches on each named bug, or those named, and the tests must find it;
                    --long runs all tests of their programs
-  mutants core [FILE...]
-                   cargo-mutants over leasehold-core; who survives must be on its list
+  mutants core [--shard K/N] [FILE...]
+                   cargo-mutants over leasehold-core, or one of so many parts of it; who survives
+                   must be on its list
   bench [NAME]     all benchmarks, or the one named, in release mode
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1 into `target/servers`";
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
         ["dist"] => dist::run(&root),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),
-        ["mutants", "core", files @ ..] => mutants::core(&root, files),
+        ["mutants", "core", how @ ..] => mutants::core(&root, how),
         ["mutants", "--long", names @ ..] => mutants::run(&root, Extent::Whole, names),
         ["mutants", names @ ..] => mutants::run(&root, Extent::Listed, names),
         ["soak", how @ ..] => campaign::soak(&root, how),

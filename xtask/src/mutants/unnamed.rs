@@ -23,14 +23,23 @@ const FILES: [&str; 6] = [
 
 /// Where cargo-mutants says what came of it.
 const OUTPUT: &str = "target/mutants";
+
+/// Where it builds: the same place each time, so that all but the changed crate is built once.
+const BUILT: &str = "target/mutants/built";
+
 const MISSED: &str = "target/mutants/mutants.out/missed.txt";
 const TRIED: [&str; 3] = ["caught.txt", "missed.txt", "timeout.txt"];
 
 /// How often each mutation is listed, without line and column.
 type Mutations = BTreeMap<String, usize>;
 
-/// Changes these files, or all that decide something.
-pub(crate) fn run(root: &Path, files: &[&str]) -> Outcome {
+/// Changes these files, or all that decide something; behind `--shard 3/24`, one of so many parts
+/// of the changes, each of which has some of every file.
+pub(crate) fn run(root: &Path, how: &[&str]) -> Outcome {
+    let (shard, files) = match how {
+        ["--shard", shard, files @ ..] => (Some(*shard), files),
+        files => (None, files),
+    };
     if !Run::cargo(root, &["mutants", "--version"]).works() {
         return Err("there is no cargo-mutants: `cargo install cargo-mutants --locked`".to_owned());
     }
@@ -40,11 +49,16 @@ pub(crate) fn run(root: &Path, files: &[&str]) -> Outcome {
     // What is compiled so often is compiled quickly.
     let limits = ["--profile", "mutants", "--timeout", "120", "--baseline", "run"];
     let named: Vec<&str> = files.iter().flat_map(|file| ["--file", file]).collect();
+    let part = shard.map(|shard| ["--shard", shard, "--sharding", "round-robin"]);
+    let part = part.as_ref().map(|words| &words[..]).unwrap_or_default();
     let tests = ["--cargo-arg=--lib"];
-    let ran = Run::cargo(root, &[&begin[..], &limits, &named, &tests].concat()).show();
+    let run = Run::cargo(root, &[&begin[..], &limits, part, &named, &tests].concat());
+    let ran = run.with("CARGO_TARGET_DIR", &root.join(BUILT).to_string_lossy()).show();
     let read = |path: &str| fs::read_to_string(root.join(path));
     let missed = read(MISSED).map_err(|error| ran.err().unwrap_or(format!("{MISSED}: {error}")))?;
-    let tried: Vec<String> = TRIED
+    // A part says nothing of what is on the list: the mutation may be in another one.
+    let whole = if shard.is_none() { &TRIED[..] } else { &[] };
+    let tried: Vec<String> = whole
         .iter()
         .filter_map(|name| read(&format!("{OUTPUT}/mutants.out/{name}")).ok())
         .flat_map(|text| text.lines().map(without_place).collect::<Vec<_>>())
