@@ -1,5 +1,5 @@
 //! The tasks of this repository:
-//! `cargo xtask {test,mutants,campaign,soak,tidy,layers,api,bench,dist,servers}`.
+//! `cargo xtask {test,mutants,fuzz,campaign,soak,tidy,layers,api,bench,dist,servers}`.
 //!
 //! Few dependencies, so that a fresh clone runs its first task within a minute.
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@ mod bench;
 mod campaign;
 mod command;
 mod dist;
+mod fuzz;
 mod layers;
 mod matrix;
 mod mirror;
@@ -56,6 +57,11 @@ usage: cargo xtask TASK
   mutants core [--shard K/N] [FILE...]
                    cargo-mutants over leasehold-core, or one of so many parts of it; who survives
                    must be on its list
+  fuzz [SPAN] [TARGET]...
+                   feeds what reads bytes from outside, all of it or the targets named, for ten
+                   seconds each or as long as said (10m)
+  fuzz keep [TARGET]...
+                   takes into the corpus that the suite reads what reaches something new
   bench [NAME]     all benchmarks, or the one named, in release mode
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1 into `target/servers`";
@@ -71,6 +77,8 @@ fn main() -> ExitCode {
         ["campaign", "--report", runs @ ..] => campaign::report(&root, runs),
         ["campaign", how @ ..] => campaign::run(&root, how),
         ["dist"] => dist::run(&root),
+        ["fuzz", "keep", names @ ..] => fuzz::keep(&root, names),
+        ["fuzz", how @ ..] => fuzz::run(&root, how),
         ["layers"] => layers::run(&root),
         ["layers", "--report"] => layers::report(&root),
         ["mutants", "core", how @ ..] => mutants::core(&root, how),

@@ -8,7 +8,9 @@ use std::time::Instant;
 use crate::command::{Counts, Run};
 use crate::mutants::{self, Extent};
 use crate::outcome::Outcome;
-use crate::{api, campaign, layers, mixed, needs, packages, publish, servers, test_programs, tidy};
+use crate::{
+    api, campaign, fuzz, layers, mixed, needs, packages, publish, servers, test_programs, tidy,
+};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 6] = [
@@ -62,6 +64,7 @@ pub(crate) fn run(root: &Path, length: Length) -> Outcome {
     steps.run("tidy", || tidy::run(root))?;
     steps.run("layers", || layers::run(root))?;
     steps.run("format", || Run::cargo(root, &["fmt", "--all", "--check"]).show())?;
+    steps.run("fuzz", || fuzz::check(root))?;
     steps.run("clippy", || clippy(root))?;
     steps.run("docs", || docs(root))?;
     steps.run("api", || api::check(root))?;

@@ -6,6 +6,9 @@ mod args;
 mod child;
 mod commands;
 mod connection;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod moment;
 mod other_process;
 mod report;

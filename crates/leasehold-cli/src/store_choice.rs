@@ -1,6 +1,6 @@
 //! Which store the command uses, and why.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::DirBuilder;
 use std::io;
@@ -113,17 +113,14 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
     if let Some(url) = option {
         return chosen(url.reveal(), Because::Option);
     }
-    if let Some(url) = &around.store {
-        let url = url.to_str().ok_or_else(|| Failure::usage("LEASEHOLD_STORE is not UTF-8"))?;
-        return lasting(chosen(url, Because::Environment)?);
+    if let Some(value) = &around.store {
+        return by_variable(value);
     }
     let user = around.below_home(around.config_home.as_ref(), ".config");
     let user = user.map(|directory| directory.join("leasehold/store"));
     for path in user.into_iter().chain([around.system_configuration.clone()]) {
         match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                return lasting(chosen(configured(&text, &path)?, Because::Configuration(path))?);
-            }
+            Ok(text) => return by_configuration(&text, path),
             Err(error) if is_absence(&error) => {}
             Err(error) => {
                 return Err(Failure::usage(format!("cannot read {}: {error}", path.display())));
@@ -132,6 +129,18 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
     }
     let (path, user) = (default_path(around)?, around.user.name.clone());
     Ok(Choice { url: file_url(&path)?.as_str().into(), because: Because::Default { path, user } })
+}
+
+/// The store that this value of `LEASEHOLD_STORE` names.
+pub(crate) fn by_variable(value: &OsStr) -> Result<Choice, Failure> {
+    let url = value.to_str().ok_or_else(|| Failure::usage("LEASEHOLD_STORE is not UTF-8"))?;
+    lasting(chosen(url, Because::Environment)?)
+}
+
+/// The store that a configuration with this text names.
+pub(crate) fn by_configuration(text: &str, path: impl Into<PathBuf>) -> Result<Choice, Failure> {
+    let path = path.into();
+    lasting(chosen(configured(text, &path)?, Because::Configuration(path))?)
 }
 
 /// The one line of a configuration that is neither empty nor a comment.

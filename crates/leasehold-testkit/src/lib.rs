@@ -10,6 +10,8 @@ pub mod cluster;
 mod contenders;
 mod faulty;
 pub mod fleet;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod harness;
 pub mod history;
 mod least_privilege;

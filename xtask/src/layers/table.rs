@@ -118,6 +118,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["clocked", "deadlock_findings"],
             &["file", "memory", "quorum", "redis"],
             &["router"],
+            &["fuzzing"],
         ],
     },
     Layers {
@@ -134,7 +135,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["schema", "tidy", "transact"],
             &["database", "doctor"],
             &["identity"],
-            &["executor"],
+            &["executor", "fuzzing"],
         ],
     },
     Layers {
@@ -162,7 +163,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["list", "node_list", "pubsub"],
             &["doctor"],
             &["opening", "quorum_node", "run_script"],
-            &["wire"],
+            &["fuzzing", "wire"],
         ],
     },
     Layers {
@@ -211,6 +212,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["child"],
             &["taken"],
             &["commands"],
+            &["fuzzing"],
         ],
     },
     Layers {
@@ -221,7 +223,7 @@ pub(super) const LAYERS: &[Layers] = &[
 ];
 
 /// What each package may depend on of the others, and what besides in its tests.
-pub(super) const CRATES: [(&str, &[&str], &[&str]); 13] = [
+pub(super) const CRATES: [(&str, &[&str], &[&str]); 14] = [
     (
         "benches",
         &["leasehold", "leasehold-core", "leasehold-data", "leasehold-testkit", "leasehold-watch"],
@@ -241,6 +243,7 @@ pub(super) const CRATES: [(&str, &[&str], &[&str]); 13] = [
     ("examples/flash_sale", &["leasehold", "leasehold-data", "leasehold-testkit"], &[]),
     ("examples/observing", &["leasehold"], &[]),
     ("examples/own_store", &["leasehold"], &["leasehold-conformance"]),
+    ("fuzz", &["leasehold", "leasehold-cli", "leasehold-testkit"], &[]),
     ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),
     ("xtask", &[], &[]),
 ];

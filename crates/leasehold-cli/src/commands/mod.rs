@@ -25,6 +25,9 @@ mod r#where;
 use crate::args::Command;
 use crate::report::Outcome;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::serve::fuzzing;
+
 /// Does what the command line asks for.
 pub(crate) fn execute(command: &Command) -> Outcome {
     match command {

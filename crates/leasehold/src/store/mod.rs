@@ -20,6 +20,9 @@ pub(crate) mod deadlocks;
 #[cfg(feature = "file")]
 mod file;
 mod finding;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(any(feature = "file", feature = "redis"))]
 mod history;
 mod memory;

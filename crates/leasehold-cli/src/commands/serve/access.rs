@@ -64,6 +64,19 @@ impl Access {
         })
     }
 
+    /// With this token, for reading, too, and for revoking.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn with_token(token: &str) -> Self {
+        Self {
+            token: Some(token.to_owned()),
+            allows_revoke: true,
+            protects_reading: true,
+            hosts: vec!["localhost".to_owned()],
+            is_tls: false,
+            sessions: Sessions::new(0),
+        }
+    }
+
     /// The same once it is known where requests come in.
     pub(super) fn at(self, address: SocketAddr, is_tls: bool) -> Self {
         Self { is_tls, sessions: Sessions::new(address.port()), ..self }

@@ -67,7 +67,8 @@ fn bound(stream: &TcpStream) {
     let _as_it_is = rustix::net::sockopt::set_tcp_user_timeout(stream, UNREAD_MS);
 }
 
-async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+/// Answers what comes by one connection, until it ends.
+pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_BYTES);
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));

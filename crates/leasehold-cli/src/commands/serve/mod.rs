@@ -9,6 +9,8 @@ mod authorize;
 mod checkup;
 mod connections;
 mod events;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod login;
 mod metrics;
 mod router;

@@ -20,6 +20,8 @@ mod disk_space;
 mod doctor;
 mod executor;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing;
 mod hash;
 mod identity;
 mod inbox;

@@ -7,6 +7,8 @@ mod connection;
 mod delifeq;
 mod doctor;
 mod durability;
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing;
 mod layout;
 mod list;
 mod node_list;

@@ -1,8 +1,8 @@
 //! Which server serves a key, and what to do when it says that it does not.
 
-mod cluster;
+pub(super) mod cluster;
 mod pool;
-mod role;
+pub(super) mod role;
 mod sentinel;
 mod standalone;
 

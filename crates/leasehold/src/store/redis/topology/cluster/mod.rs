@@ -8,7 +8,7 @@
 //!
 //! Scripts go to primaries only: a replica that is asked names its primary.
 
-mod slots;
+pub(in crate::store::redis) mod slots;
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
