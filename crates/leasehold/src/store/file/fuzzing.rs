@@ -11,7 +11,7 @@ use super::rules::RULES;
 use super::schema;
 
 /// The store's, with a history.
-const WITH_HISTORY: Rules = Rules { history: 3, ..RULES };
+const WITH_HISTORY: Rules = RULES.with_history(3);
 
 /// When the record is read.
 const NOW: Now = Now { lease_us: 1_000_000_000, token_us: 1_800_000_000_000_000 };
