@@ -94,9 +94,9 @@ impl Outcome {
     /// One line for people.
     pub(crate) fn line(&self) -> String {
         format!(
-            "{} ({}): {:.0} s, {:.0} of them stalled, seed {}: {} grants, {} hand-overs, {} updates, {} adopts; \
-             {} faults, {} processes stopped, {} killed; {} double holds, {} token regressions, \
-             {} lost updates",
+            "{} ({}): {:.0} s, {:.0} of them stalled, seed {}: {} grants, {} hand-overs, \
+             {} updates, {} adopts; {} faults, {} processes stopped, {} killed; \
+             {} double holds, {} token regressions, {} lost updates",
             self.topology,
             self.lock,
             self.seconds,

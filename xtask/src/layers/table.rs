@@ -244,7 +244,11 @@ pub(super) const CRATES: [(&str, &[&str], &[&str]); 14] = [
     ("examples/observing", &["leasehold"], &[]),
     ("examples/own_store", &["leasehold"], &["leasehold-conformance"]),
     ("fuzz", &["leasehold", "leasehold-cli", "leasehold-testkit"], &[]),
-    ("tests", &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-testkit"], &[]),
+    (
+        "tests",
+        &["leasehold", "leasehold-cli", "leasehold-core", "leasehold-data", "leasehold-testkit"],
+        &[],
+    ),
     ("xtask", &[], &[]),
 ];
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use leasehold_testkit::must;
 
-use self::story::{Grant, Promise, Story, Update, Violation, Wound, number};
+use self::story::{Grant, Promise, Story, Update, Violation, Wound, number, queue};
 pub(crate) use self::unavailability::Unavailable;
 use crate::stall::Stalls;
 
@@ -100,7 +100,7 @@ impl Verdict {
                 let story = record.story(words)?;
                 story.given_up.push((number(words)?, number(words)?));
             }
-            "o" => record.story(words)?.queues.push(order::read_queue(words)?),
+            "o" => record.story(words)?.queues.push(queue(words)?),
             "l" => record.story(words)?.led.push((number(words)?, number(words)?)),
             "r" => {
                 let (name, update) = (words.next()?.to_owned(), Update::read(words)?);

@@ -2,32 +2,16 @@
 //! newest leader, where the store forgets neither.
 
 use std::collections::HashMap;
-use std::str::Split;
 use std::time::Duration;
 
 use leasehold_core::FencingToken;
 use leasehold_core::model::DEAD_AFTER;
 
-use super::story::{Story, Violation, number};
+use super::story::{Story, Violation};
 
 /// A client that waits loses its place when it was not seen for so long; somewhat less, because of
 /// what clocks and journeys differ by.
 const KEEPS_ITS_PLACE: Duration = DEAD_AFTER.saturating_sub(Duration::from_millis(200));
-
-/// Who waited, in the order of the queue: client, attempt, and since when at least.
-pub(super) type Queue = Vec<(u128, u64, u64)>;
-
-/// An answer to who leads: the token, and when that was asked.
-pub(super) type Led = (u64, u64);
-
-/// Reads what follows the name in a line.
-pub(super) fn read_queue(words: &mut Split<'_, char>) -> Option<Queue> {
-    let mut queue = Vec::new();
-    while let Some(client) = words.next() {
-        queue.push((client.parse().ok()?, number(words)?, number(words)?));
-    }
-    Some(queue)
-}
 
 /// What is wrong with the order in which those were served who were seen in a queue.
 pub(super) fn violations(story: &Story) -> Vec<Violation> {

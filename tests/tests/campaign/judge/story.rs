@@ -2,8 +2,6 @@
 
 use std::str::{FromStr, Split};
 
-use super::order::{Led, Queue};
-
 /// Something that must not be.
 #[derive(Clone, Debug)]
 pub(super) struct Violation {
@@ -94,6 +92,21 @@ impl Update {
     pub(super) fn end(&self) -> u64 {
         self.returned.map_or(self.invoked, |(at, _)| at)
     }
+}
+
+/// Who waited, in the order of the queue: client, attempt, and since when at least.
+pub(super) type Queue = Vec<(u128, u64, u64)>;
+
+/// An answer to who leads: the token, and when that was asked.
+pub(super) type Led = (u64, u64);
+
+/// Reads a queue that somebody saw.
+pub(super) fn queue(words: &mut Split<'_, char>) -> Option<Queue> {
+    let mut queue = Vec::new();
+    while let Some(client) = words.next() {
+        queue.push((client.parse().ok()?, number(words)?, number(words)?));
+    }
+    Some(queue)
 }
 
 /// One fault.
