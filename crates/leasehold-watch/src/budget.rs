@@ -20,6 +20,22 @@ impl Budget {
         Self { per_window: (keys_per_second / windows).max(2), spent: VecDeque::new() }
     }
 
+    /// Whether enough is left to begin with: half of what there is in a window. What is spent in
+    /// pieces comes back in pieces, and whoever spent each at once would ask for a few keys at a
+    /// time, which costs a server more than the keys do.
+    pub(super) fn is_enough(&mut self, now_ms: u64) -> bool {
+        self.left(now_ms) >= self.enough()
+    }
+
+    fn enough(&self) -> u32 {
+        self.per_window.div_ceil(2).max(2)
+    }
+
+    /// The fewest keys that are worth a question where more can be had later.
+    pub(super) fn least(&self) -> u32 {
+        (self.per_window / 16).max(1)
+    }
+
     /// How many keys may be looked at now.
     pub(super) fn left(&mut self, now_ms: u64) -> u32 {
         while self.spent.front().is_some_and(|(at_ms, _)| at_ms + WINDOW_MS <= now_ms) {
@@ -34,9 +50,17 @@ impl Budget {
         self.spent.push_back((now_ms, keys));
     }
 
-    /// When there is more to spend than now.
-    pub(super) fn refilled_ms(&self, now_ms: u64) -> u64 {
-        self.spent.front().map_or(now_ms, |(at_ms, _)| at_ms + WINDOW_MS)
+    /// When there is enough again to begin with.
+    pub(super) fn refilled_ms(&mut self, mut now_ms: u64) -> u64 {
+        let mut left = self.left(now_ms);
+        for (at_ms, keys) in &self.spent {
+            if left >= self.enough() {
+                break;
+            }
+            left += keys;
+            now_ms = at_ms + WINDOW_MS;
+        }
+        now_ms
     }
 }
 
@@ -69,5 +93,16 @@ mod tests {
         budget.spend(100, 2);
         assert_eq!((budget.left(349), budget.refilled_ms(349)), (0, 350));
         assert_eq!(budget.left(350), 2);
+    }
+
+    #[test]
+    fn what_was_spent_in_pieces_is_enough_again_when_there_is_half_of_it() {
+        let mut budget = Budget::new(400);
+        (0..10).for_each(|at_ms| budget.spend(at_ms, 10));
+        assert_eq!((budget.left(20), budget.is_enough(20)), (0, false));
+        assert_eq!(budget.refilled_ms(20), 254, "with the fifth of ten");
+        assert_eq!((budget.left(253), budget.is_enough(253)), (40, false));
+        assert_eq!((budget.left(254), budget.is_enough(254)), (50, true));
+        assert_eq!(budget.refilled_ms(254), 254);
     }
 }

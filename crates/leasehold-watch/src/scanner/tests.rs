@@ -25,6 +25,8 @@ struct Watched {
     is_away: Arc<AtomicBool>,
     /// When, and how many keys that costs.
     asked: Arc<Mutex<Vec<(Duration, u32)>>>,
+    /// How many keys each page cost.
+    pages: Arc<Mutex<Vec<u32>>>,
     /// The names that were looked at.
     looked_at: Arc<Mutex<Vec<LockName>>>,
 }
@@ -36,6 +38,7 @@ impl Watched {
             clock: clock.clone(),
             is_away: Arc::default(),
             asked: Arc::default(),
+            pages: Arc::default(),
             looked_at: Arc::default(),
         }
     }
@@ -72,7 +75,9 @@ impl Store for Watched {
         Box::pin(async move {
             let answer = self.memory.execute(operation).await?;
             if is_look {
-                let keys = if let Reply::Page(page) = &answer.reply { page.looked_at } else { 1 };
+                let page = if let Reply::Page(page) = &answer.reply { Some(page) } else { None };
+                self.pages.lock().unwrap().extend(page.map(|page| page.looked_at));
+                let keys = page.map_or(1, |page| page.looked_at);
                 self.asked.lock().unwrap().push((at, keys));
             }
             Ok(answer)
@@ -84,8 +89,19 @@ impl Store for Watched {
     }
 }
 
-/// Watches for so long, while `meanwhile` goes on; gives the updates.
+/// Watches for so long; gives the updates.
 async fn watch(
+    clock: &FakeClock,
+    store: &Watched,
+    watcher: &Watcher,
+    span: Duration,
+) -> Vec<Update> {
+    watch_by(STEP, clock, store, watcher, span).await
+}
+
+/// The same on a clock that moves so far at a time.
+async fn watch_by(
+    step: Duration,
     clock: &FakeClock,
     store: &Watched,
     watcher: &Watcher,
@@ -94,8 +110,8 @@ async fn watch(
     let (updates, client) = (RefCell::default(), store.client().await);
     let admin = client.admin();
     let passing = async {
-        for _ in 0..span.as_millis() / STEP.as_millis() {
-            clock.advance(STEP);
+        for _ in 0..span.as_millis() / step.as_millis() {
+            clock.advance(step);
             for _ in 0..50 {
                 yield_now().await;
             }
@@ -165,6 +181,56 @@ async fn the_budget_is_kept_in_every_second_and_every_name_is_seen_all_the_same(
         assert!(keys <= 100, "{keys} keys in the second from {begin:?} on");
     }
     assert!(watcher.picture().round_took_ms().is_some());
+}
+
+#[tokio::test]
+async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
+    let clock = FakeClock::new();
+    let store = Watched::new(&clock);
+    let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
+    let client = store.holder().await;
+    let mut held = Vec::new();
+    // More than can be looked at as often as they should be: all of the budget is spent.
+    for number in 0..4000 {
+        let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
+        held.push(lock.acquire().await.unwrap());
+    }
+    let tick = Duration::from_millis(1);
+    watch_by(tick, &clock, &store, &watcher, SECONDS(10)).await;
+    let (pages, asked) = (store.pages.lock().unwrap().clone(), store.asked());
+    let (passed, spent): (u32, u32) =
+        (pages.iter().sum(), asked.iter().map(|(_, keys)| keys).sum());
+    println!("{passed} of {spent} keys in {} pages", pages.len());
+    assert!(passed >= 6_000, "up to half is for new names: {passed}");
+    assert!(spent >= 15_000, "what may be spent is: {spent}");
+    assert!(pages.len() <= 200, "{} pages", pages.len());
+}
+
+#[tokio::test]
+async fn looks_that_become_due_one_by_one_are_asked_for_together() {
+    let clock = FakeClock::new();
+    let store = Watched::new(&clock);
+    // More than is needed.
+    let watcher = Watcher::new(10_000, Timekeeper::new(clock.clone()));
+    let client = store.holder().await;
+    let mut held = Vec::new();
+    let tick = Duration::from_millis(1);
+    for number in 0..200 {
+        let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
+        held.push(lock.acquire().await.unwrap());
+        // Each is found, and so due, a moment after the one before.
+        watcher
+            .picture()
+            .want(&LockName::new(format!("n{number}")).unwrap(), watcher.time.now_ms());
+        watch_by(tick, &clock, &store, &watcher, 10 * tick).await;
+    }
+    store.asked.lock().unwrap().clear();
+    watch_by(tick, &clock, &store, &watcher, SECONDS(10)).await;
+    let asked = store.asked();
+    let moments: std::collections::BTreeSet<Duration> = asked.iter().map(|(at, _)| *at).collect();
+    println!("{} questions at {} moments", asked.len(), moments.len());
+    assert!(asked.len() >= 900, "{} looks", asked.len());
+    assert!(moments.len() <= 250, "{} moments", moments.len());
 }
 
 #[tokio::test]

@@ -29,19 +29,21 @@ fn next(lines: &mut BufReader<TcpStream>) -> String {
     line.trim_end().to_owned()
 }
 
-/// When something was asked, in seconds, and how many keys that is about; what a script does
-/// belongs to the script.
-fn asked(line: &str) -> Option<(f64, u64)> {
+/// When something was asked, in seconds, how many keys that is about, and whether they are those of
+/// a scan; what a script does belongs to the script.
+fn asked(line: &str) -> Option<(f64, u64, bool)> {
     let (at, rest) = line.strip_prefix('+')?.split_once(" [")?;
     let (source, command) = rest.split_once("] ")?;
     let words: Vec<&str> = command.split(' ').map(|word| word.trim_matches('"')).collect();
-    let keys = match words.first()?.to_lowercase().as_str() {
+    let command = words.first()?.to_lowercase();
+    let keys = match command.as_str() {
         _ if source.ends_with("lua") => 0,
         "scan" => words.last()?.parse().ok()?,
-        "eval" | "evalsha" | "hget" => 1,
+        "eval" | "evalsha" => words.get(2)?.parse().ok()?,
+        "hget" => 1,
         _ => 0,
     };
-    Some((at.parse().ok()?, keys))
+    Some((at.parse().ok()?, keys, command == "scan"))
 }
 
 #[test]
@@ -67,12 +69,18 @@ fn the_budget_is_kept_with_5_000_names_beside_200_000_keys_of_others() {
     });
     let (mut second, mut sum, mut total) = (VecDeque::new(), 0, 0);
     let (mut first, mut last) = (None, 0.0);
+    let (mut scans, mut scanned) = (0, 0);
     loop {
         let line = next(&mut lines);
         if line.ends_with(r#""ECHO" "done""#) {
             break;
         }
-        let Some((at, keys)) = asked(&line).filter(|(_, keys)| *keys > 0) else { continue };
+        let Some((at, keys, is_scan)) = asked(&line).filter(|(_, keys, _)| *keys > 0) else {
+            continue;
+        };
+        if is_scan {
+            (scans, scanned) = (scans + 1, scanned + keys);
+        }
         second.push_back((at, keys));
         sum += keys;
         while second.front().is_some_and(|(begin, _)| *begin <= at - 1.0) {
@@ -84,7 +92,8 @@ fn the_budget_is_kept_with_5_000_names_beside_200_000_keys_of_others() {
         (first, last) = (first.or(Some(at)), at);
     }
     let span = last - first.unwrap();
-    println!("{total} keys in {span:.1} s");
+    println!("{total} keys in {span:.1} s, {scanned} of them in {scans} scans");
+    assert!(scanned >= 200 * scans, "{scans} scans for {scanned} keys");
     assert!(total as f64 <= (span + 1.0) * BUDGET as f64, "{total} keys in {span} s");
     assert!(total > NAMES as u64 * 2, "every name is found and looked at: {total}");
     // Whoever waits gets his lock all the same.
