@@ -32,6 +32,8 @@ mod nested;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+mod packaging;
+#[cfg(test)]
 mod peers;
 mod permits;
 #[cfg(test)]
