@@ -408,5 +408,5 @@ fn a_quarantine_ends_on_the_word_of_an_operator() {
     let run = ["run", "a", "--no-wait", "--", "true"];
     place.end(&run).assert_failed(69, "end-quarantine");
     place.end(&["end-quarantine"]).assert_silent(0);
-    place.end(&run).assert_silent(0);
+    place.end(&["run", "a", "-q", "--wait", "30s", "--", "true"]).assert_silent(0);
 }

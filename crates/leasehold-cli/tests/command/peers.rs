@@ -22,7 +22,7 @@ fn script(place: &Place, script: &str) -> Ended {
 /// etcd: `testLock` of etcdctl.
 fn holders_take_turns_and_one_that_is_interrupted_while_it_waits_has_none(place: &Place) {
     let hold = || {
-        let mut hold = Background::fed(place.leasehold(&["hold", "x"]));
+        let mut hold = Background::fed(place.leasehold(&["hold", "x", "-q"]));
         // Else it would end with its stdin, when the test waits for its end.
         let stdin = hold.child().stdin.take();
         (hold, stdin)
@@ -114,7 +114,7 @@ fn the_first_process_of_a_container_and_its_child_run_a_command() {
         println!("left out: a process namespace is not allowed here");
         return;
     }
-    let run = "$LEASEHOLD run x --kill-after 15s";
+    let run = "$LEASEHOLD run x -q --kill-after 15s";
     let work = "sh -c '(sleep 0.1; echo finished >>log) & exit 5'";
     contained(&format!("{run} -- {work}")).assert_silent(5);
     assert_eq!(place.read("log"), "finished\n");

@@ -109,8 +109,8 @@ fn assert_trouble(place: &Place, words: &str) {
     let line = waiter.error_line();
     assert!(line.starts_with("leasehold: waiting for x: ") && line.contains(words), "{line}");
     assert_eq!(interrupted(waiter), "leasehold: x: SIGINT while waiting: gave up\n");
-    place.end(&["run", "x", "-w", "1s", "--", "true"]).assert_failed(69, words);
-    place.end(&["run", "x", "-q", "-w", "3s", "--", "true"]).assert_failed(69, words);
+    place.end(&["run", "x", "-w", "5s", "--", "true"]).assert_failed(69, words);
+    place.end(&["run", "x", "-q", "-w", "5s", "--", "true"]).assert_failed(69, words);
 }
 
 #[test]
