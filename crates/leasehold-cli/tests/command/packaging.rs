@@ -38,7 +38,9 @@ fn systemd_finds_nothing_wrong_with_the_units_of_the_package() {
     let place = Place::on_file();
     let [programs, units] =
         ["tree/usr/bin", "tree/usr/lib/systemd/system"].map(|of| place.path(of));
-    [&programs, &units].map(|directory| fs::create_dir_all(directory).unwrap());
+    for directory in [&programs, &units] {
+        fs::create_dir_all(directory).unwrap();
+    }
     for program in ["leasehold", "true"] {
         fs::write(programs.join(program), "#!/bin/sh\n").unwrap();
         fs::set_permissions(programs.join(program), fs::Permissions::from_mode(0o755)).unwrap();
