@@ -242,7 +242,11 @@ fn where_says_so_if_what_is_configured_is_no_store_url() {
         ),
         ("redis://h?ttl=1", "redis:***  (LEASEHOLD_STORE)\n", "unknown option"),
         ("file:~/x.db", "file:~/x.db  (LEASEHOLD_STORE)\n", "`~` stands for no directory"),
-        ("redis+cluster://h/1", "redis+cluster://h/1  (LEASE", "a cluster"),
+        (
+            "redis://h?layout=plain&quarantine=on",
+            "redis://h?layout=plain&quarantine=on  (LEASE",
+            "do not keep it",
+        ),
     ] {
         place.url = url.to_owned();
         let told = place.end(&["where"]);
