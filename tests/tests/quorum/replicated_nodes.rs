@@ -44,6 +44,8 @@ impl Deployment {
     /// told: nothing that it could learn from is reached.
     fn fail_over(&self) {
         self.left.swallow(&[0, 1, MIDDLE], true);
+        // Else it would be asked for what was missed, before the replica is told to take over.
+        must(self.middle[0].stop());
         must(self.middle[1].cont());
         must(self.middle.promote(1));
         let proxy = &self.right.proxies[MIDDLE];
