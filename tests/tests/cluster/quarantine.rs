@@ -203,7 +203,7 @@ async fn d4_after_a_failover_in_a_cluster_that_forgot_the_grant_the_holder_takes
 
 /// A record of each primary would not do: that of the node to which the slot moves is in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e7_a_slot_that_moves_from_a_node_that_has_forgotten_is_in_quarantine_where_it_comes() {
+async fn e13_a_slot_that_moves_from_a_node_that_has_forgotten_is_in_quarantine_where_it_comes() {
     let cluster = three_alone();
     let (holder, other) = two(&cluster).await;
     let (name, slot) = cluster.fresh_name(0);
@@ -221,7 +221,7 @@ async fn e7_a_slot_that_moves_from_a_node_that_has_forgotten_is_in_quarantine_wh
 
 /// The first to have forgotten is the second node; the first one's record is as it was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e7_a_slot_that_comes_back_from_a_node_that_has_forgotten_is_in_quarantine() {
+async fn e13_a_slot_that_comes_back_from_a_node_that_has_forgotten_is_in_quarantine() {
     let cluster = three_alone();
     let (holder, other) = two(&cluster).await;
     let (name, slot) = cluster.fresh_name(0);
