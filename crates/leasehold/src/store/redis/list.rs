@@ -13,6 +13,9 @@ use super::layout::{Layout, reply};
 /// How many keys the server visits in one step: well below a millisecond of its time.
 const SCAN_COUNT: u32 = 500;
 
+/// Keys of locks, each with the name of the lock.
+type NamedKeys = Vec<(LockName, Vec<u8>)>;
+
 /// Which names are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing<'a> {
@@ -111,7 +114,7 @@ impl Listing<'_> {
         &self,
         connection: &Connection,
         reply: Value,
-    ) -> Result<(u64, Vec<(LockName, Vec<u8>)>), StoreError> {
+    ) -> Result<(u64, NamedKeys), StoreError> {
         let (next, keys): (u64, Vec<Vec<u8>>) = read(connection, "SCAN", reply)?;
         let keys = keys.into_iter().filter_map(|key| Some((self.layout.name(&key)?, key)));
         Ok((next, keys.collect()))
@@ -140,7 +143,7 @@ impl Listing<'_> {
     async fn matching(
         &self,
         connection: &Connection,
-        keys: Vec<(LockName, Vec<u8>)>,
+        keys: NamedKeys,
     ) -> Result<Vec<LockName>, StoreError> {
         let mut peeks = redis::pipe();
         for (_, key) in &keys {
