@@ -31,8 +31,8 @@ const ROUND_MS: u64 = 2_000;
 /// name again and again costs more than one who watches it.
 const FRESH_MS: u64 = 1_000;
 
-/// For how long what becomes due is gathered: 50 ms. A question that travels alone costs a server ten
-/// times what it costs among others, and names become due one by one.
+/// For how long what becomes due is gathered: 50 ms. A question that travels alone costs a server
+/// ten times what it costs among others, and names become due one by one.
 const GATHER_MS: u64 = 50;
 
 /// How soon a store that did not answer is asked again: half a second.
@@ -245,8 +245,8 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Waits until there is something to look at, and something to spend on it; where nobody wants a
-    /// name to be looked at now, until more may be.
+    /// Waits until there is something to look at, and something to spend on it; where nobody wants
+    /// a name to be looked at now, until more may be.
     async fn rest(&self, budget: &mut Budget, walk: &Walk) {
         let now_ms = self.time.now_ms();
         let due_ms = self.picture().next_due_ms().unwrap_or(u64::MAX).min(walk.due_ms);

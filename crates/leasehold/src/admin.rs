@@ -63,8 +63,8 @@ impl Admin {
     /// It may be free by then, and one on the nodes of a quorum may have been free all the time:
     /// [`inspect`](Self::inspect) it.
     ///
-    /// Cost: a round trip, in which a server passes about `keys` keys of its database, whosever they
-    /// are, and another one to read those of them that may be locks, if there are any:
+    /// Cost: a round trip, in which a server passes about `keys` keys of its database, whosever
+    /// they are, and another one to read those of them that may be locks, if there are any:
     /// [`looked_at`](Page::looked_at) in all.
     ///
     /// # Errors

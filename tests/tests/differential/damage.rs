@@ -151,7 +151,8 @@ fn the_quick_paths_are_as_careful_with_a_damaged_field() {
 
 #[test]
 fn past_holders_are_no_reason_to_be_less_careful() {
-    damage_each_field_with(3, Mode::Exclusive, 11); // s, q, t, p and one of it, three waiters and clients
+    // s, q, t, p and one of it, three waiters and clients
+    damage_each_field_with(3, Mode::Exclusive, 11);
 }
 
 fn damage_each_field(mode: Mode, expected: usize) {

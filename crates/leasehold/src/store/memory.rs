@@ -90,8 +90,8 @@ impl Memory {
         self
     }
 
-    /// The same store, which keeps the record of a name for so long after its last use, with its past
-    /// holders: 2 min by default. Clones share this, too.
+    /// The same store, which keeps the record of a name for so long after its last use, with its
+    /// past holders: 2 min by default. Clones share this, too.
     #[must_use]
     pub fn retention(self, span: Duration) -> Self {
         self.shared().names.rules.retention = span;

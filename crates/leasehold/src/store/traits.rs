@@ -231,9 +231,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// A client asks for nothing more: what the store has made for its life alone can go, at once and
-    /// not only with the store, since its process may end in the next moment. If something of the
-    /// client is left that it holds or awaits, all stays as it is.
+    /// A client asks for nothing more: what the store has made for its life alone can go, at once
+    /// and not only with the store, since its process may end in the next moment. If something of
+    /// the client is left that it holds or awaits, all stays as it is.
     fn forget(&self, client: ClientId) {
         let _ = client;
     }

@@ -107,7 +107,8 @@ impl File {
         Self::with_clock(options, SystemClock::new(), boot()?)
     }
 
-    /// Opens the database that a URL names, `file:PATH?history=N&retention=SPAN`, as [`open`](Self::open).
+    /// Opens the database that a URL names, `file:PATH?history=N&retention=SPAN`, as
+    /// [`open`](Self::open).
     ///
     /// # Errors
     ///

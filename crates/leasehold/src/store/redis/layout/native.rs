@@ -2,7 +2,8 @@
 //! and two arguments, the second of which packs all there is to say, because a script reads that in
 //! a third of the time it takes for each value as an argument of its own. What is packed, and how,
 //! stands at the head of each script. Acquires of several names may be made as one call, and so may
-//! releases and inspections: the keys, then the argument that all share, then the other one of each.
+//! releases and inspections: the keys, then the argument that all share, then the other one of
+//! each.
 
 use std::time::Duration;
 

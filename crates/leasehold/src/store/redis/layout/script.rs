@@ -93,6 +93,9 @@ const STATE: [(&str, &str); 22] = [
 const HELD_FROM: usize = 6;
 const HOLD_FROM: usize = 13;
 
+/// Where in the state its capacity stands.
+const TOTAL: usize = 2;
+
 /// Where in a hold its state stands, and its last value, the nonce.
 const HOLD_STATE: usize = 2;
 const NONCE: usize = 8;
@@ -143,6 +146,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("REAP_BOUND", model::REAP_BOUND.into()),
         number("SKIP_BOUND", model::SKIP_BOUND.into()),
         number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
+        number("TOTAL_AT", bytes_of(&STATE[..TOTAL]) + 1),
         number("UPGRADABLE_WEIGHT", UPGRADABLE_WEIGHT.into()),
         number("VERSION", RECORD_VERSION.into()),
         number("CLAIMED", 0),
@@ -170,7 +174,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         ("HELD_BY_ONE_FIELDS", STATE.map(|(name, _)| name).join(", ")),
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
-        format("PAST", "<dBI4"),           // and then the hold
+        format("PAST", "<dBI4"),
         number("PAST_BYTES", 13 + bytes_of(hold)),
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),

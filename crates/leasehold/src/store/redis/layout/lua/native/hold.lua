@@ -58,8 +58,8 @@ holds = {
     record.count = record.count + 1
   end,
 
---@history  -- Lays out anew a ring of those who keep more or fewer, with room for one more, for which
---@history  -- the oldest give way. Gives the field for that, and the ring.
+--@history  -- Lays out anew a ring of those who keep more or fewer, with room for one more, for
+--@history  -- which the oldest give way. Gives the field for that, and the ring.
 --@history  lay_out_past = function(ring)
 --@history    local fields, kept = past_fields(ring) or store.corrupt(), {}
 --@history    for at = math.max(#fields - HISTORY + 2, 1), #fields do

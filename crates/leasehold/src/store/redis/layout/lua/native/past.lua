@@ -18,7 +18,8 @@ end
 --@history local function next_past(ring)
 --@history   if not ring then return 'p\0', string.char(HISTORY, 1, 1 % HISTORY) end
 --@history   local length, count, at = string.byte(ring, 1, 3)
---@history   if length ~= HISTORY or #ring ~= 3 or count > length or at >= length then return nil end
+--@history   local is_ours = #ring == 3 and length == HISTORY
+--@history   if not is_ours or count > length or at >= length then return nil end
 --@history   if count < length then count = count + 1 end
 --@history   return 'p' .. string.char(at), string.char(length, count, (at + 1) % length)
 --@history end
