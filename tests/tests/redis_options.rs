@@ -140,7 +140,7 @@ async fn a_socket_and_a_quorum_are_opened_with_options_too() {
     let error = Redis::open(options.clone()).await.unwrap_err();
     assert!(error.to_string().contains("store::open"), "{error}");
     take_and_release(&client(store::open(options).await.unwrap()).await).await;
-    for server in &servers {
-        assert_eq!(server.command::<usize>("EXISTS quorum:a").unwrap(), 1);
-    }
+    // Two of three grant; the third may be asked later than the test looks.
+    let has_it = |server: &&RedisServer| server.command::<bool>("EXISTS quorum:a").unwrap();
+    assert!(servers.iter().filter(has_it).count() >= 2);
 }

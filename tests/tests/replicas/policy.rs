@@ -321,7 +321,7 @@ async fn with_waitaof_each_grant_waits_for_the_disk_of_the_server() {
             Err(refused) => return assert!(refused.to_string().contains("needs Redis 7.2")),
         };
         let (before, _) = must(server.command_stats("waitaof"));
-        let guard = must(try_acquire(&client, "a").await).unwrap();
+        let guard = must(try_acquire(&client, layout).await).unwrap();
         must(guard.renew().await);
         assert!(must(server.command_stats("waitaof")).0 >= before + 2, "one each with {layout}");
         must(guard.release().await);
