@@ -87,9 +87,10 @@ impl History {
     /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.
     pub(super) fn check_capacity(&mut self, before: &Record, event: &Event) {
         let record = &self.bench.record;
-        // A step that sets a lower capacity first grants what fits into the one before.
+        // A step that sets a lower capacity first grants what fits into the one before it, which is
+        // that of whoever is next where time has ended all holds.
         let capacity = match event {
-            Event::SetCapacity { .. } => record.capacity.max(before.capacity),
+            Event::SetCapacity { .. } => record.capacity.max(self.by_time(before).capacity),
             _ => record.capacity,
         };
         let fits = record.used <= u64::from(capacity);
@@ -119,10 +120,15 @@ impl History {
     }
 
     pub(super) fn check_only_time_has_acted(&self, before: &Record) {
-        let mut by_time = before.clone();
+        assert_eq!(self.bench.record, self.by_time(before));
+    }
+
+    /// What time has made of a record by now.
+    fn by_time(&self, before: &Record) -> Record {
+        let mut record = before.clone();
         let nobody = Action::Poll { id: id(99, 1), ttl: TTL };
-        step(&mut by_time, self.bench.now(), self.bench.rules, &nobody);
-        assert_eq!(self.bench.record, by_time);
+        step(&mut record, self.bench.now(), self.bench.rules, &nobody);
+        record
     }
 
     pub(super) fn check_idempotent(&self, action: &Action, reply: &Reply) {
