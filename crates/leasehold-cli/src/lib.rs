@@ -34,7 +34,6 @@ pub fn main() -> ExitCode {
     let mode = arguments.get(1).and_then(|mode| mode.to_str());
     let (voice, outcome) = match mode {
         Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
-        Some(guardian::EXEC_MODE) => (Voice::usual(), guardian::exec_main(&arguments[2..])),
         Some(completions::MODE) => (Voice::usual(), completions::complete(&arguments[2..])),
         Some(taken::MODE) => (Voice::usual(), taken::main(&arguments[2..])),
         Some(_) | None => match parse::parse(&arguments) {

@@ -1,6 +1,5 @@
 //! One command under one lease, from the grant to the release.
 
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use leasehold::time::{Clock as _, show_duration};
@@ -8,6 +7,7 @@ use leasehold::{Error, Guard, LockName, LossReason, Lost};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
 use super::guardian::descendants::Remaining;
+use super::guardian::idle::IdleGuardian;
 use super::guardian::link::Link;
 use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report, micros};
 use super::guardian::timing::{CLOCK, sleep_until};
@@ -18,10 +18,9 @@ use crate::connection::{Connection, reentry};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice};
 use crate::signals::{Death, numbered, signal_name};
 
-/// A command to run under a lease, and how it is ended.
+/// How a command under a lease is ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandSpec<'a> {
-    pub(crate) command: &'a [OsString],
     pub(crate) kill_after: Duration,
     pub(crate) max_hold: Option<GivenLimit<'a>>,
     pub(crate) on_lost: OnLost,
@@ -56,6 +55,7 @@ impl<'a> LeasedCommand<'a> {
     /// Runs the command to its end, and lets go.
     pub(crate) async fn run(
         spec: CommandSpec<'a>,
+        guardian: IdleGuardian<'_>,
         connection: &'a mut Connection,
         guard: Guard,
     ) -> Outcome {
@@ -63,15 +63,6 @@ impl<'a> LeasedCommand<'a> {
         let voice = spec.voice;
         let terminal = TerminalLoan::of_this_process();
         let valid_until = valid_until(&guard);
-        let begin = Begin {
-            until_us: micros(valid_until.since_origin()),
-            kill_after_us: micros(spec.kill_after),
-            max_hold_us: spec.max_hold.map(|limit| micros(limit.span())),
-            on_lost: spec.on_lost,
-            signal: spec.signal.as_raw(),
-            is_nested: reentry::is_nested(),
-            lend_terminal: terminal.is_lent_at_once(),
-        };
         let (names, tokens): (Vec<_>, Vec<_>) =
             guard.tokens().map(|(name, token)| (name.to_string(), token.to_string())).unzip();
         let name = names.join(" ");
@@ -82,10 +73,17 @@ impl<'a> LeasedCommand<'a> {
             holder,
             outer,
         ];
-        let lifeline = connection.client.lifeline();
-        let link = Link::start(spec.command, &variables, lifeline, begin)
-            .await
-            .map_err(|error| Failure::new(NOT_EXECUTABLE, format!("cannot start: {error}")))?;
+        let begin = Begin {
+            until_us: micros(valid_until.since_origin()),
+            kill_after_us: micros(spec.kill_after),
+            max_hold_us: spec.max_hold.map(|limit| micros(limit.span())),
+            on_lost: spec.on_lost,
+            signal: spec.signal.as_raw(),
+            is_nested: reentry::is_nested(),
+            lend_terminal: terminal.is_lent_at_once(),
+            variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+        };
+        let link = guardian.begin(connection.client.lifeline(), &begin).await?;
         let mut running = Self {
             name,
             spec,

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::hold::{Until, let_go, until_asked};
 use crate::args::Elect;
+use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
 use crate::connection::{Connection, WaitBudget, connect};
@@ -37,7 +38,6 @@ fn stand(args: &Elect, value: &str) -> Outcome {
         program::look_up(program)?;
     }
     let spec = CommandSpec {
-        command: &args.command,
         kill_after,
         max_hold: None,
         on_lost: args.end.on_lost,
@@ -64,12 +64,17 @@ async fn lead(
     let campaign = async { Ok(election.campaign(value).await?) };
     let leadership = connection.wait(from_ref(&args.name), Mode::Exclusive, campaign).await?;
     connection.settle(leadership.guard(), args.ttl, asked_at).await?;
-    if spec.command.is_empty() {
+    if args.command.is_empty() {
         until_asked(connection, leadership.guard(), args.ttl, Until::default(), spec.voice).await?;
         let resigned = leadership.resign().await;
         return let_go(connection, from_ref(&args.name), resigned, None, spec.voice);
     }
-    let outcome = LeasedCommand::run(spec, connection, leadership.guard().reenter()?).await;
+    let guard = leadership.guard().reenter()?;
+    // Not before it leads: a candidate may wait for months.
+    let outcome = match IdleGuardian::start(&args.command) {
+        Ok(guardian) => LeasedCommand::run(spec, guardian, connection, guard).await,
+        Err(failure) => Err(failure),
+    };
     if let Err(error) = leadership.resign().await {
         // A loss was told when it was noticed.
         spec.voice.detail(error);

@@ -1,6 +1,7 @@
 //! `leasehold run`: a command under a lease.
 
 use crate::args::Run;
+use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
 use crate::connection::{Connection, lease_options};
@@ -19,17 +20,18 @@ pub(crate) fn run(args: &Run) -> Outcome {
     program::look_up(program)?;
     let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     let spec = CommandSpec {
-        command: &args.command,
         kill_after,
         max_hold: args.lock.hold.max_hold(),
         on_lost: args.end.on_lost,
         signal: args.end.signal,
         voice,
     };
+    // It starts while the lease is asked for.
+    let guardian = IdleGuardian::start(&args.command)?;
     block_on(async {
         let mut connection = Connection::open(&choice, voice, (&args.lock).into()).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {
-            Ok(guard) => LeasedCommand::run(spec, &mut connection, guard).await,
+            Ok(guard) => LeasedCommand::run(spec, guardian, &mut connection, guard).await,
             Err(failure) => Err(failure),
         };
         connection.close(outcome).await

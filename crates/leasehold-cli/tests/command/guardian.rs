@@ -46,6 +46,8 @@ on_each_store!(
     a_stopped_leasehold_loses_its_command_in_time_and_says_so_first,
     when_the_guardian_is_killed_the_command_and_its_group_end_too,
     a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian,
+    a_guardian_that_waits_for_the_lease_outlives_signals_and_is_replaced_if_it_was_killed,
+    a_guardian_that_waits_for_the_lease_ends_with_leasehold,
     a_lease_within_a_lease_adds_no_grace_of_its_own,
     a_revoked_lease_ends_the_command_politely_and_then_lets_go,
     on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing,
@@ -134,6 +136,41 @@ fn a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_gu
     holder.signal(Signal::TERM);
     let holder = holder.end();
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(5), "told\n"), "{holder:?}");
+}
+
+/// Somebody who waits for the lock, and his guardian.
+fn waiter(place: &Place) -> (Background, Pid) {
+    let waiter = Background::start(place.shell("x", &["-q"], "echo in"));
+    until("it waits", || place.show("x")["waiting"] == 1);
+    let guardian = children(waiter.pid());
+    let [guardian] = guardian[..] else { panic!("{guardian:?}") };
+    (waiter, guardian)
+}
+
+fn a_guardian_that_waits_for_the_lease_outlives_signals_and_is_replaced_if_it_was_killed(
+    place: &Place,
+) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut holder = place.holder("x", &[]);
+        let (mut waiter, guardian) = waiter(place);
+        kill_process(guardian, signal).unwrap();
+        holder.close_stdin();
+        assert_eq!(waiter.line(), "in");
+        waiter.end().assert_silent(0);
+        holder.end().assert_silent(0);
+    }
+}
+
+fn a_guardian_that_waits_for_the_lease_ends_with_leasehold(place: &Place) {
+    let mut holder = place.holder("x", &[]);
+    for signal in [Signal::TERM, Signal::KILL] {
+        let (waiter, guardian) = waiter(place);
+        waiter.signal(signal);
+        waiter.end().assert_ended(128 + signal.as_raw());
+        until("its guardian has ended", || group_is_gone(guardian));
+    }
+    holder.close_stdin();
+    holder.end().assert_silent(0);
 }
 
 fn a_lease_within_a_lease_adds_no_grace_of_its_own(place: &Place) {

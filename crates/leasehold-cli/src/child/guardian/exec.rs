@@ -1,88 +1,128 @@
 //! The last step before the command: a moment of our own code in the command's process.
 //!
-//! What must be done there (asking the kernel for a death signal, taking the terminal) would
-//! otherwise be done between `fork` and `exec`, where only unsafe code can run. So the guardian
-//! starts this program once more (`@exec`), which does it and then becomes the command.
+//! What must be done there (asking the kernel for a death signal, taking the terminal) cannot be
+//! asked of whoever starts a program. So the guardian forks, and the child does it and then becomes
+//! the command. It can do whatever it likes until then: the guardian has one thread, so nothing is
+//! locked by another that is not there in the child, and no runtime yet.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
+use fork::Fork;
 use leasehold::time::{Clock as _, Instant};
-use rustix::process::{Pid, getpid};
+use nix::sys::signal::SigSet;
+use rustix::process::{Pid, getpid, setpgid};
 use rustix::stdio::dup2_stdin;
 
-use super::protocol::{self, Begin};
-use super::relaunch::{EXEC_MODE, relaunched};
+use super::protocol::{Begin, Rights};
 use super::timing::CLOCK;
 use crate::args::OnLost;
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Voice};
 use crate::terminal;
 
-/// The lease's end, where nobody minds it.
-const NEVER: &str = "never";
-
-/// Says yes in the arguments of this step, which are positional because nobody types them.
-const YES: &str = "yes";
-
-/// Builds the command line of this step.
-pub(super) fn stage(command: &[OsString], begin: &Begin) -> io::Result<Command> {
-    let mut stage = relaunched(EXEC_MODE)?;
-    let valid_until = match begin.on_lost {
-        OnLost::Ignore => NEVER.to_owned(),
-        OnLost::Kill | OnLost::Term => begin.until_us.to_string(),
-    };
-    let lend_terminal = if begin.lend_terminal { YES } else { "no" };
-    stage.args([&getpid().to_string(), &valid_until, lend_terminal]).args(command);
-    Ok(stage)
+/// Where the program goes on after the fork.
+pub(super) enum Forked {
+    /// In the guardian.
+    Guardian(Stage),
+    /// In the command's process.
+    Command(Permission),
 }
 
-/// Becomes the command. Returns only if that fails.
-pub(crate) fn main(arguments: &[OsString]) -> Outcome {
-    let [guardian, valid_until, lend_terminal, program, arguments @ ..] = arguments else {
-        return Err(Failure::usage("this command is started by leasehold itself"));
-    };
-    die_with(guardian)?;
-    if take_stdin().is_err() {
-        return Ok(NOT_EXECUTABLE); // the guardian has died
-    }
-    if lend_terminal == YES {
-        // Without a terminal the command runs all the same, in the background.
-        let _gone = terminal::give_to(getpid());
-    }
-    // A process that was stopped or suspended since the grant must not begin after the lease.
-    if is_over(valid_until) {
-        return Ok(LOST);
-    }
-    // This sets PIPE to its default, whatever the caller had: the start-up of every program in Rust
-    // has it ignored before the first line of ours, and what was before is not known any more. The
-    // default is what programs are written for; a script that is left by its reader must end.
-    let error = Command::new(program).args(arguments).exec();
-    let exit = match error.kind() {
-        io::ErrorKind::NotFound => NOT_FOUND,
-        _ => NOT_EXECUTABLE,
-    };
-    let program = program.to_string_lossy();
-    Voice::usual().error(format_args!("cannot execute {program}: {error}"));
-    Ok(exit)
+/// The command's process before it becomes the command, as its guardian knows it.
+pub(super) struct Stage {
+    pub(super) leader: Pid,
+    go_on: PipeWriter,
 }
 
-/// Waits for the command's stdin, which the guardian gives when the command may begin.
-fn take_stdin() -> io::Result<()> {
-    let (_control, rights) = protocol::receive_rights()?;
-    Ok(dup2_stdin(rights.stdin)?)
+/// What the command's process awaits before it becomes the command.
+pub(super) struct Permission {
+    guardian: Pid,
+    go_on: PipeReader,
 }
 
-fn is_over(valid_until: &OsString) -> bool {
-    let until_us = valid_until.to_str().and_then(|us| us.parse().ok());
-    until_us.is_some_and(|us| CLOCK.now() >= Instant::from_origin(Duration::from_micros(us)))
+/// Makes a process for the command, in a group of its own.
+pub(super) fn fork() -> io::Result<Forked> {
+    let guardian = getpid();
+    let (permission, permit) = io::pipe()?;
+    match fork::fork()? {
+        Fork::Child => Ok(Forked::Command(Permission { guardian, go_on: permission })),
+        Fork::Parent(pid) => {
+            let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+            // Here and not in the child, so that it is so before anybody is told of the group.
+            setpgid(Some(leader), Some(leader))?;
+            Ok(Forked::Guardian(Stage { leader, go_on: permit }))
+        }
+    }
+}
+
+impl Stage {
+    /// Lets it become the command. Not before leasehold was told the number of its group: were the
+    /// guardian killed in between, nobody would end what the command had started by then.
+    pub(super) fn go_on(mut self) -> io::Result<()> {
+        self.go_on.write_all(b"\n")
+    }
+}
+
+impl Permission {
+    /// Becomes the command once it may. Returns only if that fails.
+    pub(super) fn become_command(
+        mut self,
+        command: &[OsString],
+        begin: &Begin,
+        rights: &Rights,
+        callers_mask: &SigSet,
+    ) -> Outcome {
+        let [program, arguments @ ..] = command else {
+            return Err(Failure::usage("this command is started by leasehold itself"));
+        };
+        die_with(self.guardian)?;
+        let is_given = self.go_on.read_exact(&mut [0]).is_ok();
+        if !is_given || dup2_stdin(rights.stdin.as_fd()).is_err() {
+            return Ok(NOT_EXECUTABLE); // the guardian has died
+        }
+        if begin.lend_terminal {
+            // Without a terminal the command runs all the same, in the background.
+            let _gone = terminal::give_to(getpid());
+        }
+        // A process that was stopped or suspended since the grant must not begin after the lease.
+        if is_over(begin) {
+            return Ok(LOST);
+        }
+        // What was sent to this process meanwhile ends it here.
+        if callers_mask.thread_set_mask().is_err() {
+            return Ok(NOT_EXECUTABLE);
+        }
+        // This sets PIPE to its default, whatever the caller had: the start-up of every program in
+        // Rust has it ignored before the first line of ours, and what was before is not known any
+        // more. The default is what programs are written for; a script that is left by its reader
+        // must end.
+        let variables = begin.variables.iter().map(|(name, value)| (name, value));
+        let error = Command::new(program).args(arguments).envs(variables).exec();
+        let exit = match error.kind() {
+            io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+        let program = program.to_string_lossy();
+        Voice::usual().error(format_args!("cannot execute {program}: {error}"));
+        Ok(exit)
+    }
+}
+
+fn is_over(begin: &Begin) -> bool {
+    let until = Instant::from_origin(Duration::from_micros(begin.until_us));
+    match begin.on_lost {
+        OnLost::Ignore => false,
+        OnLost::Kill | OnLost::Term => CLOCK.now() >= until,
+    }
 }
 
 /// Asks the kernel to kill the command if its guardian dies: nobody would supervise it then. The
 /// kernel forgets the wish when it executes a program with a set-user-ID bit.
-fn die_with(guardian: &OsString) -> Result<(), Failure> {
+fn die_with(guardian: Pid) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -90,10 +130,11 @@ fn die_with(guardian: &OsString) -> Result<(), Failure> {
         let dead = || Failure::new(NOT_EXECUTABLE, "the guardian of the command has died");
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| dead())?;
         // It may have died before the kernel knew: then another process is the parent by now.
-        let expected = guardian.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
-        if getppid() != expected {
+        if getppid() != Some(guardian) {
             return Err(dead());
         }
     }
+    #[cfg(not(target_os = "linux"))]
+    let _known = guardian;
     Ok(())
 }

@@ -1,22 +1,19 @@
 //! Leasehold's side of its guardian.
 
-use std::ffi::OsString;
 use std::io::{self, stdin};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 use leasehold::time::Clock as _;
 use rustix::process::{Pid, Signal, getpid, kill_process};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::time::{sleep, timeout};
 
 use super::descendants::{Remaining, Tree};
 use super::protocol::{self, Begin, Incoming, Order, Report};
-use super::reaper::become_second_reaper;
-use super::relaunch::{MODE, relaunched};
 use super::timing::{AFTER_KILL, CLOCK, LOOK_INTERVAL, RARE_LOOK_INTERVAL};
 
 /// How long an order may wait for room in the socket: 1 s. A guardian that was stopped for hours
@@ -35,40 +32,36 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Starts a guardian, and has it start the command with this process's stdin, stdout, stderr
-    /// and environment, and the given variables on top. From then on stdin and stdout belong to
-    /// the command alone.
-    pub(crate) async fn start(
-        command: &[OsString],
-        variables: &[(&str, String)],
+    /// Gives a guardian its task, with this process's stdin.
+    pub(super) async fn begin(
+        guardian: Child,
+        control: std::os::unix::net::UnixStream,
+        is_reaper: bool,
         lifeline: Option<OwnedFd>,
-        begin: Begin,
+        begin: &Begin,
     ) -> io::Result<Self> {
-        let is_reaper = become_second_reaper();
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        let mut guardian = relaunched(MODE)?;
-        guardian.args(command);
-        guardian.envs(variables.iter().map(|(name, value)| (name, value)));
-        // In a group of its own: what is sent to leasehold's whole group (kill -9 %1) or typed at
-        // the terminal must not hit the one who ends the command in time.
-        let guardian =
-            guardian.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0).spawn()?;
         let lifeline = lifeline.as_ref().map(AsFd::as_fd);
-        protocol::send_rights(&ours, stdin().as_fd(), lifeline)?;
+        let begin = protocol::send_rights(&control, stdin().as_fd(), lifeline, begin)?;
         protocol::forget_stdio()?;
-        ours.set_nonblocking(true)?;
-        let (reports, orders) = UnixStream::from_std(ours)?.into_split();
+        control.set_nonblocking(true)?;
+        let (reports, orders) = UnixStream::from_std(control)?.into_split();
         let root = if is_reaper { getpid() } else { Pid::from_child(&guardian) };
         let reports = protocol::incoming(reports);
         let mut link = Self { guardian, orders, reports, root, group: None };
-        link.order(Order::Begin(begin)).await;
+        link.write(&begin).await;
         Ok(link)
     }
 
     /// Tells the guardian something.
     pub(crate) async fn order(&mut self, order: Order) {
+        if let Ok(line) = protocol::line(&order) {
+            self.write(&line).await;
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) {
         // If it is dead, the end of its reports says so; if it does not read, the watch will.
-        let _dead = timeout(NO_ROOM, protocol::send(&mut self.orders, &order)).await;
+        let _dead = timeout(NO_ROOM, self.orders.write_all(bytes)).await;
     }
 
     /// What the guardian tells next; `None` when it has ended.

@@ -1,11 +1,12 @@
 //! The guardian: the parent of the command, and the only one who supervises it.
 //!
 //! ```text
-//! leasehold run ──(control socket)── guardian ──(parent)── exec ⟶ CMD and its process group
+//! leasehold run ──(control socket)── guardian ──(parent)── fork ⟶ CMD and its process group
 //!  holds and renews the lease         holds the deadline
 //! ```
 //!
-//! It is this same program, started by itself (`@guardian`), and does nothing but this: when the
+//! It is this same program, started by itself (`@guardian`) while leasehold still asks for the
+//! lease, so that the command need not wait for it; and does nothing but this: when the
 //! deadline comes near and no renewal has moved it, when it is told that the lease is lost, or when
 //! the control socket ends because leasehold died, it ends CMD and all that CMD started, in
 //! whatever process group ([`descendants`]): TERM first, KILL in time. So it works when leasehold
@@ -16,6 +17,7 @@
 
 pub(crate) mod descendants;
 mod exec;
+pub(crate) mod idle;
 pub(crate) mod link;
 mod process;
 pub(crate) mod protocol;
@@ -25,6 +27,5 @@ mod supervisor;
 pub(crate) mod timing;
 pub(crate) mod watch;
 
-pub(crate) use self::exec::main as exec_main;
 pub(crate) use self::process::main;
-pub(crate) use self::relaunch::{EXEC_MODE, MODE, relaunched};
+pub(crate) use self::relaunch::{MODE, relaunched};

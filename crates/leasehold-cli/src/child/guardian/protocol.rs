@@ -1,8 +1,8 @@
 //! What leasehold and its guardian tell each other: lines of JSON over a socket, and before the
-//! first line the file descriptors that the guardian needs.
+//! first line what the guardian begins with.
 
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::descendants::Remaining;
@@ -25,8 +25,6 @@ use crate::args::OnLost;
 /// What the guardian is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The first order: start the command.
-    Begin(Begin),
     /// The lease is valid until then, by the clock that counts suspended time.
     Deadline { until_us: u64 },
     /// The lease is lost: end the command.
@@ -49,6 +47,8 @@ pub(crate) struct Begin {
     pub(crate) is_nested: bool,
     /// The command shall have the terminal from its first line on.
     pub(crate) lend_terminal: bool,
+    /// What the command's environment has besides that of leasehold.
+    pub(crate) variables: Vec<(String, String)>,
 }
 
 /// What the guardian tells.
@@ -117,24 +117,20 @@ pub(crate) async fn receive<T: DeserializeOwned>(from: &mut Incoming) -> Option<
     serde_json::from_str(&line).ok()
 }
 
-/// Writes one line to the guardian.
-pub(crate) async fn send(to: &mut OwnedWriteHalf, order: &Order) -> io::Result<()> {
-    to.write_all(&line(order)?).await
-}
-
 /// Writes one line to leasehold, or none if there is no room: leasehold may be stopped, and the
 /// guardian waits for nobody. Room is there for thousands of lines, and few are written.
 pub(crate) fn send_or_drop(to: &OwnedWriteHalf, report: &Report) -> io::Result<()> {
     to.try_write(&line(report)?).map(drop)
 }
 
-fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
+/// What one side tells the other, as it is written.
+pub(crate) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// What the guardian, and then the command, are handed besides the control socket.
+/// What the guardian is handed besides the control socket.
 #[derive(Debug)]
 pub(crate) struct Rights {
     /// The command's stdin: the guardian's own is the control socket.
@@ -143,27 +139,33 @@ pub(crate) struct Rights {
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
-/// Hands over the descriptors: one byte, and they travel with it.
+/// Hands over the descriptors, which travel with the length of what follows them. Gives that: the
+/// task of the guardian, which is written next.
 pub(crate) fn send_rights(
     control: &UnixStream,
     stdin: BorrowedFd<'_>,
     lifeline: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
+    begin: &Begin,
+) -> io::Result<Vec<u8>> {
     let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(stdin).chain(lifeline).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    sendmsg(control, &[IoSlice::new(b"\n")], &mut ancillary, SendFlags::empty())?;
-    Ok(())
+    let begin = serde_json::to_vec(begin)?;
+    // Both sides are one program on one machine.
+    let length = begin.len().to_ne_bytes();
+    sendmsg(control, &[IoSlice::new(&length)], &mut ancillary, SendFlags::empty())?;
+    Ok(begin)
 }
 
-/// The other side: its control socket, which is its stdin, and the descriptors. Waits for them.
-pub(crate) fn receive_rights() -> io::Result<(UnixStream, Rights)> {
-    let control = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
+/// The other side: its control socket, which is its stdin, the descriptors, and what to begin with.
+/// Waits for them; `None` if leasehold has ended without them.
+pub(crate) fn receive_begin() -> io::Result<Option<(UnixStream, Rights, Begin)>> {
+    let mut control = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let buffers = &mut [IoSliceMut::new(&mut byte)];
+    let mut length = [0; size_of::<usize>()];
+    let buffers = &mut [IoSliceMut::new(&mut length)];
     recvmsg(&control, buffers, &mut ancillary, RecvFlags::empty())?;
     let mut descriptors = Vec::new();
     for message in ancillary.drain() {
@@ -176,8 +178,14 @@ pub(crate) fn receive_rights() -> io::Result<(UnixStream, Rights)> {
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     }
     let mut descriptors = descriptors.into_iter();
-    let stdin = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?;
-    Ok((control, Rights { stdin, lifeline: descriptors.next() }))
+    let Some(stdin) = descriptors.next() else { return Ok(None) };
+    let rights = Rights { stdin, lifeline: descriptors.next() };
+    let mut begin = vec![0; usize::from_ne_bytes(length)];
+    match control.read_exact(&mut begin) {
+        Ok(()) => Ok(Some((control, rights, serde_json::from_slice(&begin)?))),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Lets go of stdin and stdout, which are the command's alone.

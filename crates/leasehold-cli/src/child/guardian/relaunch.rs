@@ -1,5 +1,4 @@
-//! This program started by itself: as the guardian, as the last step before the command, or as the
-//! process that holds what was taken.
+//! This program started by itself: as the guardian, or as the process that holds what was taken.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -8,9 +7,6 @@ use std::process::Command;
 /// First argument of the guardian. No lock, option or file name of the command line can be
 /// mistaken for it, because only a subcommand can stand there.
 pub(crate) const MODE: &str = "@guardian";
-
-/// First argument of the last step before the command.
-pub(crate) const EXEC_MODE: &str = "@exec";
 
 /// This program in one of these modes, even if its file was replaced or removed since it was
 /// started.

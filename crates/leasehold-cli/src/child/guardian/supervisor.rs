@@ -209,7 +209,6 @@ impl Supervisor {
                 Some(signal) => self.signal_group(signal),
                 None => {}
             },
-            Some(Order::Begin(_)) => {} // it has begun
             None => {
                 self.alone = true;
                 self.stop_because(EndReason::Died);

@@ -1,0 +1,88 @@
+//! A guardian before there is anything to guard.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Stdio};
+
+use super::link::Link;
+use super::protocol::Begin;
+use super::reaper::become_second_reaper;
+use super::relaunch::{MODE, relaunched};
+use crate::report::{Failure, NOT_EXECUTABLE};
+
+/// A guardian that has nothing to do yet. It ends when it is dropped, or with this process.
+#[derive(Debug)]
+pub(crate) struct IdleGuardian<'a> {
+    command: &'a [OsString],
+    process: Process,
+    control: UnixStream,
+    is_reaper: bool,
+}
+
+impl<'a> IdleGuardian<'a> {
+    /// Starts a guardian for this command. To start takes it about as long as a local store takes
+    /// to grant a lease.
+    pub(crate) fn start(command: &'a [OsString]) -> Result<Self, Failure> {
+        Self::spawn(command).map_err(cannot_start)
+    }
+
+    fn spawn(command: &'a [OsString]) -> io::Result<Self> {
+        let is_reaper = become_second_reaper();
+        let (control, theirs) = UnixStream::pair()?;
+        let mut guardian = relaunched(MODE)?;
+        guardian.args(command).stdin(Stdio::from(OwnedFd::from(theirs)));
+        // In a group of its own: what is sent to leasehold's whole group (kill -9 %1) or typed at
+        // the terminal must not hit the one who ends the command in time.
+        let process = Process(Some(guardian.process_group(0).spawn()?));
+        Ok(Self { command, process, control, is_reaper })
+    }
+
+    /// Has it start the command with this process's stdin, stdout, stderr and environment. From
+    /// then on stdin and stdout belong to the command alone.
+    pub(crate) async fn begin(
+        self,
+        lifeline: Option<OwnedFd>,
+        begin: &Begin,
+    ) -> Result<Link, Failure> {
+        self.hand_over(lifeline, begin).await.map_err(cannot_start)
+    }
+
+    async fn hand_over(mut self, lifeline: Option<OwnedFd>, begin: &Begin) -> io::Result<Link> {
+        if self.process.has_ended()? {
+            // It was killed while the lease was waited for.
+            self = Self::spawn(self.command)?;
+        }
+        let Self { mut process, control, is_reaper, .. } = self;
+        let guardian = process.0.take().ok_or(io::ErrorKind::NotFound)?;
+        Link::begin(guardian, control, is_reaper, lifeline, begin).await
+    }
+}
+
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::new(NOT_EXECUTABLE, format!("cannot start: {error}"))
+}
+
+/// A process without a task, if it was not taken out to get one.
+#[derive(Debug)]
+struct Process(Option<Child>);
+
+impl Process {
+    fn has_ended(&mut self) -> io::Result<bool> {
+        let status = self.0.as_mut().map(Child::try_wait).transpose()?;
+        Ok(status.flatten().is_some())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Waited for, because what takes on the children of the dead may wait for none of them.
+        if let Some(child) = &mut self.0
+            && child.kill().is_ok()
+        {
+            let _ended = child.wait();
+        }
+    }
+}
