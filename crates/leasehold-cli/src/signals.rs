@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::LazyLock;
 use std::task::Poll;
 
 use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
@@ -51,8 +52,7 @@ impl Signals {
     }
 
     fn of(all: impl Iterator<Item = Signal>) -> io::Result<Self> {
-        let ignored = ignored_signals();
-        let wanted = all.filter(|signal| !is_in(ignored, *signal));
+        let wanted = all.filter(|signal| !is_in(*IGNORED, *signal));
         let streams = wanted.map(|signal| {
             let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
             Ok((signal, stream))
@@ -114,7 +114,7 @@ fn real_time(signal: Signal) -> Option<i32> {
 pub(crate) fn survive_file_limits() -> io::Result<()> {
     // Caught and not ignored, so that the command finds it as the caller had it. The handler stays
     // when the stream is dropped.
-    if !is_in(ignored_signals(), Signal::XFSZ) {
+    if !is_in(*IGNORED, Signal::XFSZ) {
         let _unread = unix::signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     }
     Ok(())
@@ -158,12 +158,13 @@ fn is_in(mask: u64, signal: Signal) -> bool {
     mask.checked_shr(bit).unwrap_or(0) & 1 == 1
 }
 
-/// The signals this process ignores, one bit each, as Linux shows them; elsewhere none are known.
-fn ignored_signals() -> u64 {
+/// The signals that were ignored when this process began, one bit each, as Linux shows them;
+/// elsewhere none are known.
+static IGNORED: LazyLock<u64> = LazyLock::new(|| {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
-}
+});
 
 /// The name of a signal as kill(1) has it, with `SIG`.
 pub(crate) fn signal_name(signal: Signal) -> String {
