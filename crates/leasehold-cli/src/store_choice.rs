@@ -57,7 +57,8 @@ struct Surroundings {
     config_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
     system_configuration: PathBuf,
-    user: User,
+    /// Asked only where nobody chose: whoever knows the names of users may be far away.
+    user: fn() -> User,
 }
 
 /// Whose process this is.
@@ -88,7 +89,7 @@ impl Surroundings {
             config_home: absolute("XDG_CONFIG_HOME"),
             state_home: absolute("XDG_STATE_HOME"),
             system_configuration: SYSTEM_CONFIGURATION.into(),
-            user: User::of_this_process(),
+            user: User::of_this_process,
         }
     }
 
@@ -127,8 +128,11 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
             }
         }
     }
-    let (path, user) = (default_path(around)?, around.user.name.clone());
-    Ok(Choice { url: file_url(&path)?.as_str().into(), because: Because::Default { path, user } })
+    let user = (around.user)();
+    let path = default_path(around, &user)?;
+    let url = file_url(&path)?.as_str().into();
+    let because = Because::Default { path, user: user.name };
+    Ok(Choice { url, because })
 }
 
 /// The store that this value of `LEASEHOLD_STORE` names.
@@ -187,8 +191,8 @@ fn chosen(url: &str, because: Because) -> Result<Choice, Failure> {
     Ok(Choice { url: url.into(), because })
 }
 
-fn default_path(around: &Surroundings) -> Result<PathBuf, Failure> {
-    if around.user.is_root {
+fn default_path(around: &Surroundings, user: &User) -> Result<PathBuf, Failure> {
+    if user.is_root {
         return Ok(SYSTEM_LOCKS.into());
     }
     let state = around.below_home(around.state_home.as_ref(), ".local/state").ok_or_else(|| {
@@ -239,7 +243,7 @@ mod tests {
             config_home: None,
             state_home: None,
             system_configuration: "/nowhere/store".into(),
-            user: User { name: "sre".into(), is_root: false },
+            user: || User { name: "sre".into(), is_root: false },
         }
     }
 
@@ -327,7 +331,7 @@ mod tests {
         );
         around.state_home = Some("/state".into());
         assert_eq!(choice(&around, None).url.reveal(), "file:/state/leasehold/locks.db");
-        around.user.is_root = true;
+        around.user = || User { name: "root".into(), is_root: true };
         assert_eq!(choice(&around, None).url.reveal(), "file:/var/lib/leasehold/locks.db");
     }
 }
