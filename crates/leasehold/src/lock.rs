@@ -328,13 +328,8 @@ impl Lock {
         let (mode, options) = (self.mode, &self.options);
         let bounds = self.engine.keeper.store.bounds;
         bounds.check(options.ttl, options.least_validity())?;
-        let request = |name: &LockName| Request {
-            name: name.clone(),
-            mode,
-            options: options.clone(),
-            pulse: None,
-            joins: self.joins,
-        };
+        let joins = self.joins;
+        let request = |name| Request { name, mode, options, pulse: None, joins };
         let calling =
             Calling::begin(&self.engine.keeper, names.all(), mode, options.label.as_deref());
         match names {

@@ -71,12 +71,12 @@ pub(crate) fn parse<N: AsRef<str>>(
 pub(crate) async fn acquire(
     engine: &Engine,
     names: &[LockName],
-    like: &Request,
+    like: &Request<'_>,
     limit: Limit,
     meanwhile: Meanwhile,
     started: Instant,
 ) -> Result<Option<Vec<Held>>> {
-    let mut sorted = names.to_vec();
+    let mut sorted: Vec<&LockName> = names.iter().collect();
     sorted.sort();
     let store = &engine.keeper.store;
     let pulse = Pulse::new(like.options.ttl);
@@ -99,7 +99,7 @@ pub(crate) async fn acquire(
 struct Gathering<'a> {
     engine: &'a Engine,
     /// In sorted order.
-    requests: Vec<Request>,
+    requests: Vec<Request<'a>>,
     /// The lease of each, as far as there is one.
     held: Vec<Option<Held>>,
     limit: Limit,
@@ -190,7 +190,7 @@ impl Gathering<'_> {
                     break;
                 }
                 let again = store.now() + backoff.next_delay(&mut jitter);
-                if again >= end || is_in_use(self.engine, &request.name).await {
+                if again >= end || is_in_use(self.engine, request.name).await {
                     return Ok(false);
                 }
                 store.clock.sleep_until(again).await;
@@ -202,7 +202,7 @@ impl Gathering<'_> {
     /// What was taken early may be lost by now: its renewals failed, or nothing renews it.
     fn drop_lost(&mut self) {
         for (held, request) in self.held.iter_mut().zip(&self.requests) {
-            held.take_if(|held| !wait::is_enough(held, &request.options));
+            held.take_if(|held| !wait::is_enough(held, request.options));
         }
     }
 

@@ -180,7 +180,7 @@ impl Call<'_> {
                 Reply::Late => {}
                 Reply::Stale => return Ok(Step::Begin),
                 Reply::Refused(refusal) => {
-                    let error = refused(&self.request.name, self.request.mode, refusal);
+                    let error = refused(self.request.name, self.request.mode, refusal);
                     return Err(self.refuse(attempt, error));
                 }
                 other => return Err(self.refuse(attempt, unexpected_reply(&other))),
@@ -208,7 +208,7 @@ impl Call<'_> {
     /// An answer that no waiting changes ends the call, and those of all who stand in line behind
     /// it.
     fn refuse(&self, attempt: &Attempt, error: StoreError) -> Error {
-        self.keeper.fail_line(&self.request.name, attempt.ticket, &error);
+        self.keeper.fail_line(self.request.name, attempt.ticket, &error);
         error.into()
     }
 
@@ -278,7 +278,7 @@ impl Call<'_> {
         let accepted = match self.keeper.grant(granted, attempt.take_is_waiter(), now) {
             Some(held) => {
                 let is_accepted = held.state.is_delivered()
-                    || request.pulse.is_some() && is_enough(&held, &request.options);
+                    || request.pulse.is_some() && is_enough(&held, request.options);
                 is_accepted.then_some(held)
             }
             // A message was faster: the keeper has made the lease of it already.
@@ -312,7 +312,7 @@ impl Call<'_> {
     /// Fetches a grant that the keeper has made a lease of, unless it was given back before, or too
     /// little is left of it: then dropping it gives it back.
     fn fetch(&self, held: Held) -> Option<Held> {
-        let is_enough = is_enough(&held, &self.request.options);
+        let is_enough = is_enough(&held, self.request.options);
         let is_gathered = self.request.pulse.is_some();
         let is_fetched =
             is_enough && (is_gathered || Held::mark_delivered(std::slice::from_ref(&held)));
@@ -325,7 +325,7 @@ impl Call<'_> {
             Either::Left((turn, _)) => turn,
             Either::Right(((), _)) => {
                 // The last waiter of a name takes with it what is known of that.
-                let failure = self.keeper.poll_failure(&self.request.name);
+                let failure = self.keeper.poll_failure(self.request.name);
                 if attempt.take() {
                     return self.leave(attempt, failure).await;
                 }
@@ -377,7 +377,7 @@ impl Call<'_> {
         retry_after: Duration,
         took: Duration,
     ) -> Result<()> {
-        let (store, name) = (&self.keeper.store, &self.request.name);
+        let (store, name) = (&self.keeper.store, self.request.name);
         let waiting = async {
             match poller {
                 Some(poller) => poller.wait(store, retry_after, took).await,

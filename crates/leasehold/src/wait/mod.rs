@@ -36,10 +36,10 @@ pub(crate) enum Limit {
 
 /// What a call asks for.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) name: LockName,
+pub(crate) struct Request<'a> {
+    pub(crate) name: &'a LockName,
     pub(crate) mode: Mode,
-    pub(crate) options: LeaseOptions,
+    pub(crate) options: &'a LeaseOptions,
     /// That of the call, if it gathers several names: it delivers them together.
     pub(crate) pulse: Option<Arc<Pulse>>,
     /// Others of its client may pass the lease on to it, and it to them.
@@ -50,7 +50,7 @@ pub(crate) struct Request {
 struct Call<'a> {
     engine: &'a Engine,
     keeper: &'a Arc<Keeper>,
-    request: &'a Request,
+    request: &'a Request<'a>,
     limit: Limit,
     started: Instant,
     give_up: Option<Instant>,
@@ -59,7 +59,7 @@ struct Call<'a> {
 /// Acquires, from `started` on, or gives `None` if it is busy and the limit is a try.
 pub(crate) async fn acquire(
     engine: &Engine,
-    request: &Request,
+    request: &Request<'_>,
     limit: Limit,
     started: Instant,
 ) -> Result<Option<Held>> {

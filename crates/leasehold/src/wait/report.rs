@@ -74,7 +74,7 @@ impl Call<'_> {
 
     fn subject(&self) -> (&LockName, Mode, Option<&str>) {
         let request = self.request;
-        (&request.name, request.mode, request.options.label.as_deref())
+        (request.name, request.mode, request.options.label.as_deref())
     }
 
     /// Looks once, when it has waited for a while, whether another client of this process is in its
