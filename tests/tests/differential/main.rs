@@ -1,6 +1,7 @@
 //! The scripts on a real server mean what the model means: random histories are played to both,
 //! and after every step the reply, the messages and the whole record are compared. The layout
-//! `redisson` is compared with what Redisson means.
+//! `redisson` is compared with what Redisson means, and the layout `plain` with what the Redis
+//! documentation does.
 
 #[cfg(test)]
 mod bundles;
@@ -11,6 +12,10 @@ mod dump;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod place;
+#[cfg(test)]
+mod plain;
+#[cfg(test)]
 mod redisson;
 #[cfg(test)]
 mod server;
@@ -18,15 +23,21 @@ mod server;
 mod strategies;
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
 
 use leasehold::store::redis::wire::{CLOCK, Script};
 use leasehold_testkit::{RedisServer, must};
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
 
+use self::place::Place;
 use self::server::{Server, TEST_CLOCK};
 
 /// How many steps are compared, at least; `LEASEHOLD_DIFFERENTIAL_STEPS` asks for another number.
 const STEPS: u64 = 200_000;
+
+/// How many actions on locks that are shared with other programs are compared, at least.
+const ACTIONS: u64 = 20_000;
 
 /// How many histories are played between two looks at the number of steps.
 const HISTORIES: u32 = 50;
@@ -60,16 +71,41 @@ fn steps_wanted() -> u64 {
 /// Compares so many steps of clients that keep so many past holders, a kind after the other.
 fn compare(histories: &[u32], wanted: u64) {
     let server = RefCell::new(Server::start_with_histories(RedisServer::options(), histories));
+    play(KEPT, wanted, &strategies::steps(), |steps| {
+        let played = history::play(steps, histories);
+        server.borrow_mut().compare(&played)?;
+        Ok(played.len())
+    });
+}
+
+/// Compares histories of a lock that is shared with other programs; `compare` says how many actions
+/// of ours there were.
+fn compare_actions<H: Debug>(
+    kept: &'static str,
+    histories: &impl Strategy<Value = H>,
+    compare: impl Fn(&mut Place, &H) -> Result<usize, String>,
+) {
+    let place = RefCell::new(Place::start());
+    play(kept, ACTIONS, histories, |history| compare(&mut place.borrow_mut(), history));
+}
+
+/// Plays histories until so many steps were compared.
+fn play<H: Debug>(
+    kept: &'static str,
+    wanted: u64,
+    histories: &impl Strategy<Value = H>,
+    compare: impl Fn(&H) -> Result<usize, String>,
+) {
     let compared = Cell::new(0);
     while compared.get() < wanted {
-        let outcome = runner(KEPT).run(&strategies::steps(), |steps| {
-            let played = history::play(&steps, histories);
-            compared.set(compared.get() + played.len() as u64);
-            server.borrow_mut().compare(&played).map_err(TestCaseError::fail)
+        let outcome = runner(kept).run(histories, |history| {
+            let steps = compare(&history).map_err(TestCaseError::fail)?;
+            compared.set(compared.get() + steps as u64);
+            Ok(())
         });
         match outcome {
             Ok(()) => {}
-            Err(TestError::Fail(why, steps)) => panic!("{why}\nthe history: {steps:#?}"),
+            Err(TestError::Fail(why, history)) => panic!("{why}\nthe history: {history:#?}"),
             Err(TestError::Abort(why)) => panic!("{why}"),
         }
     }

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
-use super::place::{Keys, Place, keys};
+use super::keys::keys;
 use super::record::{Mode, Record};
+use crate::place::{Keys, Place};
 
 /// What all leases are multiples of, so that those of the model and of the server are told apart
 /// however slow the machine is: ten minutes, in ms.

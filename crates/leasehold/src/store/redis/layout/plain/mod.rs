@@ -25,14 +25,14 @@ use crate::store::redis::connection::call::Call;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
-pub(crate) struct Plain {
+pub struct Plain {
     /// What all keys begin with.
-    pub(crate) prefix: String,
+    pub prefix: String,
 }
 
 impl Layout for Plain {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        on(&self.prefix, name, action)
+        self.on(name, action)
     }
 
     fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
@@ -44,7 +44,7 @@ impl Layout for Plain {
 
     /// Nothing is escaped, because other programs escape nothing.
     fn key(&self, name: &LockName) -> Vec<u8> {
-        key(&self.prefix, name)
+        format!("{}{name}", self.prefix).into_bytes()
     }
 
     fn name(&self, key: &[u8]) -> Option<LockName> {
@@ -70,77 +70,75 @@ impl Layout for Plain {
     }
 }
 
-fn key(prefix: &str, name: &LockName) -> Vec<u8> {
-    format!("{prefix}{name}").into_bytes()
-}
-
-/// The call that does one action to the lock of one name.
-///
-/// # Errors
-///
-/// [`Unsupported`](StoreErrorKind::Unsupported) for what is more than one holder.
-fn on(prefix: &str, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-    let (script, args) = match action {
-        Action::Acquire(request) => {
-            check(name, request.mode)?;
-            // The nodes of a quorum take its ballot, so that they all have the same token.
-            let token = match request.ballot_us {
-                Some(ballot_us) => (ballot_us, BALLOT_LEAD),
-                None => (0, Duration::ZERO),
-            };
-            let times = (request.ttl, request.not_after_us);
-            (Script::PlainAcquire, acquire(request.id, &request.info, times, token))
-        }
-        Action::Adopt(request) => {
-            check(name, request.mode)?;
-            (Script::PlainAdopt, adopt(request))
-        }
-        Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
-        Action::ChangeMode { .. } => {
-            return Err(refused(name, "the mode of such a lock cannot be changed"));
-        }
-        Action::Commit { .. } => {
-            return Err(refused(name, "the token of such a lock cannot be changed"));
-        }
-        Action::Describe { id, info } => {
-            (Script::PlainDescribe, vec![value::begin(*id), value::end(info)])
-        }
-        Action::Inspect { .. } => (Script::PlainInspect, Vec::new()),
-        Action::Poll { id, ttl } | Action::Renew { id, ttl, .. } => {
-            (Script::PlainRenew, vec![value::begin(*id), span(*ttl)])
-        }
-        Action::Reclaim(claim) => {
-            check(name, claim.mode)?;
-            let times = (claim.ttl, claim.not_after_us);
-            let token = (claim.token.micros(), Duration::MAX);
-            (Script::PlainAcquire, acquire(claim.id, &claim.info, times, token))
-        }
-        Action::Release { id, cooldown, .. } => {
-            (Script::PlainRelease, vec![value::begin(*id), span(*cooldown)])
-        }
-        Action::Revoke { id, token, force } => {
-            let message = Writer::default()
-                .byte(b'R')
-                .number(id.attempt)
-                .bytes(&[0; 8])
-                .bytes(&token.get().to_be_bytes())
-                .flag(*force);
-            let inbox = key::inbox(prefix, id.client);
-            let args =
-                [value::begin(*id), number(token.micros()), number(u64::from(*force)), inbox];
-            (Script::PlainRevoke, args.into_iter().chain([message.0]).collect())
-        }
-        Action::SetCapacity { .. } => return Err(refused(name, "such a lock has no permits")),
-        _ => return Err(StoreError::unknown_request()),
-    };
-    let decode = match action {
-        Action::Cancel { .. } => cancelled,
-        Action::Poll { .. } => polled,
-        Action::Reclaim(_) => reclaimed,
-        _ => reply::one,
-    };
-    let call = Call::new(script.text(), vec![key(prefix, name)], args, decode);
-    Ok(call.with_effect(action.effect(), is_granted))
+impl Plain {
+    /// The call that does one action to the lock of one name.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](StoreErrorKind::Unsupported) for what is more than one holder.
+    pub fn on(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
+        let (script, args) = match action {
+            Action::Acquire(request) => {
+                check(name, request.mode)?;
+                // The nodes of a quorum take its ballot, so that they all have the same token.
+                let token = match request.ballot_us {
+                    Some(ballot_us) => (ballot_us, BALLOT_LEAD),
+                    None => (0, Duration::ZERO),
+                };
+                let times = (request.ttl, request.not_after_us);
+                (Script::PlainAcquire, acquire(request.id, &request.info, times, token))
+            }
+            Action::Adopt(request) => {
+                check(name, request.mode)?;
+                (Script::PlainAdopt, adopt(request))
+            }
+            Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
+            Action::ChangeMode { .. } => {
+                return Err(refused(name, "the mode of such a lock cannot be changed"));
+            }
+            Action::Commit { .. } => {
+                return Err(refused(name, "the token of such a lock cannot be changed"));
+            }
+            Action::Describe { id, info } => {
+                (Script::PlainDescribe, vec![value::begin(*id), value::end(info)])
+            }
+            Action::Inspect { .. } => (Script::PlainInspect, Vec::new()),
+            Action::Poll { id, ttl } | Action::Renew { id, ttl, .. } => {
+                (Script::PlainRenew, vec![value::begin(*id), span(*ttl)])
+            }
+            Action::Reclaim(claim) => {
+                check(name, claim.mode)?;
+                let times = (claim.ttl, claim.not_after_us);
+                let token = (claim.token.micros(), Duration::MAX);
+                (Script::PlainAcquire, acquire(claim.id, &claim.info, times, token))
+            }
+            Action::Release { id, cooldown, .. } => {
+                (Script::PlainRelease, vec![value::begin(*id), span(*cooldown)])
+            }
+            Action::Revoke { id, token, force } => {
+                let message = Writer::default()
+                    .byte(b'R')
+                    .number(id.attempt)
+                    .bytes(&[0; 8])
+                    .bytes(&token.get().to_be_bytes())
+                    .flag(*force);
+                let inbox = key::inbox(&self.prefix, id.client);
+                let args =
+                    [value::begin(*id), number(token.micros()), number(u64::from(*force)), inbox];
+                (Script::PlainRevoke, args.into_iter().chain([message.0]).collect())
+            }
+            Action::SetCapacity { .. } => return Err(refused(name, "such a lock has no permits")),
+            _ => return Err(StoreError::unknown_request()),
+        };
+        let decode = match action {
+            Action::Cancel { .. } => cancelled,
+            Action::Poll { .. } => polled,
+            Action::Reclaim(_) => reclaimed,
+            _ => reply::one,
+        };
+        let call = Call::new(script.text(), vec![self.key(name)], args, decode);
+        Ok(call.with_effect(action.effect(), is_granted))
+    }
 }
 
 // What a script's reply means for what was asked, where actions share a script.

@@ -1,0 +1,161 @@
+//! The real server's side of a history of a lock that is shared with other programs: the scripts of
+//! ours, and all keys there are after each.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use leasehold::store::redis::wire::{Call, key, message};
+use leasehold_core::{Answer, FencingToken, HolderId, Message};
+use leasehold_testkit::RedisServer;
+use redis::{Connection, Msg, Value};
+
+use super::server::Server;
+
+/// What the channels of clients begin with.
+pub(crate) const INBOXES: &str = "lh:";
+
+/// Reads all keys: each with when it ends, and with its fields or its value.
+const DUMP: &str = r"#!lua flags=no-writes
+local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local is_hash = redis.call('TYPE', key).ok == 'hash'
+  local value = is_hash and redis.call('HGETALL', key) or { '', redis.call('GET', key) }
+  all[#all + 1] = { key, redis.call('PEXPIRETIME', key), value }
+end
+return all
+";
+
+/// All keys: when each ends in ms, or -1, and its fields; a string is one field without a name.
+pub(crate) type Keys = BTreeMap<String, (i64, BTreeMap<String, String>)>;
+
+/// A string that ends then.
+pub(crate) fn string(end_ms: i64, text: String) -> (i64, BTreeMap<String, String>) {
+    (end_ms, BTreeMap::from([(String::new(), text)]))
+}
+
+/// An action of ours, and what the models say that it does.
+pub(crate) struct Expected {
+    /// What is there before it, if anybody else than ours has changed that.
+    pub(crate) before: Option<Keys>,
+    pub(crate) call: Call<Answer>,
+    pub(crate) answer: Answer,
+    /// The messages, each with its channel.
+    pub(crate) messages: Vec<(String, String)>,
+    pub(crate) after: Keys,
+}
+
+/// A server with the scripts on it, and a connection that is sent every message.
+pub(crate) struct Place {
+    server: Server,
+    subscriber: Connection,
+    dump: String,
+}
+
+impl Place {
+    pub(crate) fn start() -> Self {
+        let mut server = Server::start(RedisServer::options());
+        let mut subscriber = server.redis.connection().unwrap();
+        redis::cmd("PSUBSCRIBE").arg("*").exec(&mut subscriber).unwrap();
+        let load = redis::cmd("SCRIPT").arg("LOAD").arg(DUMP).query(&mut server.connection);
+        Self { server, subscriber, dump: load.unwrap() }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.server.redis.port()
+    }
+
+    /// What time it is there.
+    pub(crate) fn now_ms(&mut self) -> u64 {
+        let (seconds, us): (u64, u64) =
+            redis::cmd("TIME").query(&mut self.server.connection).unwrap();
+        seconds * 1000 + us / 1000
+    }
+
+    /// Plays a history that the models have played and says where the two differ.
+    pub(crate) fn compare<P: Debug>(
+        &mut self,
+        played: &[P],
+        expected: impl Fn(&P) -> Expected,
+    ) -> Result<(), String> {
+        // Those of a history that failed.
+        self.messages();
+        let mut expected_messages = Vec::new();
+        for (step, played) in played.iter().enumerate() {
+            let expected = expected(played);
+            let compared = self.step(&expected);
+            compared.map_err(|why| format!("step {step} of ours, {played:#?}\n{why}"))?;
+            expected_messages.extend(expected.messages);
+        }
+        let messages = self.messages();
+        match messages == expected_messages {
+            true => Ok(()),
+            false => Err(format!("it sent {messages:?} instead of {expected_messages:?}")),
+        }
+    }
+
+    fn step(&mut self, expected: &Expected) -> Result<(), String> {
+        if let Some(before) = &expected.before {
+            self.load(before);
+        }
+        let command = self.server.command(&expected.call, expected.answer.now.lease_us);
+        let reply: Value =
+            command.query(&mut self.server.connection).map_err(|error| error.to_string())?;
+        let answer = expected.call.answer(reply).map_err(|error| error.to_string())?;
+        if answer != expected.answer {
+            return Err(format!("the server said {answer:#?}"));
+        }
+        let found = self.dump();
+        match expected.after == found {
+            true => Ok(()),
+            false => Err(format!("there is {found:#?}\ninstead of {:#?}", expected.after)),
+        }
+    }
+
+    /// Has these keys and no others.
+    pub(crate) fn load(&mut self, keys: &Keys) {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("FLUSHDB");
+        for (key, (end_ms, fields)) in keys {
+            match fields.get("") {
+                Some(value) => pipeline.cmd("SET").arg(key).arg(value),
+                None => pipeline.cmd("HSET").arg(key).arg(fields),
+            };
+            if *end_ms > 0 {
+                pipeline.cmd("PEXPIREAT").arg(key).arg(end_ms);
+            }
+        }
+        pipeline.exec(&mut self.server.connection).unwrap();
+    }
+
+    pub(crate) fn dump(&mut self) -> Keys {
+        let mut command = redis::cmd("EVALSHA");
+        let dump: Vec<(String, i64, BTreeMap<String, String>)> =
+            command.arg(&self.dump).arg(0).query(&mut self.server.connection).unwrap();
+        dump.into_iter().map(|(key, end_ms, fields)| (key, (end_ms, fields))).collect()
+    }
+
+    /// What was published since this was last asked, each message with its channel.
+    fn messages(&mut self) -> Vec<(String, String)> {
+        redis::cmd("PUBLISH").arg("end").arg("").exec(&mut self.server.connection).unwrap();
+        let mut messages = Vec::new();
+        loop {
+            let push = self.subscriber.recv_response().unwrap();
+            let published = Msg::from_owned_value(push).unwrap();
+            let (channel, payload) = (published.get_channel_name(), published.get_payload_bytes());
+            if channel == "end" {
+                return messages;
+            }
+            let payload = match message(payload) {
+                Some(message) => format!("{message:?}"),
+                None => String::from_utf8_lossy(payload).into_owned(),
+            };
+            messages.push((channel.to_owned(), payload));
+        }
+    }
+}
+
+/// An operator's wish that a holder lets go, by its channel.
+pub(crate) fn revoked(id: HolderId, token: FencingToken, forced: bool) -> (String, String) {
+    let revoked = Message::Revoked { attempt: id.attempt, nonce: 0, token, forced };
+    (format!("{}{}", key::inbox_prefix(INBOXES), id.client), format!("{revoked:?}"))
+}

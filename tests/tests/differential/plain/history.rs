@@ -1,0 +1,341 @@
+//! Random histories of a plain lock that programs in several languages want, what they come to, and
+//! whether anybody is betrayed by that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold::store::redis::wire::Plain;
+use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
+use leasehold_core::{
+    Acquire, Action, Adopt, Answer, Cancelled, ClientId, FencingToken, HolderId, HolderInfo,
+    LockName, Mode, Now, Reclaim, Reply,
+};
+
+use super::lock::{self, Key, Revoked, Value};
+use crate::history::{START_US, micros};
+use crate::place::{Expected, INBOXES, Keys, revoked, string};
+
+/// A name as other programs may have it: nothing of it is escaped.
+const NAME: &str = "jobs/%1 {a}";
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// The last action of ours once more.
+    Again,
+    Ours(Who, Verb),
+    /// The clock goes on, in µs.
+    Pass(u64),
+    /// One of several programs in other languages does something.
+    Theirs(u8, Their),
+}
+
+/// Whose attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    /// A new one of this client.
+    New(u8),
+    /// One of those before, counted back.
+    Known(usize),
+}
+
+/// An action of ours, without whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verb {
+    /// A ballot is so far from the clock, in µs.
+    Acquire {
+        ttl: Duration,
+        late: bool,
+        ballot: Option<i64>,
+    },
+    Adopt {
+        from: usize,
+        ttl: Duration,
+        token: Token,
+        ballot: Option<i64>,
+    },
+    Cancel,
+    Describe {
+        pid: u32,
+    },
+    Inspect,
+    Poll {
+        ttl: Duration,
+    },
+    Reclaim {
+        ttl: Duration,
+        token: i64,
+    },
+    Release {
+        cooldown: Duration,
+    },
+    Renew {
+        ttl: Duration,
+    },
+    Revoke {
+        force: bool,
+        token: Token,
+    },
+}
+
+/// Which token is named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    Any,
+    Its,
+    Other,
+}
+
+/// What the lock of the Redis documentation does, and what may be done to it besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Their {
+    /// Somebody deletes the key, whosever it is.
+    Break,
+    /// Compare and expire.
+    Extend { lease_ms: u64 },
+    /// Compare and delete.
+    LetGo,
+    /// Somebody takes the end of the key away.
+    Persist,
+    /// `SET NX PX`.
+    Take { lease_ms: u64 },
+}
+
+/// One step as it was played by the model.
+#[derive(Clone, Debug)]
+pub(crate) struct Played {
+    /// What the key was before, if anybody else than ours has changed it.
+    before: Option<Option<Key>>,
+    action: Action,
+    answer: Answer,
+    message: Option<Revoked>,
+    after: Option<Key>,
+}
+
+#[derive(Default)]
+struct Player {
+    key: Option<Key>,
+    now_us: u64,
+    is_changed: bool,
+    known: Vec<HolderId>,
+    attempts: BTreeMap<u8, u64>,
+    /// Until when each of ours believes to hold, in µs.
+    ours: BTreeMap<HolderId, u64>,
+    theirs: BTreeMap<u8, u64>,
+    played: Vec<Played>,
+}
+
+/// What a history comes to, or how somebody is betrayed.
+pub(crate) fn play(steps: &[Step]) -> Result<Vec<Played>, String> {
+    let mut player = Player { now_us: START_US, is_changed: true, ..Player::default() };
+    for (number, step) in steps.iter().enumerate() {
+        player.step(step).map_err(|what| format!("step {number}, {step:?}: {what}"))?;
+    }
+    Ok(player.played)
+}
+
+/// What the server must make of a step.
+pub(crate) fn expected(played: &Played) -> Expected {
+    let layout = Plain { prefix: INBOXES.to_owned() };
+    let keys = |key: &Option<Key>| -> Keys {
+        let value = |key: &Key| string(key.end_ms.map_or(-1, |ms| ms as i64), key.value.text());
+        key.iter().map(|key| (format!("{INBOXES}{NAME}"), value(key))).collect()
+    };
+    let message = |message: &Revoked| revoked(message.id, message.token, message.force);
+    Expected {
+        before: played.before.as_ref().map(keys),
+        call: layout.on(&LockName::new(NAME).unwrap(), &played.action).unwrap(),
+        answer: played.answer.clone(),
+        messages: played.message.iter().map(message).collect(),
+        after: keys(&played.after),
+    }
+}
+
+impl Player {
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Again => {
+                let Some(last) = self.played.last().cloned() else { return Ok(()) };
+                let still_is_so = !self.is_changed;
+                let again = self.act(last.action)?;
+                if let (Reply::Granted(first), Reply::Granted(second)) = (last.answer.reply, again)
+                    && still_is_so
+                    && first.token != second.token
+                {
+                    return Err("a copy is granted something else".to_owned());
+                }
+            }
+            Step::Ours(who, verb) => {
+                let id = self.id(*who);
+                let action = self.action(id, *verb);
+                self.act(action)?;
+            }
+            Step::Pass(us) => {
+                self.now_us += us;
+                if self.key.take_if(|key| key.has_ended(self.now_us)).is_some() {
+                    self.is_changed = true;
+                }
+            }
+            Step::Theirs(who, verb) => self.theirs(*who, *verb),
+        }
+        self.judge()
+    }
+
+    fn id(&mut self, who: Who) -> HolderId {
+        if let Who::Known(back) = who
+            && !self.known.is_empty()
+        {
+            return self.known[self.known.len() - 1 - back % self.known.len()];
+        }
+        let Who::New(client) = who else { return self.id(Who::New(0)) };
+        let attempt = self.attempts.entry(client).or_default();
+        *attempt += 1;
+        let id = HolderId { client: ClientId(0xabc_u128 << (client * 40)), attempt: *attempt };
+        self.known.push(id);
+        id
+    }
+
+    /// The token of whoever holds, or the next.
+    fn token(&self, which: Token) -> Option<FencingToken> {
+        let token_us = match self.key.as_ref().map(|key| &key.value) {
+            Some(Value::Ours(hold)) => hold.token_us,
+            Some(Value::Theirs(_)) | None => self.now_us,
+        };
+        match which {
+            Token::Any => None,
+            Token::Its => Some(FencingToken::from_micros(token_us)),
+            Token::Other => Some(FencingToken::from_micros(token_us + 1)),
+        }
+    }
+
+    fn action(&mut self, id: HolderId, verb: Verb) -> Action {
+        let info = |pid| {
+            let label = id.attempt.is_multiple_of(2).then(|| "a label".to_owned());
+            HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)
+        };
+        let now_us = self.now_us;
+        let away = |by: i64| now_us.saturating_add_signed(by);
+        let request = |ttl, late| {
+            let not_after_us = if late { now_us - 1 } else { now_us + micros(NOT_AFTER) };
+            Acquire::new(id, Mode::Exclusive, ttl).with_info(info(1)).with_not_after(not_after_us)
+        };
+        match verb {
+            Verb::Acquire { ttl, late, ballot } => {
+                Action::Acquire(request(ttl, late).with_ballot(ballot.map(away)))
+            }
+            Verb::Adopt { from, ttl, token, ballot } => {
+                let from = self.id(Who::Known(from));
+                let request = request(ttl, false).with_ballot(ballot.map(away));
+                Action::Adopt(Adopt::new(from, self.token(token), request))
+            }
+            Verb::Cancel => Action::Cancel { id, unanswered: true },
+            Verb::Describe { pid } => Action::Describe { id, info: info(pid) },
+            Verb::Inspect => Action::Inspect { limit: 1 },
+            Verb::Poll { ttl } => Action::Poll { id, ttl },
+            Verb::Reclaim { ttl, token } => {
+                let token = FencingToken::from_micros(away(token));
+                Action::Reclaim(Reclaim::new(token, 0, request(ttl, false)))
+            }
+            Verb::Release { cooldown } => Action::Release { id, cooldown, unanswered: false },
+            Verb::Renew { ttl } => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
+            Verb::Revoke { force, token } => {
+                let token = self.token(token).unwrap_or(FencingToken::from_micros(now_us));
+                Action::Revoke { id, token, force }
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Result<Reply, String> {
+        let before = self.key.clone();
+        let mut step = lock::Step { key: &mut self.key, now_us: self.now_us, message: None };
+        let reply = step.act(&action);
+        let message = step.message;
+        let is_theirs = |key: &Key| matches!(key.value, Value::Theirs(_));
+        if before.as_ref().is_some_and(is_theirs) && before != self.key {
+            return Err(format!("ours changed what is not ours: {before:?}"));
+        }
+        self.believe(&action, &reply);
+        let now = Now { lease_us: self.now_us, token_us: self.now_us };
+        let answer = Answer::new(now, reply.clone());
+        let before = std::mem::take(&mut self.is_changed).then_some(before);
+        let after = self.key.clone();
+        self.played.push(Played { before, action, answer, message, after });
+        Ok(reply)
+    }
+
+    /// What a client of ours believes after an answer.
+    fn believe(&mut self, action: &Action, reply: &Reply) {
+        let id = match action {
+            Action::Revoke { id, .. } => *id,
+            _ => match action.holder() {
+                Some(id) => id,
+                None => return,
+            },
+        };
+        match reply {
+            Reply::Granted(grant) => {
+                self.ours.insert(id, grant.deadline_us);
+                if let Action::Adopt(request) = action
+                    && request.from != id
+                {
+                    self.ours.remove(&request.from);
+                }
+            }
+            Reply::Cancelled(Cancelled::Released)
+            | Reply::Gone
+            | Reply::NotHeld { .. }
+            | Reply::Released => drop(self.ours.remove(&id)),
+            Reply::Revoked(true) if matches!(action, Action::Revoke { force: true, .. }) => {
+                self.ours.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    fn theirs(&mut self, who: u8, verb: Their) {
+        let value = match who {
+            0 => Value::Theirs(String::new()),
+            1 => Value::Theirs("leasehold-1 x".to_owned()),
+            _ => Value::Theirs(format!("7c9e6679-7425-40de-944b-e07fc1f9{who:04}")),
+        };
+        let is_its_own = self.key.as_ref().is_some_and(|key| key.value == value);
+        let before = self.key.clone();
+        match verb {
+            Their::Break => {
+                self.key = None;
+                self.ours.clear();
+                self.theirs.clear();
+            }
+            Their::Extend { lease_ms } if is_its_own => self.put(who, value, lease_ms),
+            Their::LetGo if is_its_own => {
+                self.key = None;
+                self.theirs.remove(&who);
+            }
+            Their::Persist => {
+                if let Some(key) = &mut self.key {
+                    key.end_ms = None;
+                }
+            }
+            Their::Take { lease_ms } if self.key.is_none() => self.put(who, value, lease_ms),
+            Their::Extend { .. } | Their::LetGo | Their::Take { .. } => {}
+        }
+        self.is_changed |= before != self.key;
+    }
+
+    fn put(&mut self, who: u8, value: Value, lease_ms: u64) {
+        self.key = Some(Key { value, end_ms: Some(self.now_us / 1000 + lease_ms) });
+        self.theirs.insert(who, self.now_us + lease_ms * 1000);
+    }
+
+    /// Nobody believes to hold beside somebody else.
+    fn judge(&self) -> Result<(), String> {
+        let ours = self.ours.values();
+        let lives = ours.chain(self.theirs.values()).filter(|until_us| **until_us > self.now_us);
+        match lives.count() > 1 {
+            true => Err(format!("two believe: {:?} {:?}", self.ours, self.theirs)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The farthest that a ballot may be ahead of the clock, in µs.
+pub(crate) const LEAD_US: i64 = BALLOT_LEAD.as_micros() as i64;

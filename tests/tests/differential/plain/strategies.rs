@@ -1,0 +1,90 @@
+//! Which histories are drawn.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::history::{LEAD_US, Step, Their, Token, Verb, Who};
+
+pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..60)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => Just(Step::Again),
+        6 => (who_acquires(), acquire()).prop_map(|(who, verb)| Step::Ours(who, verb)),
+        9 => (0..6_usize, verb()).prop_map(|(back, verb)| Step::Ours(Who::Known(back), verb)),
+        4 => pass().prop_map(Step::Pass),
+        5 => (0..4_u8, their()).prop_map(|(who, verb)| Step::Theirs(who, verb)),
+    ]
+}
+
+fn who_acquires() -> impl Strategy<Value = Who> {
+    prop_oneof![5 => (0..3_u8).prop_map(Who::New), 1 => (0..6_usize).prop_map(Who::Known)]
+}
+
+fn acquire() -> impl Strategy<Value = Verb> {
+    (ttl(), prop::bool::weighted(0.1), ballot()).prop_map(|(ttl, late, ballot)| Verb::Acquire {
+        ttl,
+        late,
+        ballot,
+    })
+}
+
+fn verb() -> impl Strategy<Value = Verb> {
+    let cooldown = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
+    prop_oneof![
+        1 => acquire(),
+        2 => (0..6_usize, ttl(), token(), ballot())
+            .prop_map(|(from, ttl, token, ballot)| Verb::Adopt { from, ttl, token, ballot }),
+        2 => Just(Verb::Cancel),
+        1 => (0..9_u32).prop_map(|pid| Verb::Describe { pid }),
+        1 => Just(Verb::Inspect),
+        1 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
+        1 => (ttl(), away()).prop_map(|(ttl, token)| Verb::Reclaim { ttl, token }),
+        4 => cooldown.prop_map(|cooldown| Verb::Release { cooldown }),
+        3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
+        2 => (any::<bool>(), token()).prop_map(|(force, token)| Verb::Revoke { force, token }),
+    ]
+}
+
+fn their() -> impl Strategy<Value = Their> {
+    let lease = || prop_oneof![Just(1), Just(300), Just(5_000), Just(30_000)];
+    prop_oneof![
+        1 => Just(Their::Break),
+        2 => lease().prop_map(|lease_ms| Their::Extend { lease_ms }),
+        4 => Just(Their::LetGo),
+        1 => Just(Their::Persist),
+        6 => lease().prop_map(|lease_ms| Their::Take { lease_ms }),
+    ]
+}
+
+fn token() -> impl Strategy<Value = Token> {
+    prop_oneof![1 => Just(Token::Any), 5 => Just(Token::Its), 1 => Just(Token::Other)]
+}
+
+fn ballot() -> impl Strategy<Value = Option<i64>> {
+    prop::option::weighted(0.2, away())
+}
+
+/// How far a token is from the clock, in µs: about as far as it may be, or farther.
+fn away() -> impl Strategy<Value = i64> {
+    prop_oneof![6 => -2 * LEAD_US..LEAD_US, 1 => LEAD_US - 1..LEAD_US + 2]
+}
+
+fn ttl() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        (1..2_000_000_u64).prop_map(Duration::from_micros),
+        (1..=30_000_u64).prop_map(Duration::from_millis),
+    ]
+}
+
+fn pass() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => 1..1_000_u64,
+        4 => 1_000..3_000_000_u64,
+        2 => 3_000_000..20_000_000_u64,
+        1 => 20_000_000..100_000_000_u64,
+    ]
+}
