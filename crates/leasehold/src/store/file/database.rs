@@ -19,6 +19,11 @@ use super::writing::Writing;
 /// Leasehold's own processes wait for the write lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Pages of the log at which whoever finds it there, and nobody else, copies it into the database:
+/// 64, 256 KiB. SQLite reads and checks all of a log that nobody had open, some 3 µs a page. What
+/// only commands use for a moment each is found so by all of them.
+const LONG_LEFT_LOG_PAGES: u32 = 64;
+
 /// One connection to the database.
 #[derive(Debug)]
 pub(super) struct Database {
@@ -46,7 +51,12 @@ impl Database {
         let mut connection = connect(&location.database, log_pages).map_err(failed)?;
         schema::prepare(&mut connection, location, is_alone)?;
         let disk_space = DiskSpace::new(&connection).map_err(failed)?;
-        Ok(Self { location: location.clone(), connection, boot, rules, files: None, disk_space })
+        let location = location.clone();
+        let database = Self { location, connection, boot, rules, files: None, disk_space };
+        if is_alone && database.log_pages()? >= LONG_LEFT_LOG_PAGES {
+            database.shorten_log()?;
+        }
+        Ok(database)
     }
 
     /// From now on the paths must lead to these files.
@@ -123,6 +133,12 @@ impl Database {
     pub(super) fn is_replaced(&self) -> bool {
         let checked = self.files.map(|files| files.check(&self.location));
         matches!(checked, Some(Err(error)) if error.kind() == StoreErrorKind::Corrupt)
+    }
+
+    fn log_pages(&self) -> Result<u32, StoreError> {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))
+            .map_err(|error| self.location.database_error(error))
     }
 
     /// Copies the log into the database, without holding up anybody who writes.

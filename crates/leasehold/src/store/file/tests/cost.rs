@@ -146,3 +146,23 @@ async fn who_uses_a_store_for_a_moment_starts_no_thread_and_makes_no_pipe_but_it
     assert!(!second.executor.has_worker());
     assert_eq!(trial().created().unwrap(), before.created().unwrap());
 }
+
+/// What a command does with a store: opens it, holds a lock for a moment, and leaves.
+async fn visit(place: &Place) {
+    let store = place.open();
+    for action in [acquire(ALICE, 1, false), release(ALICE, 1)] {
+        store.execute(Operation::On { name: name("a"), action }).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_left_again_and_again_stays_short() {
+    let place = Place::new();
+    for _ in 0..100 {
+        visit(&place).await;
+    }
+    let connection = Connection::open(place.path()).unwrap();
+    let noop = "PRAGMA wal_checkpoint(NOOP)";
+    let pages: u32 = connection.query_row(noop, [], |row| row.get(1)).unwrap();
+    assert!(pages < 100, "{pages} pages are read by whoever comes next");
+}
