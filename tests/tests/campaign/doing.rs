@@ -1,7 +1,11 @@
-//! What a task does right now: asked when it does not come to its end.
+//! What a task does right now, and what its client has done lately: asked when it does not come to
+//! its end.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use leasehold::event::{Event, Observer};
 
 /// What one task does, and since when; nothing once it has ended.
 #[derive(Clone, Debug, Default)]
@@ -24,5 +28,30 @@ impl Doing {
 
     fn what(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many events of a client are remembered.
+const REMEMBERED: usize = 200;
+
+/// What was reported last of one client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trace(Arc<Mutex<VecDeque<(Instant, String)>>>);
+
+impl Trace {
+    /// The last events, the newest last, each with how long ago it was.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        events.iter().map(|(at, what)| format!("{:.3?} ago: {what}", at.elapsed())).collect()
+    }
+}
+
+impl Observer for Trace {
+    fn observe(&self, event: &Event<'_>) {
+        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.len() == REMEMBERED {
+            events.pop_front();
+        }
+        events.push_back((Instant::now(), format!("{event:?}")));
     }
 }

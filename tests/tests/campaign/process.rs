@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::doing::Doing;
+use crate::doing::{Doing, Trace};
 use crate::plan::{PREFIX, Plan};
 use crate::promise::{Log, now_ns};
 use crate::random::Random;
@@ -59,7 +59,8 @@ async fn take_turns(
     log: Arc<Log>,
     seed: u64,
 ) {
-    let clients = connect(url, plan.clients, directory).await;
+    let traces: Vec<_> = (0..plan.clients).map(|_| Trace::default()).collect();
+    let clients = connect(url, &traces, directory).await;
     let shop = match plan.sells {
         true => {
             let data = at_last(directory, || Data::connect(url)).await;
@@ -100,6 +101,9 @@ async fn take_turns(
         if patience.is_over() {
             let left = what_is_left(&clients[0]).await;
             let doings: Vec<_> = doings.iter().filter_map(Doing::now).collect();
+            for (client, trace) in traces.iter().enumerate() {
+                eprintln!("what client {client} has done lately: {:#?}", trace.lines());
+            }
             panic!("{}: these tasks go on for ever: {doings:#?}; {left:#?}", patience.spent());
         }
     }
@@ -143,13 +147,14 @@ impl<'a> Patience<'a> {
     }
 }
 
-async fn connect(url: &str, count: usize, directory: &Path) -> Arc<[Client]> {
+async fn connect(url: &str, traces: &[Trace], directory: &Path) -> Arc<[Client]> {
     let memory = SharedStore::new(Memory::new());
     let mut clients = Vec::new();
-    for _ in 0..count {
+    for trace in traces {
+        let builder = || Client::builder().observer(trace.clone());
         clients.push(match url {
-            "memory:" => must(Client::builder().store(memory.clone()).build().await),
-            _ => at_last(directory, || Client::connect(url)).await,
+            "memory:" => must(builder().store(memory.clone()).build().await),
+            _ => at_last(directory, || builder().url(url).build()).await,
         });
     }
     clients.into()

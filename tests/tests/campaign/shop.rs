@@ -110,10 +110,8 @@ impl Shop {
             Some(Outcome::Deducted { again: true, .. }) if had => {}
             // There may be enough now.
             Some(Outcome::Short { .. }) if !had => {}
-            Some(Outcome::Deducted { again: false, .. }) if !had => {
-                self.log.event("asked-again-and-taken");
-                // Nobody counts it: whoever takes stock cancels it.
-            }
+            // Something came in between. Nobody counts it: whoever takes stock cancels it.
+            Some(Outcome::Deducted { .. }) if !had => self.log.event("asked-again-and-taken"),
             Some(other) => self.wrong(&format!("order {id} had {had} and is {other:?} again")),
         }
     }
