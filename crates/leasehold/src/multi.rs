@@ -112,7 +112,7 @@ impl Gathering<'_> {
         let (first, longest) = COLLISION_BACKOFF;
         let mut backoff = Backoff::new(first, longest);
         let mut jitter = self.engine.jitter();
-        let mut collided = false;
+        let (mut collided, mut is_last) = (false, false);
         loop {
             self.ask_for_missing().await?;
             self.drop_lost();
@@ -132,6 +132,16 @@ impl Gathering<'_> {
                 }
                 give_back(self.held.drain(..).flatten().collect()).await;
                 return Ok(None);
+            }
+            let so_far = self.engine.keeper.store.now().saturating_since(self.started);
+            if matches!(self.limit, Limit::Within(span) if so_far >= span) {
+                // A call that keeps nothing while it waits would get one name after the other from
+                // now on, each by a try, and ask for the others too late.
+                if is_last {
+                    let name = self.requests[busy].name.clone();
+                    return Err(Error::timeout(name, so_far, None, 0, false));
+                }
+                is_last = true;
             }
             if collided && self.meanwhile == Meanwhile::KeepNone {
                 let store = &self.engine.keeper.store;

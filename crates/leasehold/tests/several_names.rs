@@ -3,12 +3,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold::lease::Renewal;
-use leasehold::store::Memory;
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason};
+use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -152,9 +154,9 @@ async fn wrong_lists_of_names_are_reported_by_the_verb() {
 
 /// Two callers, the names of one in the order opposite to the other's.
 async fn contend(lock: [leasehold::Lock; 2]) {
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let inside = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let callers = lock.map(|lock| {
-        let inside = std::sync::Arc::clone(&inside);
+        let inside = Arc::clone(&inside);
         tokio::spawn(async move {
             for _ in 0..ROUNDS {
                 let guard = lock.acquire().await.unwrap();
@@ -220,4 +222,61 @@ async fn a_future_that_is_dropped_at_any_await_leaves_nothing_behind() {
             }
         }
     }
+}
+
+/// A store in memory whose answers take a moment, as those of any other.
+#[derive(Clone, Debug)]
+struct Distant(Arc<Memory>);
+
+impl Store for Distant {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.0.execute(operation).await
+        })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.0.inbox(client)
+    }
+}
+
+/// Found by the campaign: the name that it had waited for was its own just before the limit, and
+/// from then on it had one of the names after the other, for ever.
+#[tokio::test]
+async fn a_wait_that_keeps_nothing_ends_at_its_limit_also_when_all_names_are_free_by_then() {
+    let clock = FakeClock::new();
+    clock.advance(Duration::from_secs(1_000));
+    let store = Distant(Arc::new(Memory::with_clock(clock.clone())));
+    let client = async || {
+        let builder = Client::builder().store(store.clone()).clock(clock.clone());
+        builder.build().await.unwrap()
+    };
+    let (one, other) = (client().await, client().await);
+    let busy = one.mutex("b").acquire().await.unwrap();
+    let both = other.multi(["a", "b"]).release_while_waiting();
+    let mut call = pin!(both.acquire_within(Duration::from_secs(1)));
+    let mut poll = || call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    while one.mutex("b").status().await.unwrap().waiting == 0 {
+        assert!(poll().is_pending());
+    }
+    busy.release().await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    clock.advance(Duration::from_millis(1_600));
+    let mut done = Poll::Pending;
+    for _ in 0..1_000 {
+        done = poll();
+        if done.is_ready() {
+            break;
+        }
+        clock.advance(Duration::from_millis(10));
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(done, Poll::Ready(Err(Error::Timeout { .. }))), "{done:?}");
 }
