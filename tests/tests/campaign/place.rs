@@ -224,6 +224,15 @@ impl Place {
         servers.iter_mut().enumerate().filter_map(is_drawn).collect()
     }
 
+    /// Nothing befalls it any more, nor is left to.
+    pub(crate) fn heal(&self) {
+        for proxy in &self.proxies {
+            proxy.spare();
+            // A server that is replaced right now takes none.
+            drop(proxy.deliver());
+        }
+    }
+
     /// The ports by which clients reach independent servers.
     pub(crate) fn ports(&self) -> Vec<u16> {
         self.proxies.iter().map(Proxy::port).collect()

@@ -130,6 +130,11 @@ impl Proxy {
         Struck(hears)
     }
 
+    /// No call is struck any more that has not been yet.
+    pub fn spare(&self) {
+        locked(&self.shared.strikes).clear();
+    }
+
     /// Delivers the requests that are kept, each by a connection of its own, and returns what the
     /// server says to them.
     ///

@@ -105,6 +105,16 @@ fn a_held_request_is_executed_when_it_is_delivered() {
 }
 
 #[test]
+fn no_call_is_struck_that_was_spared_before() {
+    let (server, proxy) = scene();
+    let mut connection = connect(&proxy, LONG);
+    strike(&proxy, Fault::HoldRequest);
+    proxy.spare();
+    assert!(is_answered(&mut connection));
+    assert_eq!(calls(&server), 1);
+}
+
+#[test]
 fn a_repeated_request_is_executed_twice_and_answered_once() {
     let (server, proxy) = scene();
     let mut connection = connect(&proxy, LONG);

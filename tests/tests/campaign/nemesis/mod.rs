@@ -75,5 +75,6 @@ pub(crate) fn hurt(place: &mut Place, mut random: Random, directory: &Path, is_o
             thread::sleep(place.quarantine + random.up_to(place.quarantine));
         }
     }
+    place.heal();
     must(fs::write(directory.join("nemesis.log"), text));
 }
