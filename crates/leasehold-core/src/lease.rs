@@ -288,6 +288,14 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_of_a_store_may_have_drifted_on_since_it_was_read() {
+        let sample = Sample { sent: at(1000), server_us: 500_000_000 };
+        assert_eq!(sample.latest_us(at(1000), 0.01), 500_000_000);
+        assert_eq!(sample.latest_us(at(3000), 0.01), 502_020_000);
+        assert_eq!(sample.latest_us(at(3000), 0.0), 502_000_000);
+    }
+
+    #[test]
     fn a_lease_survives_its_text() {
         let lease = Lease {
             name: LockName::new("a:b:{c}").unwrap(),
