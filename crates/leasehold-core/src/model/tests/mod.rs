@@ -10,6 +10,7 @@ mod leaving;
 mod modes;
 mod past;
 mod records;
+mod sound;
 mod taking;
 mod time;
 mod upgradable;
