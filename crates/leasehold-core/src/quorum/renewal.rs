@@ -126,6 +126,14 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_is_revoked_by_one_node_or_more() {
+        let (held, revoked) = (NodeVote::Held, NodeVote::Revoked);
+        assert!(!tally(&[held, held]).is_revoked());
+        assert!(tally(&[held, revoked]).is_revoked());
+        assert!(tally(&[revoked, held, revoked]).is_revoked());
+    }
+
+    #[test]
     fn the_newest_token_is_that_of_the_nodes_that_do_not_hold_it() {
         let said = [7, 8].map(|number| NodeVote::NotHeld(Some(token(number))));
         let tally = tally(&[said[0], NodeVote::NotHeld(None), said[1]]);
