@@ -16,8 +16,8 @@ async fn a_page_costs_one_scan_of_as_many_keys_as_were_allowed_whosever_they_are
     let mut after = None;
     loop {
         let page = admin.page("", after.as_deref(), 500).await.unwrap();
-        let Page { names: some, next, looked_at, .. } = page;
-        assert_eq!(looked_at as usize, 500 + some.len());
+        let Page { names: some, next, scanned, .. } = page;
+        assert_eq!(scanned as usize, 500 + some.len());
         names.extend(some);
         pages += 1;
         after = next;

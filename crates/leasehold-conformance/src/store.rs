@@ -503,7 +503,7 @@ pub async fn a_walk_over_pages_comes_by_every_name_in_use(subject: &Subject) {
             let prefix = format!("{}/{prefix}", bench.name);
             let operation = Operation::ListPage { prefix, after, keys };
             let Reply::Page(page) = bench.execute(operation).await.reply else { panic!() };
-            assert!(page.names.len() <= page.looked_at as usize, "{page:?}");
+            assert!(page.names.len() <= page.scanned as usize, "{page:?}");
             names.extend(page.names);
             after = page.next;
             if after.is_none() {

@@ -84,7 +84,7 @@ pub struct Watcher {
     /// Somebody wants a name to be looked at now.
     wanted: Notify,
     /// A name was looked at.
-    looked: Notify,
+    inspected: Notify,
 }
 
 /// Where a walk over all keys is.
@@ -101,8 +101,8 @@ impl Watcher {
     pub fn new(keys_per_second: u32, time: Timekeeper) -> Self {
         // The other half is for finding new names.
         let picture = Mutex::new(Picture::new(keys_per_second / 2));
-        let (wanted, looked) = (Notify::new(), Notify::new());
-        Self { picture, time, keys_per_second, wanted, looked }
+        let (wanted, inspected) = (Notify::new(), Notify::new());
+        Self { picture, time, keys_per_second, wanted, inspected }
     }
 
     /// What is known now.
@@ -116,17 +116,17 @@ impl Watcher {
     /// # Cancel safety
     ///
     /// Dropping the future leaves nothing behind but that look.
-    pub async fn look_at(&self, name: &LockName) -> Row {
+    pub async fn inspect(&self, name: &LockName) -> Row {
         let fresh_ms = self.time.now_ms().saturating_sub(FRESH_MS);
         loop {
-            let looked = self.looked.notified();
+            let inspected = self.inspected.notified();
             let known = self.picture().row(name).cloned();
             if let Some(row) = known.filter(|row| row.seen_ms >= fresh_ms) {
                 return row;
             }
             self.picture().want(name, self.time.now_ms());
             self.wanted.notify_one();
-            looked.await;
+            inspected.await;
         }
     }
 
@@ -173,7 +173,7 @@ impl Watcher {
         if !budget.is_enough(self.time.now_ms()) {
             return Ok(false);
         }
-        let mut is_any = self.look(admin, budget, walk, tell).await?;
+        let mut is_any = self.inspect_due(admin, budget, walk, tell).await?;
         while self.walk(admin, budget, walk).await? {
             is_any = true;
         }
@@ -181,7 +181,7 @@ impl Watcher {
     }
 
     /// Looks at the names whose turn it is. Gives whether there were any.
-    async fn look(
+    async fn inspect_due(
         &self,
         admin: &Admin,
         budget: &mut Budget,
@@ -194,9 +194,9 @@ impl Watcher {
         let names = self.picture().take_due(now_ms, allowed as usize);
         for some in names.chunks(MOST_LOOKS) {
             budget.spend(self.time.now_ms(), u32::try_from(some.len()).unwrap_or(u32::MAX));
-            let looks = some.iter().map(async |name| (admin.inspect(name).await, name));
-            let mut looks: FuturesUnordered<_> = looks.collect();
-            while let Some((outcome, name)) = looks.next().await {
+            let asked = some.iter().map(async |name| (admin.inspect(name).await, name));
+            let mut asked: FuturesUnordered<_> = asked.collect();
+            while let Some((outcome, name)) = asked.next().await {
                 if let Some(status) = readable(outcome)?
                     && let Some(change) = self.saw(name, status)
                 {
@@ -209,7 +209,7 @@ impl Watcher {
 
     fn saw(&self, name: &LockName, status: Status) -> Option<Change> {
         let change = self.picture().saw(name, status, self.time.now_ms());
-        self.looked.notify_waiters();
+        self.inspected.notify_waiters();
         change
     }
 
@@ -230,9 +230,8 @@ impl Watcher {
             walk.began_ms = Some(now_ms);
             self.picture().round_begins(now_ms);
         }
-        let Page { names, next, looked_at, .. } =
-            admin.page("", walk.after.as_deref(), keys).await?;
-        budget.spend(now_ms, looked_at);
+        let Page { names, next, scanned, .. } = admin.page("", walk.after.as_deref(), keys).await?;
+        budget.spend(now_ms, scanned);
         let now_ms = self.time.now_ms();
         let mut picture = self.picture();
         picture.found(names, now_ms);

@@ -65,7 +65,7 @@ impl Admin {
     ///
     /// Cost: a round trip, in which a server passes about `keys` keys of its database, whosever
     /// they are, and another one to read those of them that may be locks, if there are any:
-    /// [`looked_at`](Page::looked_at) in all.
+    /// [`scanned`](Page::scanned) in all.
     ///
     /// # Errors
     ///

@@ -101,7 +101,7 @@ impl Shared {
                 let is_after = |name: &LockName| after.as_deref().is_none_or(|a| name.as_str() > a);
                 for (name, record) in &self.records {
                     let is_listed = name.as_str().starts_with(&prefix) && is_after(name);
-                    if is_listed && !page.look_at(name, !record.is_idle(), keys) {
+                    if is_listed && !page.scan(name, !record.is_idle(), keys) {
                         break;
                     }
                 }

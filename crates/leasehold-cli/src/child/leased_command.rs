@@ -127,7 +127,7 @@ impl<'a> LeasedCommand<'a> {
                     self.link.order(Order::Deadline { until_us }).await;
                 }
                 signal = self.connection.signals.next() => self.pass_on(signal).await,
-                () = sleep_until(self.watch.due()) => match self.watch.look(CLOCK.now()) {
+                () = sleep_until(self.watch.due()) => match self.watch.check(CLOCK.now()) {
                     Advice::Wake => self.link.wake(),
                     Advice::Replace => {
                         self.note_ending(EndReason::Overdue);

@@ -106,7 +106,7 @@ pub fn step(
         queue.results.remove(&id);
     }
     Ok(match action {
-        Action::Ask { id } => queue.look(now_us, id).unwrap_or(Reply::Unknown),
+        Action::Ask { id } => queue.find(now_us, id).unwrap_or(Reply::Unknown),
         Action::Finish { results, remember_us } => {
             let finished = results
                 .iter()
@@ -122,7 +122,7 @@ pub fn step(
 }
 
 impl Queue {
-    fn look(&self, now_us: u64, id: &Id) -> Option<Reply> {
+    fn find(&self, now_us: u64, id: &Id) -> Option<Reply> {
         if self.places.contains_key(id) {
             return Some(Reply::Pending);
         }
@@ -131,7 +131,7 @@ impl Queue {
     }
 
     fn push(&mut self, now_us: u64, entry: &Entry) -> Reply {
-        if let Some(known) = self.look(now_us, &entry.id) {
+        if let Some(known) = self.find(now_us, &entry.id) {
             return known;
         }
         if self.waiting >= MAX_WAITING {

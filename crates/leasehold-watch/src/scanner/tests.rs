@@ -28,7 +28,7 @@ struct Watched {
     /// How many keys each page cost.
     pages: Arc<Mutex<Vec<u32>>>,
     /// The names that were looked at.
-    looked_at: Arc<Mutex<Vec<LockName>>>,
+    inspected: Arc<Mutex<Vec<LockName>>>,
 }
 
 impl Watched {
@@ -39,7 +39,7 @@ impl Watched {
             is_away: Arc::default(),
             asked: Arc::default(),
             pages: Arc::default(),
-            looked_at: Arc::default(),
+            inspected: Arc::default(),
         }
     }
 
@@ -69,15 +69,15 @@ impl Store for Watched {
             return Box::pin(async { Err(away) });
         }
         if let Operation::On { name, .. } = &operation {
-            self.looked_at.lock().unwrap().push(name.clone());
+            self.inspected.lock().unwrap().push(name.clone());
         }
         let (is_look, at) = (operation.is_read_only(), self.clock.now().since_origin());
         Box::pin(async move {
             let answer = self.memory.execute(operation).await?;
             if is_look {
                 let page = if let Reply::Page(page) = &answer.reply { Some(page) } else { None };
-                self.pages.lock().unwrap().extend(page.map(|page| page.looked_at));
-                let keys = page.map_or(1, |page| page.looked_at);
+                self.pages.lock().unwrap().extend(page.map(|page| page.scanned));
+                let keys = page.map_or(1, |page| page.scanned);
                 self.asked.lock().unwrap().push((at, keys));
             }
             Ok(answer)
@@ -267,13 +267,13 @@ async fn a_name_that_is_asked_for_is_looked_at_at_once_and_not_again_within_a_se
     let client = store.client().await;
     let (admin, looking) = (client.admin(), async {
         for _ in 0..3 {
-            assert_eq!(watcher.look_at(&name).await.status.holders.len(), 1);
+            assert_eq!(watcher.inspect(&name).await.status.holders.len(), 1);
         }
     });
     tokio::select! {
         () = looking => {}
         never = watcher.run(&admin, |_| {}) => match never {},
     }
-    assert_eq!(*store.looked_at.lock().unwrap(), [name]);
+    assert_eq!(*store.inspected.lock().unwrap(), [name]);
     drop(held);
 }

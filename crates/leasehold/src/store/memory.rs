@@ -135,7 +135,7 @@ impl model::Records for Names {
             name.as_str().starts_with(prefix) && after.is_none_or(|after| name.as_str() > after)
         };
         for (name, record) in self.records.iter().filter(|(name, _)| is_next(name)) {
-            if !page.look_at(name, !record.is_idle(), keys) {
+            if !page.scan(name, !record.is_idle(), keys) {
                 break;
             }
         }

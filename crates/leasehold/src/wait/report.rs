@@ -20,7 +20,7 @@ use crate::refusal::waits_for_capacity;
 const OWN_PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many holders are inspected when a wait has ended: 32, each some hundred bytes.
-const LOOK_LIMIT: u32 = 32;
+const STATUS_LIMIT: u32 = 32;
 
 impl Call<'_> {
     /// The store cannot be had, and the call goes on. A try does not wait, so it is not delayed.
@@ -81,16 +81,16 @@ impl Call<'_> {
     /// way, or one on whose behalf it acts; never completes. Whoever is made later is behind it.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
-            self.look_for_own_process().await;
+            self.find_own_process().await;
         }
         std::future::pending().await
     }
 
-    async fn look_for_own_process(&self) {
+    async fn find_own_process(&self) {
         let (keeper, store) = (self.keeper, &self.keeper.store);
         store.clock.sleep_until(self.started + OWN_PROCESS_PATIENCE).await;
         let (others, mode) = (keeper.on_behalf_of(), self.request.mode);
-        let Status { holders, waiting, .. } = self.look(store.now() + LEAVE_PATIENCE).await;
+        let Status { holders, waiting, .. } = self.status(store.now() + LEAVE_PATIENCE).await;
         let is_own = |client: ClientId| {
             let is_another = client != keeper.client;
             is_another && (own_process::is_own(client) || others.contains(&client))
@@ -117,7 +117,7 @@ impl Call<'_> {
     pub(super) async fn timeout(&self, until: Instant, is_queued: bool) -> Error {
         let (keeper, name) = (self.keeper, self.request.name.clone());
         let own = keeper.own_in_the_way(&name, self.request.mode, is_queued);
-        let mut holders = self.look(until).await.holders;
+        let mut holders = self.status(until).await.holders;
         let by_self = |holder: &Holder| own.is_some() && holder.id.client == keeper.client;
         let first = holders.iter().position(by_self);
         let others = u32::try_from(holders.len().saturating_sub(1)).unwrap_or(u32::MAX);
@@ -129,10 +129,11 @@ impl Call<'_> {
         Error::timeout(name, waited, holder, others, first.is_some())
     }
 
-    async fn look(&self, until: Instant) -> Status {
-        let look = Action::Inspect { limit: LOOK_LIMIT };
-        let look = Operation::On { name: self.request.name.clone(), action: look };
-        match self.keeper.store.execute_until(look, until).await.map(|timed| timed.answer.reply) {
+    async fn status(&self, until: Instant) -> Status {
+        let inspect = Action::Inspect { limit: STATUS_LIMIT };
+        let inspect = Operation::On { name: self.request.name.clone(), action: inspect };
+        match self.keeper.store.execute_until(inspect, until).await.map(|timed| timed.answer.reply)
+        {
             Ok(Reply::Status(status)) => *status,
             // What it was asked for can do without.
             Ok(_) | Err(_) => Status::default(),

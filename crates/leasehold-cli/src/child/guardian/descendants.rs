@@ -33,7 +33,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// Looks who is there.
-    pub(crate) fn look(&self) -> Descendants {
+    pub(crate) fn scan(&self) -> Descendants {
         for looks in 1.. {
             let Some(snapshot) = Snapshot::take() else { break };
             let found = self.among(snapshot.processes);
@@ -51,7 +51,7 @@ impl Tree {
     /// Kills all.
     pub(crate) fn kill(&self) {
         self.kill_children();
-        self.look().signal(Signal::KILL);
+        self.scan().signal(Signal::KILL);
     }
 
     /// Kills the children of this process, which are found at once. A process that starts itself

@@ -113,7 +113,7 @@ impl Link {
         let tree = Tree { root: self.root, guardian, group: self.group };
         let (tell_at, mut remains) = (CLOCK.now() + AFTER_KILL, Some(remains));
         loop {
-            let left = tree.look();
+            let left = tree.scan();
             if left.is_nobody() {
                 return;
             }

@@ -116,7 +116,7 @@ impl Supervisor {
                 () = sleep_until(self.wake_at()) => {}
             }
             self.reap();
-            self.look_at_the_clock(CLOCK.now());
+            self.check_clock(CLOCK.now());
         }
         // What has ended since the last time must not keep the group's number.
         self.reap();
@@ -130,7 +130,7 @@ impl Supervisor {
     }
 
     fn is_over(&self) -> bool {
-        self.how.is_some() && (self.is_childless || self.tree.look().is_nobody())
+        self.how.is_some() && (self.is_childless || self.tree.scan().is_nobody())
     }
 
     /// When the command must be told to stop, unless a renewal moves the deadline.
@@ -157,7 +157,7 @@ impl Supervisor {
         }
     }
 
-    fn look_at_the_clock(&mut self, now: Instant) {
+    fn check_clock(&mut self, now: Instant) {
         match self.phase {
             Phase::Running | Phase::Draining { .. }
                 if self.stop_at().is_some_and(|at| now >= at) =>
@@ -190,7 +190,7 @@ impl Supervisor {
     }
 
     fn tell_who_remains(&mut self) {
-        let Some(process) = self.tree.look().example() else { return };
+        let Some(process) = self.tree.scan().example() else { return };
         self.phase = Phase::Killed { tell_at: None };
         match self.alone {
             true => Voice::usual().error(process.sentence()),
@@ -245,7 +245,7 @@ impl Supervisor {
                 OnLost::Kill | OnLost::Term => kill_at.min(self.kill_by()),
             };
             self.phase = Phase::Stopping { kill_at };
-            let all = self.tree.look();
+            let all = self.tree.scan();
             all.signal(self.signal);
             // A stopped process acts on it only when it runs again.
             all.signal(Signal::CONT);
@@ -269,7 +269,7 @@ impl Supervisor {
         match self.how {
             // The processes may be another user's.
             None => drop(kill_process_group(self.leader, signal)),
-            Some(_) => self.tree.look().signal_group(signal),
+            Some(_) => self.tree.scan().signal_group(signal),
         }
     }
 

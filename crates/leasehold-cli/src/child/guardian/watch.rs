@@ -91,7 +91,7 @@ impl Watch {
     }
 
     /// What to do now that it is due.
-    pub(crate) fn look(&mut self, now: Instant) -> Advice {
+    pub(crate) fn check(&mut self, now: Instant) -> Advice {
         match self.state {
             State::Idle => {
                 self.asked(now);
@@ -119,11 +119,11 @@ mod tests {
     fn a_guardian_that_answers_is_left_alone_until_it_should_be_done() {
         let mut watch = watch(OnLost::Term);
         assert_eq!(watch.due(), Some(at(25_000)));
-        assert_eq!(watch.look(at(25_000)), Advice::Wake);
+        assert_eq!(watch.check(at(25_000)), Advice::Wake);
         assert_eq!(watch.due(), Some(at(27_000)));
         watch.ending(at(25_001));
         assert_eq!(watch.due(), Some(at(34_001)));
-        assert_eq!(watch.look(at(34_001)), Advice::Finish);
+        assert_eq!(watch.check(at(34_001)), Advice::Finish);
         watch.hopeless();
         assert_eq!(watch.due(), None);
     }
@@ -133,19 +133,19 @@ mod tests {
         let mut late = watch(OnLost::Term);
         late.asked(at(29_000));
         assert_eq!(late.due(), Some(at(29_750)));
-        assert_eq!(late.look(at(29_750)), Advice::Replace);
+        assert_eq!(late.check(at(29_750)), Advice::Replace);
         let mut revoked = watch(OnLost::Kill);
         revoked.asked(at(1000));
         assert_eq!(revoked.due(), Some(at(3000)));
         let mut over = watch(OnLost::Kill);
-        assert_eq!((over.due(), over.look(at(30_000))), (Some(at(30_000)), Advice::Wake));
+        assert_eq!((over.due(), over.check(at(30_000))), (Some(at(30_000)), Advice::Wake));
         assert_eq!(over.due(), Some(at(30_100)));
     }
 
     #[test]
     fn a_renewal_in_time_takes_the_question_back() {
         let mut watch = watch(OnLost::Term);
-        watch.look(at(25_000));
+        watch.check(at(25_000));
         watch.renewed(at(50_000));
         assert_eq!(watch.due(), Some(at(45_000)));
         watch.renewed(at(40_000));

@@ -20,7 +20,7 @@ use super::views::{LockView, PageView, StateView, TimelineView};
 const MOST: usize = 1_000;
 
 /// How long a look may take: 3 s, after which the store is called away.
-const LOOK: Duration = Duration::from_secs(3);
+const INSPECT: Duration = Duration::from_secs(3);
 
 /// Which locks are asked for.
 #[derive(Debug, Deserialize)]
@@ -111,7 +111,7 @@ pub(super) async fn lock(
     Path(name): Path<String>,
 ) -> Result<Response, Refused> {
     let name = checked(&name)?;
-    let Ok(row) = timeout(LOOK, app.watcher.look_at(&name)).await else {
+    let Ok(row) = timeout(INSPECT, app.watcher.inspect(&name)).await else {
         return Err(away(&app));
     };
     let (now_ms, picture) = (app.watcher.time.now_ms(), app.watcher.picture());

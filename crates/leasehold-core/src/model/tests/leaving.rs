@@ -242,7 +242,7 @@ fn a_cooldown_is_revoked_without_force_and_without_a_message() {
 }
 
 #[test]
-fn burying_a_client_ends_all_it_has_but_its_cooldowns() {
+fn the_end_of_a_client_ends_all_it_has_but_its_cooldowns() {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Shared);
     bench.take(id(1, 2), Mode::Shared);

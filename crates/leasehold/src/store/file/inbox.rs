@@ -90,7 +90,7 @@ impl FileInbox {
             if self.watches.contains_key(&client) {
                 continue;
             }
-            let watch = match self.liveness.look(client) {
+            let watch = match self.liveness.state_of(client) {
                 ClientState::Alive(end) => Some(Sender::from_owned_fd(end)?),
                 ClientState::Dead => {
                     self.arrived.push_back(Message::Gap);

@@ -143,10 +143,10 @@ impl Liveness {
     ///
     /// Two system calls, some 2 µs; none for a client of this process.
     pub(super) fn is_dead(&self, id: ClientId) -> bool {
-        self.client(id).is_none() && matches!(self.look(id), ClientState::Dead)
+        self.client(id).is_none() && matches!(self.state_of(id), ClientState::Dead)
     }
 
-    pub(super) fn look(&self, id: ClientId) -> ClientState {
+    pub(super) fn state_of(&self, id: ClientId) -> ClientState {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(&self.directory, id.to_string(), flags, Mode::empty()) {
             Ok(end) => ClientState::Alive(end),
@@ -161,7 +161,7 @@ impl Liveness {
         let Some(frame) = encode(message) else { return };
         if let Some(client) = self.client(id) {
             let _ = rustix::io::write(&client.pipe, &frame);
-        } else if let ClientState::Alive(end) = self.look(id) {
+        } else if let ClientState::Alive(end) = self.state_of(id) {
             let _ = rustix::io::write(&end, &frame);
         }
     }
@@ -173,7 +173,7 @@ impl Liveness {
 
     /// Whether somebody has a client's pipe open.
     pub(super) fn is_anyone_alive(&self) -> io::Result<bool> {
-        Ok(self.pipes()?.into_iter().any(|id| matches!(self.look(id), ClientState::Alive(_))))
+        Ok(self.pipes()?.into_iter().any(|id| matches!(self.state_of(id), ClientState::Alive(_))))
     }
 
     fn pipes(&self) -> io::Result<Vec<ClientId>> {
@@ -201,7 +201,7 @@ impl Drop for Liveness {
             // once; one that is not there would prove nothing.
             let leaves_nothing = lock(&client.attempts).is_empty();
             drop(client);
-            if leaves_nothing && matches!(self.look(id), ClientState::Dead) {
+            if leaves_nothing && matches!(self.state_of(id), ClientState::Dead) {
                 self.forget(id);
             }
         }

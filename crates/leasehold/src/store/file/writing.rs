@@ -140,7 +140,7 @@ impl<'a> Writing<'a> {
                 return true;
             }
             let is_used = record.is_some_and(|record| !record.is_idle());
-            name.as_str().starts_with(prefix) && page.look_at(name, is_used, keys)
+            name.as_str().starts_with(prefix) && page.scan(name, is_used, keys)
         })?;
         Ok(page)
     }

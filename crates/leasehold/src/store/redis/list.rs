@@ -76,7 +76,7 @@ pub(crate) async fn page(
         .map_err(|_| error::unexpected_reply(server.server(), "SCAN"))?;
     let (cursor, found) = listing.scanned(&server, server.check(scanned)?)?;
     let now = read_time(&server, server.check(time)?)?;
-    let looked_at = keys.saturating_add(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    let scanned = keys.saturating_add(u32::try_from(found.len()).unwrap_or(u32::MAX));
     let names = listing.matching(&server, found).await?;
     let next = match cursor {
         0 if index + 1 >= count => None,
@@ -84,7 +84,7 @@ pub(crate) async fn page(
         cursor => Some(Place { index, cursor }),
     };
     let next = next.map(|place| format!("{}:{}", place.index, place.cursor));
-    Ok(Answer::new(now, Reply::Page(Page::new(names, next, looked_at))))
+    Ok(Answer::new(now, Reply::Page(Page::new(names, next, scanned))))
 }
 
 /// Where a page ends: at which server, and its cursor there.

@@ -44,14 +44,14 @@ impl Place {
     }
 
     /// Looks at these names, and shows them.
-    async fn look_at(&mut self, names: &[&str]) {
+    async fn inspect(&mut self, names: &[&str]) {
         for name in names {
             let admin = self.client.admin();
             let watching = self.watcher.run(&admin, |_| {});
             let name = LockName::new(name).unwrap();
             tokio::select! {
                 never = watching => match never {},
-                _ = self.watcher.look_at(&name) => {}
+                _ = self.watcher.inspect(&name) => {}
             }
         }
         self.refresh();
@@ -95,7 +95,7 @@ async fn a_table_says_who_holds_what_and_how_long_others_wait() {
         tokio::task::yield_now().await;
     }
     place.clock.advance(Duration::from_secs(5));
-    place.look_at(&["invoices/42"]).await;
+    place.inspect(&["invoices/42"]).await;
     let screen = place.screen(80, 24);
     assert!(screen[0].starts_with("1 held, 1 awaited by 1, longest 5s"), "{screen:#?}");
     assert!(screen[0].ends_with("memory:"), "{screen:#?}");
@@ -118,7 +118,7 @@ async fn a_table_says_who_holds_what_and_how_long_others_wait() {
 async fn the_smallest_terminal_still_says_name_holder_and_waiters() {
     let mut place = Place::new().await;
     let _held = place.hold("a", "").await;
-    place.look_at(&["a"]).await;
+    place.inspect(&["a"]).await;
     for (width, height) in [(40, 10), (20, 4), (1, 1)] {
         let screen = place.screen(width, height);
         if width == 40 {
@@ -132,7 +132,7 @@ async fn the_smallest_terminal_still_says_name_holder_and_waiters() {
 async fn a_filter_is_typed_and_cleared_and_the_cursor_stays_on_its_lock() {
     let mut place = Place::new().await;
     let _held = [place.hold("a", "red").await, place.hold("b", "blue").await];
-    place.look_at(&["a", "b"]).await;
+    place.inspect(&["a", "b"]).await;
     place.keys("sssss");
     assert_eq!(place.view.sort, Sort::Name);
     assert_eq!(place.names(), ["a", "b"]);
@@ -151,7 +151,7 @@ async fn a_filter_is_typed_and_cleared_and_the_cursor_stays_on_its_lock() {
 async fn a_hold_is_revoked_after_a_question_and_only_then() {
     let mut place = Place::new().await;
     let held = place.hold("a", "").await;
-    place.look_at(&["a"]).await;
+    place.inspect(&["a"]).await;
     assert_eq!(place.keys("r"), None);
     let question = place.screen(100, 8)[7].clone();
     assert!(question.starts_with("revoke a from ") && question.contains("y / any"), "{question}");
@@ -167,7 +167,7 @@ async fn a_hold_is_revoked_after_a_question_and_only_then() {
 async fn names_and_labels_of_strangers_disturb_no_terminal() {
     let mut place = Place::new().await;
     let _held = place.hold("<b>\u{202e}", "\u{202e}x").await;
-    place.look_at(&["<b>\u{202e}"]).await;
+    place.inspect(&["<b>\u{202e}"]).await;
     let table = place.screen(100, 24).concat();
     place.keys("r");
     let question = place.screen(100, 24).concat();

@@ -60,7 +60,7 @@ local function collect(id, order)
 end
 
 -- The order as it stands now, and after that the others whose time has come.
-local function look(id)
+local function find_order(id)
   local order = id and load_order(id)
   while order and order.until_us <= now do order = collect(id, order) end
   local due = redis.call('ZRANGE', KEYS[3], '-inf', whole(now), 'BYSCORE', 'LIMIT', 0,

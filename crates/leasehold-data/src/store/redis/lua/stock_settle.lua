@@ -11,7 +11,7 @@
 local action, id, remember = ARGV[3], ARGV[4] ~= '' and ARGV[4], number(5, SPAN_MAX)
 local fenced = install_fence()
 if fenced then return fenced end
-local order = look(id)
+local order = find_order(id)
 
 if action == 'read' then
   local reply = { now, 'levels' }

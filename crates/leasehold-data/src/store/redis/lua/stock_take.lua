@@ -18,7 +18,7 @@ local lines = table.concat(packed)
 local fenced = install_fence()
 if fenced then return fenced end
 
-local found = look(id)
+local found = find_order(id)
 if found then
   local is_same = found.lines == lines and (found.state == RESTOCKED) == is_delivery
   -- A cancel that overtook its order knows none of its lines.

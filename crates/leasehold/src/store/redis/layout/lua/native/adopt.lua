@@ -63,7 +63,7 @@ local function take_over()
   end
   hold.id, hold.token, hold.since = id, step.mint(ballot), now
   hold.change, hold.nonce, hold.facts = 0, nonce, facts
-  holds.bury_attempt(from)
+  holds.leave_tombstone(from)
   return holds.confirm(index, ttl)
 end
 

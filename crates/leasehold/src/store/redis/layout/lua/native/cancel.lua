@@ -38,7 +38,7 @@ return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
   local cancelled = leave_or_release()
   -- An attempt that is not known may be on its way: its acquire must find this.
-  if unanswered == 1 or cancelled == 'CU' then holds.bury_attempt(id) end
+  if unanswered == 1 or cancelled == 'CU' then holds.leave_tombstone(id) end
   holds.keep_until(now)
   step.promote(nil)
   return cancelled

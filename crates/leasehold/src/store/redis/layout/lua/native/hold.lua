@@ -136,7 +136,7 @@ holds = {
     return attempt >= holds.attempt_of(id) and over > now
   end,
 
-  bury_attempt = function(id)
+  leave_tombstone = function(id)
     local client, attempt = holds.client_of(id), holds.attempt_of(id)
     local forget_at = now + TOMBSTONE_LIFE
     local raw, kept = holds.tombstones(), {}
@@ -159,7 +159,7 @@ holds = {
   -- nobody waits for any more, hence the tombstone.
   expire = function(index)
 --@history    holds.note_end(holds.hold_at(index), BY_TIME)
-    holds.bury_attempt(holds.remove_hold(index).id)
+    holds.leave_tombstone(holds.remove_hold(index).id)
   end,
 
   -- The index of a hold whose time has not come, or nil.

@@ -54,7 +54,7 @@ local function release()
   step.sweep()
   local index = holds.live_hold(id)
   if not index then
-    if unanswered == 1 then holds.bury_attempt(id) end
+    if unanswered == 1 then holds.leave_tombstone(id) end
     step.promote(nil)
     return holds.not_held()
   end
@@ -66,7 +66,7 @@ local function release()
   else
     keep_hold(hold, index)
   end
-  if unanswered == 1 then holds.bury_attempt(id) end
+  if unanswered == 1 then holds.leave_tombstone(id) end
   holds.keep_until(now)
   step.promote(nil)
   return 'F'

@@ -114,7 +114,7 @@ local function not_held(lock, key, owner)
 end
 
 -- A copy of an acquire that is still under way finds that its attempt has ended.
-local function bury(key)
+local function leave_tombstone(key)
   redis.call('SET', key, 'leasehold-1 ended', 'PXAT', exact(end_of(TOMBSTONE_LIFE)))
 end
 

@@ -16,7 +16,7 @@ if hold and hold.state == 'cooldown' then return answer('F') end
 if not hold then
   local reply, rest = not_held(lock, key, owner), rest_of(lock, key, owner)
   local is_free = rest and drop(rest)
-  if late > 0 then bury(key) end
+  if late > 0 then leave_tombstone(key) end
   if is_free then tell(ARGV[4], { ARGV[5], ARGV[6] }, rest.writes) end
   return answer(reply)
 end
@@ -29,6 +29,6 @@ if cooldown > 0 then
   return answer('F')
 end
 local is_free = drop(hold)
-if late == 1 then bury(key) end
+if late == 1 then leave_tombstone(key) end
 if is_free then tell(ARGV[4], { ARGV[5], ARGV[6] }, hold.writes) end
 return answer('F')
