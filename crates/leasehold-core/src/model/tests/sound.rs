@@ -3,6 +3,8 @@
 use super::*;
 use crate::model::limits::MAX_TOMBSTONES;
 
+type Damage = fn(&mut Record);
+
 /// Client 1 holds and 2 waits; an attempt of 3 has ended.
 fn sound() -> Record {
     let mut bench = Bench::held();
@@ -14,7 +16,7 @@ fn sound() -> Record {
 #[test]
 fn a_head_that_no_step_makes_is_damage() {
     assert!(sound().has_sound_head());
-    let damages: [(&str, fn(&mut Record)); 14] = [
+    let damages: [(&str, Damage); 14] = [
         ("last token", |it| it.last_token_us = u64::MAX),
         ("last sequence", |it| it.last_sequence = u64::MAX),
         ("collect at", |it| it.collect_at_us = u64::MAX),
@@ -25,7 +27,7 @@ fn a_head_that_no_step_makes_is_damage() {
         ("capacity", |it| it.capacity = LOCK_CAPACITY + 1),
         ("capacity that was asked for", |it| it.asked = 3),
         ("sum of weights", |it| it.used = u64::from(LOCK_CAPACITY) + 1),
-        ("tombstones", |it| it.tombstones = vec![it.tombstones[0].clone(); MAX_TOMBSTONES + 1]),
+        ("tombstones", |it| it.tombstones = vec![it.tombstones[0]; MAX_TOMBSTONES + 1]),
         ("cursor", |it| it.sweep.cursor = 2),
         ("slots", |it| it.slots.clear()),
         ("sequences", |it| it.sequences.clear()),
@@ -36,7 +38,7 @@ fn a_head_that_no_step_makes_is_damage() {
         assert!(!record.has_sound_head(), "{what}");
     }
     let mut record = sound();
-    let seen = record.clients.values().next().unwrap().clone();
+    let seen = *record.clients.values().next().unwrap();
     record.clients.insert(ClientId(9), seen);
     assert!(!record.has_sound_head(), "more clients than waiters");
 }
