@@ -26,9 +26,9 @@ pub(crate) fn run(args: &Run) -> Outcome {
         signal: args.end.signal,
         voice,
     };
-    // It starts while the lease is asked for.
-    let guardian = IdleGuardian::start(&args.command)?;
     block_on(async {
+        // It starts while the lease is asked for.
+        let guardian = IdleGuardian::start(&args.command)?;
         let mut connection = Connection::open(&choice, voice, (&args.lock).into()).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {
             Ok(guard) => LeasedCommand::run(spec, guardian, &mut connection, guard).await,
