@@ -4,6 +4,8 @@
 //! documentation does.
 
 #[cfg(test)]
+mod attempts;
+#[cfg(test)]
 mod bundles;
 #[cfg(test)]
 mod damage;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use leasehold::store::redis::wire::Plain;
 use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Cancelled, ClientId, FencingToken, HolderId, HolderInfo,
-    LockName, Mode, Now, Reclaim, Reply,
+    Acquire, Action, Adopt, Answer, Cancelled, FencingToken, HolderId, LockName, Mode, Now,
+    Reclaim, Reply,
 };
 
 use super::lock::{self, Key, Revoked, Value};
+use crate::attempts::{Attempts, Who, info};
 use crate::history::{START_US, micros};
 use crate::place::{Expected, INBOXES, Keys, revoked, string};
 
@@ -27,15 +28,6 @@ pub(crate) enum Step {
     Pass(u64),
     /// One of several programs in other languages does something.
     Theirs(u8, Their),
-}
-
-/// Whose attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Who {
-    /// A new one of this client.
-    New(u8),
-    /// One of those before, counted back.
-    Known(usize),
 }
 
 /// An action of ours, without whose it is.
@@ -116,8 +108,7 @@ struct Player {
     key: Option<Key>,
     now_us: u64,
     is_changed: bool,
-    known: Vec<HolderId>,
-    attempts: BTreeMap<u8, u64>,
+    attempts: Attempts,
     /// Until when each of ours believes to hold, in µs.
     ours: BTreeMap<HolderId, u64>,
     theirs: BTreeMap<u8, u64>,
@@ -165,7 +156,7 @@ impl Player {
                 }
             }
             Step::Ours(who, verb) => {
-                let id = self.id(*who);
+                let id = self.attempts.id(*who);
                 let action = self.action(id, *verb);
                 self.act(action)?;
             }
@@ -178,20 +169,6 @@ impl Player {
             Step::Theirs(who, verb) => self.theirs(*who, *verb),
         }
         self.judge()
-    }
-
-    fn id(&mut self, who: Who) -> HolderId {
-        if let Who::Known(back) = who
-            && !self.known.is_empty()
-        {
-            return self.known[self.known.len() - 1 - back % self.known.len()];
-        }
-        let Who::New(client) = who else { return self.id(Who::New(0)) };
-        let attempt = self.attempts.entry(client).or_default();
-        *attempt += 1;
-        let id = HolderId { client: ClientId(0xabc_u128 << (client * 40)), attempt: *attempt };
-        self.known.push(id);
-        id
     }
 
     /// The token of whoever holds, or the next.
@@ -208,27 +185,25 @@ impl Player {
     }
 
     fn action(&mut self, id: HolderId, verb: Verb) -> Action {
-        let info = |pid| {
-            let label = id.attempt.is_multiple_of(2).then(|| "a label".to_owned());
-            HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)
-        };
         let now_us = self.now_us;
         let away = |by: i64| now_us.saturating_add_signed(by);
         let request = |ttl, late| {
             let not_after_us = if late { now_us - 1 } else { now_us + micros(NOT_AFTER) };
-            Acquire::new(id, Mode::Exclusive, ttl).with_info(info(1)).with_not_after(not_after_us)
+            Acquire::new(id, Mode::Exclusive, ttl)
+                .with_info(info(id, 1))
+                .with_not_after(not_after_us)
         };
         match verb {
             Verb::Acquire { ttl, late, ballot } => {
                 Action::Acquire(request(ttl, late).with_ballot(ballot.map(away)))
             }
             Verb::Adopt { from, ttl, token, ballot } => {
-                let from = self.id(Who::Known(from));
+                let from = self.attempts.id(Who::Known(from));
                 let request = request(ttl, false).with_ballot(ballot.map(away));
                 Action::Adopt(Adopt::new(from, self.token(token), request))
             }
             Verb::Cancel => Action::Cancel { id, unanswered: true },
-            Verb::Describe { pid } => Action::Describe { id, info: info(pid) },
+            Verb::Describe { pid } => Action::Describe { id, info: info(id, pid) },
             Verb::Inspect => Action::Inspect { limit: 1 },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
             Verb::Reclaim { ttl, token } => {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::history::{LEAD_US, Step, Their, Token, Verb, Who};
+use super::history::{LEAD_US, Step, Their, Token, Verb};
+use crate::attempts::{Who, acquirer, pass};
 
 pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..60)
@@ -13,15 +14,11 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => Just(Step::Again),
-        6 => (who_acquires(), acquire()).prop_map(|(who, verb)| Step::Ours(who, verb)),
+        6 => (acquirer(), acquire()).prop_map(|(who, verb)| Step::Ours(who, verb)),
         9 => (0..6_usize, verb()).prop_map(|(back, verb)| Step::Ours(Who::Known(back), verb)),
         4 => pass().prop_map(Step::Pass),
         5 => (0..4_u8, their()).prop_map(|(who, verb)| Step::Theirs(who, verb)),
     ]
-}
-
-fn who_acquires() -> impl Strategy<Value = Who> {
-    prop_oneof![5 => (0..3_u8).prop_map(Who::New), 1 => (0..6_usize).prop_map(Who::Known)]
 }
 
 fn acquire() -> impl Strategy<Value = Verb> {
@@ -77,14 +74,5 @@ fn ttl() -> impl Strategy<Value = Duration> {
     prop_oneof![
         (1..2_000_000_u64).prop_map(Duration::from_micros),
         (1..=30_000_u64).prop_map(Duration::from_millis),
-    ]
-}
-
-fn pass() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        3 => 1..1_000_u64,
-        4 => 1_000..3_000_000_u64,
-        2 => 3_000_000..20_000_000_u64,
-        1 => 20_000_000..100_000_000_u64,
     ]
 }

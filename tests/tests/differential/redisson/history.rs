@@ -7,12 +7,12 @@ use std::time::Duration;
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Cancelled, ClientId, FencingToken, HolderId, HolderInfo, Mode,
-    Now, Reply,
+    Acquire, Action, Adopt, Answer, Cancelled, FencingToken, HolderId, Mode, Now, Reply,
 };
 
 use super::ours::{self, Told};
 use super::record::{self, Record, Value, writer};
+use crate::attempts::{Attempts, Who, info};
 use crate::history::{START_US, micros};
 
 /// One history.
@@ -40,15 +40,6 @@ pub(crate) enum Step {
         reads: bool,
         verb: Their,
     },
-}
-
-/// Whose attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Who {
-    /// A new one of this client.
-    New(u8),
-    /// One of those before, counted back.
-    Known(usize),
 }
 
 /// An action of ours, without whose it is.
@@ -102,8 +93,7 @@ struct Player {
     record: Record,
     now_us: u64,
     is_changed: bool,
-    known: Vec<HolderId>,
-    attempts: BTreeMap<u8, u64>,
+    attempts: Attempts,
     ours: BTreeMap<HolderId, Promise>,
     theirs: BTreeMap<String, Promise>,
     last_token: Option<FencingToken>,
@@ -134,7 +124,7 @@ impl Player {
                 }
             }
             Step::Ours(who, verb) => {
-                let id = self.id(*who);
+                let id = self.attempts.id(*who);
                 let action = self.action(history, id, *verb);
                 self.act(history, action)?;
             }
@@ -151,20 +141,6 @@ impl Player {
         self.judge()
     }
 
-    fn id(&mut self, who: Who) -> HolderId {
-        if let Who::Known(back) = who
-            && !self.known.is_empty()
-        {
-            return self.known[self.known.len() - 1 - back % self.known.len()];
-        }
-        let Who::New(client) = who else { return self.id(Who::New(0)) };
-        let attempt = self.attempts.entry(client).or_default();
-        *attempt += 1;
-        let id = HolderId { client: ClientId(0xabc_u128 << (client * 40)), attempt: *attempt };
-        self.known.push(id);
-        id
-    }
-
     /// The token that an attempt has, or a next one.
     fn token(&self, fenced: bool, id: HolderId, other: bool) -> FencingToken {
         let entry = self.record.entries.get(&(ours::owner(id), 1));
@@ -179,28 +155,24 @@ impl Player {
     }
 
     fn action(&mut self, history: &History, id: HolderId, verb: Verb) -> Action {
-        let info = |pid| {
-            let label = id.attempt.is_multiple_of(2).then(|| "a label".to_owned());
-            HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)
-        };
         let mode = |reads| if reads { Mode::Shared } else { Mode::Exclusive };
         let not_after_us = self.now_us + micros(NOT_AFTER);
         match verb {
             Verb::Acquire { reads, ttl, late } => {
                 let not_after_us = if late { self.now_us - 1 } else { not_after_us };
-                let request = Acquire::new(id, mode(reads), ttl).with_info(info(1));
+                let request = Acquire::new(id, mode(reads), ttl).with_info(info(id, 1));
                 Action::Acquire(request.with_not_after(not_after_us))
             }
             Verb::Adopt { from, ttl, other_mode, other_token } => {
-                let from = self.id(Who::Known(from));
+                let from = self.attempts.id(Who::Known(from));
                 let writes =
                     self.record.owners.contains_key(&writer(&ours::owner(from))) != other_mode;
                 let token = self.token(history.fenced, from, other_token);
-                let request = Acquire::new(id, mode(!writes), ttl).with_info(info(2));
+                let request = Acquire::new(id, mode(!writes), ttl).with_info(info(id, 2));
                 Action::Adopt(Adopt::new(from, Some(token), request.with_not_after(not_after_us)))
             }
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
-            Verb::Describe { pid } => Action::Describe { id, info: info(pid) },
+            Verb::Describe { pid } => Action::Describe { id, info: info(id, pid) },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
             Verb::Release { cooldown, unanswered } => Action::Release { id, cooldown, unanswered },
             Verb::Renew { ttl } => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },

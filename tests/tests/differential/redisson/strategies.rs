@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::history::{History, Step, Their, Verb, Who};
+use super::history::{History, Step, Their, Verb};
+use crate::attempts::{Who, acquirer, pass};
 
 pub(crate) fn history() -> impl Strategy<Value = History> {
     let steps = prop::collection::vec(step(), 1..60);
@@ -15,16 +16,12 @@ pub(crate) fn history() -> impl Strategy<Value = History> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => Just(Step::Again),
-        6 => (who_acquires(), acquire()).prop_map(|(who, verb)| Step::Ours(who, verb)),
+        6 => (acquirer(), acquire()).prop_map(|(who, verb)| Step::Ours(who, verb)),
         9 => (0..6_usize, verb()).prop_map(|(back, verb)| Step::Ours(Who::Known(back), verb)),
         4 => pass().prop_map(Step::Pass),
         6 => (0..3_u8, prop::bool::weighted(0.6), their())
             .prop_map(|(thread, reads, verb)| Step::Theirs { thread, reads, verb }),
     ]
-}
-
-fn who_acquires() -> impl Strategy<Value = Who> {
-    prop_oneof![5 => (0..3_u8).prop_map(Who::New), 1 => (0..6_usize).prop_map(Who::Known)]
 }
 
 fn rarely() -> impl Strategy<Value = bool> {
@@ -80,13 +77,4 @@ fn lease() -> impl Strategy<Value = Duration> {
 /// A renewal may ask for more.
 fn ttl() -> impl Strategy<Value = Duration> {
     prop_oneof![4 => lease(), 1 => Just(Duration::from_mins(5))]
-}
-
-fn pass() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        3 => 1..1_000_u64,
-        4 => 1_000..3_000_000_u64,
-        2 => 3_000_000..20_000_000_u64,
-        1 => 20_000_000..100_000_000_u64,
-    ]
 }

@@ -1,0 +1,60 @@
+//! Whose attempt a step is about and how long it takes, in random histories of a lock that is shared with other programs.
+
+use std::collections::BTreeMap;
+
+use leasehold_core::{ClientId, HolderId, HolderInfo};
+use proptest::prelude::*;
+
+/// Whose attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    /// A new one of this client.
+    New(u8),
+    /// One of those before, counted back.
+    Known(usize),
+}
+
+/// Who acquires: mostly a new attempt.
+pub(crate) fn acquirer() -> impl Strategy<Value = Who> {
+    prop_oneof![5 => (0..3_u8).prop_map(Who::New), 1 => (0..6_usize).prop_map(Who::Known)]
+}
+
+/// The attempts of one history.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    known: Vec<HolderId>,
+    /// How many each client has made.
+    counts: BTreeMap<u8, u64>,
+}
+
+impl Attempts {
+    pub(crate) fn id(&mut self, who: Who) -> HolderId {
+        if let Who::Known(back) = who
+            && !self.known.is_empty()
+        {
+            return self.known[self.known.len() - 1 - back % self.known.len()];
+        }
+        let Who::New(client) = who else { return self.id(Who::New(0)) };
+        let attempt = self.counts.entry(client).or_default();
+        *attempt += 1;
+        let id = HolderId { client: ClientId(0xabc_u128 << (client * 40)), attempt: *attempt };
+        self.known.push(id);
+        id
+    }
+}
+
+/// What an attempt says of itself.
+pub(crate) fn info(id: HolderId, pid: u32) -> HolderInfo {
+    let label = id.attempt.is_multiple_of(2).then(|| "a label".to_owned());
+    HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)
+}
+
+/// How much time passes, in µs.
+pub(crate) fn pass() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => 1..1_000_u64,
+        4 => 1_000..3_000_000_u64,
+        2 => 3_000_000..20_000_000_u64,
+        1 => 20_000_000..100_000_000_u64,
+    ]
+}
