@@ -1,4 +1,5 @@
-//! Whose attempt a step is about and how long it takes, in random histories of a lock that is shared with other programs.
+//! Whose attempt a step is about and how much time passes, in random histories of a lock that is
+//! shared with other programs.
 
 use std::collections::BTreeMap;
 
