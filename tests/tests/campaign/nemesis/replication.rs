@@ -1,15 +1,17 @@
 //! What befalls the links between servers.
 
 use std::thread;
+use std::time::Duration;
 
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, must};
 
 use crate::place::{Place, Servers};
 use crate::random::Random;
 
-/// What a replica asks its primary for.
-const ALLOWED: &str = "ACL SETUSER default +psync +sync +replconf";
-const REFUSED: &str = "ACL SETUSER default -psync -sync -replconf";
+/// What a replica asks its primary for. One whose PSYNC is refused asks by SYNC, as of old, and who
+/// is answered by that acknowledges nothing from then on: so SYNC stays refused.
+const ALLOWED: &str = "ACL SETUSER default +psync";
+const REFUSED: &str = "ACL SETUSER default -psync -sync";
 
 /// Cuts the replicas of a primary off, and keeps them off for a while: each is sent away and finds
 /// no way back. Both sides go on serving whoever reaches them.
@@ -22,12 +24,24 @@ pub(super) fn cut(place: &mut Place, random: &mut Random) {
             place.all().into_iter().filter(is_primary).collect()
         }
     };
-    // One that is replaced right now has no replicas.
-    let say = |words: &str| primaries.iter().for_each(|server| drop(server.command::<()>(words)));
-    say(REFUSED);
     for server in &primaries {
+        // One that is replaced right now has no replicas.
+        drop(server.command::<()>(REFUSED));
         drop(server.command::<u32>("CLIENT KILL TYPE replica"));
     }
     thread::sleep(span);
-    say(ALLOWED);
+    for server in &primaries {
+        must(retry(|| server.command::<()>(ALLOWED)));
+    }
+}
+
+/// Does it again until it works, ten times at most: what is not healed is no fault of a store's.
+fn retry<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    for _ in 0..9 {
+        if let Ok(done) = attempt() {
+            return Ok(done);
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
+    attempt()
 }
