@@ -1,11 +1,10 @@
 //! What befalls the links between servers.
 
 use std::thread;
-use std::time::Duration;
 
-use leasehold_testkit::{RedisServer, must};
+use leasehold_testkit::RedisServer;
 
-use crate::place::{Place, Servers};
+use crate::place::{Place, Servers, command};
 use crate::random::Random;
 
 /// What a replica asks its primary for. One whose PSYNC is refused asks by SYNC, as of old, and who
@@ -31,17 +30,6 @@ pub(super) fn cut(place: &mut Place, random: &mut Random) {
     }
     thread::sleep(span);
     for server in &primaries {
-        must(retry(|| server.command::<()>(ALLOWED)));
+        command(server, ALLOWED);
     }
-}
-
-/// Does it again until it works, ten times at most: what is not healed is no fault of a store's.
-fn retry<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
-    for _ in 0..9 {
-        if let Ok(done) = attempt() {
-            return Ok(done);
-        }
-        thread::sleep(Duration::from_millis(500));
-    }
-    attempt()
 }
