@@ -11,8 +11,13 @@ use crate::packages;
 /// Where the packages are put; they are thrown away with `target`.
 const DIRECTORY: &str = "target/publish";
 
-/// Checks the manifests, and packs each crate as `cargo publish` would.
+/// Pages that are published with the library. The tree shows them by links, so that each is written
+/// once.
+const LINKS: [&str; 3] = ["README.md", "docs/redis.md", "docs/store-urls.md"];
+
+/// Checks the pages and the manifests, and packs each crate as `cargo publish` would.
 pub(crate) fn check(root: &Path) -> Outcome {
+    check_links(root)?;
     let all = packages::all(root)?;
     let published: Vec<&Package> = all.iter().filter(|package| is_published(package)).collect();
     let missing: Vec<String> =
@@ -24,6 +29,13 @@ pub(crate) fn check(root: &Path) -> Outcome {
     arguments.extend(["--target-dir", DIRECTORY]);
     arguments.extend(published.iter().flat_map(|package| ["--package", package.name.as_str()]));
     Run::cargo(root, &arguments).show()
+}
+
+fn check_links(root: &Path) -> Outcome {
+    match LINKS.iter().find(|page| !root.join(page).is_symlink()) {
+        Some(page) => Err(format!("{page} is a copy: make it a link to that of crates/leasehold")),
+        None => Ok(()),
+    }
 }
 
 fn is_published(package: &Package) -> bool {
@@ -61,6 +73,18 @@ fn missing(package: &Package, published: &[&Package]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_of_the_library_that_is_copied_is_named() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir(tree.path().join("docs")).unwrap();
+        let link = |page| std::os::unix::fs::symlink("elsewhere", tree.path().join(page)).unwrap();
+        LINKS.iter().for_each(link);
+        assert_eq!(check_links(tree.path()), Ok(()));
+        std::fs::remove_file(tree.path().join(LINKS[1])).unwrap();
+        std::fs::write(tree.path().join(LINKS[1]), "a copy").unwrap();
+        assert!(check_links(tree.path()).unwrap_err().starts_with("docs/redis.md is a copy"));
+    }
 
     #[test]
     fn what_a_crate_lacks_is_named_and_those_that_are_published_lack_nothing() {
