@@ -6,7 +6,7 @@
 //! said after its last answer is not counted, so a process may be stopped or killed anywhere.
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -299,4 +299,21 @@ impl Drop for Watch<'_> {
 
 fn names(guard: &Guard) -> impl Iterator<Item = (&str, u64)> {
     guard.tokens().map(|(name, token)| (name.as_str(), token.get()))
+}
+
+/// What is in the logs of all processes in a directory: the number of each, the driver's zero, and
+/// its lines. The last one, of a process that was killed or still writes, may not be whole, and is
+/// left out.
+pub(crate) fn read_logs(directory: &Path) -> Vec<(u64, String)> {
+    let mut logs = Vec::new();
+    for entry in must(fs::read_dir(directory)) {
+        let path = must(entry).path();
+        if path.extension().is_some_and(|end| end == "log") {
+            let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            let mut text = must(fs::read(&path));
+            text.truncate(text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0));
+            logs.push((number.unwrap_or(0), must(String::from_utf8(text))));
+        }
+    }
+    logs
 }

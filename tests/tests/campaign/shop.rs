@@ -3,7 +3,6 @@
 //! In the end somebody takes stock: what came, less what was taken, is what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use leasehold_data::{Data, Outcome, Stock};
 use leasehold_testkit::must;
 use tokio::time::sleep;
 
-use crate::promise::Log;
+use crate::promise::{Log, read_logs};
 use crate::random::Random;
 
 const ITEMS: [&str; 3] = ["chair", "lamp", "table"];
@@ -196,15 +195,10 @@ struct Books {
 impl Books {
     fn read(directory: &Path) -> Self {
         let mut books = Self::default();
-        for entry in must(fs::read_dir(directory)) {
-            let path = must(entry).path();
-            if path.extension().is_some_and(|end| end == "log") {
-                let text = must(fs::read_to_string(path));
-                let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-                for line in whole.lines() {
-                    // Others are about other things.
-                    let _ = books.add(line);
-                }
+        for (_, lines) in read_logs(directory) {
+            for line in lines.lines() {
+                // Others are about other things.
+                let _ = books.add(line);
             }
         }
         books
@@ -253,9 +247,9 @@ mod tests {
         must(shop.stock.restock("delivery-1", [("lamp", 10)]).await);
         must(shop.stock.deduct("order-1", [("lamp", 2)]).await);
         let delivery = "k delivery delivery-1 lamp:10\n";
-        must(fs::write(directory.path().join("2.log"), format!("{delivery}{lines}")));
+        must(std::fs::write(directory.path().join("2.log"), format!("{delivery}{lines}")));
         shop.audit(directory.path()).await;
-        must(fs::read_to_string(directory.path().join("1.log")))
+        must(std::fs::read_to_string(directory.path().join("1.log")))
     }
 
     #[tokio::test]

@@ -4,7 +4,6 @@
 //! exactly as long.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,9 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold_testkit::must;
-
-use crate::promise::{Log, now_ns};
+use crate::promise::{Log, now_ns, read_logs};
 
 /// How long a thread sleeps, and a server is left alone, between two measurements.
 const EVERY: Duration = Duration::from_millis(50);
@@ -118,17 +115,8 @@ impl Stalls {
     /// Those that the logs in a directory tell of.
     pub(crate) fn read(directory: &Path) -> Self {
         let mut found = Found::default();
-        for entry in must(fs::read_dir(directory)) {
-            let path = must(entry).path();
-            if path.extension().is_some_and(|end| end == "log") {
-                let process = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-                let text = String::from_utf8_lossy(&must(fs::read(&path))).into_owned();
-                // The last line may not be whole.
-                let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-                for line in whole.lines() {
-                    found.add(process.unwrap_or(0), line);
-                }
-            }
+        for (process, lines) in read_logs(directory) {
+            lines.lines().for_each(|line| found.add(process, line));
         }
         found.stalls()
     }
@@ -209,12 +197,14 @@ fn without(span: Span, others: &[Span]) -> Vec<Span> {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_testkit::must;
+
     use super::*;
 
     fn of(logs: &[(&str, &str)]) -> Stalls {
         let directory = must(tempfile::tempdir());
         for (name, text) in logs {
-            must(fs::write(directory.path().join(name), text));
+            must(std::fs::write(directory.path().join(name), text));
         }
         Stalls::read(directory.path())
     }

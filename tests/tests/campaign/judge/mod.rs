@@ -9,15 +9,13 @@ mod unavailability;
 mod updates;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::Path;
 use std::str::Split;
 use std::time::Duration;
 
-use leasehold_testkit::must;
-
 use self::story::{Grant, Promise, Story, Update, Violation, Wound, number, queue};
 pub(crate) use self::unavailability::Unavailable;
+use crate::promise::read_logs;
 use crate::stall::Stalls;
 
 /// How many violations of each check are shown with what was before and after them.
@@ -71,16 +69,10 @@ impl Verdict {
     /// token of each name in the rounds before.
     pub(crate) fn of(directory: &Path, highest: &mut HashMap<String, u64>) -> Self {
         let (mut verdict, mut record) = (Self::default(), Record::default());
-        for entry in must(fs::read_dir(directory)) {
-            let path = must(entry).path();
-            if path.extension().is_some_and(|end| end == "log") {
-                let text = must(fs::read_to_string(path));
-                // The last line of a killed process may not be whole.
-                let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-                whole.lines().for_each(|line| {
-                    let known = verdict.read(&mut record, line);
-                    assert!(known.is_some(), "no line of a log: {line:?}");
-                });
+        for (_, lines) in read_logs(directory) {
+            for line in lines.lines() {
+                let known = verdict.read(&mut record, line);
+                assert!(known.is_some(), "no line of a log: {line:?}");
             }
         }
         for (name, update) in record.updates.drain().map(|(_, update)| update) {

@@ -1,6 +1,9 @@
 //! Each check finds what is wrong, and nothing else.
 
+use std::fs;
+
 use leasehold_core::LOCK_CAPACITY as ALL;
+use leasehold_testkit::must;
 
 use super::*;
 
