@@ -84,6 +84,8 @@ fn run_with(topology: Topology, who: Who) {
     let mut outcome = Outcome::new(topology.name(), lock, promised, settings.seed);
     outcome.server = version(&protected);
     let (began, mut highest) = (Instant::now(), HashMap::new());
+    // Numbers go on from round to round: what is protected stays, and no value may come twice.
+    let mut started = 0;
     while outcome.rounds == 0 || began.elapsed() < settings.span {
         let round = directory.path().join(format!("round-{}", outcome.rounds));
         must(std::fs::create_dir(&round));
@@ -98,11 +100,12 @@ fn run_with(topology: Topology, who: Who) {
             directory: round.clone(),
             random: Random::new(random.seed()),
             members: Vec::new(),
-            started: 0,
+            started,
             outcome: &mut outcome,
         };
         let left = settings.span.saturating_sub(began.elapsed());
         let served = crew.work(ROUND.min(left), &mut place, Random::new(random.seed()));
+        started = crew.started;
         let mut verdict = Verdict::of(&round, &mut highest);
         served.iter().for_each(|(check, what)| verdict.violate(check, what));
         if who != Who::Ours {
