@@ -141,6 +141,26 @@ async fn c16_a_denied_user_ends_waiting_with_a_typed_error() {
     assert_eq!(loss(&guard).await, LossReason::Expired);
 }
 
+/// C16: what could not be ended while a right was away is ended as soon as it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_what_a_denied_user_dropped_is_gone_once_it_has_its_rights_again() {
+    let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
+    let client = connect(&scene.server.holder_url()).await;
+    let held = client.mutex("b").ttl(LONG).acquire().await.unwrap();
+    let guard = scene.take().await;
+    let lock = client.mutex(NAME).ttl(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    scene.queued(1).await;
+    scene.server.command::<()>("ACL SETUSER holder -evalsha").unwrap();
+    assert_eq!(kind(soon(waiting).await.unwrap()), StoreErrorKind::Denied);
+    assert_eq!(kind(held.release().await), StoreErrorKind::Denied);
+    scene.server.command::<()>("ACL SETUSER holder +evalsha").unwrap();
+    scene.queued(0).await;
+    soon(scene.near.mutex("b").acquire()).await.unwrap().release().await.unwrap();
+    guard.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
 /// C16: a server that cannot be used from the beginning.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_a_server_that_cannot_be_used_is_a_typed_error() {

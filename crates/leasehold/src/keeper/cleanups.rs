@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
-use leasehold_core::{Action, BoxFuture, LockName, StoreError};
+use leasehold_core::{Action, BoxFuture, LockName, StoreError, StoreErrorKind};
 
 use super::jobs::Done;
-use super::life::Keeper;
+use super::life::{Keeper, Waiter};
 use super::table::Cleanup;
 
 /// First and longest delay before a cleanup is tried again.
@@ -49,6 +49,12 @@ impl Drop for PendingRelease {
     }
 }
 
+/// Whether what was refused may be done later: the trouble passes by itself, or somebody gives back
+/// the rights that were taken away.
+pub(super) fn may_pass(kind: StoreErrorKind) -> bool {
+    kind.is_transient() || kind == StoreErrorKind::Denied
+}
+
 impl Keeper {
     /// Sees to it that `action` reaches the store, for as long as it matters.
     pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
@@ -63,6 +69,12 @@ impl Keeper {
             // Without a thread there is nobody to do it; the lease then ends by its deadline.
             let _ = self.start();
         }
+    }
+
+    /// Sees to it that the store has no place for a waiter that was taken from the table.
+    pub(super) fn cancel(self: &Arc<Self>, waiter: &Waiter) {
+        let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
+        self.clean(waiter.name.clone(), cancel, waiter.options.ttl);
     }
 
     /// Tries until it is done or does not matter any more.
@@ -82,12 +94,17 @@ impl Keeper {
                     Err(error) => error,
                 };
                 let again = keeper.store.now() + backoff.next_delay(&mut jitter);
-                if again >= until || !error.kind().is_transient() {
+                if again >= until || !keeper.is_worth_trying_again(error.kind()) {
                     return Done::Cleaned(Err(error));
                 }
                 keeper.store.clock.sleep_until(again).await;
             }
         })
+    }
+
+    /// Rights may be given back, which nobody who closes waits for.
+    fn is_worth_trying_again(&self, kind: StoreErrorKind) -> bool {
+        if self.is_closed() { kind.is_transient() } else { may_pass(kind) }
     }
 
     pub(super) fn cleaned(&self, result: Result<(), StoreError>) {

@@ -9,6 +9,7 @@ use futures_util::poll;
 use leasehold_core::{Error, Instant, LossReason, Reply, Result};
 
 use super::answers::{renewal_outcome, unexpected_reply};
+use super::cleanups::may_pass;
 use super::life::Held;
 use crate::lost::End;
 use crate::store::clocked::TimedAnswer;
@@ -110,7 +111,9 @@ impl Held {
             // Dropping it leaves it to the keeper.
             Err(error) if error.kind().is_transient() => Ok(()),
             Err(error) => {
-                state.finish();
+                if !may_pass(error.kind()) {
+                    state.finish();
+                }
                 Err(error.into())
             }
         }

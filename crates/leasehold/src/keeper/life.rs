@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::{
-    Action, ClientId, Error, HolderId, HolderInfo, Instant, LossReason, Result, StoreError,
-    StoreErrorKind,
+    ClientId, Error, HolderId, HolderInfo, Instant, LossReason, Result, StoreError, StoreErrorKind,
 };
 use tokio::sync::Notify;
 
@@ -213,8 +212,7 @@ impl Keeper {
         // Dropping the sender of its turn ends a call.
         drop(callers);
         for waiter in waiters {
-            let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
-            self.clean(waiter.name, cancel, waiter.options.ttl);
+            self.cancel(&waiter);
         }
         let now = self.store.now();
         for state in leases {

@@ -158,9 +158,10 @@ impl Keeper {
         Some((first.mode, first.options.label.clone()))
     }
 
-    fn fail_all(&self, name: &LockName, error: &StoreError) {
+    /// Nobody of this client waits for a name any more, nor keeps a place in the store's queue.
+    fn fail_all(self: &Arc<Self>, name: &LockName, error: &StoreError) {
         let now = self.store.now();
-        let waiters = {
+        let (waiters, behind) = {
             let mut table = self.table();
             let waiters = table.waiters.take_all_of(name);
             let behind: Vec<_> = waiters
@@ -170,9 +171,12 @@ impl Keeper {
                     table.lines.take_behind(name, waiter.ticket)
                 })
                 .collect();
-            waiters.into_iter().chain(behind)
+            (waiters, behind)
         };
-        waiters.for_each(|waiter| fail(waiter, error));
+        for waiter in &waiters {
+            self.cancel(waiter);
+        }
+        waiters.into_iter().chain(behind).for_each(|waiter| fail(waiter, error));
     }
 
     // ---- grants
