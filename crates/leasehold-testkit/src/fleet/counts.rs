@@ -104,6 +104,13 @@ impl Timeline {
         &mut self.0[slot]
     }
 
+    /// The commands and the dials of each second.
+    pub fn seconds(&self) -> Vec<[u32; 2]> {
+        let second = (Duration::from_secs(1).as_micros() / SLOT.as_micros()) as usize;
+        let sum = |slots: &[[u32; 2]], kind: usize| slots.iter().map(|slot| slot[kind]).sum();
+        self.0.chunks(second).map(|slots| [sum(slots, 0), sum(slots, 1)]).collect()
+    }
+
     /// The most commands, and the most dials, that came in any second that begins between two
     /// times.
     pub fn peak_per_second(&self, from: Duration, until: Duration) -> [u32; 2] {

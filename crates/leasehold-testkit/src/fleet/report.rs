@@ -38,6 +38,10 @@ pub struct Report {
     pub bus_messages: u64,
     /// The server that failed.
     pub failover: Failover,
+    /// Commands and dials in each second of the server that failed, and of one that did not.
+    pub seconds: [Vec<[u32; 2]>; 2],
+    /// What befell the fleet, and when.
+    pub events: Vec<(&'static str, Duration)>,
 }
 
 /// What the server that failed was asked for.

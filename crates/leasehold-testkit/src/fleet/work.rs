@@ -135,6 +135,7 @@ impl Fleet {
         report.double_holds = names.double_holds;
         report.tokens_back = names.tokens_back;
         report.unserved = state.asking;
+        report.seconds = [0, 1].map(|index| self.network.timeline(index).seconds());
         report.took = self.network.elapsed();
         report
     }
@@ -234,13 +235,20 @@ impl Fleet {
         (0..self.network.len()).map(|index| self.network.busy(index)).collect()
     }
 
+    /// Writes down that something happens now.
+    fn note(&self, event: &'static str) -> Duration {
+        let now = self.network.elapsed();
+        lock(&self.state).report.events.push((event, now));
+        now
+    }
+
     /// The first server is gone, and after a while a replica of it takes over.
     async fn fail_over(&self) {
         let network = &self.network;
-        let failed_at = network.elapsed();
+        let failed_at = self.note("a server fails");
         network.fail(0);
         self.sleep(self.plan.outage).await;
-        let taken_over = network.elapsed();
+        let taken_over = self.note("its replica takes over");
         let missed = network.promote(0).len() as u64;
         let now = self.clock.now();
         let clients = {
@@ -265,6 +273,7 @@ impl Fleet {
 
     /// Each tenth process is killed, and another one started within a second.
     async fn restart_a_tenth(self: &Arc<Self>, members: &mut [Option<Member>]) {
+        self.note("a tenth of the clients is killed and starts again");
         for (client, member) in members.iter_mut().enumerate().step_by(10) {
             let Some(Member { store, working }) = member.take() else { continue };
             store.kill();

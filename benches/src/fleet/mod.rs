@@ -3,6 +3,9 @@
 //!
 //! `LEASEHOLD_FLEET=N` plays so many clients, on a server for each thousand.
 
+mod plot;
+
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leasehold_testkit::fleet::{Counts, Plan, Report, Weather, play};
@@ -18,7 +21,7 @@ const CLIENTS: usize = 100_000;
 /// How many of them share a server.
 const CLIENTS_PER_NODE: usize = 1_000;
 
-/// Plays the fleet and prints its tables.
+/// Plays the fleet, prints its tables and draws what two of its servers were asked for.
 pub(crate) fn run() -> Outcome {
     let asked = std::env::var("LEASEHOLD_FLEET").ok();
     let clients = asked.map_or(Ok(CLIENTS), |number| number.parse())?;
@@ -28,6 +31,7 @@ pub(crate) fn run() -> Outcome {
     let (took, peak) = (began.elapsed(), process::peak_memory_kib()? * 1024);
     let memory = peak.saturating_sub(before);
     print(&plan, &report);
+    plot::draw(&plan, &report, &Path::new(env!("CARGO_MANIFEST_DIR")).join("plots/fleet.svg"))?;
     println!(
         "{:.0} s of the fleet's time were played in {:.0} s, with {:.1} GiB: {:.1} KiB a client.\n",
         report.took.as_secs_f64(),
