@@ -23,6 +23,12 @@ const AT_FIRST: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
 /// do not know why make it a replica again.
 const LATER: &str = "SENTINEL DEBUG publish-period 1000";
 
+/// What a sentinel may do at the servers that it watches, as a user of its own there.
+const SEEING: &str = "allchannels allcommands";
+
+/// What it may do at one that it is not to see.
+const BLIND: &str = "nocommands";
+
 /// Servers (by number: 0 is the primary at first) and the sentinels that watch them.
 #[derive(Debug)]
 pub struct SentinelFleet {
@@ -54,17 +60,16 @@ impl SentinelFleet {
         priorities: &[u32],
         sentinels: RedisOptions,
     ) -> io::Result<Self> {
-        let watched = servers.default_password().map(str::to_owned);
-        let servers = Replicated::start_with(servers, priorities)?;
+        let users = (0..SENTINELS).map(|at| format!("{} on >watching {SEEING}", user(at)));
+        let servers =
+            Replicated::start_with(users.fold(servers, |all, user| all.user(&user)), priorities)?;
         let mut options = sentinels
             .sentinel()
             .line("sentinel announce-ip 127.0.0.1")
             .line(format!("sentinel monitor {} 127.0.0.1 {} 2", Self::SERVICE, servers[0].port()))
             .line(format!("sentinel down-after-milliseconds {} {DOWN_AFTER}", Self::SERVICE))
-            .line(format!("sentinel failover-timeout {} 3000", Self::SERVICE));
-        if let Some(password) = watched {
-            options = options.line(format!("sentinel auth-pass {} {password}", Self::SERVICE));
-        }
+            .line(format!("sentinel failover-timeout {} 3000", Self::SERVICE))
+            .line(format!("sentinel auth-pass {} watching", Self::SERVICE));
         if let Some(password) = options.default_password().map(str::to_owned) {
             options = options.line(format!("sentinel sentinel-pass {password}"));
         }
@@ -72,8 +77,9 @@ impl SentinelFleet {
             options = options.certificates(certificates).line("tls-replication yes");
         }
         let mut started = Vec::new();
-        for _ in 0..SENTINELS {
-            let sentinel = options.clone().start()?;
+        for at in 0..SENTINELS {
+            let login = format!("sentinel auth-user {} {}", Self::SERVICE, user(at));
+            let sentinel = options.clone().line(login).start()?;
             sentinel.command::<()>(AT_FIRST).map_err(Error::other)?;
             started.push(sentinel);
         }
@@ -189,6 +195,31 @@ impl SentinelFleet {
         found.ok_or_else(|| Error::other("there is no primary"))
     }
 
+    /// Lets some of the sentinels see nothing of a server any more, and change nothing there: it
+    /// answers none of their questions. Clients and replicas reach it as before.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn hide(&self, server: usize, from: &[usize]) -> RedisResult<()> {
+        from.iter().try_for_each(|at| self.set_rights(server, *at, BLIND))
+    }
+
+    /// Lets all sentinels see a server again.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's.
+    pub fn show(&self, server: usize) -> RedisResult<()> {
+        (0..SENTINELS).try_for_each(|at| self.set_rights(server, at, SEEING))?;
+        // Whoever saw it may have had it write down what the others may not do.
+        self.servers[server].command("CONFIG REWRITE")
+    }
+
+    fn set_rights(&self, server: usize, sentinel: usize, rights: &str) -> RedisResult<()> {
+        self.servers[server].command(&format!("ACL SETUSER {} {rights}", user(sentinel)))
+    }
+
     /// Waits until every sentinel that runs knows all others and all replicas, and can fail over.
     ///
     /// # Errors
@@ -217,9 +248,28 @@ impl SentinelFleet {
     }
 }
 
+/// As whom a sentinel comes to the servers.
+fn user(sentinel: usize) -> String {
+    format!("sentinel-{sentinel}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentinels_that_do_not_see_the_primary_replace_it_while_it_goes_on() {
+        let options = RedisServer::options();
+        let fleet = SentinelFleet::start_with(options.clone(), &[100, 100], options).unwrap();
+        fleet.hide(0, &[0, 1, 2]).unwrap();
+        fleet.wait_for_another_primary(0).unwrap();
+        assert_eq!(fleet.servers()[0].role().as_deref(), Some("master"));
+        fleet.servers()[0].command::<()>("SET a 1").unwrap();
+        fleet.show(0).unwrap();
+        fleet.servers().wait_in_sync().unwrap();
+        fleet.wait_acquainted().unwrap();
+        assert_eq!(fleet.servers()[0].role().as_deref(), Some("slave"));
+    }
 
     #[test]
     fn sentinels_fail_over_on_request_and_when_the_primary_is_dead() {

@@ -45,6 +45,10 @@ pub(crate) enum Fault {
     Partition,
     /// The power fails, and the disk never got the last writes.
     PowerLoss,
+    /// Sentinels do not see the primary, and replace it; clients and replicas reach it.
+    PrimaryUnseen,
+    /// One sentinel does not see it, and nothing comes of that.
+    PrimaryUnseenByOne,
     /// The server comes back empty.
     RestartEmpty,
     /// The server forgets all scripts.
@@ -80,6 +84,8 @@ impl Fault {
             Self::PartitionToClients => "partition, replies lost",
             Self::Partition => "partition, both ways",
             Self::PowerLoss => "power loss",
+            Self::PrimaryUnseen => "primary unseen",
+            Self::PrimaryUnseenByOne => "primary unseen by one",
             Self::RestartEmpty => "restart empty",
             Self::ScriptFlush => "scripts flushed",
             Self::SlotMove => "slot moved",

@@ -125,6 +125,8 @@ impl Topology {
                 Fault::KillPrimary,
                 Fault::ConnectionsCut,
                 Fault::LinkCut,
+                Fault::PrimaryUnseen,
+                Fault::PrimaryUnseenByOne,
                 Fault::SubscribersCut,
             ],
             Self::Cluster => &[

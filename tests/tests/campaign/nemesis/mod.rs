@@ -51,6 +51,8 @@ fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
         Fault::PartitionToClients => network::mute(place, random),
         Fault::Partition => network::swallow(place, random),
         Fault::PowerLoss => process::lose_power(place, random),
+        Fault::PrimaryUnseen => takeover::hide_primary(place, random),
+        Fault::PrimaryUnseenByOne => takeover::hide_primary_from_one(place, random),
         Fault::RestartEmpty => process::restart(place, random, Data::Dropped),
         Fault::ScriptFlush => data::flush_scripts(place, random),
         Fault::SlotMove => takeover::move_slot(place, random),
