@@ -8,6 +8,7 @@ use leasehold::LockName;
 use leasehold_conformance::fresh_number;
 use redis::{FromRedisValue, RedisError, RedisResult, Value};
 
+use crate::bus::Bus;
 use crate::harness::{PATIENCE, must, try_until};
 use crate::server::{Data, RedisOptions, RedisServer, free_port};
 
@@ -30,14 +31,17 @@ const MOVED_AT_ONCE: u32 = 100;
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Node>,
+    /// What their bus leads through, if it can be cut.
+    bus: Option<Bus>,
 }
 
 #[derive(Debug)]
 struct Node {
     server: RedisServer,
     id: String,
+    /// By which others reach it.
     bus_port: u16,
-    /// It is neither killed nor stopped.
+    /// It is neither killed nor stopped, nor cut off from the others.
     answers: bool,
 }
 
@@ -57,15 +61,34 @@ impl Cluster {
     ///
     /// As [`RedisOptions::start`].
     pub fn start_with(options: &RedisOptions, replicas_each: usize) -> io::Result<Self> {
+        Self::start_on(None, options, replicas_each)
+    }
+
+    /// Starts them with a bus that can be cut.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn start_with_bus(options: &RedisOptions, replicas_each: usize) -> io::Result<Self> {
+        let bus = Bus::start(PRIMARIES * (1 + replicas_each))?;
+        Self::start_on(Some(bus), options, replicas_each)
+    }
+
+    fn start_on(
+        bus: Option<Bus>,
+        options: &RedisOptions,
+        replicas_each: usize,
+    ) -> io::Result<Self> {
         let starting: Vec<io::Result<Node>> = thread::scope(|scope| {
-            let count = PRIMARIES * (1 + replicas_each);
-            let threads: Vec<_> = (0..count).map(|_| scope.spawn(|| start_node(options))).collect();
+            let nodes = 0..PRIMARIES * (1 + replicas_each);
+            let start = |at| start_node(options, bus.as_ref().map(|bus| (bus, at)));
+            let threads: Vec<_> = nodes.map(|at| scope.spawn(move || start(at))).collect();
             let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
             joined
                 .map(|node| node.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        let cluster = Self { nodes: starting.into_iter().collect::<io::Result<_>>()? };
+        let cluster = Self { nodes: starting.into_iter().collect::<io::Result<_>>()?, bus };
         cluster.form(replicas_each).map_err(io::Error::other)?;
         Ok(cluster)
     }
@@ -115,7 +138,7 @@ impl Cluster {
         self.nodes.len()
     }
 
-    /// Whether a node is neither killed nor stopped.
+    /// Whether a node is neither killed nor stopped, nor cut off from the others.
     pub fn answers(&self, index: usize) -> bool {
         self.nodes[index].answers
     }
@@ -245,6 +268,33 @@ impl Cluster {
     pub fn cont(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = true;
         self.nodes[index].server.cont()
+    }
+
+    /// Cuts the bus between a node and all others, both ways. Clients reach it as before, and so do
+    /// its replicas what it replicates to them.
+    ///
+    /// # Panics
+    ///
+    /// When it has no bus that can be cut.
+    pub fn cut_bus(&mut self, index: usize) {
+        self.nodes[index].answers = false;
+        self.bus().cut_off(index);
+    }
+
+    /// Lets all nodes reach each other again.
+    ///
+    /// # Panics
+    ///
+    /// When it has no bus that can be cut.
+    pub fn mend_bus(&mut self) {
+        if let Some(index) = self.bus().mend() {
+            self.nodes[index].answers = true;
+        }
+    }
+
+    fn bus(&self) -> &Bus {
+        let Some(bus) = &self.bus else { panic!("its bus cannot be cut") };
+        bus
     }
 
     /// Starts a node again, as the same member of the cluster.
@@ -390,19 +440,32 @@ struct Range {
     ports: Vec<u16>,
 }
 
-fn start_node(options: &RedisOptions) -> io::Result<Node> {
+/// Starts a node; if it is behind a bus, as this one there.
+fn start_node(options: &RedisOptions, behind: Option<(&Bus, usize)>) -> io::Result<Node> {
     let mut tries = 0;
     loop {
         tries += 1;
-        let bus_port = free_port()?;
+        let listens = free_port()?;
+        let (options, bus_port) = match behind {
+            None => (options.clone(), listens),
+            Some((bus, at)) => {
+                let options = options
+                    .clone()
+                    .line(format!("cluster-announce-bus-port {}", bus.port(at)))
+                    .line(format!("bind-source-addr {}", Bus::address(at)))
+                    // Who calls from another address than 127.0.0.1 would be from outside.
+                    .line("protected-mode no");
+                bus.lead_to(at, listens);
+                (options, bus.port(at))
+            }
+        };
         let options = options
-            .clone()
             .line("cluster-enabled yes")
             // A replica counts once it has an offset: it has one after the first ping.
             .line("repl-diskless-sync-delay 0")
             .line("repl-ping-replica-period 1")
             .line("cluster-announce-ip 127.0.0.1")
-            .line(format!("cluster-port {bus_port}"))
+            .line(format!("cluster-port {listens}"))
             .line(format!("cluster-node-timeout {NODE_TIMEOUT_MS}"));
         match options.start() {
             Ok(server) => {
@@ -436,5 +499,16 @@ mod tests {
         assert_eq!(cluster.node(1).command::<u32>(&format!("GET lh:{name}")).unwrap(), 1);
         cluster.kill(1).unwrap();
         assert_eq!(cluster.until_taken_over(slot, 1).unwrap(), 4);
+    }
+    #[test]
+    fn a_primary_whose_bus_is_cut_is_replaced_while_clients_reach_it_and_then_follows() {
+        let mut cluster = Cluster::start_with_bus(&RedisOptions::default(), 1).unwrap();
+        let (_, slot) = cluster.fresh_name(0);
+        cluster.cut_bus(0);
+        assert_eq!(cluster.until_taken_over(slot, 0).unwrap(), 3);
+        assert_eq!(cluster.node(0).role().as_deref(), Some("master"));
+        cluster.mend_bus();
+        cluster.until_taken_over(slot, 0).unwrap();
+        assert_eq!(cluster.node(0).role().as_deref(), Some("slave"));
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod aof;
+mod bus;
 mod certificates;
 mod child;
 mod clock;

@@ -5,6 +5,8 @@
 pub(crate) enum Fault {
     /// The rights of the clients' user are taken away.
     AclTaken,
+    /// The bus between a primary of a cluster and all other nodes is cut; clients reach it.
+    BusCut,
     /// The server's wall clock is set back.
     ClockBack,
     /// It is set forward.
@@ -64,6 +66,7 @@ impl Fault {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AclTaken => "rights taken away",
+            Self::BusCut => "bus cut",
             Self::ClockBack => "clock set back",
             Self::ClockForward => "clock set forward",
             Self::ClockRate => "clock runs fast or slow",

@@ -169,7 +169,7 @@ impl Place {
 
     /// Three primaries with a replica each.
     fn cluster(topology: Topology) -> Self {
-        let cluster = must(Cluster::start(1));
+        let cluster = must(Cluster::start_with_bus(&RedisServer::options(), 1));
         for node in 0..cluster.size() {
             must(cluster.node(node).command::<()>(NODE_TIMEOUT));
         }
@@ -206,15 +206,19 @@ impl Place {
                 let count = replicas.len();
                 if count == 0 { Vec::new() } else { vec![*replicas[random.below(count)]] }
             }
-            Servers::Cluster(cluster) => {
-                let name = Plan::name(random.below(self.plan.names));
-                let slot = must(cluster.slot_of(&format!("lh:{name}")));
-                vec![cluster.node(must(cluster.owner(slot)))]
-            }
+            Servers::Cluster(cluster) => vec![cluster.node(self.primary_of_a_name(random))],
         }
     }
 
-    /// The same of servers that are killed; all of them are independent.
+    /// The node of a cluster that serves a name.
+    pub(crate) fn primary_of_a_name(&self, random: &mut Random) -> usize {
+        let Servers::Cluster(cluster) = &self.servers else { panic!("no cluster") };
+        let name = Plan::name(random.below(self.plan.names));
+        let slot = must(cluster.slot_of(&format!("lh:{name}")));
+        must(cluster.owner(slot))
+    }
+
+    /// The servers that are killed, drawn likewise; all of them are independent.
     pub(crate) fn independent(&mut self, random: &mut Random) -> Vec<&mut RedisServer> {
         let Servers::Independent(servers) = &mut self.servers else {
             panic!("servers that others rely on")

@@ -130,6 +130,7 @@ impl Topology {
                 Fault::SubscribersCut,
             ],
             Self::Cluster => &[
+                Fault::BusCut,
                 Fault::ConnectionsCut,
                 Fault::Hang,
                 Fault::LinkCut,

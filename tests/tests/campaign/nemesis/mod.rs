@@ -31,6 +31,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
     match fault {
         Fault::AclTaken => rights::take_away(place, random),
+        Fault::BusCut => replication::cut_bus(place, random),
         Fault::ClockBack => clock::set_back(place, random),
         Fault::ClockForward => clock::set_forward(place, random),
         Fault::ClockRate => clock::change_rate(place, random),

@@ -1,6 +1,7 @@
 //! What befalls the links between servers.
 
 use std::thread;
+use std::time::Duration;
 
 use leasehold_testkit::RedisServer;
 
@@ -11,6 +12,9 @@ use crate::random::Random;
 /// is answered by that acknowledges nothing from then on: so SYNC stays refused.
 const ALLOWED: &str = "ACL SETUSER default +psync";
 const REFUSED: &str = "ACL SETUSER default -psync -sync";
+
+/// The bus of a cluster is cut for less than this.
+const BUS_CUT: Duration = Duration::from_secs(2);
 
 /// Cuts the replicas of a primary off, and keeps them off for a while: each is sent away and finds
 /// no way back. Both sides go on serving whoever reaches them.
@@ -32,4 +36,14 @@ pub(super) fn cut(place: &mut Place, random: &mut Random) {
     for server in &primaries {
         command(server, ALLOWED);
     }
+}
+
+/// Cuts the bus between a primary of a cluster and all other nodes for a while, which is shorter
+/// than they take to find it dead.
+pub(super) fn cut_bus(place: &mut Place, random: &mut Random) {
+    let node = place.primary_of_a_name(random);
+    let Servers::Cluster(cluster) = &mut place.servers else { panic!("no cluster") };
+    cluster.cut_bus(node);
+    thread::sleep(random.up_to(BUS_CUT));
+    cluster.mend_bus();
 }
