@@ -216,6 +216,30 @@ impl Cluster {
         self.until_all("the cluster is up", Node::is_ok)
     }
 
+    /// Waits until every node that answers serves, sees so many nodes for each slot, and follows
+    /// its primary if it has one.
+    ///
+    /// # Errors
+    ///
+    /// When that takes too long.
+    pub fn until_whole(&self, nodes_each: usize) -> RedisResult<()> {
+        self.until_all("every slot has all its nodes", |node| node.is_whole(nodes_each))
+    }
+
+    /// A replica of this primary, as those see it that answer.
+    ///
+    /// # Errors
+    ///
+    /// The server's or the driver's, or when there is none.
+    pub fn replica_of(&self, primary: usize) -> RedisResult<usize> {
+        let port = self.nodes[primary].server.port();
+        let ranges = self.answering().ranges()?;
+        let of_primary = ranges.iter().find(|range| range.ports.first() == Some(&port));
+        let replica = of_primary.and_then(|range| range.ports.get(1));
+        let found = self.nodes.iter().position(|node| Some(&node.server.port()) == replica);
+        found.ok_or_else(|| failure(format!("node {primary} has no replica")))
+    }
+
     /// Waits until a primary has a replica that follows it.
     ///
     /// # Errors
@@ -404,11 +428,14 @@ impl Node {
 
     /// Whether it serves, and sees each third of the slots at so many nodes.
     fn is_ready(&self, nodes_each: usize) -> RedisResult<bool> {
-        let ranges = self.ranges()?;
-        let is_complete = |range: &Range| range.ports.len() == nodes_each;
+        Ok(self.is_whole(nodes_each)? && self.ranges()?.len() == PRIMARIES)
+    }
+
+    /// Whether it serves, sees each slot at so many nodes, and follows its primary if it has one.
+    fn is_whole(&self, nodes_each: usize) -> RedisResult<bool> {
+        let is_whole = |range: &Range| range.ports.len() == nodes_each;
         Ok(self.is_ok()?
-            && ranges.len() == PRIMARIES
-            && ranges.iter().all(is_complete)
+            && self.ranges()?.iter().all(is_whole)
             && !self.server.info("replication")?.contains("master_link_status:down"))
     }
 

@@ -59,6 +59,8 @@ pub(crate) enum Fault {
     SlotMove,
     /// All subscribers are cut off.
     SubscribersCut,
+    /// A replica takes over although its primary is well, and has not everything.
+    TakeOver,
 }
 
 impl Fault {
@@ -93,12 +95,22 @@ impl Fault {
             Self::ScriptFlush => "scripts flushed",
             Self::SlotMove => "slot moved",
             Self::SubscribersCut => "subscribers cut",
+            Self::TakeOver => "takeover forced",
         }
     }
 
     /// Whether a server has forgotten something, after which one with a quarantine grants nothing
     /// for as long as that lasts.
     pub(crate) fn forgets(self) -> bool {
-        matches!(self, Self::Flush | Self::Kill | Self::PowerLoss | Self::RestartEmpty)
+        matches!(
+            self,
+            Self::BusCut
+                | Self::Flush
+                | Self::Kill
+                | Self::KillPrimary
+                | Self::PowerLoss
+                | Self::RestartEmpty
+                | Self::TakeOver
+        )
     }
 }

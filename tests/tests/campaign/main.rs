@@ -110,6 +110,11 @@ fn server_guards_keep_their_word_while_it_hangs_and_the_network_fails() {
     run(Topology::Server);
 }
 
+#[test]
+fn sharded_guards_keep_their_word_while_nodes_forget_and_take_over() {
+    run(Topology::Sharded);
+}
+
 /// The negative controls: `cargo xtask campaign --controls`.
 macro_rules! controls {
     ($($test:ident: $control:ident on $topology:ident;)*) => {

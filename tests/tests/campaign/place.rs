@@ -19,7 +19,10 @@ use crate::topology::Topology;
 
 /// How long a cluster's node may be silent before it counts as dead: on a busy machine it must not,
 /// because a replica that takes over by itself has not everything.
-const NODE_TIMEOUT: &str = "CONFIG SET cluster-node-timeout 30000";
+pub(crate) const LONG_NODE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For how long a node of a cluster goes on at the most when a replica has taken over from it.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
 
 /// How long a server hangs: up to 700 ms.
 const HANG: (Duration, Duration) = (Duration::ZERO, Duration::from_millis(700));
@@ -101,6 +104,7 @@ impl Place {
             Topology::ReplicasAll => Self::replicas(topology, "all", 2),
             Topology::ReplicasOne => Self::replicas(topology, "1", 1),
             Topology::Sentinel => Self::sentinel(topology),
+            Topology::Sharded => Self::sharded(topology),
             Topology::Server => Self::one(topology, keeps_nothing, "", &NATIVE),
         }
     }
@@ -170,10 +174,18 @@ impl Place {
     /// Three primaries with a replica each.
     fn cluster(topology: Topology) -> Self {
         let cluster = must(Cluster::start_with_bus(&RedisServer::options(), 1));
-        for node in 0..cluster.size() {
-            must(cluster.node(node).command::<()>(NODE_TIMEOUT));
-        }
+        set_node_timeout(&cluster, LONG_NODE_TIMEOUT);
         Self::of(topology, cluster.url(), Servers::Cluster(cluster))
+    }
+
+    /// The same with a quarantine, for as long as a lease and for as long as a primary goes on that
+    /// does not know yet that it was replaced: a quarantine itself is not about that.
+    fn sharded(topology: Topology) -> Self {
+        let place = Self::cluster(topology);
+        let quarantine = place.plan.longest_ttl() + LEFT_BEHIND;
+        let url = format!("{}?quarantine={}ms", place.url, quarantine.as_millis());
+        end_quarantine(&url);
+        Self { url, quarantine, ..place }
     }
 
     /// All servers that clients talk to.
@@ -206,16 +218,16 @@ impl Place {
                 let count = replicas.len();
                 if count == 0 { Vec::new() } else { vec![*replicas[random.below(count)]] }
             }
-            Servers::Cluster(cluster) => vec![cluster.node(self.primary_of_a_name(random))],
+            Servers::Cluster(cluster) => vec![cluster.node(self.slot_of_a_name(random).1)],
         }
     }
 
-    /// The node of a cluster that serves a name.
-    pub(crate) fn primary_of_a_name(&self, random: &mut Random) -> usize {
+    /// The slot of a name in a cluster, and the node that serves it.
+    pub(crate) fn slot_of_a_name(&self, random: &mut Random) -> (u16, usize) {
         let Servers::Cluster(cluster) = &self.servers else { panic!("no cluster") };
         let name = Plan::name(random.below(self.plan.names));
         let slot = must(cluster.slot_of(&format!("lh:{name}")));
-        must(cluster.owner(slot))
+        (slot, must(cluster.owner(slot)))
     }
 
     /// The servers that are killed, drawn likewise; all of them are independent.
@@ -248,6 +260,12 @@ impl Place {
     }
 }
 
+/// Says after how long without an answer a node is taken for dead.
+pub(crate) fn set_node_timeout(cluster: &Cluster, timeout: Duration) {
+    let set = format!("CONFIG SET cluster-node-timeout {}", timeout.as_millis());
+    (0..cluster.size()).for_each(|node| command(cluster.node(node), &set));
+}
+
 /// Says something to a server, by its socket: whatever befalls it, it answers that.
 pub(crate) fn command(server: &RedisServer, words: &str) {
     must(server.command::<redis::Value>(words));
@@ -262,11 +280,11 @@ fn drawn(count: usize, random: &mut Random) -> Vec<usize> {
     }
 }
 
-/// Says that all servers of a place are new.
+/// Says that all servers of a place are new, however busy the machine is.
 fn end_quarantine(url: &str) {
     let runtime = must(Builder::new_current_thread().enable_all().build());
     runtime.block_on(async {
-        let client = must(Client::connect(url).await);
+        let client = must(Client::connect(format!("{url}&timeout=30s")).await);
         must(client.admin().end_quarantine().await);
         must(client.close().await);
     });

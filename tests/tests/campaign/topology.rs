@@ -1,8 +1,15 @@
 //! The kinds of places where locks live, and what befalls each: only what the tables of
 //! GUARANTEES.md say something of.
 
+use std::time::Duration;
+
 use crate::fault::Fault;
 use crate::plan::{Modes, Plan, QUARANTINE};
+
+/// Leases of which clocks that may be apart take half a second, and for the longest of which
+/// nothing new is granted where something was forgotten.
+const SHARDED: [Duration; 3] =
+    [Duration::from_millis(1200), Duration::from_millis(1500), Duration::from_secs(2)];
 
 /// A kind of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +31,8 @@ pub(crate) enum Topology {
     ReplicasOne,
     Sentinel,
     Server,
+    /// A cluster that forgets, with a quarantine.
+    Sharded,
 }
 
 /// What is left of the promises under all that befalls a place.
@@ -55,7 +64,7 @@ macro_rules! network {
 }
 
 impl Topology {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Clock,
         Self::Cluster,
         Self::Durable,
@@ -70,6 +79,7 @@ impl Topology {
         Self::ReplicasOne,
         Self::Sentinel,
         Self::Server,
+        Self::Sharded,
     ];
 
     pub(crate) fn named(name: &str) -> Self {
@@ -93,6 +103,7 @@ impl Topology {
             Self::ReplicasOne => "replicas-one",
             Self::Sentinel => "sentinel",
             Self::Server => "server",
+            Self::Sharded => "sharded",
         }
     }
 
@@ -138,6 +149,19 @@ impl Topology {
                 Fault::SlotMove,
                 Fault::SubscribersCut,
             ],
+            Self::Sharded => &[
+                Fault::BusCut,
+                Fault::ConnectionsCut,
+                Fault::Flush,
+                Fault::Hang,
+                Fault::KillPrimary,
+                Fault::LinkCut,
+                Fault::RestartEmpty,
+                Fault::ScriptFlush,
+                Fault::SlotMove,
+                Fault::SubscribersCut,
+                Fault::TakeOver,
+            ],
         }
     }
 
@@ -156,7 +180,8 @@ impl Topology {
             | Self::ReplicasAll
             | Self::ReplicasOne
             | Self::Sentinel
-            | Self::Server => Promised::Both,
+            | Self::Server
+            | Self::Sharded => Promised::Both,
         }
     }
 
@@ -179,6 +204,10 @@ impl Topology {
             Self::Quorum => Plan { tasks: 6, semaphores: 0, elections: 0, ..Plan::WIDE },
             Self::Cluster => Plan { keeps: true, sells: true, ..Plan::WIDE },
             Self::Sentinel => Plan::WIDE,
+            // What is held for long is held by somebody when it is forgotten.
+            Self::Sharded => {
+                Plan { ttls: SHARDED, longest: Duration::from_millis(800), ..Plan::SLOW }
+            }
             Self::ReplicasAll | Self::ReplicasOne => {
                 Plan { keeps: true, sells: true, ..Plan::SLOW }
             }

@@ -2,6 +2,7 @@
 //! the seed of the run. Each is over when it returns: what was hurt is whole again.
 
 mod clock;
+mod cluster;
 mod data;
 mod network;
 mod process;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use leasehold_testkit::{Data, must};
 
 use crate::fault::Fault;
-use crate::place::Place;
+use crate::place::{Place, Servers};
 use crate::promise::now_ns;
 use crate::random::Random;
 
@@ -31,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
     match fault {
         Fault::AclTaken => rights::take_away(place, random),
-        Fault::BusCut => replication::cut_bus(place, random),
+        Fault::BusCut => cluster::cut_bus(place, random),
         Fault::ClockBack => clock::set_back(place, random),
         Fault::ClockForward => clock::set_forward(place, random),
         Fault::ClockRate => clock::change_rate(place, random),
@@ -44,7 +45,10 @@ fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
         Fault::FullMemory => data::fill(place, random),
         Fault::Hang => process::hang(place, random),
         Fault::Kill => process::restart(place, random, Data::Kept),
-        Fault::KillPrimary => takeover::kill_primary(place),
+        Fault::KillPrimary => match place.servers {
+            Servers::Cluster(_) => cluster::kill_primary(place, random),
+            _ => takeover::kill_primary(place),
+        },
         Fault::Late => network::hold_back(place, random),
         Fault::LinkCut => replication::cut(place, random),
         Fault::LostReply => network::lose_reply(place, random),
@@ -54,10 +58,14 @@ fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
         Fault::PowerLoss => process::lose_power(place, random),
         Fault::PrimaryUnseen => takeover::hide_primary(place, random),
         Fault::PrimaryUnseenByOne => takeover::hide_primary_from_one(place, random),
-        Fault::RestartEmpty => process::restart(place, random, Data::Dropped),
+        Fault::RestartEmpty => match place.servers {
+            Servers::Cluster(_) => cluster::restart_empty(place, random),
+            _ => process::restart(place, random, Data::Dropped),
+        },
         Fault::ScriptFlush => data::flush_scripts(place, random),
-        Fault::SlotMove => takeover::move_slot(place, random),
+        Fault::SlotMove => cluster::move_slot(place, random),
         Fault::SubscribersCut => network::cut(place, "CLIENT KILL TYPE pubsub"),
+        Fault::TakeOver => cluster::take_over(place, random),
     }
 }
 

@@ -1,7 +1,6 @@
 //! What befalls the links between servers.
 
 use std::thread;
-use std::time::Duration;
 
 use leasehold_testkit::RedisServer;
 
@@ -12,9 +11,6 @@ use crate::random::Random;
 /// is answered by that acknowledges nothing from then on: so SYNC stays refused.
 const ALLOWED: &str = "ACL SETUSER default +psync";
 const REFUSED: &str = "ACL SETUSER default -psync -sync";
-
-/// The bus of a cluster is cut for less than this.
-const BUS_CUT: Duration = Duration::from_secs(2);
 
 /// Cuts the replicas of a primary off, and keeps them off for a while: each is sent away and finds
 /// no way back. Both sides go on serving whoever reaches them.
@@ -27,23 +23,19 @@ pub(super) fn cut(place: &mut Place, random: &mut Random) {
             place.all().into_iter().filter(is_primary).collect()
         }
     };
-    for server in &primaries {
-        // One that is replaced right now has no replicas.
-        drop(server.command::<()>(REFUSED));
-        drop(server.command::<u32>("CLIENT KILL TYPE replica"));
-    }
+    primaries.iter().for_each(|server| keep_off(server));
     thread::sleep(span);
-    for server in &primaries {
-        command(server, ALLOWED);
-    }
+    primaries.iter().for_each(|server| let_back(server));
 }
 
-/// Cuts the bus between a primary of a cluster and all other nodes for a while, which is shorter
-/// than they take to find it dead.
-pub(super) fn cut_bus(place: &mut Place, random: &mut Random) {
-    let node = place.primary_of_a_name(random);
-    let Servers::Cluster(cluster) = &mut place.servers else { panic!("no cluster") };
-    cluster.cut_bus(node);
-    thread::sleep(random.up_to(BUS_CUT));
-    cluster.mend_bus();
+/// Sends the replicas of a server away.
+pub(super) fn keep_off(server: &RedisServer) {
+    // One that is replaced right now has no replicas.
+    drop(server.command::<()>(REFUSED));
+    drop(server.command::<u32>("CLIENT KILL TYPE replica"));
+}
+
+/// Lets them find their way back.
+pub(super) fn let_back(server: &RedisServer) {
+    command(server, ALLOWED);
 }

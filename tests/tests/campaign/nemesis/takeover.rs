@@ -1,4 +1,4 @@
-//! Another server takes over a key.
+//! A replica takes over from the primary, as sentinels find.
 
 use std::thread;
 use std::time::Duration;
@@ -6,7 +6,6 @@ use std::time::Duration;
 use leasehold_testkit::{Data, must};
 
 use crate::place::{Place, Servers};
-use crate::plan::Plan;
 use crate::random::Random;
 
 /// Which sentinels do not see the primary: all, or two of the three, who are enough to replace it.
@@ -57,16 +56,4 @@ pub(super) fn hide_primary_from_one(place: &mut Place, random: &mut Random) {
     thread::sleep(span);
     must(fleet.show(primary));
     must(fleet.wait_acquainted());
-}
-
-/// Moves the slot of a name to another node.
-pub(super) fn move_slot(place: &mut Place, random: &mut Random) {
-    let names = place.plan.names;
-    let Servers::Cluster(cluster) = &place.servers else { panic!("no cluster") };
-    let mut slot = || must(cluster.slot_of(&format!("lh:{}", Plan::name(random.below(names)))));
-    let (from, to) = (slot(), slot());
-    let (owner, to) = (must(cluster.owner(from)), must(cluster.owner(to)));
-    if to != owner {
-        must(cluster.move_slot(from, to));
-    }
 }
