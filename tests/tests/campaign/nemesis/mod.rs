@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_testkit::{Data, must};
 
@@ -83,7 +83,10 @@ pub(crate) fn hurt(place: &mut Place, mut random: Random, directory: &Path, is_o
         // Writing to a String cannot fail.
         let _ = writeln!(text, "f {begun} {} {}", now_ns(), fault.name());
         if fault.forgets() && !place.quarantine.is_zero() {
-            thread::sleep(place.quarantine + random.up_to(place.quarantine));
+            let until = Instant::now() + place.quarantine + random.up_to(place.quarantine);
+            while Instant::now() < until && !is_over.load(Ordering::Relaxed) {
+                thread::sleep(PAUSE);
+            }
         }
     }
     place.heal();
