@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold::Client;
 use leasehold::store::Redis;
 use leasehold::store::redis::wire::Script;
+use leasehold_data::store::REDIS_RIGHTS;
 use leasehold_testkit::{
     Cluster, Proxy, RedisOptions, RedisServer, Replicated, SentinelFleet, must,
 };
@@ -83,8 +84,7 @@ impl Place {
             Topology::Cluster => Self::cluster(topology),
             Topology::Durable => {
                 // As an option, so that a restart forgets nothing of it.
-                let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
-                let options = keeps("always").user(&format!("holder on >secret {rights}"));
+                let options = keeps("always").user(&format!("holder on >secret {}", rights()));
                 Self::one(topology, options, "", &NATIVE)
             }
             Topology::File => {
@@ -258,6 +258,14 @@ impl Place {
     pub(crate) fn linked(&self, random: &mut Random) -> Vec<&Proxy> {
         drawn(self.proxies.len(), random).into_iter().map(|at| &self.proxies[at]).collect()
     }
+}
+
+/// What the user has as whom clients come where there is one: what holders and operators need, and
+/// the commands of the data parts, whose keys are among those of holders.
+pub(crate) fn rights() -> String {
+    let data = REDIS_RIGHTS.split(' ').filter(|right| right.starts_with('+'));
+    let locks = [Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS];
+    locks.into_iter().chain(data).collect::<Vec<_>>().join(" ")
 }
 
 /// Says after how long without an answer a node is taken for dead.

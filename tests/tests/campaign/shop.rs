@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
+use leasehold::error::StoreErrorKind;
 use leasehold::{Error, Result};
 use leasehold_data::{Data, Outcome, Stock};
 use leasehold_testkit::must;
@@ -155,7 +156,7 @@ impl Shop {
         for _ in 0..tries {
             match ask().await {
                 Ok(answer) => return Some(answer),
-                Err(Error::Store(error)) if error.kind().is_transient() => {}
+                Err(Error::Store(error)) if may_pass(error.kind()) => {}
                 Err(error) => {
                     self.wrong(&format!("{error:?}"));
                     return None;
@@ -170,6 +171,11 @@ impl Shop {
     fn wrong(&self, what: &str) {
         self.log.violation(&format!("stock {what}"));
     }
+}
+
+/// Whether it may pass by itself: rights that are taken away come back.
+fn may_pass(kind: StoreErrorKind) -> bool {
+    kind.is_transient() || kind == StoreErrorKind::Denied
 }
 
 fn draw(random: &mut Random, most: usize) -> Pieces {

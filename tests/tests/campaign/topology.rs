@@ -187,22 +187,30 @@ impl Topology {
 
     pub(crate) fn plan(self) -> Plan {
         match self {
-            Self::Clock | Self::Forgetful => Plan::QUICK,
-            // Its user has no right to the keys of the data parts.
-            Self::Durable => Plan { keeps: true, ..Plan::QUICK },
-            Self::File | Self::Server => Plan { keeps: true, sells: true, ..Plan::QUICK },
-            // One process has it, and data of its own would be in another memory.
-            Self::Memory => Plan { processes: 1, clients: 6, keeps: true, ..Plan::QUICK },
-            Self::Plain => Plan { modes: Modes::Mutexes, elections: 0, ..Plan::QUICK },
-            Self::Redisson => {
-                Plan { modes: Modes::Fixed, semaphores: 0, elections: 0, ..Plan::QUICK }
+            Self::Clock => Plan { sells: true, ..Plan::QUICK },
+            Self::Forgetful => Plan::QUICK,
+            Self::Durable | Self::File | Self::Server => {
+                Plan { keeps: true, sells: true, ..Plan::QUICK }
             }
+            // One process has it; its stock is in a memory of its own.
+            Self::Memory => {
+                Plan { processes: 1, clients: 6, keeps: true, sells: true, ..Plan::QUICK }
+            }
+            Self::Plain => Plan { modes: Modes::Mutexes, elections: 0, sells: true, ..Plan::QUICK },
+            Self::Redisson => Plan {
+                modes: Modes::Fixed,
+                semaphores: 0,
+                elections: 0,
+                sells: true,
+                ..Plan::QUICK
+            },
             Self::Quarantine => {
                 Plan { ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE], ..Plan::QUICK }
             }
             // It has no semaphores, and a round of votes that are split is dear.
             Self::Quorum => Plan { tasks: 6, semaphores: 0, elections: 0, ..Plan::WIDE },
             Self::Cluster => Plan { keeps: true, sells: true, ..Plan::WIDE },
+            // Stock is as durable as the primary: `replicas=` is about grants.
             Self::Sentinel => Plan::WIDE,
             // What is held for long is held by somebody when it is forgotten.
             Self::Sharded => {

@@ -3,9 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::store::Redis;
-
-use crate::place::{Place, command};
+use crate::place::{Place, command, rights};
 use crate::random::Random;
 
 /// The rights are gone for less than this.
@@ -21,7 +19,6 @@ pub(super) fn take_away(place: &mut Place, random: &mut Random) {
     }
     thread::sleep(span);
     for server in &victims {
-        let rights = format!("{} {}", Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS);
-        command(server, &format!("ACL SETUSER holder {rights}"));
+        command(server, &format!("ACL SETUSER holder {}", rights()));
     }
 }
