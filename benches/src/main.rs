@@ -80,7 +80,9 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
-        [outage::WAIT, url, prefix, tasks] => block_on(outage::wait(url, prefix, tasks)),
+        [outage::WAIT, url, prefix, clients, tasks] => {
+            raise_file_limit().and_then(|()| block_on(outage::wait(url, prefix, clients, tasks)))
+        }
         [peers::PEER, arguments @ ..] => block_on(peers::run_ours(arguments)),
         [line::PEER, url, slice, begin] => block_on(line::peer(url, slice, begin)),
         [soak::PEER, url, seed] => block_on(soak::peer(url, seed)),

@@ -1,6 +1,6 @@
 //! What it costs to hold and to wait while a store cannot be reached: two leases and a hundred
-//! waiters of each of two processes, through a minute, and how soon all of them are served after
-//! it.
+//! waiters of each of two clients, and one waiter of each of a thousand, through a minute, and how
+//! soon all of them are served after it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,20 +16,31 @@ use crate::table::Table;
 pub(crate) const WAIT: &str = "wait-out";
 
 const PROCESSES: usize = 2;
-const WAITERS: usize = 100;
 const OUTAGE: Duration = Duration::from_mins(1);
+
+/// The clients of each process, and the waiters of each client.
+#[derive(Clone, Copy)]
+struct Clients {
+    each: usize,
+    waiters: usize,
+}
+
+const FEW: Clients = Clients { each: 1, waiters: 100 };
+const MANY: Clients = Clients { each: 500, waiters: 1 };
 
 /// Prints a table.
 pub(crate) fn run() -> Outcome {
-    let title = "Outage: 100 waiters of each of two processes, names of their own, one minute";
+    let title =
+        "Outage: what each of two clients with 100 waiters needs, names of their own, one minute";
     let heads = ["store", "connects/s", "of a core", "MiB more", "all served after"];
     let mut table = Table::new(title, &heads);
-    table.row(server("one server", "")?);
+    table.row(server("one server", "", FEW)?);
+    table.row(server("the same, 1 000 clients with a waiter each", "", MANY)?);
     for (store, options) in [
         ("the same, layout=plain", "?layout=plain"),
         ("the same, layout=redisson", "?layout=redisson"),
     ] {
-        table.row(server(store, options)?);
+        table.row(server(store, options, FEW)?);
     }
     table.row(replicas()?);
     table.row(quorum("a quorum, two of three nodes away", 2)?);
@@ -43,16 +54,17 @@ pub(crate) fn run() -> Outcome {
 }
 
 /// What one of the waiting processes does.
-pub(crate) async fn wait(url: &str, prefix: &str, tasks: &str) -> Outcome {
-    wait_it_out(url, prefix, tasks.parse()?).await;
+pub(crate) async fn wait(url: &str, prefix: &str, clients: &str, tasks: &str) -> Outcome {
+    wait_it_out(url, prefix, clients.parse()?, tasks.parse()?).await;
     Ok(())
 }
 
-fn workers(url: &str, prefix: &str) -> Outcome<Vec<Worker>> {
+fn workers(url: &str, prefix: &str, clients: Clients) -> Outcome<Vec<Worker>> {
     let program = std::env::current_exe()?;
     let start = |_| {
         let mut command = Command::new(&program);
-        command.args([WAIT, url, prefix, &WAITERS.to_string()]);
+        let Clients { each, waiters } = clients;
+        command.args([WAIT, url, prefix, &each.to_string(), &waiters.to_string()]);
         Worker::of(command)
     };
     Ok((0..PROCESSES).map(start).collect())
@@ -61,6 +73,7 @@ fn workers(url: &str, prefix: &str) -> Outcome<Vec<Worker>> {
 /// Waits for the outage to be over, and says what it has cost; then lets it end.
 struct Seen {
     store: &'static str,
+    clients: Clients,
     connections: u64,
     crowd: Crowd,
     cost: Cost,
@@ -73,17 +86,18 @@ impl Seen {
         connections: impl FnOnce() -> Outcome<u64>,
     ) -> Outcome<Self> {
         std::thread::sleep(OUTAGE);
-        Ok(Self { store, cost: crowd.cost()?, connections: connections()?, crowd })
+        Ok(Self { store, clients: FEW, cost: crowd.cost()?, connections: connections()?, crowd })
     }
 
     /// The store is back: how soon is everybody served?
     fn row(self) -> [String; 5] {
         let (outage, took) = (self.cost.span.as_secs_f64(), self.crowd.until_served());
+        let clients = self.clients.each as f64;
         [
             self.store.to_owned(),
-            number(self.connections as f64 / PROCESSES as f64 / outage),
-            format!("{:.2} %", self.cost.cpu.as_secs_f64() / outage * 100.0),
-            format!("{:.1}", self.cost.memory as f64 / f64::from(1 << 20)),
+            number(self.connections as f64 / PROCESSES as f64 / clients / outage),
+            format!("{:.2} %", self.cost.cpu.as_secs_f64() / clients / outage * 100.0),
+            format!("{:.1}", self.cost.memory as f64 / clients / f64::from(1 << 20)),
             span(took),
         ]
     }
@@ -94,23 +108,23 @@ fn most(gone: &[Refusing]) -> Outcome<u64> {
     Ok(gone.iter().map(Refusing::count).max().unwrap_or_default() as u64)
 }
 
-fn server(store: &'static str, options: &str) -> Outcome<[String; 5]> {
+fn server(store: &'static str, options: &str, clients: Clients) -> Outcome<[String; 5]> {
     let mut server = RedisServer::start()?;
     let url = format!("{}{options}", server.url());
-    let (crowd, gone) = Crowd::wait(workers(&url, "w")?, || {
+    let (crowd, gone) = Crowd::wait(workers(&url, "w", clients)?, || {
         server.kill9()?;
         Ok([Refusing::at(server.port())?])
     })?;
     let seen = Seen::of(store, crowd, || most(&gone))?;
     drop(gone);
     server.restart(Data::Dropped)?;
-    Ok(seen.row())
+    Ok(Seen { clients, ..seen }.row())
 }
 
 fn replicas() -> Outcome<[String; 5]> {
     let mut servers = Replicated::start(1)?;
     let url = format!("{}?replicas=1", servers[0].url());
-    let (crowd, gone) = Crowd::wait(workers(&url, "w")?, || {
+    let (crowd, gone) = Crowd::wait(workers(&url, "w", FEW)?, || {
         servers[0].kill9()?;
         Ok([Refusing::at(servers[0].port())?])
     })?;
@@ -124,7 +138,7 @@ fn quorum(store: &'static str, away: usize) -> Outcome<[String; 5]> {
     let mut servers = [RedisServer::start()?, RedisServer::start()?, RedisServer::start()?];
     let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
     let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
-    let (crowd, gone) = Crowd::wait(workers(&url, "w")?, || {
+    let (crowd, gone) = Crowd::wait(workers(&url, "w", FEW)?, || {
         let away = &mut servers[..away];
         away.iter_mut().try_for_each(RedisServer::kill9)?;
         away.iter().map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
@@ -139,7 +153,7 @@ fn quorum(store: &'static str, away: usize) -> Outcome<[String; 5]> {
 fn sentinel() -> Outcome<[String; 5]> {
     let options = RedisServer::options();
     let mut fleet = SentinelFleet::start_with(options.clone(), &[0], options)?;
-    let (crowd, before) = Crowd::wait(workers(&fleet.url(), "w")?, || {
+    let (crowd, before) = Crowd::wait(workers(&fleet.url(), "w", FEW)?, || {
         fleet.servers_mut()[0].kill9()?;
         connections(&fleet.sentinels()[0]).map_err(std::io::Error::other)
     })?;
@@ -153,7 +167,7 @@ fn sentinel() -> Outcome<[String; 5]> {
 fn sentinels() -> Outcome<[String; 5]> {
     let options = RedisServer::options();
     let mut fleet = SentinelFleet::start_with(options.clone(), &[0], options)?;
-    let (crowd, gone) = Crowd::wait(workers(&fleet.url(), "w")?, || {
+    let (crowd, gone) = Crowd::wait(workers(&fleet.url(), "w", FEW)?, || {
         fleet.servers_mut()[0].kill9()?;
         fleet.sentinels_mut().iter_mut().try_for_each(RedisServer::kill9)?;
         let all = fleet.servers().servers().iter().take(1).chain(fleet.sentinels());
@@ -181,7 +195,7 @@ fn cluster() -> Outcome<[String; 5]> {
             break tag;
         }
     };
-    let (crowd, gone) = Crowd::wait(workers(&cluster.url(), &tag)?, || {
+    let (crowd, gone) = Crowd::wait(workers(&cluster.url(), &tag, FEW)?, || {
         cluster.kill(0)?;
         Ok([Refusing::at(cluster.node(0).port())?])
     })?;
@@ -193,7 +207,7 @@ fn cluster() -> Outcome<[String; 5]> {
 
 fn whole_cluster() -> Outcome<[String; 5]> {
     let mut cluster = Cluster::start(0)?;
-    let (crowd, gone) = Crowd::wait(workers(&cluster.url(), "w")?, || {
+    let (crowd, gone) = Crowd::wait(workers(&cluster.url(), "w", FEW)?, || {
         (0..cluster.size()).try_for_each(|node| cluster.kill(node))?;
         let ports = (0..cluster.size()).map(|node| cluster.node(node).port());
         ports.map(Refusing::at).collect::<Result<Vec<_>, _>>()

@@ -10,7 +10,10 @@ use leasehold_testkit::{Cluster, Data, RedisServer, Replicated, SentinelFleet, m
 use tokio::runtime::Builder;
 
 const PROCESSES: usize = 2;
-const WAITERS: &str = "100";
+const WAITERS: usize = 100;
+
+/// Clients of each process where there are many, as many as a process may have connections for.
+const CROWD: usize = 100;
 
 /// Long enough that whoever asks again and again has asked a thousand times.
 const OUTAGE: Duration = Duration::from_secs(6);
@@ -24,21 +27,28 @@ const MOST_CPU: f64 = 0.3;
 const MOST_MEMORY: u64 = 64 << 20;
 
 /// How many connections there may be to an address in so long.
-fn most_dials(span: Duration) -> usize {
-    PROCESSES * (DIALS.0 * (span.as_secs() as usize + 1) + DIALS.1)
+fn most_dials(span: Duration, clients: usize) -> usize {
+    clients * (DIALS.0 * (span.as_secs() as usize + 1) + DIALS.1)
 }
 
 fn workers(url: &str, prefix: &str) -> Vec<Worker> {
-    (0..PROCESSES).map(|_| Worker::start(&[url, prefix, WAITERS])).collect()
+    workers_of(url, prefix, 1, WAITERS)
+}
+
+/// The same of so many clients each, with so many waiters each.
+fn workers_of(url: &str, prefix: &str, clients: usize, waiters: usize) -> Vec<Worker> {
+    let arguments = [url, prefix, &clients.to_string(), &waiters.to_string()];
+    (0..PROCESSES).map(|_| Worker::start(&arguments)).collect()
 }
 
 #[test]
 #[ignore = "a job of the tests, for a process of its own"]
 fn job() {
     let arguments = worker::arguments();
-    let [url, prefix, tasks] = arguments.as_slice() else { panic!("{arguments:?}") };
+    let [url, prefix, clients, tasks] = arguments.as_slice() else { panic!("{arguments:?}") };
     let runtime = must(Builder::new_multi_thread().worker_threads(1).enable_all().build());
-    runtime.block_on(wait_it_out(url, prefix, must(tasks.parse())));
+    let (clients, tasks) = (must(clients.parse()), must(tasks.parse()));
+    runtime.block_on(wait_it_out(url, prefix, clients, tasks));
 }
 
 /// Looks at the outage while it lasts.
@@ -48,10 +58,29 @@ fn watch(crowd: &Crowd, gone: &[Refusing]) {
     println!("{cost:?}");
     assert!(cpu.as_secs_f64() < MOST_CPU * span.as_secs_f64(), "{cost:?}");
     assert!(memory < MOST_MEMORY, "{cost:?}");
+    count(gone, span, PROCESSES);
+}
+
+/// None of so many clients dials the servers that are gone too often.
+fn count(gone: &[Refusing], span: Duration, clients: usize) {
     for node in gone {
-        println!("{} connections", node.count());
-        assert!(node.count() <= most_dials(span), "{} connections, {cost:?}", node.count());
+        println!("{} connections in {span:?}", node.count());
+        assert!(node.count() <= most_dials(span, clients), "{} connections", node.count());
     }
+}
+
+#[test]
+fn a_crowd_of_clients_does_not_stampede_while_its_server_is_away() {
+    let mut server = must(RedisServer::start());
+    let (crowd, gone) = must(Crowd::wait(workers_of(&server.url(), "w", CROWD, 1), || {
+        server.kill9()?;
+        Ok([Refusing::at(server.port())?])
+    }));
+    std::thread::sleep(OUTAGE);
+    count(&gone, must(crowd.cost()).span, PROCESSES * CROWD);
+    drop(gone);
+    must(server.restart(Data::Dropped));
+    println!("served after {:?}", crowd.until_served());
 }
 
 #[test]
@@ -119,7 +148,7 @@ fn an_outage_of_a_primary_costs_its_waiters_little_and_all_are_served_after_it()
     }));
     watch(&crowd, &[]);
     let span = must(crowd.cost()).span;
-    let most = most_dials(span) as u64;
+    let most = most_dials(span, PROCESSES) as u64;
     for (before, after) in before.into_iter().zip(asked(&fleet)) {
         println!("{} connections to a sentinel", after - before);
         assert!(after - before <= most, "{} connections in {span:?}", after - before);

@@ -103,27 +103,31 @@ impl Usage {
     }
 }
 
-/// Leases that a worker holds: of one renewals fail soon, the other outlives a minute.
+/// Leases that each client holds: of one renewals fail soon, the other outlives a minute.
 const HELD: [Duration; 2] = [Duration::from_secs(9), Duration::from_secs(60)];
 
-/// In a worker: holds two leases, waits with so many tasks, each for a name of its own that begins
-/// with `prefix`, and says when they wait and when all have had their turn. It begins when it is
-/// told to.
-pub async fn wait_it_out(url: &str, prefix: &str, tasks: usize) {
-    let client = must(Client::connect(url).await);
-    must(must(client.mutex(format!("{prefix}/warm")).acquire().await).release().await);
+/// In a worker: so many clients hold two leases each and wait with so many tasks, each for a name of
+/// its own that begins with `prefix`; says when they wait and when all have had their turn. They
+/// begin when the worker is told to.
+pub async fn wait_it_out(url: &str, prefix: &str, clients: usize, tasks: usize) {
     let own = std::process::id();
-    let mut held = Vec::new();
-    for ttl in HELD {
-        let name = format!("{prefix}/held/{own}/{}", ttl.as_secs());
-        held.push(must(client.mutex(name).ttl(ttl).acquire().await));
+    let (mut crowd, mut held) = (Vec::new(), Vec::new());
+    for number in 0..clients {
+        let client = must(Client::connect(url).await);
+        for ttl in HELD {
+            let name = format!("{prefix}/held/{own}/{number}/{}", ttl.as_secs());
+            held.push(must(client.mutex(name).ttl(ttl).acquire().await));
+        }
+        crowd.push(client);
     }
     say("ready");
     listen();
     let mut waiting = JoinSet::new();
-    for task in 0..tasks {
-        let lock = client.mutex(format!("{prefix}/{own}/{task}"));
-        waiting.spawn(async move { must(must(lock.acquire().await).release().await) });
+    for (number, client) in crowd.iter().enumerate() {
+        for task in 0..tasks {
+            let lock = client.mutex(format!("{prefix}/{own}/{number}/{task}"));
+            waiting.spawn(async move { must(must(lock.acquire().await).release().await) });
+        }
     }
     say("waiting");
     while let Some(served) = waiting.join_next().await {
