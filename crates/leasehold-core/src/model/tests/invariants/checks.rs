@@ -90,7 +90,9 @@ impl History {
         // A step that sets a lower capacity first grants what fits into the one before it, which is
         // that of whoever is next where time has ended all holds.
         let capacity = match event {
-            Event::SetCapacity { .. } => record.capacity.max(self.by_time(before).capacity),
+            Event::SetCapacity { .. } => {
+                record.capacity.max(self.by_time(before, id(99, 1)).capacity)
+            }
             _ => record.capacity,
         };
         let fits = record.used <= u64::from(capacity);
@@ -119,15 +121,17 @@ impl History {
         assert!(record.upgrading.is_none() || record.holds.len() > 1, "the last reader waits");
     }
 
-    pub(super) fn check_only_time_has_acted(&self, before: &Record) {
-        assert_eq!(self.bench.record, self.by_time(before));
+    pub(super) fn check_only_time_has_acted(&self, before: &Record, on: HolderId) {
+        assert_eq!(self.bench.record, self.by_time(before, on));
     }
 
-    /// What time has made of a record by now.
-    fn by_time(&self, before: &Record) -> Record {
+    /// What time has made of a record by now, for who looks at the hold of this attempt: the
+    /// deadline of one is brought back when it is looked at, if the clock went back.
+    fn by_time(&self, before: &Record, id: HolderId) -> Record {
         let mut record = before.clone();
-        let nobody = Action::Poll { id: id(99, 1), ttl: TTL };
-        step(&mut record, self.bench.now(), self.bench.rules, &nobody);
+        let token = FencingToken::from_micros(0); // nobody's
+        let nothing = Action::Revoke { id, token, force: false };
+        step(&mut record, self.bench.now(), self.bench.rules, &nothing);
         record
     }
 

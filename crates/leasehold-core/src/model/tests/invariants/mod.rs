@@ -342,9 +342,12 @@ impl History {
             (Action::Inspect { .. }, _) | (_, Reply::Late) => {
                 assert_eq!(&self.bench.record, before, "{reply:?} changes nothing");
             }
-            (Action::Acquire(_), Reply::Busy { .. } | Reply::Refused(Refusal::Mismatch { .. }))
-            | (Action::Commit { .. }, Reply::Refused(_)) => {
-                self.check_only_time_has_acted(before);
+            (
+                Action::Acquire(Acquire { id, .. }),
+                Reply::Busy { .. } | Reply::Refused(Refusal::Mismatch { .. }),
+            )
+            | (Action::Commit { id, .. }, Reply::Refused(_)) => {
+                self.check_only_time_has_acted(before, *id);
             }
             _ => {}
         }
