@@ -119,7 +119,7 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// A hold ends at `deadline_us`, earlier than was known.
+    /// A hold ends at `deadline_us`, maybe earlier than was known.
     pub(super) fn expect(&mut self, slot: u32, deadline_us: u64) {
         self.bound_us = self.bound_us.min(deadline_us);
         if slot < self.cursor {

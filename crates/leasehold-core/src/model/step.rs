@@ -93,15 +93,12 @@ impl<'a, T: Tables> Step<'a, T> {
         let slot = self.record.hold_of(id)?;
         let now_us = self.now_us();
         let hold = self.record.holds.at(slot);
-        let (known_us, state) = (hold.deadline_us, hold.state);
-        let deadline_us = hold.clamp(now_us);
+        let (deadline_us, state) = (hold.clamp(now_us), hold.state);
         if deadline_us <= now_us {
             self.take_away(slot, Ending::Expired);
             return None;
         }
-        if deadline_us < known_us {
-            self.record.sweep.expect(slot, deadline_us);
-        }
+        self.record.sweep.expect(slot, deadline_us);
         Some((slot, state))
     }
 

@@ -107,7 +107,7 @@ holds = {
     return removed
   end,
 
-  -- A hold ends then, earlier than was known.
+  -- A hold ends then, maybe earlier than was known.
   expect = function(index, deadline)
     record.bound = math.min(record.bound, deadline)
     if index < record.cursor then record.running = math.min(record.running, deadline) end
@@ -167,12 +167,11 @@ holds = {
     local index = holds.hold_of(id)
     if not index then return nil end
     local hold = holds.hold_at(index)
-    local known = hold.deadline
     if holds.clamp(hold) <= now then
       holds.expire(index)
       return nil
     end
-    if hold.deadline < known then holds.expect(index, hold.deadline) end
+    holds.expect(index, hold.deadline)
     return index
   end,
 
