@@ -1,16 +1,29 @@
 //! What no step makes is damage, each thing alone.
 
 use super::*;
-use crate::model::limits::MAX_TOMBSTONES;
+use crate::model::rows::NEVER_US;
 
 type Damage = fn(&mut Record);
 
-/// Client 1 holds and 2 waits; an attempt of 3 has ended.
+/// Client 1 holds and 2 waits; an attempt of 3 has ended, and client 4 has held before.
 fn sound() -> Record {
-    let mut bench = Bench::held();
+    let mut bench = Bench::with_history(1);
+    bench.take(id(4, 1), Mode::Exclusive);
+    bench.release(id(4, 1));
+    bench.take(id(1, 1), Mode::Exclusive);
     bench.act(&Action::Acquire(bench.request(id(2, 1), Mode::Exclusive)));
     bench.act(&Action::Cancel { id: id(3, 1), unanswered: true });
     bench.record
+}
+
+/// The only waiter.
+fn waiter(record: &mut Record) -> &mut Waiting {
+    record.queue.values_mut().next().unwrap()
+}
+
+/// The only client with a waiter.
+fn client(record: &mut Record) -> &mut Seen {
+    record.clients.values_mut().next().unwrap()
 }
 
 #[test]
@@ -38,7 +51,103 @@ fn a_head_that_no_step_makes_is_damage() {
         assert!(!record.has_sound_head(), "{what}");
     }
     let mut record = sound();
-    let seen = *record.clients.values().next().unwrap();
+    let seen = *client(&mut record);
     record.clients.insert(ClientId(9), seen);
     assert!(!record.has_sound_head(), "more clients than waiters");
+}
+
+#[test]
+fn a_hold_that_no_step_makes_is_damage() {
+    let damages: [(&str, Damage); 8] = [
+        ("change", |it| it.holds[0].change = u64::MAX),
+        ("granted at", |it| it.holds[0].since_us = u64::MAX),
+        ("ttl", |it| it.holds[0].ttl_us = u64::MAX),
+        ("weight", |it| it.holds[0].weight = LOCK_CAPACITY + 1),
+        ("token", |it| it.holds[0].token_us += 1),
+        ("deadline after the record's own", |it| it.holds[0].deadline_us = it.collect_at_us + 1),
+        ("deadline before the bound", |it| it.holds[0].deadline_us -= 1),
+        ("deadline before the earliest of those that were seen", |it| {
+            it.sweep.cursor = 1;
+            it.sweep.running_us = it.holds[0].deadline_us + 1;
+        }),
+    ];
+    for (what, damage) in damages {
+        let mut record = sound();
+        assert!(record.bounds().admit_hold(0, &record.holds[0]));
+        damage(&mut record);
+        assert!(!record.bounds().admit_hold(0, &record.holds[0]), "{what}");
+    }
+    let mut record = sound();
+    (record.sweep.cursor, record.sweep.running_us) = (1, record.holds[0].deadline_us);
+    assert!(record.bounds().admit_hold(0, &record.holds[0]), "it has been seen");
+    record.sweep.running_us += 1;
+    assert!(record.bounds().admit_hold(1, &record.holds[0]), "as one that has not been");
+}
+
+#[test]
+fn a_waiter_that_no_step_makes_is_damage() {
+    let damages: [(&str, Damage); 5] = [
+        ("since", |it| waiter(it).since_us = u64::MAX),
+        ("ttl", |it| waiter(it).ttl_us = u64::MAX),
+        ("weight", |it| waiter(it).weight = LOCK_CAPACITY + 1),
+        ("it waits for permits of a lock", |it| {
+            (waiter(it).weight, waiter(it).capacity) = (1, 3);
+        }),
+        ("more permits than there can be", |it| {
+            it.capacity = 3;
+            waiter(it).capacity = LOCK_CAPACITY + 1;
+        }),
+    ];
+    for (what, damage) in damages {
+        let mut record = sound();
+        assert!(record.bounds().admit_waiting(waiter(&mut record)));
+        damage(&mut record);
+        assert!(!record.bounds().admit_waiting(waiter(&mut record)), "{what}");
+    }
+}
+
+#[test]
+fn a_client_or_a_place_in_the_queue_that_no_step_makes_is_damage() {
+    let bounds = sound().bounds();
+    assert!(bounds.admit_sequence(1) && !bounds.admit_sequence(2));
+    let seen = *client(&mut sound());
+    assert!(bounds.admit_seen(&seen));
+    assert!(!bounds.admit_seen(&Seen { last_us: NEVER_US + 1, ..seen }));
+    for waiting in [0, MAX_WAITING as u32 + 1] {
+        assert!(!bounds.admit_seen(&Seen { waiting, ..seen }), "{waiting}");
+    }
+}
+
+#[test]
+fn a_past_holder_that_no_step_makes_is_damage() {
+    let past = sound().past[0].clone();
+    assert!(past.is_sound());
+    let late = NEVER_US + 1;
+    assert!(!PastHold { token_us: late, ..past.clone() }.is_sound());
+    assert!(!PastHold { since_us: late, ..past.clone() }.is_sound());
+    assert!(!PastHold { ended_us: late, ..past.clone() }.is_sound());
+    assert!(!PastHold { capacity: LOCK_CAPACITY + 1, ..past }.is_sound());
+}
+
+#[test]
+fn one_damaged_part_makes_a_record_damaged() {
+    assert!(sound().is_sound());
+    let damages: [(&str, Damage); 11] = [
+        ("head", |it| it.sweep.longest_ttl_us = u64::MAX),
+        ("hold", |it| it.holds[0].change = u64::MAX),
+        ("waiter", |it| waiter(it).since_us = u64::MAX),
+        ("place in the queue", |it| it.last_sequence = 0),
+        ("client", |it| client(it).last_us = u64::MAX),
+        ("a wish to write of nobody who holds", |it| it.upgrading = Some(id(9, 1))),
+        ("past holders", |it| it.past = vec![it.past[0].clone(); MAX_HISTORY as usize + 1]),
+        ("past holder", |it| it.past[0].ended_us = u64::MAX),
+        ("sum of weights", |it| it.used = 1),
+        ("a client that waits for less than it is said to", |it| client(it).waiting = 2),
+        ("a waiter of no client", |it| it.clients.clear()),
+    ];
+    for (what, damage) in damages {
+        let mut record = sound();
+        damage(&mut record);
+        assert!(!record.is_sound(), "{what}");
+    }
 }
