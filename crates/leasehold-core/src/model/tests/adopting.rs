@@ -74,6 +74,8 @@ fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
     }
     let late = Adopt { not_after_us: bench.now_us - 1, ..good.clone() };
     assert_eq!(bench.act(&Action::Adopt(late)), Reply::Late);
+    let last = Adopt { not_after_us: bench.now_us, from: id(1, 2), ..good.clone() };
+    assert_eq!(bench.act(&Action::Adopt(last)), Reply::NotHeld { newest }, "it is in time");
     let ballot_us = Some(bench.now().token_us + micros(BALLOT_LEAD) + 1);
     let ahead = Adopt { ballot_us, ..good.clone() };
     assert_eq!(bench.act(&Action::Adopt(ahead)), Reply::Refused(Refusal::Ballot));

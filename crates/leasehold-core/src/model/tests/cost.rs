@@ -163,6 +163,11 @@ fn assert_same_cost(mode: Mode) {
 }
 
 #[test]
+fn an_inspection_of_nobody_asks_for_no_row() {
+    assert_eq!(costs(FEW, Mode::Exclusive, &[Action::Inspect { limit: 0 }]), [0]);
+}
+
+#[test]
 fn a_step_asks_for_as_many_rows_with_ten_thousand_waiters_as_with_ten() {
     assert_same_cost(Mode::Exclusive);
 }

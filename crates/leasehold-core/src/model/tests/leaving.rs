@@ -65,6 +65,20 @@ fn a_finished_attempt_is_remembered_for_as_long_as_a_copy_may_be_executed() {
     let late = bench.request(id(1, 1), Mode::Exclusive);
     bench.pass(TOMBSTONE_LIFE);
     assert_eq!(bench.act(&Action::Acquire(late)), Reply::Late, "it ends before the memory does");
+    bench.now_us -= 1;
+    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
+    bench.now_us += 1;
+    bench.cancel(id(2, 1));
+    assert_eq!(bench.record.tombstones.len(), 1, "and then it is forgotten");
+    bench.take(id(1, 1), Mode::Exclusive);
+}
+
+#[test]
+fn a_memory_of_a_finished_attempt_that_is_over_counts_for_nothing() {
+    let mut bench = Bench::new();
+    bench.cancel(id(1, 1));
+    bench.pass(TOMBSTONE_LIFE);
+    bench.take(id(1, 1), Mode::Exclusive);
 }
 
 #[test]
@@ -121,6 +135,15 @@ fn a_late_copy_of_a_short_renewal_does_not_shorten_a_long_one() {
         Reply::Busy { retry_after: seconds(1) }
     );
     assert_eq!(bench.hold(id(1, 1)).unwrap().deadline_us, again.deadline_us);
+}
+
+#[test]
+fn a_shorter_renewal_to_the_very_deadline_changes_nothing() {
+    let mut bench = Bench::held();
+    let before = bench.record.clone();
+    bench.pass(seconds(20));
+    bench.renew(id(1, 1), TTL - seconds(20));
+    assert_eq!(bench.record, before);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the model: a bench with a record and a clock, scenarios by theme, and invariants.
 
 mod adopting;
+mod applying;
 mod ballots;
 mod capacities;
 mod cost;

@@ -140,6 +140,18 @@ fn a_reader_that_dies_while_it_waits_to_become_the_writer_blocks_nobody_for_long
 }
 
 #[test]
+fn a_cooldown_of_a_reader_ends_its_own_wish_to_write_and_nobody_elses() {
+    for (reader, left) in [(id(1, 1), None), (id(2, 1), Some(id(1, 1)))] {
+        let mut bench = Bench::new();
+        bench.take(id(1, 1), Mode::Shared);
+        bench.take(id(2, 1), Mode::Shared);
+        bench.change(id(1, 1), Mode::Exclusive);
+        bench.act(&Action::Release { id: reader, cooldown: seconds(5), unanswered: false });
+        assert_eq!(bench.record.upgrading, left);
+    }
+}
+
+#[test]
 fn a_reader_that_was_revoked_does_not_become_the_writer() {
     let mut bench = Bench::new();
     let token = bench.take(id(1, 1), Mode::Shared).token;

@@ -4,6 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
+#[test]
+fn the_rows_beside_a_key_are_found_whether_it_is_there_or_not() {
+    let mut table = BTreeMap::from([(2_u64, ()), (5, ()), (7, ())]);
+    assert_eq!([0, 5, 6, 8].map(|from| table.next(from)), [Some(2), Some(5), Some(7), None]);
+    assert_eq!([2, 5, 6, 8].map(|below| table.previous(below)), [None, Some(2), Some(5), Some(7)]);
+}
+
 /// What is true of every record, whatever has happened to it.
 pub(super) fn check_record(record: &Record, now_us: u64) {
     assert!(record.is_sound(), "a store would take it for damaged: {record:#?}");

@@ -200,8 +200,10 @@ fn an_acquire_that_comes_after_its_time_does_nothing() {
     let request = bench.request(id(1, 1), Mode::Exclusive);
     bench.pass(NOT_AFTER);
     bench.now_us += 1;
-    assert_eq!(bench.act(&Action::Acquire(request)), Reply::Late);
+    assert_eq!(bench.act(&Action::Acquire(request.clone())), Reply::Late);
     assert_eq!(bench.record, Record::default());
+    bench.now_us -= 1;
+    granted(bench.act(&Action::Acquire(request)));
 }
 
 #[test]
@@ -264,6 +266,8 @@ fn inspecting_changes_nothing_and_shows_everyone() {
     let waiters: Vec<_> = status.waiters.iter().map(|w| (w.id, w.mode, w.position)).collect();
     assert_eq!(waiters, [(id(2, 1), Mode::Shared, 1), (id(3, 1), Mode::Exclusive, 2)]);
     assert_eq!(status.waiting, 2);
+    let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
+    assert_eq!((status.waiters.len(), status.waiting), (1, 2), "no more than asked for");
 }
 
 #[test]
@@ -273,7 +277,10 @@ fn inspecting_shows_no_hold_that_has_ended_and_still_as_many_as_asked_for() {
         bench.take(id(client, 1), Mode::Shared);
         bench.pass(seconds(10));
     }
-    bench.pass(seconds(1));
-    let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
-    assert_eq!(status.holders.iter().map(|h| h.id).collect::<Vec<_>>(), [id(2, 1)]);
+    for _ in 0..2 {
+        let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
+        assert_eq!(status.holders.iter().map(|h| h.id).collect::<Vec<_>>(), [id(2, 1)]);
+        assert_eq!(status.past_holders, [], "the store keeps none");
+        bench.pass(seconds(1));
+    }
 }

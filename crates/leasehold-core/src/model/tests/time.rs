@@ -1,6 +1,7 @@
 //! Dead waiters, bounded sweeps, a clock that goes back, and how long a record is kept.
 
 use super::*;
+use crate::model::rows::NEVER_US;
 
 /// Client 1 holds, `count` clients from 100 on wait and are never seen again, client 2 waits last.
 fn behind_the_dead(count: u128) -> Bench {
@@ -141,6 +142,28 @@ fn a_renewal_after_the_clock_went_back_leads_to_no_deadline_far_in_the_future() 
     assert!(grant.deadline_us <= bench.now_us + micros(TTL + CLAIM_WINDOW));
 }
 
+/// A hold of 100 s and one of 10 s, by a clock that was set back as far as that cannot be noticed,
+/// and so much further.
+fn hardly_noticed(further_us: u64) -> Bench {
+    let mut bench = Bench::new();
+    let long = Acquire { ttl: seconds(100), ..bench.request(id(1, 1), Mode::Shared) };
+    bench.act(&Action::Acquire(long));
+    let short = Acquire { ttl: seconds(10), ..bench.request(id(2, 1), Mode::Shared) };
+    bench.act(&Action::Acquire(short));
+    bench.now_us -= micros(seconds(90) + CLAIM_WINDOW) + further_us;
+    bench
+}
+
+#[test]
+fn a_clock_went_back_if_no_hold_ends_within_the_longest_ttl_and_a_claim_window() {
+    for (further_us, left) in [(0, seconds(100) + CLAIM_WINDOW), (1, seconds(10) + CLAIM_WINDOW)] {
+        let mut bench = hardly_noticed(further_us);
+        bench.poll(id(3, 1));
+        let hold = bench.hold(id(2, 1)).unwrap();
+        assert_eq!(hold.deadline_us, bench.now_us + micros(left));
+    }
+}
+
 #[test]
 fn a_short_lease_beside_a_long_one_ends_in_time_after_the_clock_went_back() {
     let mut bench = Bench::new();
@@ -161,6 +184,22 @@ fn a_record_is_kept_for_its_retention_after_its_last_use() {
     let until_us = bench.now_us + micros(TTL + DEFAULT_RETENTION);
     assert!(bench.record.collect_at_us >= until_us);
     assert!(bench.record.collect_at_us <= until_us + micros(DEFAULT_RETENTION / 2));
+}
+
+#[test]
+fn the_time_of_a_record_moves_only_once_half_a_retention_of_slack_is_used_up() {
+    let mut bench = Bench::held();
+    let slack = DEFAULT_RETENTION / 2;
+    let collect_at_us = START_US + micros(TTL + DEFAULT_RETENTION + slack);
+    assert_eq!(bench.record.collect_at_us, collect_at_us);
+    for _ in 0..3 {
+        bench.pass(slack / 3);
+        granted(bench.renew(id(1, 1), TTL));
+        assert_eq!(bench.record.collect_at_us, collect_at_us);
+    }
+    bench.now_us += 1;
+    granted(bench.renew(id(1, 1), TTL));
+    assert_eq!(bench.record.collect_at_us, collect_at_us + 1 + micros(slack));
 }
 
 #[test]
@@ -194,6 +233,31 @@ fn asking_about_an_unknown_name_leaves_nothing_behind() {
     assert_eq!(bench.release(id(1, 1)), Reply::NotHeld { newest: None });
     assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(false));
     assert_eq!(bench.record, Record::default());
+}
+
+#[test]
+fn a_hold_whose_end_draws_nearer_behind_a_sweep_under_way_is_not_forgotten() {
+    let mut bench = Bench::new();
+    for client in 0..2 * u128::from(REAP_BOUND) {
+        let ttl = if client == 0 { TTL } else { TTL * 2 };
+        let reader = Acquire { ttl, ..bench.request(id(client, 1), Mode::Shared) };
+        bench.act(&Action::Acquire(reader));
+    }
+    bench.pass(TTL);
+    bench.poll(id(999, 1));
+    assert!(bench.more, "the sweep is under way");
+    let first = bench.record.holds[0].id;
+    bench.act(&Action::Release { id: first, cooldown: seconds(1), unanswered: false });
+    bench.poll(id(999, 1));
+    assert!(!bench.more);
+    assert_eq!(bench.record.sweep.bound_us, bench.now_us + 1_000_000);
+}
+
+#[test]
+fn no_deadline_is_the_largest_number_up_to_which_a_script_counts_exactly() {
+    let doubles = [0, 1].map(|more| (NEVER_US + more) as f64);
+    assert_eq!(doubles.map(|double| double as u64), [NEVER_US, NEVER_US + 1]);
+    assert_eq!((NEVER_US + 2) as f64, doubles[1]);
 }
 
 #[test]
