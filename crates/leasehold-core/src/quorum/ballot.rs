@@ -68,6 +68,10 @@ mod tests {
         let mut ballots = Ballots::default();
         ballots.saw(FencingToken::from_micros(NOW_US + 9));
         assert_eq!(ballots.next([NOW_US; 3], 0), NOW_US + 10);
+        let most_us = NOW_US + micros(BALLOT_LEAD) / 2;
+        ballots.saw(FencingToken::from_micros(most_us - 1));
+        assert_eq!(ballots.next([NOW_US; 3], 0), most_us);
+        assert_eq!(ballots.next([NOW_US; 3], 0), NOW_US);
         ballots.saw(FencingToken::from_micros(NOW_US + HOUR_US));
         assert_eq!(ballots.next([NOW_US; 3], 0), NOW_US);
     }

@@ -116,12 +116,23 @@ mod tests {
     #[test]
     fn a_majority_extends_or_ends_a_lease_and_less_does_neither() {
         let (held, gone) = (NodeVote::Held, NodeVote::NotHeld(None));
-        assert!(tally(&[held, gone, held]).is_extended());
-        assert!(tally(&[gone, held, NodeVote::Revoked]).is_lost());
+        let (extended, lost) =
+            (tally(&[held, gone, held]), tally(&[gone, held, NodeVote::Revoked]));
+        assert!(extended.is_extended() && extended.is_certain());
+        assert!(lost.is_lost() && lost.is_certain());
         for undecided in
             [&[held, gone, NodeVote::Nothing][..], &[NodeVote::Nothing, NodeVote::Revoked], &[]]
         {
             assert!(!tally(undecided).is_certain(), "{undecided:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_on_five_nodes_outlives_the_word_of_two() {
+        let mut tally = RenewTally::new(5, 3);
+        for is_lost in [false, false, true] {
+            tally.add(NodeVote::NotHeld(None));
+            assert_eq!(tally.is_lost(), is_lost);
         }
     }
 

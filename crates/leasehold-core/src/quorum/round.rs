@@ -266,6 +266,15 @@ mod tests {
     }
 
     #[test]
+    fn of_each_node_the_last_vote_counts() {
+        let mut round = round(&[granted(5), Vote::Open, busy(1)]);
+        round.vote(1, Vote::Stale);
+        round.vote(0, granted(9));
+        round.vote(3, granted(9));
+        assert_eq!(round.votes(), [granted(9), Vote::Stale, busy(1)]);
+    }
+
+    #[test]
     fn a_majority_with_several_tokens_commits_the_lowest_that_will_do() {
         assert_eq!(verdict(&[granted(6), granted(11), Vote::Open]), commit(11, &[0]));
         assert_eq!(verdict(&[granted(90), granted(6), granted(7)]), commit(7, &[1]));
@@ -299,6 +308,12 @@ mod tests {
         assert_eq!(round.verdict(), commit(wild, &[1]));
         round.vote(2, granted(0));
         assert_eq!(round.verdict(), Verdict::Agreed(token(0)));
+    }
+
+    #[test]
+    fn a_token_as_far_ahead_of_the_ballot_as_nodes_allow_for_is_committed_at_once() {
+        let most = micros(BALLOT_LEAD);
+        assert_eq!(verdict(&[granted(most), granted(0), Vote::Open]), commit(most, &[1]));
     }
 
     #[test]
@@ -340,6 +355,7 @@ mod tests {
         assert!(round(&[granted(1), busy(1), busy(1)]).is_split());
         assert!(!round(&[Vote::Silent(true), busy(1), busy(1)]).is_split());
         assert!(!round(&[granted(1), granted(1), busy(1)]).is_split());
+        assert!(!round(&[granted(1), Vote::Stale, Vote::Stale]).is_split(), "nobody has the rest");
     }
 
     fn any_vote() -> impl Strategy<Value = Vote> {

@@ -64,6 +64,12 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_after_the_moment_that_is_asked_about_counts_from_when_it_was_said() {
+        let words = [held(6_000, 30_000), held(7_000, 30_000)];
+        assert_eq!(quorum_validity(&words, 2, at(5_000)), Duration::from_secs(31));
+    }
+
+    #[test]
     fn a_renewal_that_reached_one_node_leaves_what_the_others_said_before() {
         let words = [held(5000, 30_000), held(1000, 30_000), NodeHold::Open];
         assert_eq!(quorum_validity(&words, 2, at(5000)), Duration::from_secs(30 - 2 * 4));
