@@ -282,6 +282,9 @@ mod tests {
         let by =
             |now, granted, deadline| BOUNDS.valid_by_message(newest, at(now), granted, deadline);
         assert_eq!(by(1400, 500_300_000, 502_300_000), Some(at(1000 + 2277 - 5)));
+        assert_eq!(by(1400, 500_404_000, 502_300_000), Some(at(3272)), "as much as drift explains");
+        assert_eq!(by(1400, 500_404_001, 502_300_000), None);
+        assert_eq!(by(3272, 500_300_000, 502_300_000), None, "nothing is left of it");
         assert_eq!(by(1400, 499_999_999, 502_300_000), None, "granted before the newest reply");
         assert_eq!(by(1400, 500_500_000, 502_500_000), None, "more time passed there than here");
         assert_eq!(by(3400, 500_300_000, 502_300_000), None, "it came too late");
@@ -293,6 +296,24 @@ mod tests {
         assert_eq!(sample.latest_us(at(1000), 0.01), 500_000_000);
         assert_eq!(sample.latest_us(at(3000), 0.01), 502_020_000);
         assert_eq!(sample.latest_us(at(3000), 0.0), 502_000_000);
+    }
+
+    #[test]
+    fn each_reason_for_a_loss_has_a_word_and_a_sentence_of_its_own() {
+        use LossReason::{Closed, Expired, HeldTooLong, Revoked, Superseded, Vanished};
+        let by = FencingToken::from_micros(1_800_000_000_000_000);
+        let said = [
+            (Closed, "closed", "the client was closed"),
+            (Expired, "expired", "the lease was not renewed in time"),
+            (HeldTooLong, "held_too_long", "max_hold"),
+            (Revoked, "revoked", "an operator"),
+            (Superseded { by }, "superseded", &by.to_string()),
+            (Vanished, "vanished", "no memory of the lease"),
+        ];
+        for (reason, word, part) in said {
+            assert_eq!(reason.as_str(), word);
+            assert!(reason.to_string().contains(part), "{reason}");
+        }
     }
 
     #[test]

@@ -184,6 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn a_renewal_is_sent_early_by_no_more_than_the_slack_or_a_twentieth_of_a_short_ttl() {
+        for (ttl, early) in [(TTL, 50_u64), (Duration::from_millis(400), 20)] {
+            let tick_early = |by: u64| {
+                let mut renewing = Renewing::new(ttl, Renewal::Auto, at(0) + ttl, at(0), 7);
+                renewing.renew_by(at(100));
+                renewing.tick(at(100 - by))
+            };
+            assert!(matches!(tick_early(early), Tick::Send { .. }), "{ttl:?}");
+            assert_eq!(tick_early(early + 1), Tick::Wait, "{ttl:?}");
+        }
+    }
+
+    #[test]
     fn a_lease_that_is_not_renewed_is_lost_exactly_at_the_end_of_its_validity() {
         let mut renewing = granted();
         assert!(matches!(renewing.tick(at(28_999)), Tick::Send { .. }));

@@ -220,6 +220,9 @@ impl Drop for FakeSleep {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use super::*;
 
     fn is_over(sleep: &mut BoxFuture<'static, ()>) -> bool {
@@ -235,6 +238,67 @@ mod tests {
         assert!(!is_over(&mut sleep));
         clock.advance(Duration::from_micros(1));
         assert!(is_over(&mut sleep));
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn all_timers_of_one_instant_are_woken() {
+        let (clock, woken) = (FakeClock::new(), Arc::new(Woken::default()));
+        let waker = Waker::from(woken.clone());
+        let at = clock.now() + Duration::from_secs(1);
+        let mut sleeps = [clock.sleep_until(at), clock.sleep_until(at)];
+        for sleep in &mut sleeps {
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(woken.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_clock_behind_a_pointer_is_that_clock() {
+        let clock = FakeClock::new();
+        clock.advance(Duration::from_secs(7));
+        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        assert_eq!(Clock::now(&shared), Instant::from_origin(Duration::from_secs(7)));
+        assert_eq!(Clock::wall_us(&shared), FAKE_WALL_START_US + 7_000_000);
+        assert!(Clock::is_driven_by_caller(&shared));
+        let mut sleep = Clock::sleep_until(&shared, clock.now() + Duration::from_secs(1));
+        assert!(!is_over(&mut sleep));
+        clock.advance(Duration::from_secs(1));
+        assert!(is_over(&mut sleep));
+        assert_eq!(format!("{clock:?}"), "FakeClock { now: Instant(8s), .. }");
+    }
+
+    #[test]
+    fn a_clock_that_says_nothing_of_it_is_not_driven_by_its_caller() {
+        #[derive(Debug)]
+        struct Stopped;
+
+        impl Clock for Stopped {
+            fn now(&self) -> Instant {
+                Instant::default()
+            }
+
+            fn wall_us(&self) -> u64 {
+                0
+            }
+
+            fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
+                Box::pin(std::future::pending())
+            }
+        }
+
+        assert!(!Stopped.is_driven_by_caller());
+        assert!(!Arc::new(Stopped).is_driven_by_caller());
     }
 
     #[test]

@@ -131,6 +131,7 @@ mod tests {
         assert_eq!(second.micros(), TOKEN_EPOCH_US + 2);
         assert!(FencingToken::from_micros(u64::MAX).get() <= i64::MAX as u64);
         assert!(FencingToken::from_micros(0).get() > 0);
+        assert_eq!(FencingToken::from_micros(TOKEN_EPOCH_US), first, "there is none before it");
     }
 
     #[test]
@@ -151,6 +152,7 @@ mod tests {
     fn text_and_json_keep_every_digit() {
         let token = FencingToken::from_micros(1_800_000_000_123_457);
         assert_eq!(token.to_string().parse::<FencingToken>().unwrap(), token);
+        assert_eq!(String::from(token), token.to_string());
         #[cfg(feature = "serde")]
         {
             let json = serde_json::to_string(&token).unwrap();
