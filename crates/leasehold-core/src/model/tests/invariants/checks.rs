@@ -97,7 +97,7 @@ impl History {
         };
         let fits = record.used <= u64::from(capacity);
         assert!(fits || record.used <= before.used, "more was granted than there is");
-        self.has_set_capacity &= !record.holds.is_empty();
+        self.has_set_capacity &= !record.is_idle();
         let of_attempt = |hold: &Hold| self.attempts.iter().find(|attempt| attempt.id == hold.id);
         for attempt in record.holds.iter().filter_map(of_attempt) {
             let is_its_own = attempt.mode.capacity() == record.capacity;

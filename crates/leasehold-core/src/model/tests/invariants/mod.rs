@@ -64,7 +64,7 @@ struct History {
     adopters: BTreeSet<HolderId>,
     /// Attempts by their first token; a change of mode mints another.
     tokens: BTreeMap<u64, HolderId>,
-    /// An operator has set the capacity since nobody held.
+    /// An operator has set the capacity since nobody held or waited.
     has_set_capacity: bool,
     /// Attempts that an operator has revoked.
     revoked: BTreeSet<HolderId>,
