@@ -41,8 +41,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidInput> {
         let (_, unit_ms) = UNITS[next_unit + at];
         next_unit += at + 1;
         let part_ns = nanoseconds(&rest[..digits], unit_ms).ok_or_else(wrong)?;
-        // No more than five of them, each far below what the type can hold.
-        total_ns += part_ns.min(2 * LONGEST.1.as_nanos());
+        // What is too long may be more than the type can hold.
+        total_ns += part_ns.min(LONGEST.1.as_nanos() + 1);
         rest = &letters[length..];
         if rest.is_empty() {
             break;
@@ -221,7 +221,8 @@ mod tests {
             "", "s", "-1s", ".5s", "1.s", "1..5s", "1.5.5s", "1,5s", "1.5", "1 s", " 1s", "1S",
             "10x", "1s1s", "30s1h", "1h30", "+1s", "1µs", "ünf",
         ] {
-            assert!(parse_duration(text).is_err(), "{text:?}");
+            let refusal = parse_duration(text).unwrap_err();
+            assert!(!refusal.why.contains("is too long"), "{refusal}");
         }
     }
 
