@@ -79,6 +79,20 @@ mod tests {
     }
 
     #[test]
+    fn the_numbers_are_those_of_the_published_generator() {
+        let mut jitter = Jitter::new(0);
+        let published = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
+        assert_eq!([(); 3].map(|()| jitter.next_u64()), published);
+    }
+
+    #[test]
+    fn jitter_makes_a_span_longer_and_shorter_by_up_to_a_tenth() {
+        let (mut jitter, span) = (Jitter::new(1), Duration::from_secs(100));
+        let drawn: Vec<u64> = (0..1000).map(|_| jitter.around(span).as_secs()).collect();
+        assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&90), Some(&109)));
+    }
+
+    #[test]
     fn the_same_seed_gives_the_same_delays() {
         let draw = |seed| Jitter::new(seed).between(Duration::ZERO, Duration::from_secs(1));
         assert_eq!(draw(7), draw(7));

@@ -425,6 +425,47 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_that_cannot_be_adopted_is_said_why() {
+        let (name, token) = (LockName::new("a").unwrap(), FencingToken::from_micros(1));
+        let why = |reason| Error::not_adopted(name.clone(), token, reason).to_string();
+        let by = FencingToken::from_number(77_777).unwrap();
+        assert!(why(LossReason::Superseded { by }).contains("token 77777"));
+        assert!(why(LossReason::Expired).contains("the lease has ended"));
+        assert!(why(LossReason::Revoked).contains("an operator revoked"));
+    }
+
+    #[test]
+    fn an_error_says_which_lock_it_is_about_and_whether_it_may_pass() {
+        let (name, store) = (LockName::new("a").unwrap(), StoreErrorKind::Unreachable);
+        let of_store = |kind| Error::Store(StoreError::new(kind, "gone"));
+        let no_quorum = Error::no_quorum(name.clone(), 1, 2, 3);
+        let deadlock = Error::would_deadlock(name.clone());
+        assert_eq!((no_quorum.name(), deadlock.name()), (Some(&name), Some(&name)));
+        assert_eq!((Error::Closed.name(), of_store(store).name()), (None, None));
+        assert!(no_quorum.is_transient() && of_store(store).is_transient());
+        assert!(!deadlock.is_transient() && !of_store(StoreErrorKind::Corrupt).is_transient());
+    }
+
+    #[test]
+    fn trouble_with_a_store_is_said_as_it_was_put_and_keeps_its_cause() {
+        let error = StoreError::new(StoreErrorKind::Timeout, "no answer").maybe_executed();
+        assert_eq!(error.to_string(), "no answer");
+        assert!(error.may_have_executed() && !error.clone().not_executed().may_have_executed());
+        assert!(error.source().is_none());
+        let with = error.with_source(fmt::Error);
+        assert_eq!(with.source().map(ToString::to_string), Some(fmt::Error.to_string()));
+    }
+
+    #[test]
+    fn each_kind_of_trouble_has_a_word_of_its_own() {
+        use StoreErrorKind as Kind;
+        let no_quorum = Kind::NoQuorum { granted: 1, needed: 2, nodes: 3 };
+        let words =
+            [Kind::Corrupt, Kind::NotReplicated, no_quorum, Kind::Version].map(Kind::as_str);
+        assert_eq!(words, ["corrupt", "not_replicated", "no_quorum", "version"]);
+    }
+
+    #[test]
     fn who_waits_rides_out_an_outage_and_is_told_of_everything_else() {
         use StoreErrorKind as Kind;
         let no_quorum = Kind::NoQuorum { granted: 1, needed: 2, nodes: 3 };

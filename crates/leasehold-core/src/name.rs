@@ -189,7 +189,9 @@ mod tests {
     #[test]
     fn braces_slashes_spaces_and_any_script_are_fine() {
         for name in ["{user}/1", "a b", "日本語", "--flag", "../x", "*?[", "a:q"] {
-            assert_eq!(LockName::new(name).unwrap().as_str(), name);
+            let lock = LockName::new(name).unwrap();
+            assert_eq!((lock.as_str(), lock.as_ref()), (name, name));
+            assert_eq!(String::from(lock), name);
         }
     }
 }

@@ -159,6 +159,19 @@ mod tests {
             (o.min_hold, o.max_hold) = (Some(MIN_TTL * 2), Some(MIN_TTL));
         };
         assert_eq!(with(backwards), Err("min_hold"));
+        let (nine_tenths, least) = (DEFAULT_TTL * 9 / 10, Duration::from_nanos(1));
+        assert_eq!(with(|o| o.min_validity = Some(nine_tenths + least)), Err("min_validity"));
+        assert_eq!(with(|o| o.min_hold = Some(MAX_TTL + least)), Err("min_hold"));
+    }
+
+    #[test]
+    fn the_ends_of_each_range_are_in_it() {
+        assert_eq!(with(|o| o.ttl = MIN_TTL), Ok(()));
+        assert_eq!(with(|o| o.ttl = MAX_TTL), Ok(()));
+        assert_eq!(with(|o| o.min_validity = Some(o.ttl * 9 / 10)), Ok(()));
+        assert_eq!(with(|o| o.min_hold = Some(MAX_TTL)), Ok(()));
+        let same = |o: &mut LeaseOptions| (o.min_hold, o.max_hold) = (Some(MIN_TTL), Some(MIN_TTL));
+        assert_eq!(with(same), Ok(()));
     }
 
     #[cfg(feature = "serde")]

@@ -34,3 +34,18 @@ impl Page {
         has_room
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_names_in_use_and_ends_after_so_many_of_any_kind() {
+        let [a, b, c] = ["a", "b", "c"].map(|name| LockName::new(name).unwrap());
+        let mut page = Page::default();
+        assert!(page.scan(&a, true, 3) && page.scan(&b, false, 3));
+        assert_eq!(page, Page::new(vec![a.clone()], None, 2));
+        assert!(!page.scan(&c, true, 3));
+        assert_eq!(page, Page::new(vec![a, c], Some("c".to_owned()), 3));
+    }
+}

@@ -445,3 +445,6 @@ impl Reclaim {
         Self { id, mode, change, token, ttl, nonce, not_after_us, info }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -161,7 +161,7 @@ fn readers_beside_readers_wait_for_nobody_and_readers_behind_a_writer_for_the_fi
     };
     // The store serves it in the next moment.
     assert_eq!(scene(&[waits(2, reader, 20)]).deadlocks(), []);
-    let behind = scene(&[waits(3, ALONE, 30), waits(2, reader, 20)]);
+    let behind = scene(&[waits(3, ALONE, 30), waits(4, reader, 25), waits(2, reader, 20)]);
     let [deadlock] = &behind.deadlocks()[..] else { panic!("{:?}", behind.deadlocks()) };
     assert_eq!(behind.clients(), [[3, 1, 2]], "the writer holds nothing and is in the way");
     assert!(deadlock.to_string().contains("vm:2 has waited for a for 20s, behind vm:3"));
@@ -181,6 +181,23 @@ fn permits_that_others_can_give_back_are_waited_for() {
     };
     assert_eq!(scene(1), Vec::<Vec<u128>>::new(), "3 is at work, and its permit will do");
     assert_eq!(scene(2), [[2, 1]]);
+}
+
+#[test]
+fn permits_of_one_who_waits_for_another_at_work_come_free() {
+    let scene = |at_work| {
+        Scene::new()
+            .with(
+                "gpu",
+                &[held(1, permits(2), 60), held(3, permits(1), 60)],
+                &[waits(2, permits(1), 20)],
+            )
+            .with("b", &[held(2, ALONE, 60)], &[waits(1, ALONE, 20)])
+            .with("c", &[held(at_work, ALONE, 60)], &[waits(3, ALONE, 20)])
+            .clients()
+    };
+    assert_eq!(scene(5), Vec::<Vec<u128>>::new(), "5 lets go of c, then 3 of its permit");
+    assert_eq!(scene(2), [[2, 1], [3, 2]], "who holds c is stuck, too");
 }
 
 #[test]

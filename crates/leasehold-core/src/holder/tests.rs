@@ -7,6 +7,10 @@ fn a_holder_id_survives_its_text() {
     let id = HolderId { client: ClientId(0xab), attempt: 7 };
     assert_eq!(id.to_string(), format!("{}ab-7", "0".repeat(30)));
     assert_eq!(id.to_string().parse::<HolderId>().unwrap(), id);
+    assert_eq!(
+        (String::from(id), String::from(id.client)),
+        (id.to_string(), id.client.to_string())
+    );
     for wrong in ["", "ab-7", "+0000000000000000000000000000000-1"] {
         assert!(wrong.parse::<HolderId>().is_err(), "{wrong}");
     }
@@ -40,6 +44,54 @@ fn an_upgradable_reader_fits_beside_readers_and_not_beside_another() {
     assert!(!fits(Mode::Upgradable, Mode::Upgradable));
     assert!(!fits(Mode::Upgradable, Mode::Exclusive));
     assert_eq!(LOCK_CAPACITY - UPGRADABLE_WEIGHT, 1_073_741_823, "readers beside it");
+}
+
+#[test]
+fn readers_are_who_holds_beside_readers() {
+    let permits = Mode::Permits { count: 1, capacity: 5 };
+    let modes = [Mode::Exclusive, permits, Mode::Shared, Mode::Upgradable];
+    assert_eq!(modes.map(Mode::is_reader), [false, false, true, true]);
+}
+
+#[test]
+fn the_first_hold_that_must_end_is_in_the_way() {
+    use Mode::{Exclusive, Shared, Upgradable};
+    let up = |mode: Mode, held: &[Mode], waits| mode.held_up_by(held.iter().copied(), waits);
+    assert_eq!(up(Exclusive, &[Shared, Shared], false), Some(0));
+    assert_eq!(up(Shared, &[Exclusive], false), Some(0));
+    assert_eq!(up(Upgradable, &[Shared, Upgradable], false), Some(1));
+    assert_eq!(up(Exclusive, &[], false), None);
+    for (mode, held) in [(Shared, Shared), (Upgradable, Shared), (Shared, Upgradable)] {
+        assert_eq!(up(mode, &[held], false), None, "{mode:?} beside {held:?}");
+        assert_eq!(up(mode, &[held], true), Some(0), "{mode:?} behind a writer");
+    }
+    let permits = |count| Mode::Permits { count, capacity: 5 };
+    assert_eq!(up(permits(2), &[permits(1), permits(2)], false), None, "all five");
+    assert_eq!(up(permits(3), &[permits(1), permits(2)], false), Some(0));
+}
+
+#[test]
+fn what_a_holder_says_of_itself_has_its_limits() {
+    let info = |bytes: usize, clients: usize| {
+        let clients = (0..clients as u128).map(ClientId).collect();
+        let info = HolderInfo::new("vm", 7).with_label(Some("x".repeat(bytes - 2)));
+        info.with_on_behalf_of(clients).check().map_err(|refusal| refusal.what)
+    };
+    assert_eq!(info(MAX_INFO_BYTES, MAX_ON_BEHALF_OF), Ok(()));
+    assert_eq!(info(MAX_INFO_BYTES + 1, 0), Err("label"));
+    for more in 1..3 {
+        assert_eq!(info(9, MAX_ON_BEHALF_OF + more), Err("on_behalf_of"));
+    }
+}
+
+#[test]
+fn a_name_is_free_if_neither_we_nor_others_hold_it() {
+    let token = FencingToken::from_micros(1_800_000_000_000_000);
+    let holder = Holder::new(HolderId::MIN, Mode::Exclusive, token);
+    assert!(Status::default().is_free());
+    assert!(!Status::default().with_holders(vec![holder]).is_free());
+    let foreign = Status::default().with_foreign(Some(ForeignHolder::new("x", None)));
+    assert!(!foreign.is_free());
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! What stores need to know of every action, said in one place.
+
+use super::*;
+use crate::holder::ClientId;
+
+const TTL: Duration = Duration::from_secs(30);
+
+const ID: HolderId = HolderId { client: ClientId(1), attempt: 2 };
+
+/// Every action, with its name, whether its caller names an attempt of its own, whether it asks for
+/// time, and what it may give.
+fn actions() -> Vec<(Action, &'static str, bool, bool, Option<Effect>)> {
+    let acquire = Acquire::new(ID, Mode::Exclusive, TTL);
+    let token = FencingToken::from_micros(1_800_000_000_000_000);
+    let adopt = Adopt::new(HolderId::MIN, None, acquire.clone());
+    let reclaim = Reclaim::new(token, 0, acquire.clone());
+    let (id, ttl, mode, change, unanswered) = (ID, TTL, Mode::Shared, 1, false);
+    let info = HolderInfo::default();
+    vec![
+        (Action::Acquire(acquire), "acquire", true, true, Some(Effect::Grant)),
+        (Action::Adopt(adopt), "adopt", true, true, Some(Effect::Adoption)),
+        (Action::Cancel { id, unanswered }, "cancel", true, false, None),
+        (Action::ChangeMode { id, mode, change }, "change_mode", true, false, Some(Effect::Mode)),
+        (Action::Commit { id, token, ttl }, "commit", true, true, Some(Effect::Renewal)),
+        (Action::Describe { id, info }, "describe", true, false, None),
+        (Action::Inspect { limit: 1 }, "inspect", false, false, None),
+        (Action::Poll { id, ttl }, "poll", true, true, Some(Effect::HandOver)),
+        (Action::Reclaim(reclaim), "reclaim", true, true, Some(Effect::Reclaim)),
+        (Action::Release { id, cooldown: TTL, unanswered }, "release", true, false, None),
+        (Action::Renew { id, ttl, mode, change }, "renew", true, true, Some(Effect::Renewal)),
+        (Action::Revoke { id, token, force: true }, "revoke", false, false, None),
+        (Action::SetCapacity { capacity: 3 }, "set_capacity", false, false, None),
+    ]
+}
+
+#[test]
+fn of_every_action_it_is_known_whose_it_is_what_it_asks_for_and_what_it_may_give() {
+    for (action, name, is_of_caller, has_ttl, effect) in actions() {
+        assert_eq!(action.as_str(), name);
+        assert_eq!(action.holder(), is_of_caller.then_some(ID), "{name}");
+        assert_eq!(action.ttl(), has_ttl.then_some(TTL), "{name}");
+        assert_eq!(action.effect(), effect, "{name}");
+    }
+}
+
+#[test]
+fn what_goes_on_is_nothing_new() {
+    let new = [Effect::Adoption, Effect::Grant, Effect::HandOver, Effect::Mode];
+    assert!(new.into_iter().all(Effect::is_new));
+    assert!(!Effect::Reclaim.is_new() && !Effect::Renewal.is_new());
+}
+
+#[test]
+fn listings_and_inspections_change_nothing_and_all_else_may() {
+    let (prefix, name) = (String::new(), LockName::new("a").unwrap());
+    let list = Operation::List { prefix: prefix.clone(), limit: 1, idle: false };
+    let page = Operation::ListPage { prefix, after: None, keys: 1 };
+    let renew = Operation::Renew(vec![RenewLease::new(name.clone(), ID, TTL, Mode::Shared)]);
+    assert!(list.is_read_only() && page.is_read_only() && !renew.is_read_only());
+    assert_eq!([list, page, renew].map(|it| it.as_str()), ["list", "list", "renew"]);
+    for (action, word, ..) in actions() {
+        let operation = Operation::On { name: name.clone(), action };
+        assert_eq!((operation.as_str(), operation.is_read_only()), (word, word == "inspect"));
+    }
+}
