@@ -54,9 +54,9 @@ usage: cargo xtask TASK
   mutants [--long] [BUG...]
                    switches on each named bug, or those named, and the tests must find it;
                    --long runs all tests of their programs
-  mutants core [--shard K/N] [FILE...]
-                   cargo-mutants over leasehold-core, or one of so many parts of it; who survives
-                   must be on its list
+  mutants core [FILE...]
+                   what cargo-mutants would change in leasehold-core, or in some files of it; who
+                   survives must be on its list
   fuzz [SPAN] [TARGET]...
                    feeds what reads bytes from outside, all of it or the targets named, for ten
                    seconds each or as long as said (10m)

@@ -18,7 +18,7 @@ const BUG: &str = "LEASEHOLD_BUG";
 const SHORT: (&str, &str) = ("LEASEHOLD_DIFFERENTIAL_STEPS", "2000");
 
 /// What random tests find with a bug is no regression to keep.
-const KEEP_NOTHING: (&str, &str) = ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
+pub(super) const KEEP_NOTHING: (&str, &str) = ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
 
 /// How long the tests of one row may take, as `timeout` takes it. A bug may let them hang.
 const LIMIT: &str = "60s";

@@ -5,21 +5,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use super::switched::Mutation;
+use super::trial;
 use crate::command::Run;
 use crate::outcome::Outcome;
 
 /// The list of those that may survive.
 const ALLOWED: &str = "crates/leasehold-core/mutants.txt";
 
-/// Where the decisions are: what is not here is plain data, or text.
-const FILES: [&str; 6] = [
-    "crates/leasehold-core/src/model/*.rs",
-    "crates/leasehold-core/src/quorum/*.rs",
-    "crates/leasehold-core/src/lease.rs",
-    "crates/leasehold-core/src/renewal.rs",
-    "crates/leasehold-core/src/time.rs",
-    "crates/leasehold-core/src/token.rs",
-];
+/// What is switched on to see that the tests find it: no part of what they test.
+const BUGS: &str = "crates/leasehold-core/src/bugs.rs";
 
 /// Where cargo-mutants says what came of it.
 const OUTPUT: &str = "target/mutants";
@@ -28,47 +23,58 @@ const OUTPUT: &str = "target/mutants";
 const BUILT: &str = "target/mutants/built";
 
 const MISSED: &str = "target/mutants/mutants.out/missed.txt";
-const TRIED: [&str; 3] = ["caught.txt", "missed.txt", "timeout.txt"];
 
 /// How often each mutation is listed, without line and column.
 type Mutations = BTreeMap<String, usize>;
 
-/// Changes these files, or all that decide something; behind `--shard 3/24`, one of so many parts
-/// of the changes, each of which has some of every file.
-pub(crate) fn run(root: &Path, how: &[&str]) -> Outcome {
-    let (shard, files) = match how {
-        ["--shard", shard, files @ ..] => (Some(*shard), files),
-        files => (None, files),
-    };
+/// Tries what cargo-mutants would change in these files, or in the whole crate.
+pub(crate) fn run(root: &Path, files: &[&str]) -> Outcome {
     if !Run::cargo(root, &["mutants", "--version"]).works() {
         return Err("there is no cargo-mutants: `cargo install cargo-mutants --locked`".to_owned());
     }
-    let files = if files.is_empty() { &FILES[..] } else { files };
-    fs::create_dir_all(root.join(OUTPUT)).map_err(|error| format!("{OUTPUT}: {error}"))?;
-    let begin = ["mutants", "--package", "leasehold-core", "--output", OUTPUT, "--no-shuffle"];
-    // What is compiled so often is compiled quickly.
-    let limits = ["--profile", "mutants", "--timeout", "120", "--baseline", "run"];
-    let named: Vec<&str> = files.iter().flat_map(|file| ["--file", file]).collect();
-    let part = shard.map(|shard| ["--shard", shard, "--sharding", "round-robin"]);
-    let part = part.as_ref().map(|words| &words[..]).unwrap_or_default();
-    let tests = ["--cargo-arg=--lib"];
-    let run = Run::cargo(root, &[&begin[..], &limits, part, &named, &tests].concat());
-    let ran = run.with("CARGO_TARGET_DIR", &root.join(BUILT).to_string_lossy()).show();
-    let read = |path: &str| fs::read_to_string(root.join(path));
-    let missed = read(MISSED).map_err(|error| ran.err().unwrap_or(format!("{MISSED}: {error}")))?;
-    // A part says nothing of what is on the list: the mutation may be in another one.
-    let whole = if shard.is_none() { &TRIED[..] } else { &[] };
-    let tried: Vec<String> = whole
-        .iter()
-        .filter_map(|name| read(&format!("{OUTPUT}/mutants.out/{name}")).ok())
-        .flat_map(|text| text.lines().map(without_place).collect::<Vec<_>>())
-        .collect();
-    let allowed = read(ALLOWED).map_err(|error| format!("{ALLOWED}: {error}"))?;
-    let wrong = compare(&mutations(&missed), &listed(&allowed)?, &tried);
+    let files: Vec<&str> = files.iter().flat_map(|file| ["--file", file]).collect();
+    let list = ["mutants", "--list", "--json", "--package", "leasehold-core", "--exclude", BUGS];
+    let list = Run::cargo(root, &[&list, &files[..]].concat()).read()?;
+    let all: Vec<Mutation> =
+        serde_json::from_str(&list).map_err(|error| format!("cargo mutants --list: {error}"))?;
+    let names: Vec<String> = all.iter().map(|mutation| without_place(&mutation.name)).collect();
+    let (switched, constant): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(Mutation::is_in_a_function);
+    let built = root.join(BUILT);
+    let tried = trial::run(root, &built, &switched)?;
+    let missed = tried.missed.iter().map(|number| switched[number - 1].name.clone());
+    let mut missed: Vec<String> = missed.collect();
+    if !constant.is_empty() {
+        missed.extend(one_by_one(root, &built, &constant)?);
+    }
+    eprintln!(
+        "{} mutations, {} of them in no function; {} do not compile, {} survive",
+        names.len(),
+        constant.len(),
+        tried.uncompiled.len(),
+        missed.len()
+    );
+    let allowed = fs::read_to_string(root.join(ALLOWED));
+    let allowed = listed(&allowed.map_err(|error| format!("{ALLOWED}: {error}"))?)?;
+    let wrong = compare(&mutations(&missed.join("\n")), &allowed, &names);
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(wrong.join("\n")),
     }
+}
+
+/// Has cargo-mutants try these one by one, and gives what survives.
+fn one_by_one(root: &Path, built: &Path, mutations: &[Mutation]) -> Outcome<Vec<String>> {
+    let pattern = |one: &Mutation| one.name.replace(|c: char| !c.is_ascii_alphanumeric(), ".");
+    let names: Vec<String> = mutations.iter().map(|one| format!("^{}$", pattern(one))).collect();
+    let begin = ["mutants", "--package", "leasehold-core", "--output", OUTPUT, "--no-shuffle"];
+    let limits = ["--profile", "mutants", "--timeout", "120", "--baseline", "skip"];
+    let which = ["--re", &names.join("|"), "--features", "serde", "--cargo-arg=--lib"];
+    let run = Run::cargo(root, &[&begin[..], &limits, &which].concat());
+    let ran = run.with("CARGO_TARGET_DIR", &built.to_string_lossy()).show();
+    let missed = fs::read_to_string(root.join(MISSED));
+    let missed = missed.map_err(|error| ran.err().unwrap_or(format!("{MISSED}: {error}")))?;
+    Ok(missed.lines().map(str::to_owned).collect())
 }
 
 /// `src/a.rs:12:3: replace …` without the numbers, which any edit changes.
