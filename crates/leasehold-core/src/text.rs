@@ -215,6 +215,16 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_span_is_written_to_a_configuration_file_as_people_would() {
+        for (micros, written) in
+            [(2_000_000, "2s"), (500_000, "500ms"), (1_500, "0.0015s"), (1_500_000, "1.5s")]
+        {
+            assert_eq!(span::exact(Duration::from_micros(micros)), written);
+        }
+    }
+
     #[test]
     fn anything_else_is_refused() {
         for text in [

@@ -44,6 +44,12 @@ fn of_every_action_it_is_known_whose_it_is_what_it_asks_for_and_what_it_may_give
 }
 
 #[test]
+fn a_request_may_be_executed_until_the_last_time_that_scripts_tell_from_the_one_before() {
+    let request = Acquire::new(ID, Mode::Shared, TTL);
+    assert_eq!(request.not_after_us, 9_007_199_254_740_991);
+}
+
+#[test]
 fn what_goes_on_is_nothing_new() {
     let new = [Effect::Adoption, Effect::Grant, Effect::HandOver, Effect::Mode];
     assert!(new.into_iter().all(Effect::is_new));
