@@ -23,9 +23,10 @@ pub(super) struct Mutation {
     function: Option<Function>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Function {
     span: Span,
+    return_type: String,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,9 +43,10 @@ struct Place {
 }
 
 impl Mutation {
-    /// Whether it can be switched: what stands in no function is computed by the compiler.
-    pub(super) fn is_in_a_function(&self) -> bool {
-        self.function.is_some()
+    /// Whether it can be switched. What stands in no function is computed by the compiler, and of
+    /// what gives `impl` something, each body gives something else.
+    pub(super) fn can_be_switched(&self) -> bool {
+        self.function.as_ref().is_some_and(|function| !function.return_type.contains("impl "))
     }
 }
 
@@ -56,7 +58,7 @@ pub(super) fn source(text: &str, mutations: &[(usize, &Mutation)]) -> Outcome<St
     find_bodies(source::tokens(text)?, &mut bodies);
     let mut functions = BTreeMap::<Span, Vec<(usize, &Mutation)>>::new();
     for (number, mutation) in mutations {
-        if let Some(function) = mutation.function {
+        if let Some(function) = &mutation.function {
             functions.entry(function.span).or_default().push((*number, mutation));
         }
     }
@@ -137,8 +139,21 @@ mod tests {
             name: replacement.into(),
             replacement: replacement.into(),
             span: Span { start: place(3, from), end: place(3, to) },
-            function: Some(Function { span: Span { start: place(2, 1), end: place(4, 2) } }),
+            function: Some(Function {
+                span: Span { start: place(2, 1), end: place(4, 2) },
+                return_type: "-> u8".into(),
+            }),
         }
+    }
+
+    #[test]
+    fn bodies_that_differ_in_type_are_not_switched() {
+        let mut mutation = mutation("-", 7, 8);
+        assert!(mutation.can_be_switched());
+        mutation.function.as_mut().unwrap().return_type = "-> impl Iterator<Item = u8>".into();
+        assert!(!mutation.can_be_switched());
+        mutation.function = None;
+        assert!(!mutation.can_be_switched());
     }
 
     #[test]

@@ -41,7 +41,7 @@ struct Switched<'a> {
     mutations: BTreeMap<&'a str, Vec<(usize, &'a Mutation)>>,
 }
 
-/// Tries mutations that are in functions.
+/// Tries mutations that can be switched.
 pub(super) fn run(root: &Path, built: &Path, mutations: &[Mutation]) -> Outcome<Tried> {
     let mut files = BTreeMap::<_, Vec<_>>::new();
     for (number, mutation) in (1..).zip(mutations) {

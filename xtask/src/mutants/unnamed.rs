@@ -38,19 +38,18 @@ pub(crate) fn run(root: &Path, files: &[&str]) -> Outcome {
     let all: Vec<Mutation> =
         serde_json::from_str(&list).map_err(|error| format!("cargo mutants --list: {error}"))?;
     let names: Vec<String> = all.iter().map(|mutation| without_place(&mutation.name)).collect();
-    let (switched, constant): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(Mutation::is_in_a_function);
+    let (switched, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Mutation::can_be_switched);
     let built = root.join(BUILT);
     let tried = trial::run(root, &built, &switched)?;
     let missed = tried.missed.iter().map(|number| switched[number - 1].name.clone());
     let mut missed: Vec<String> = missed.collect();
-    if !constant.is_empty() {
-        missed.extend(one_by_one(root, &built, &constant)?);
+    if !others.is_empty() {
+        missed.extend(one_by_one(root, &built, &others)?);
     }
     eprintln!(
-        "{} mutations, {} of them in no function; {} do not compile, {} survive",
+        "{} mutations, {} of them one by one; of the others, {} do not compile; {} survive",
         names.len(),
-        constant.len(),
+        others.len(),
         tried.uncompiled.len(),
         missed.len()
     );
