@@ -17,8 +17,8 @@ use crate::outcome::Outcome;
 const PROGRAMS: usize = 2;
 const THREADS: &str = "3";
 
-/// The packages whose programs take longest, in the order in which they begin: what runs last should
-/// be short, since nothing runs beside it.
+/// The packages whose programs take longest, in the order in which they begin: what runs last
+/// should be short, since nothing runs beside it.
 const LONGEST: [&str; 2] = ["leasehold-cli", "tests"];
 
 /// What a program with tests is built of, and where it runs.

@@ -106,8 +106,8 @@ impl Usage {
 /// Leases that each client holds: of one renewals fail soon, the other outlives a minute.
 const HELD: [Duration; 2] = [Duration::from_secs(9), Duration::from_secs(60)];
 
-/// In a worker: so many clients hold two leases each and wait with so many tasks, each for a name of
-/// its own that begins with `prefix`; says when they wait and when all have had their turn. They
+/// In a worker: so many clients hold two leases each and wait with so many tasks, each for a name
+/// of its own that begins with `prefix`; says when they wait and when all have had their turn. They
 /// begin when the worker is told to.
 pub async fn wait_it_out(url: &str, prefix: &str, clients: usize, tasks: usize) {
     let own = std::process::id();

@@ -420,8 +420,8 @@ impl Guard {
     ///
     /// [`Error::Lost`] if the lease was lost before: what it covered may not have been alone. If no
     /// answer came, it is `Ok` all the same, and the keeper goes on until the store knows.
-    /// [`Error::Store`] if the store refuses it; for want of a right, the keeper goes on as well, as
-    /// long as the lease would have lasted.
+    /// [`Error::Store`] if the store refuses it; for want of a right, the keeper goes on as well,
+    /// for as long as the lease would have lasted.
     ///
     /// # Cancel safety
     ///
