@@ -20,6 +20,12 @@ pub(crate) fn renewal_outcome(
     }
 }
 
+/// Whether what was refused may be done later: the trouble passes by itself, or somebody gives back
+/// the rights that were taken away.
+pub(super) fn may_pass(kind: StoreErrorKind) -> bool {
+    kind.is_transient() || kind == StoreErrorKind::Denied
+}
+
 /// The error for an answer that does not belong to its question.
 pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
     let message = format!("the store's answer does not belong to the question: {reply:?}");

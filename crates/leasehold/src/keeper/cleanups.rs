@@ -7,6 +7,7 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::{Action, BoxFuture, LockName, StoreError, StoreErrorKind};
 
+use super::answers::may_pass;
 use super::jobs::Done;
 use super::life::{Keeper, Waiter};
 use super::table::Cleanup;
@@ -47,12 +48,6 @@ impl Drop for PendingRelease {
             self.keeper.wake.notify_one();
         }
     }
-}
-
-/// Whether what was refused may be done later: the trouble passes by itself, or somebody gives back
-/// the rights that were taken away.
-pub(super) fn may_pass(kind: StoreErrorKind) -> bool {
-    kind.is_transient() || kind == StoreErrorKind::Denied
 }
 
 impl Keeper {

@@ -8,8 +8,7 @@ use futures_util::future::{Either, join_all};
 use futures_util::poll;
 use leasehold_core::{Error, Instant, LossReason, Reply, Result};
 
-use super::answers::{renewal_outcome, unexpected_reply};
-use super::cleanups::may_pass;
+use super::answers::{may_pass, renewal_outcome, unexpected_reply};
 use super::life::Held;
 use crate::lost::End;
 use crate::store::clocked::TimedAnswer;
