@@ -1,7 +1,7 @@
 //! Hours of acquiring, in which nothing may grow: processes whose tasks come and go, on thousands
 //! of names, one of them killed and started again, all connections cut now and then. Memory,
 //! descriptors, threads and tasks of the clients, memory, connections and keys of the server are
-//! sampled, and must be flat in the second half.
+//! sampled, and must be flat in the second half. In the end no key may be left.
 
 mod peer;
 mod trend;
@@ -39,7 +39,13 @@ const DISTURB_EVERY: usize = 5;
 /// what it will be from then on after some seconds.
 const RETENTION: &str = "?retention=10s";
 
+/// How long keys may stay when nobody acquires any more: leases of whoever was killed last, and
+/// their retention for half as long again as it is at least.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
 /// What is measured, by how much it may rise in the second half: a share of its mean, or so much.
+/// Keys are those of names that were used of late, so at most so many as there are names, and as
+/// many as the machine has time for.
 const MEASURES: [(&str, f64, f64); 8] = [
     ("client memory, MiB", 0.05, 2.0),
     ("client descriptors", 0.0, 4.0),
@@ -48,7 +54,7 @@ const MEASURES: [(&str, f64, f64); 8] = [
     ("server memory, MiB", 0.05, 1.0),
     ("server connections", 0.0, 4.0),
     ("server descriptors", 0.0, 4.0),
-    ("keys", 0.1, 100.0),
+    ("keys", 0.0, NAMES as f64),
 ];
 
 /// What came of it, as the file that reports are made of.
@@ -59,6 +65,8 @@ pub(crate) struct Soak {
     pub(crate) names: u64,
     pub(crate) processes_killed: u64,
     pub(crate) connections_cut: u64,
+    /// Keys that were left when all had to be forgotten; runs of old did not ask.
+    pub(crate) keys_left: Option<u64>,
     /// Seconds since the beginning, and a number for each measure.
     pub(crate) samples: Vec<(f64, Vec<f64>)>,
     pub(crate) trends: BTreeMap<String, Trend>,
@@ -82,6 +90,7 @@ pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
         names: NAMES,
         processes_killed: 0,
         connections_cut: 0,
+        keys_left: None,
         samples: Vec::new(),
         trends: BTreeMap::new(),
     };
@@ -99,8 +108,21 @@ pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
         }
     }
     soak.seconds = began.elapsed().as_secs_f64();
-    drop(churned);
+    drop((churned, steady));
+    soak.keys_left = Some(what_remains(&server)?);
     soak.judge(directory)
+}
+
+/// The keys that are there still when all should have been forgotten: waits for that.
+fn what_remains(server: &RedisServer) -> Outcome<u64> {
+    let since = Instant::now();
+    loop {
+        let keys = server.command::<u64>("DBSIZE")?;
+        if keys == 0 || since.elapsed() >= FORGOTTEN {
+            return Ok(keys);
+        }
+        sleep(Duration::from_secs(1));
+    }
 }
 
 fn peer_process(url: &str, seed: u64) -> Outcome<Worker> {
@@ -165,16 +187,19 @@ impl Soak {
         let file = directory.join(format!("soak-{now}.json"));
         fs::write(file, serde_json::to_string(&self)?)?;
         let is_growing = |(_, trend): &(&String, &Trend)| !trend.is_flat();
-        match self.trends.iter().find(is_growing) {
-            None => Ok(()),
-            Some((name, trend)) => Err(format!("{name} goes on growing: {trend:?}").into()),
+        match (self.trends.iter().find(is_growing), self.keys_left) {
+            (Some((name, trend)), _) => Err(format!("{name} goes on growing: {trend:?}").into()),
+            (None, Some(keys @ 1..)) => Err(format!("{keys} keys are left for good").into()),
+            (None, Some(0) | None) => Ok(()),
         }
     }
 
     /// What is measured, and what a line through its second half rises by.
     pub(crate) fn table(&self) -> Table {
+        let left = self.keys_left.map_or_else(String::new, |keys| format!(", {keys} keys left"));
         let title = format!(
-            "Soak: {} acquisitions of {} names in {:.0} s; {} processes killed, {} connections cut",
+            "Soak: {} acquisitions of {} names in {:.0} s; {} processes killed, {} connections \
+             cut{left}",
             self.acquisitions,
             self.names,
             self.seconds,
