@@ -14,6 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold_core::backoff::Jitter;
+use leasehold_core::model::TOMBSTONE_LIFE;
 use leasehold_testkit::outage::Usage;
 use leasehold_testkit::{RedisServer, Worker};
 use serde::{Deserialize, Serialize};
@@ -39,9 +40,9 @@ const DISTURB_EVERY: usize = 5;
 /// what it will be from then on after some seconds.
 const RETENTION: &str = "?retention=10s";
 
-/// How long keys may stay when nobody acquires any more: leases of whoever was killed last, and
-/// their retention for half as long again as it is at least.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+/// How long keys may stay when nobody acquires any more: 2 min, twice as long as a finished attempt
+/// is remembered for the sake of its late copies.
+const FORGOTTEN: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 /// What is measured, by how much it may rise in the second half: a share of its mean, or so much.
 /// Keys are those of names that were used of late, so at most so many as there are names, and as
