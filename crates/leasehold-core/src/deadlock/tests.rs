@@ -142,11 +142,12 @@ fn how_old_a_look_is_counts() {
     };
     let (one, other) = (one.leak(), other.leak());
     assert_eq!(deadlocks(&[snapshot(one, 0), snapshot(other, 6)]).len(), 1, "looked at 6 s apart");
-    assert_eq!(
-        deadlocks(&[snapshot(one, 0), snapshot(other, 0)]),
-        [],
-        "2 took b after it asked for a"
-    );
+    for age in [0, 6] {
+        let found = deadlocks(&[snapshot(one, age), snapshot(other, age)]);
+        assert_eq!(found, [], "2 took b after it asked for a");
+    }
+    let waited_on = deadlocks(&[snapshot(one, 6), snapshot(other, 0)]);
+    assert_eq!(waited_on, [], "and has waited since");
 }
 
 #[test]
