@@ -1,9 +1,11 @@
 //! Terminals: who has them, what their keys do, and the line that is shown while waiting.
 
 use std::io::{Read, Write as _};
-use std::process::{ChildStdin, ChildStdout};
+use std::process::ChildStdin;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 
-use crate::harness::{Background, PROGRAM, Place, until};
+use crate::harness::{Background, PATIENCE, PROGRAM, Place, until};
 
 /// Prints whether the shell's process group has the terminal.
 const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
@@ -12,7 +14,7 @@ const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in fron
 pub(crate) struct Terminal {
     running: Background,
     keys: ChildStdin,
-    screen: ChildStdout,
+    screen: Receiver<Vec<u8>>,
     seen: String,
 }
 
@@ -23,7 +25,15 @@ impl Terminal {
         command.env("PS1", "$ ").env("SHELL", "/bin/sh");
         let mut running = Background::fed(command);
         let keys = running.child().stdin.take().unwrap();
-        let screen = running.child().stdout.take().unwrap();
+        let mut shown = running.child().stdout.take().unwrap();
+        let (show, screen) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(count @ 1..) = shown.read(&mut bytes) {
+                // Nobody may watch any more.
+                let _ = show.send(bytes[..count].to_vec());
+            }
+        });
         Self { running, keys, screen, seen: String::new() }
     }
 
@@ -31,25 +41,33 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Types in a line for cat, and waits for its echo and for what cat makes of it. In between,
+    /// leasehold may say what it waits for.
+    fn cat(&mut self, line: &str) {
+        self.type_in(&format!("{line}\n"));
+        self.until(&format!("{line}\r\n"));
+        self.until(&format!("{line}\r\n"));
+    }
+
     /// Reads the screen until it shows `words`, and returns what was on it since the last time.
     #[track_caller]
     pub(crate) fn until(&mut self, words: &str) -> String {
         while !self.seen.contains(words) {
-            let mut bytes = [0; 1024];
-            let count = self.screen.read(&mut bytes).unwrap();
-            assert!(count > 0, "{words:?} was never shown: {:?}", self.seen);
-            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            match self.screen.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!("{words:?} was never shown: {:?}", self.seen),
+            }
         }
         let end = self.seen.find(words).unwrap() + words.len();
         self.seen.drain(..end).collect()
     }
 
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let mut rest = String::new();
-        self.screen.read_to_string(&mut rest).unwrap();
+        for bytes in &self.screen {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
         drop(self.keys);
-        let code = self.running.end().code;
-        (code, self.seen + &rest)
+        (self.running.end().code, self.seen)
     }
 }
 
@@ -78,8 +96,7 @@ fn ctrl_c_ends_the_command_and_releases_the_lock() {
     let place = Place::on_file();
     // No shell in between: one that is interrupted before it has started its child waits for that.
     let mut terminal = Terminal::start(&place, "leasehold run x -- cat");
-    terminal.type_in("runs\n");
-    terminal.until("runs\r\nruns");
+    terminal.cat("runs");
     terminal.type_in("\x03");
     assert_eq!(terminal.end().0, Some(130));
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
@@ -100,8 +117,7 @@ fn ctrl_c_stops_the_script_around_it() {
         std::fs::write(place.path("script"), script).unwrap();
         let mut terminal = Terminal::start(&place, &format!("{shell} script"));
         terminal.until("round 1");
-        terminal.type_in("runs\n");
-        terminal.until("runs\r\nruns");
+        terminal.cat("runs");
         terminal.type_in("\x03");
         let (code, screen) = terminal.end();
         assert_eq!(code, Some(130), "{shell}, {wrapper}: {screen}");
@@ -121,8 +137,7 @@ fn ctrl_c_stops_the_loop_of_an_interactive_shell() {
             "for i in 1 2; do echo rou''nd $i; [ $i = 2 ] || {wrapper} cat; done; echo wen''t on\n"
         ));
         terminal.until("round 1");
-        terminal.type_in("runs\n");
-        terminal.until("runs\r\nruns");
+        terminal.cat("runs");
         terminal.type_in("\x03");
         let screen = terminal.until("$ ");
         assert!(!screen.contains("round 2"), "{wrapper}: {screen}");
