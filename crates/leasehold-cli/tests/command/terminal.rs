@@ -71,19 +71,24 @@ impl Terminal {
     }
 }
 
+/// What is on a screen after the line in which leasehold says what it waits for, if it does.
+fn shown(screen: &str) -> &str {
+    screen.rsplit("\r\x1b[K").next().unwrap_or_default()
+}
+
 #[test]
 fn the_command_has_the_terminal_and_the_caller_gets_it_back() {
     let place = Place::on_file();
     let inner = format!("leasehold run x -- sh -c '{IN_FRONT}'; {IN_FRONT}");
     let (code, screen) = Terminal::start(&place, &inner).end();
-    assert_eq!((code, screen.as_str()), (Some(0), "in front\r\nin front\r\n"));
+    assert_eq!((code, shown(&screen)), (Some(0), "in front\r\nin front\r\n"));
 }
 
 #[test]
 fn in_a_pipeline_the_command_gets_the_terminal_only_when_it_asks() {
     let place = Place::on_file();
     let piped = format!("leasehold run x -- sh -c '{IN_FRONT}' | cat");
-    assert_eq!(Terminal::start(&place, &piped).end().1, "behind\r\n");
+    assert_eq!(shown(&Terminal::start(&place, &piped).end().1), "behind\r\n");
     let asks = "leasehold run x -- sh -c 'read line; echo got $line' | cat";
     let mut terminal = Terminal::start(&place, asks);
     terminal.type_in("a line\n");
