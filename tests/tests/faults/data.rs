@@ -161,6 +161,17 @@ async fn c16_what_a_denied_user_dropped_is_gone_once_it_has_its_rights_again() {
     client.close().await.unwrap();
 }
 
+/// C16: closing says what the store refuses, and does not wait for the right to come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_a_denied_user_that_closes_is_told_so_and_waits_for_no_right() {
+    let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
+    let client = connect(&scene.server.holder_url()).await;
+    let held = client.mutex("b").ttl(LONG).acquire().await.unwrap();
+    scene.server.command::<()>("ACL SETUSER holder -evalsha").unwrap();
+    assert_eq!(kind(held.release().await), StoreErrorKind::Denied);
+    assert_eq!(kind(client.close().await), StoreErrorKind::Denied);
+}
+
 /// C16: a server that cannot be used from the beginning.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_a_server_that_cannot_be_used_is_a_typed_error() {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use leasehold::error::StoreErrorKind;
 use leasehold::time::{Clock as _, show_duration};
 use leasehold::{Error, Guard, LockName, LossReason, Lost};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
@@ -277,6 +278,8 @@ impl<'a> LeasedCommand<'a> {
                     self.connection.events.why_not_renewed(&names, reason)
                 ));
             }
+            // That is tried again, and said by whoever closes the connection.
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Denied => {}
             // It ends by itself; what was done under it was done alone.
             Err(error) => voice.error(format_args!("{name}: could not let go: {error}")),
         }

@@ -132,3 +132,17 @@ fn a_pipe_ends_when_the_command_closes_it() {
     running.close_stdin();
     assert_eq!(running.end().code, Some(0));
 }
+
+#[test]
+fn a_lock_that_cannot_be_let_go_for_want_of_a_right_is_said_in_one_line() {
+    let place = Place::on_redis();
+    let mut running = Background::fed(place.shell("x", &[], "echo runs; cat"));
+    assert_eq!(running.line(), "runs");
+    let server = place.server.as_ref().unwrap();
+    server.command::<()>("ACL SETUSER default -evalsha").unwrap();
+    running.close_stdin();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.stderr.matches("could not let go").count(), 1, "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}
