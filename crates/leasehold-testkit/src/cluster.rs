@@ -1,28 +1,22 @@
 //! A private cluster that a test starts, hurts and ends: three primaries with a third of the slots
 //! each, and a replica for each if asked for.
 
+mod node;
+
 use std::io;
 use std::thread;
 
 use leasehold::LockName;
 use leasehold_conformance::fresh_number;
-use redis::{FromRedisValue, RedisError, RedisResult, Value};
+use redis::{RedisError, RedisResult};
 
+use self::node::{Node, PRIMARIES};
 use crate::bus::Bus;
 use crate::harness::{PATIENCE, must, try_until};
-use crate::server::{Data, RedisOptions, RedisServer, free_port};
+use crate::server::{Data, RedisOptions, RedisServer};
 
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16_384;
-
-/// The least number of primaries of which one may fail: the others are a majority.
-const PRIMARIES: usize = 3;
-
-/// After how many milliseconds without an answer a node is held to have failed.
-const NODE_TIMEOUT_MS: u64 = 1_000;
-
-/// How often a node is started because somebody else took the port of its bus in between.
-const START_TRIES: u32 = 5;
 
 /// How many keys move with one command.
 const MOVED_AT_ONCE: u32 = 100;
@@ -33,16 +27,6 @@ pub struct Cluster {
     nodes: Vec<Node>,
     /// What their bus leads through, if it can be cut.
     bus: Option<Bus>,
-}
-
-#[derive(Debug)]
-struct Node {
-    server: RedisServer,
-    id: String,
-    /// By which others reach it.
-    bus_port: u16,
-    /// It is neither killed nor stopped, nor cut off from the others.
-    answers: bool,
 }
 
 impl Cluster {
@@ -81,7 +65,7 @@ impl Cluster {
     ) -> io::Result<Self> {
         let starting: Vec<io::Result<Node>> = thread::scope(|scope| {
             let nodes = 0..PRIMARIES * (1 + replicas_each);
-            let start = |at| start_node(options, bus.as_ref().map(|bus| (bus, at)));
+            let start = |at| Node::start(options, bus.as_ref().map(|bus| (bus, at)));
             let threads: Vec<_> = nodes.map(|at| scope.spawn(move || start(at))).collect();
             let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
             joined
@@ -417,91 +401,6 @@ impl SlotMove<'_> {
         let port = Some(self.to.server.port());
         self.cluster
             .until_all("all know where the slot is", |node| Ok(node.owner_port(self.slot)? == port))
-    }
-}
-
-impl Node {
-    fn is_ok(&self) -> RedisResult<bool> {
-        let info: String = self.server.command("CLUSTER INFO")?;
-        Ok(info.contains("cluster_state:ok"))
-    }
-
-    /// Whether it serves, and sees each third of the slots at so many nodes.
-    fn is_ready(&self, nodes_each: usize) -> RedisResult<bool> {
-        Ok(self.is_whole(nodes_each)? && self.ranges()?.len() == PRIMARIES)
-    }
-
-    /// Whether it serves, sees each slot at so many nodes, and follows its primary if it has one.
-    fn is_whole(&self, nodes_each: usize) -> RedisResult<bool> {
-        let is_whole = |range: &Range| range.ports.len() == nodes_each;
-        Ok(self.is_ok()?
-            && self.ranges()?.iter().all(is_whole)
-            && !self.server.info("replication")?.contains("master_link_status:down"))
-    }
-
-    /// The port of the primary of a slot, if there is one.
-    fn owner_port(&self, slot: u16) -> RedisResult<Option<u16>> {
-        let ranges = self.ranges()?;
-        let range = ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
-        Ok(range.and_then(|range| range.ports.first().copied()))
-    }
-
-    fn ranges(&self) -> RedisResult<Vec<Range>> {
-        let slots: Vec<Vec<Value>> = self.server.command("CLUSTER SLOTS")?;
-        let range = |mut parts: Vec<Value>| {
-            let nodes = parts.split_off(2.min(parts.len()));
-            let (first, last) = <(u16, u16)>::from_redis_value(Value::Array(parts))?;
-            let port = |node| Ok(Vec::<Value>::from_redis_value(node)?.swap_remove(1));
-            let ports = nodes.into_iter().map(port).collect::<RedisResult<_>>()?;
-            Ok(Range { first, last, ports: Vec::from_redis_value(Value::Array(ports))? })
-        };
-        slots.into_iter().map(range).collect()
-    }
-}
-
-/// Slots that one primary serves, and the ports of that and of its replicas.
-#[derive(Debug)]
-struct Range {
-    first: u16,
-    last: u16,
-    ports: Vec<u16>,
-}
-
-/// Starts a node; if it is behind a bus, as this one there.
-fn start_node(options: &RedisOptions, behind: Option<(&Bus, usize)>) -> io::Result<Node> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let listens = free_port()?;
-        let (options, bus_port) = match behind {
-            None => (options.clone(), listens),
-            Some((bus, at)) => {
-                let options = options
-                    .clone()
-                    .line(format!("cluster-announce-bus-port {}", bus.port(at)))
-                    .line(format!("bind-source-addr {}", Bus::address(at)))
-                    // Who calls from another address than 127.0.0.1 would be from outside.
-                    .line("protected-mode no");
-                bus.lead_to(at, listens);
-                (options, bus.port(at))
-            }
-        };
-        let options = options
-            .line("cluster-enabled yes")
-            // A replica counts once it has an offset: it has one after the first ping.
-            .line("repl-diskless-sync-delay 0")
-            .line("repl-ping-replica-period 1")
-            .line("cluster-announce-ip 127.0.0.1")
-            .line(format!("cluster-port {listens}"))
-            .line(format!("cluster-node-timeout {NODE_TIMEOUT_MS}"));
-        match options.start() {
-            Ok(server) => {
-                let id = server.command("CLUSTER MYID").map_err(io::Error::other)?;
-                return Ok(Node { server, id, bus_port, answers: true });
-            }
-            Err(error) if tries == START_TRIES => return Err(error),
-            Err(_) => {}
-        }
     }
 }
 
