@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::election::Observed;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
@@ -282,10 +283,10 @@ async fn a_server_that_takes_no_more_clients_says_so() {
 }
 
 #[tokio::test]
-async fn a_replica_is_refused() {
+async fn a_replica_is_an_outage_that_may_pass() {
     let server = RedisServer::options().line("replicaof 127.0.0.1 1").start().unwrap();
     let error = refusal(&server.url()).await;
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(error.to_string().contains("replica"), "{error}");
 }
 
@@ -562,4 +563,25 @@ async fn a_user_without_the_right_to_run_scripts_is_denied_in_words() {
     let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Denied);
     assert!(!error.may_have_executed());
+}
+
+#[tokio::test]
+async fn who_observes_an_election_is_told_of_the_leaders_of_the_same_database_alone() {
+    let server = RedisServer::start().unwrap();
+    let client = async |database: u32| {
+        let url = format!("redis://127.0.0.1:{}/{database}?timeout=30s", server.port());
+        Client::connect(url).await.unwrap()
+    };
+    let (ours, theirs) = (client(0).await, client(1).await);
+    let mut observation = ours.election("e").observe().await.unwrap();
+    assert!(matches!(soon(observation.next()).await.unwrap(), Observed::Nobody));
+    let there = theirs.election("e").campaign("there").await.unwrap();
+    let here = ours.election("e").campaign("here").await.unwrap();
+    let Observed::Leader(leader) = soon(observation.next()).await.unwrap() else {
+        panic!("nobody is seen to lead");
+    };
+    assert_eq!((leader.value.as_str(), leader.token), ("here", here.token()));
+    there.resign().await.unwrap();
+    here.resign().await.unwrap();
+    assert!(matches!(soon(observation.next()).await.unwrap(), Observed::Nobody));
 }

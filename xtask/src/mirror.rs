@@ -12,8 +12,9 @@ const BLOCKING: &str = "blocking";
 const SHARED: [&str; 2] = ["store", "model"];
 
 /// What has no other half: a type or a method, and why.
-const ALONE: [(&str, &str); 4] = [
+const ALONE: [(&str, &str); 5] = [
     ("leasehold::Guard::lost", "it is a future: a thread has `loss` and `on_lost`"),
+    ("leasehold::election::Observation::drop", "what it holds is dropped with it"),
     ("leasehold::election::Leadership::guard", "what it tells, the leadership tells itself"),
     ("leasehold::election::Leadership::lost", "as that of a guard"),
     ("leasehold_data::Batcher", "it gathers what the tasks of one runtime ask for"),

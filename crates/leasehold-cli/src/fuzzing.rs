@@ -9,6 +9,7 @@ use leasehold::store::fuzzing::Target;
 use crate::args::parse;
 use crate::commands;
 use crate::store_choice;
+use crate::store_url::StoreUrl;
 use crate::taken::Handle;
 
 /// Every target of the command.
@@ -44,6 +45,13 @@ fn handle(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(handle) = Handle::decode(text) {
         let again = handle.encode().and_then(|text| Handle::decode(&text));
-        assert_eq!(again, Ok(handle));
+        assert_eq!(again.as_ref(), Ok(&handle));
+        // It may have been forged: it leads to no file, no socket and no login of this machine's.
+        if let Some(remote) = StoreUrl::from(handle.store.as_str()).remote() {
+            let url = remote.reveal();
+            assert!(remote.is_on_servers() && !url.contains('@') && !url.contains("+unix:"));
+            assert!(["ca=", "cert=", "key="].iter().all(|file| !url.contains(&format!("?{file}"))));
+            assert_eq!(remote.remote(), Some(remote));
+        }
     }
 }

@@ -13,12 +13,14 @@ mod moment;
 mod other_process;
 mod report;
 mod runtime;
+mod secrets;
 mod signals;
 mod store_choice;
 mod store_url;
 mod table;
 mod taken;
 mod terminal;
+mod user;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,7 +37,7 @@ pub fn main() -> ExitCode {
     let (voice, outcome) = match mode {
         Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
         Some(completions::MODE) => (Voice::usual(), completions::complete(&arguments[2..])),
-        Some(taken::MODE) => (Voice::usual(), taken::main(&arguments[2..])),
+        Some(taken::MODE) => (Voice::usual(), taken::main()),
         Some(_) | None => match parse::parse(&arguments) {
             Ok(command) => (command.voice(), commands::execute(&command)),
             Err(outcome) => (Voice::usual(), outcome),

@@ -28,6 +28,19 @@ pub(crate) fn local(at_ms: u64, now_ms: u64) -> String {
     in_zone(at_ms, now_ms, &TimeZone::system())
 }
 
+/// A moment that may be days away, for people elsewhere: as `Thu 14:00 CET`, or with its date if it
+/// is more than six days away.
+pub(crate) fn day_and_time(at_ms: u64) -> String {
+    day_and_time_in(at_ms, now_ms(), &TimeZone::system())
+}
+
+fn day_and_time_in(at_ms: u64, now_ms: u64, zone: &TimeZone) -> String {
+    const SIX_DAYS_MS: u64 = 6 * 86_400_000;
+    let at = Zoned::new(rounded(at_ms), zone.clone());
+    let is_near = at_ms.saturating_sub(now_ms) <= SIX_DAYS_MS;
+    at.strftime(if is_near { "%a %H:%M %Z" } else { "%Y-%m-%d %H:%M %Z" }).to_string()
+}
+
 fn in_zone(at_ms: u64, now_ms: u64, zone: &TimeZone) -> String {
     let zoned = |at_ms| Zoned::new(rounded(at_ms), zone.clone());
     let (at, now) = (zoned(at_ms), zoned(now_ms));
@@ -59,6 +72,13 @@ mod tests {
         assert_eq!(in_zone(AT_MS, AT_MS + 60_000, &vienna), "15:02:11");
         // Ten hours later it is another day there, and the same one by UTC for a while.
         assert_eq!(in_zone(AT_MS, AT_MS + 9 * 3_600_000, &vienna), "2026-11-22 15:02");
+    }
+
+    #[test]
+    fn a_moment_of_this_week_has_its_day_and_a_later_one_its_date() {
+        let of = |days: u64| day_and_time_in(AT_MS + days * 86_400_000, AT_MS, &TimeZone::UTC);
+        assert_eq!(of(3), "Wed 14:02 UTC");
+        assert_eq!(of(7), "2026-11-29 14:02 UTC");
     }
 
     #[test]

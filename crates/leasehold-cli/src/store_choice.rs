@@ -7,8 +7,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::report::{Failure, STORE, Voice};
+use crate::secrets::Secrets;
 use crate::store_url::StoreUrl;
+use crate::user::User;
 
 /// Where a machine's administrator says which store is used.
 const SYSTEM_CONFIGURATION: &str = "/etc/leasehold/store";
@@ -16,16 +20,19 @@ const SYSTEM_CONFIGURATION: &str = "/etc/leasehold/store";
 /// Where root's locks are if nothing says otherwise.
 const SYSTEM_LOCKS: &str = "/var/lib/leasehold/locks.db";
 
-/// The store, as a URL, and who chose it.
-#[derive(Debug, PartialEq, Eq)]
+/// The store, as a URL, who chose it, and where passwords come from that the URL lacks.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Choice {
     pub(crate) url: StoreUrl,
     pub(crate) because: Because,
+    pub(crate) secrets: Secrets,
 }
 
 /// Who chose the store.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Because {
+    /// A handle: it was taken there.
+    Handle,
     /// This file.
     Configuration(PathBuf),
     /// Nobody: a file of this user on this machine.
@@ -44,6 +51,7 @@ impl fmt::Display for Because {
                 write!(f, "no store configured: locks hold for user {user} on this machine only")
             }
             Self::Environment => f.write_str("LEASEHOLD_STORE"),
+            Self::Handle => f.write_str("the handle"),
             Self::Option => f.write_str("--store"),
         }
     }
@@ -59,22 +67,6 @@ struct Surroundings {
     system_configuration: PathBuf,
     /// Asked only where nobody chose: whoever knows the names of users may be far away.
     user: fn() -> User,
-}
-
-/// Whose process this is.
-#[derive(Debug)]
-struct User {
-    name: String,
-    is_root: bool,
-}
-
-impl User {
-    fn of_this_process() -> Self {
-        let id = nix::unistd::geteuid();
-        let found = nix::unistd::User::from_uid(id).ok().flatten();
-        let name = found.map_or_else(|| id.to_string(), |user| user.name);
-        Self { name, is_root: id.is_root() }
-    }
 }
 
 impl Surroundings {
@@ -132,7 +124,7 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
     let path = default_path(around, &user)?;
     let url = file_url(&path)?.as_str().into();
     let because = Because::Default { path, user: user.name };
-    Ok(Choice { url, because })
+    Ok(Choice { url, because, secrets: Secrets::OfEnvironment })
 }
 
 /// The store that this value of `LEASEHOLD_STORE` names.
@@ -188,7 +180,7 @@ fn chosen(url: &str, because: Because) -> Result<Choice, Failure> {
         );
         return Err(Failure::usage(why));
     }
-    Ok(Choice { url: url.into(), because })
+    Ok(Choice { url: url.into(), because, secrets: Secrets::OfEnvironment })
 }
 
 fn default_path(around: &Surroundings, user: &User) -> Result<PathBuf, Failure> {
@@ -227,7 +219,11 @@ impl Choice {
         let Because::Default { path, .. } = &self.because else { return Ok(()) };
         let directory = path.parent().unwrap_or(path);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
-            Failure::new(STORE, format!("cannot make {}: {error}", directory.display()))
+            let directory = directory.display();
+            Failure::new(
+                STORE,
+                format!("cannot make {directory}: {error}: give --store or set LEASEHOLD_STORE"),
+            )
         })
     }
 }
@@ -318,6 +314,15 @@ mod tests {
         let refusal = choose_in(&around, None).unwrap_err();
         assert!(refusal.message.contains("another file in every directory"), "{refusal:?}");
         assert!(refusal.message.contains("leasehold/store says file:locks.db"), "{refusal:?}");
+    }
+
+    #[test]
+    fn who_has_no_home_is_told_to_choose_a_store() {
+        let because =
+            Because::Default { path: "/proc/nowhere/locks.db".into(), user: "www".into() };
+        let choice = Choice { url: "file:".into(), because, secrets: Secrets::OfEnvironment };
+        let failure = choice.prepare().unwrap_err();
+        assert!(failure.message.ends_with("give --store or set LEASEHOLD_STORE"), "{failure:?}");
     }
 
     #[test]

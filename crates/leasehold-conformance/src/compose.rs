@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use leasehold::election::Observation;
+use leasehold::election::{Observation, Observed};
 use leasehold::store::Store;
 use leasehold::{Client, Error, LockName};
 
@@ -181,7 +181,11 @@ pub async fn a_leader_is_seen_with_what_it_says(subject: &Subject) {
 async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
     let mut values = Vec::new();
     while values.last().is_none_or(|value| value != last) {
-        values.extend(must(observation.next().await).map(|leader| leader.value));
+        let Observed::Leader(leader) = must(observation.next().await) else { continue };
+        // After an outage the same leader is told again.
+        if values.last() != Some(&leader.value) {
+            values.push(leader.value);
+        }
     }
     values
 }

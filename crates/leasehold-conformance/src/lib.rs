@@ -51,10 +51,10 @@ pub mod capacities;
 pub mod changes;
 pub mod compose;
 pub mod deadlocks;
+pub mod last;
 pub mod library;
 pub mod line;
 pub mod modes;
-pub mod past;
 pub mod peers;
 pub mod store;
 pub mod upgrades;
@@ -76,26 +76,10 @@ pub use self::subject::{SharedStore, Subject, fresh_number};
 ///
 /// `conformance!(together make())` makes one test of all cases, at the same time on one subject:
 /// for what takes long to start and has been tested case by case in another setting.
-///
-/// `conformance!(history make())` makes a test of each case of a store that keeps three past
-/// holders of a name ([`past::KEPT`]), as one may be asked to.
 #[macro_export]
 macro_rules! conformance {
     (together $make:expr) => {
         $crate::conformance! { @list together $make }
-    };
-    (history $make:expr) => {
-        $crate::conformance! { @each $make;
-            past::who_let_go_is_remembered;
-            past::a_lapsed_lease_is_remembered_at_once_and_once;
-            past::a_revoked_lease_is_remembered_as_that;
-            past::the_newest_past_holders_are_kept_and_come_first;
-            past::a_hand_over_is_remembered_and_keeps_what_was;
-            past::a_grant_that_nobody_took_up_is_remembered_as_that;
-            past::who_handed_a_lease_out_is_remembered;
-            past::a_cooldown_ends_no_hold;
-            past::readers_and_permits_are_remembered_each_for_itself;
-        }
     };
     ($make:expr) => {
         $crate::conformance! { @list each $make }
@@ -132,7 +116,12 @@ macro_rules! conformance {
             store::a_walk_over_pages_comes_by_every_name_in_use;
             store::names_of_any_script_are_told_apart;
             store::asking_about_an_unknown_name_leaves_nothing_behind;
-            past::nobody_is_remembered_unless_the_store_is_asked_to;
+            last::who_let_go_is_remembered;
+            last::a_lapsed_lease_is_remembered_at_once;
+            last::a_revoked_lease_is_remembered_as_that;
+            last::a_hand_over_is_remembered;
+            last::who_handed_a_lease_out_is_remembered;
+            last::a_cooldown_ends_no_hold;
             alone::a_lease_that_nothing_renews_goes_to_who_waits;
             alone::who_is_forced_out_is_told_and_harms_nobody;
             alone::the_signal_of_a_guard_that_is_let_go_ends_without_a_loss;
@@ -185,6 +174,7 @@ macro_rules! conformance {
             library::a_wait_ends_at_its_limit_and_says_who_holds;
             library::a_limit_of_zero_is_a_try;
             library::a_revoked_lease_is_lost_by_its_holder;
+            library::a_lease_that_is_revoked_at_once_after_its_grant_says_so;
             library::a_lease_is_lost_when_it_is_held_for_too_long;
             library::a_lease_travels_to_another_client;
             library::a_lease_is_adopted_once;
@@ -206,6 +196,7 @@ macro_rules! conformance {
             line::clients_take_turns_and_so_do_the_callers_of_each;
             line::the_place_at_the_store_outlives_the_caller_that_asked_for_it;
             line::a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant;
+            line::who_keeps_a_lease_that_was_passed_on_is_shown_and_revoked;
             waiting::who_waits_for_a_lease_of_its_own_client_is_told_so;
             waiting::who_waits_for_another_client_of_its_own_process_is_told_so;
             deadlocks::clients_that_wait_for_each_other_are_found_and_look_alikes_are_not;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use futures_util::future::{Either, join, join_all, select};
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::{Lease, Mode, Renewal};
+use leasehold::store::protocol::Reply;
 use leasehold::{Client, Error, Lock, LockName, LossReason};
 
-use crate::bench::{LONG, SHORT, answered};
+use crate::bench::{Bench, LONG, SHORT, answered, somebody};
 use crate::subject::{Subject, must};
 
 /// What can be held by one alone.
@@ -284,6 +285,26 @@ pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
         assert!(guard.ensure_held().is_err());
         drop(guard);
         pair.until_free().await;
+    }
+}
+
+/// A lease that is revoked at once after its grant says that it was revoked: the message may come
+/// before its holder listens, and then the renewal tells. Not where the server keeps nothing but
+/// the lock itself.
+pub async fn a_lease_that_is_revoked_at_once_after_its_grant_says_so(subject: &Subject) {
+    if !subject.can().recorded_tokens {
+        return;
+    }
+    for pair in Pair::all(subject).await {
+        let bench = Bench::new(subject);
+        let (id, mode) = (somebody(), Mode::Exclusive);
+        let token = bench.take(id, mode).await.token;
+        assert_eq!(bench.revoke(id, token, true).await, Reply::Revoked(true));
+        assert_eq!(bench.renew(id).await, Reply::Revoked(true));
+        let ttl = Duration::from_secs(6);
+        let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
+        assert!(must(pair.two.admin().revoke_now(&pair.name, guard.token()).await));
+        assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::Revoked));
     }
 }
 

@@ -203,7 +203,8 @@ pub async fn the_place_at_the_store_outlives_the_caller_that_asked_for_it(subjec
     must(subject.drive(granted(subject, behind).await.release()).await);
 }
 
-/// An operator who revokes by the token that is shown asks whoever has the lease now.
+/// An operator who revokes by the token that is shown asks whoever has the lease now, also before
+/// the store was told who that is.
 pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(subject: &Subject) {
     if !subject.can().local_tokens {
         return;
@@ -218,6 +219,36 @@ pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(sub
     assert!(shown < guard.token());
     assert!(must(subject.drive(admin.revoke(&name, shown)).await));
     // Where no message tells, a renewal does.
+    if !subject.can().wakes {
+        assert!(subject.drive(guard.renew()).await.is_err());
+    }
+    assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::Revoked));
+}
+
+/// Whoever keeps a lease that was passed on is who is shown, and whom an operator ends by its own
+/// token; that of the caller before it ends nothing.
+pub async fn who_keeps_a_lease_that_was_passed_on_is_shown_and_revoked(subject: &Subject) {
+    if !subject.can().local_tokens {
+        return;
+    }
+    let (one, name) = (Lined::new(subject, ENDLESS).await, subject.fresh_name("line/shown"));
+    let short = must(subject.drive(one.lock(&name).label("alice-short").acquire()).await);
+    let former = short.token();
+    let lock = one.lock(&name).label("bob-for-hours");
+    let call = tokio::spawn(async move { lock.acquire().await });
+    let waits = || async { one.waiting.load(Ordering::Relaxed) > 0 };
+    subject.until("bob waits", waits).await;
+    must(subject.drive(short.release()).await);
+    let guard = granted(subject, call).await;
+    let admin = one.client.admin();
+    let is_shown = || async {
+        let status = must(admin.inspect(&name).await);
+        let holder = &status.holders[0];
+        holder.info.label.as_deref() == Some("bob-for-hours") && holder.token == guard.token()
+    };
+    subject.until("the store was told", is_shown).await;
+    assert!(!must(subject.drive(admin.revoke(&name, former)).await), "alice has let go");
+    assert!(must(subject.drive(admin.revoke(&name, guard.token())).await));
     if !subject.can().wakes {
         assert!(subject.drive(guard.renew()).await.is_err());
     }

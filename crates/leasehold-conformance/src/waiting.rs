@@ -38,7 +38,7 @@ async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard) -> bo
     match subject.drive(answered(subject, told)).await {
         Err(error @ Error::Timeout { own, .. }) => {
             let text = error.to_string();
-            assert_eq!(own, text.contains("this very client"), "{text}");
+            assert_eq!(own, text.contains("a task of this client"), "{text}");
             let Error::Timeout { holder: Some(found), .. } = error else { panic!("{text}") };
             assert_eq!(found.id, holder.holder(), "{text}");
             own

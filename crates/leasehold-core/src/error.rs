@@ -32,6 +32,10 @@ pub enum Error {
         /// The highest token the resource has seen.
         newest: FencingToken,
     },
+    /// It was made before a fork and cannot be made anew by itself: an observation of an election,
+    /// a client over a store that it was given as a value.
+    #[error("made before a fork, and the parent's: make the client and this anew in this process")]
+    Forked,
     /// The request was sent and no answer came: a grant may exist, for `settles_within` at most.
     #[error(
         "{name}: no answer ({source}); a lease may exist for up to {}",
@@ -98,7 +102,7 @@ pub enum Error {
     #[error(
         "{name}: still busy after {}{}",
         show_duration(*.waited),
-        held_by(.holder.as_deref(), *.others, *.own)
+        held_by(.holder.as_deref(), *.others, *.own, *.waited)
     )]
     #[non_exhaustive]
     Timeout {
@@ -111,9 +115,9 @@ pub enum Error {
         holder: Option<Box<Holder>>,
         /// How many held it beside that one; no more than 31 are counted.
         others: u32,
-        /// Whether the holder is the very client that waited. Between two of its tasks that is
-        /// contention as any other; a task that waits for what it holds itself would wait for ever,
-        /// and `Guard::reenter` is what it wants.
+        /// Whether the holder is the client that waited: mostly another of its tasks, which is
+        /// contention as any other. If it has held for as long as was waited, it may be the task
+        /// that waited, which would wait for ever: that one wants `Guard::reenter`.
         own: bool,
     },
     /// Two readers want to become the writer, and each would wait for the other, or one may come to
@@ -139,13 +143,18 @@ fn not_adopted(reason: LossReason) -> String {
         LossReason::Closed | LossReason::Expired | LossReason::HeldTooLong => {
             "the lease has ended".to_owned()
         }
-        LossReason::Revoked | LossReason::Vanished => reason.to_string(),
+        LossReason::Forked | LossReason::Revoked | LossReason::Vanished => reason.to_string(),
     }
 }
 
-fn held_by(holder: Option<&Holder>, others: u32, own: bool) -> String {
+fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) -> String {
     let Some(Holder { info, held_for, state, ttl_left, .. }) = holder else {
         return String::new();
+    };
+    // Who waits for itself has held since before it asked.
+    let hint = match own && *held_for >= waited {
+        true => "; if it is the same task: use Guard::reenter",
+        false => "",
     };
     let label = info.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
     let who = format!("{}:{}{label}", info.host, info.pid);
@@ -154,20 +163,17 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool) -> String {
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    match (state, own) {
-        (HoldState::Cooldown, _) => {
+    match state {
+        HoldState::Cooldown => {
             format!(
                 ", in cooldown for another {left} by the min_hold of {who}, which has let go\
                  {others}"
             )
         }
-        (HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed, false) => {
-            format!(", held by {who} for {held_for}{others}")
+        HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed => {
+            let who = if own { format!("a task of this client, {who},") } else { who };
+            format!(", held by {who} for {held_for}{others}{hint}")
         }
-        (HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed, true) => format!(
-            ", held by this very client, {who}, for {held_for}{others}: a task that waits for what \
-             it holds itself waits for ever, unless it takes Guard::reenter instead"
-        ),
     }
 }
 
@@ -224,6 +230,7 @@ impl Error {
             Self::Cancelled
             | Self::Closed
             | Self::Fenced { .. }
+            | Self::Forked
             | Self::Invalid(_)
             | Self::Lost { .. }
             | Self::NotAdopted { .. }
@@ -241,7 +248,9 @@ impl Error {
             | Self::NotAdopted { name, .. }
             | Self::Timeout { name, .. }
             | Self::WouldDeadlock { name } => Some(name),
-            Self::Cancelled | Self::Closed | Self::Invalid(_) | Self::Store(_) => None,
+            Self::Cancelled | Self::Closed | Self::Forked | Self::Invalid(_) | Self::Store(_) => {
+                None
+            }
         }
     }
 }
@@ -283,6 +292,21 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
+    /// All that [`as_str`](Self::as_str) gives, in alphabetical order.
+    pub const WORDS: &'static [&'static str] = &[
+        "corrupt",
+        "denied",
+        "full",
+        "mismatch",
+        "no_quorum",
+        "not_replicated",
+        "quarantined",
+        "timeout",
+        "unreachable",
+        "unsupported",
+        "version",
+    ];
+
     /// Its name without numbers, such as `no_quorum`: one of a few words, for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -398,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_ended_says_who_was_in_the_way_and_how() {
-        let said = |state, others, own| {
+        let said = |state, others, own, waited| {
             let holder = Holder {
                 id: HolderId { client: ClientId(1), attempt: 1 },
                 mode: Mode::Exclusive,
@@ -408,16 +432,21 @@ mod tests {
                 held_for: Duration::from_secs(9),
                 ttl_left: Duration::from_secs(5),
             };
-            let (name, waited) = (LockName::new("a").unwrap(), Duration::from_secs(2));
+            let (name, waited) = (LockName::new("a").unwrap(), Duration::from_secs(waited));
             let holder = Some(Box::new(holder));
             Error::Timeout { name, waited, holder, others, own }.to_string()
         };
-        let alone = said(HoldState::Claimed, 0, false);
+        let alone = said(HoldState::Claimed, 0, false, 2);
         assert_eq!(alone, "a: still busy after 2.0s, held by vm:7 (nightly) for 9.0s");
-        assert_eq!(said(HoldState::Unclaimed, 2, false), format!("{alone} and 2 more"));
-        let own = said(HoldState::Claimed, 0, true);
-        assert!(own.contains("this very client") && own.contains("Guard::reenter"), "{own}");
-        let released = said(HoldState::Cooldown, 0, false);
+        assert_eq!(said(HoldState::Unclaimed, 2, false, 2), format!("{alone} and 2 more"));
+        let own = "held by a task of this client, vm:7 (nightly), for 9.0s";
+        assert_eq!(
+            said(HoldState::Claimed, 0, true, 9),
+            format!("a: still busy after 9.0s, {own}; if it is the same task: use Guard::reenter")
+        );
+        let later = said(HoldState::Claimed, 0, true, 10);
+        assert_eq!(later, format!("a: still busy after 10s, {own}"), "another task took it");
+        let released = said(HoldState::Cooldown, 0, false, 2);
         assert!(
             released.contains("in cooldown for another 5.0s by the min_hold of vm:7"),
             "{released}"
@@ -463,6 +492,12 @@ mod tests {
         let words =
             [Kind::Corrupt, Kind::NotReplicated, no_quorum, Kind::Version].map(Kind::as_str);
         assert_eq!(words, ["corrupt", "not_replicated", "no_quorum", "version"]);
+        let shared = [Kind::Denied, Kind::Full, Kind::Mismatch, Kind::Quarantined, Kind::Timeout];
+        let rest = [Kind::Unreachable, Kind::Unsupported].map(Kind::as_str);
+        let mut all: Vec<_> =
+            words.into_iter().chain(shared.map(Kind::as_str)).chain(rest).collect();
+        all.sort_unstable();
+        assert_eq!(all, StoreErrorKind::WORDS);
     }
 
     #[test]

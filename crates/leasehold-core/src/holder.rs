@@ -1,6 +1,5 @@
 //! Who holds a lease and who waits for one.
 
-use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::InvalidInput;
 use crate::setters::setters;
+use crate::time::micros;
 use crate::token::FencingToken;
 
 /// Most bytes of host and label together: they are stored with every hold and every waiter.
@@ -19,11 +19,18 @@ pub const MAX_INFO_BYTES: usize = 1024;
 /// lease of the one before it.
 pub const MAX_ON_BEHALF_OF: usize = 16;
 
-/// One client of a store, drawn at random, so that no two are ever the same. Text: 32 hex digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// One client of a store, drawn at random, so that no two are ever the same. Text: 32 hex digits,
+/// in `Debug`, too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct ClientId(pub u128);
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,8 +64,9 @@ impl From<ClientId> for String {
     }
 }
 
-/// One acquire call of one client, the same across its retries. Text: `<32 hex>-<decimal>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// One acquire call of one client, the same across its retries. Text: `<32 hex>-<decimal>`, in
+/// `Debug`, too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct HolderId {
@@ -71,6 +79,12 @@ pub struct HolderId {
 impl HolderId {
     /// The first of all, for searching in ordered collections.
     pub const MIN: Self = Self { client: ClientId(0), attempt: 0 };
+}
+
+impl fmt::Debug for HolderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for HolderId {
@@ -137,6 +151,9 @@ pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
 pub const UPGRADABLE_WEIGHT: u32 = LOCK_CAPACITY / 2 + 1;
 
 impl Mode {
+    /// All that [`as_str`](Self::as_str) gives, in alphabetical order.
+    pub const WORDS: &'static [&'static str] = &["exclusive", "permits", "shared", "upgradable"];
+
     /// Its name without numbers, as in JSON: one of a few words, for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -232,6 +249,18 @@ pub struct HolderInfo {
     /// One pointer, because nearly all act for themselves and this is copied with every request.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub(crate) on_behalf_of: Option<Box<OnBehalfOf>>,
+    /// A pointer as well. The token and the start of who holds already say it to others.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) passed_on: Option<Box<PassedOn>>,
+}
+
+/// What a holder says of a lease that came to it inside its process: a store knows the grant only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PassedOn {
+    /// How often the lease was passed on since its grant.
+    pub times: u16,
+    /// How long after the grant that was done last, in whole microseconds.
+    pub after: Duration,
 }
 
 /// The clients on whose behalf another one acts: at least one.
@@ -243,7 +272,7 @@ pub(crate) struct OnBehalfOf(Vec<ClientId>);
 impl HolderInfo {
     /// A process without a label, which acts for itself.
     pub fn new(host: impl Into<String>, pid: u32) -> Self {
-        Self { host: host.into(), pid, label: None, on_behalf_of: None }
+        Self { host: host.into(), pid, label: None, on_behalf_of: None, passed_on: None }
     }
 
     setters! {
@@ -261,6 +290,27 @@ impl HolderInfo {
     pub fn with_on_behalf_of(mut self, clients: Vec<ClientId>) -> Self {
         self.on_behalf_of = (!clients.is_empty()).then(|| Box::new(OnBehalfOf(clients)));
         self
+    }
+
+    /// How often its lease was passed on inside its process, and when.
+    pub fn passed_on(&self) -> PassedOn {
+        self.passed_on.as_deref().copied().unwrap_or_default()
+    }
+
+    /// The same of a lease that was passed on.
+    #[must_use]
+    pub fn with_passed_on(mut self, passed_on: PassedOn) -> Self {
+        let after = Duration::from_micros(micros(passed_on.after));
+        let whole = PassedOn { after, ..passed_on };
+        self.passed_on = (whole.times > 0).then(|| Box::new(whole));
+        self
+    }
+
+    /// The token and the time since the start of the holder that says this, out of those of the
+    /// grant.
+    fn of_holder(&self, grant: FencingToken, since_grant: Duration) -> (FencingToken, Duration) {
+        let PassedOn { times, after } = self.passed_on();
+        (grant.passed_on(times).unwrap_or(grant), since_grant.saturating_sub(after))
     }
 
     /// Checks the sizes, and that the texts have no control characters.
@@ -314,11 +364,11 @@ pub struct Holder {
     pub mode: Mode,
     /// How far the hold is in its life.
     pub state: HoldState,
-    /// The token of the grant.
+    /// Its token: that of the grant, or a higher one if the lease was passed on since.
     pub token: FencingToken,
     /// Who that is.
     pub info: HolderInfo,
-    /// Time since the grant.
+    /// Time since it has it.
     pub held_for: Duration,
     /// Time until the store ends the lease, unless it is renewed.
     pub ttl_left: Duration,
@@ -343,6 +393,13 @@ impl Holder {
         with_info: info: HolderInfo,
         with_held_for: held_for: Duration,
         with_ttl_left: ttl_left: Duration,
+    }
+
+    /// The holder itself, where token and time are those of the grant so far.
+    #[must_use]
+    pub fn as_passed_on(mut self) -> Self {
+        (self.token, self.held_for) = self.info.of_holder(self.token, self.held_for);
+        self
     }
 }
 
@@ -409,10 +466,10 @@ impl Ending {
     }
 }
 
-/// Who held a lease and how that ended, as a store that keeps a history tells it.
+/// Who held a lease last and how that ended. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PastHolder {
+pub struct LastHolder {
     /// The acquire call that was granted.
     pub id: HolderId,
     /// What it held at last.
@@ -429,7 +486,7 @@ pub struct PastHolder {
     pub ending: Ending,
 }
 
-impl PastHolder {
+impl LastHolder {
     /// A hold that was granted and ended just now and of whose holder nothing else is known.
     pub fn new(id: HolderId, mode: Mode, token: FencingToken, ending: Ending) -> Self {
         Self {
@@ -447,6 +504,13 @@ impl PastHolder {
         with_info: info: HolderInfo,
         with_held_for: held_for: Duration,
         with_ended_ago: ended_ago: Duration,
+    }
+
+    /// The last holder itself, where token and time are those of the grant so far.
+    #[must_use]
+    pub fn as_passed_on(mut self) -> Self {
+        (self.token, self.held_for) = self.info.of_holder(self.token, self.held_for);
+        self
     }
 }
 
@@ -489,9 +553,8 @@ pub struct Status {
     pub waiting: u32,
     /// The highest token ever granted for the name, as far as the store remembers.
     pub last_token: Option<FencingToken>,
-    /// Who held it before and how that ended, the newest first: as many as the store keeps, and
-    /// none of a store that keeps no history.
-    pub past_holders: Vec<PastHolder>,
+    /// Who held it last and how that ended, unless its store does not remember that.
+    pub last_holder: Option<LastHolder>,
 }
 
 impl Status {
@@ -501,16 +564,7 @@ impl Status {
         with_waiters: waiters: Vec<Waiter>,
         with_waiting: waiting: u32,
         with_last_token: last_token: Option<FencingToken>,
-    }
-
-    /// The same with the newest `most` of these [`past_holders`](Self::past_holders), in whatever
-    /// order they come.
-    #[must_use]
-    pub fn with_past_holders(mut self, mut past_holders: Vec<PastHolder>, most: u32) -> Self {
-        past_holders.sort_by_key(|past| (past.ended_ago, Reverse(past.token), past.id));
-        past_holders.truncate(most as usize);
-        self.past_holders = past_holders;
-        self
+        with_last_holder: last_holder: Option<LastHolder>,
     }
 
     /// Whether nobody holds the name.

@@ -183,6 +183,8 @@ pub enum LossReason {
     Closed,
     /// It was not renewed in time.
     Expired,
+    /// It was acquired before a fork, and is the parent's: this process has a copy of its guard.
+    Forked,
     /// It reached its `max_hold`.
     HeldTooLong,
     /// An operator revoked it.
@@ -197,11 +199,16 @@ pub enum LossReason {
 }
 
 impl LossReason {
+    /// All that [`as_str`](Self::as_str) gives, in alphabetical order.
+    pub const WORDS: &'static [&'static str] =
+        &["closed", "expired", "forked", "held_too_long", "revoked", "superseded", "vanished"];
+
     /// Its name without numbers, such as `held_too_long`: one of a few words, for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::Expired => "expired",
+            Self::Forked => "forked",
             Self::HeldTooLong => "held_too_long",
             Self::Revoked => "revoked",
             Self::Superseded { .. } => "superseded",
@@ -215,6 +222,9 @@ impl fmt::Display for LossReason {
         match self {
             Self::Closed => f.write_str("the client was closed"),
             Self::Expired => f.write_str("the lease was not renewed in time"),
+            Self::Forked => f.write_str(
+                "it was acquired before a fork and is the parent's: acquire anew in this process",
+            ),
             Self::HeldTooLong => f.write_str("the lease was held for longer than max_hold allows"),
             Self::Revoked => f.write_str("an operator revoked the lease"),
             Self::Superseded { by } => {
@@ -300,16 +310,18 @@ mod tests {
 
     #[test]
     fn each_reason_for_a_loss_has_a_word_and_a_sentence_of_its_own() {
-        use LossReason::{Closed, Expired, HeldTooLong, Revoked, Superseded, Vanished};
+        use LossReason::{Closed, Expired, Forked, HeldTooLong, Revoked, Superseded, Vanished};
         let by = FencingToken::from_micros(1_800_000_000_000_000);
         let said = [
             (Closed, "closed", "the client was closed"),
             (Expired, "expired", "the lease was not renewed in time"),
+            (Forked, "forked", "acquire anew in this process"),
             (HeldTooLong, "held_too_long", "max_hold"),
             (Revoked, "revoked", "an operator"),
             (Superseded { by }, "superseded", &by.to_string()),
             (Vanished, "vanished", "no memory of the lease"),
         ];
+        assert_eq!(said.map(|(_, word, _)| word), LossReason::WORDS);
         for (reason, word, part) in said {
             assert_eq!(reason.as_str(), word);
             assert!(reason.to_string().contains(part), "{reason}");

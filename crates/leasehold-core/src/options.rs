@@ -22,6 +22,9 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// Longest ttl: 24 h. Longer work is renewed; a crashed holder must not block others for days.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
+/// The longest that a name's last holder can be remembered: 366 days, for a job of once a year.
+pub const MAX_REMEMBER: Duration = Duration::from_hours(366 * 24);
+
 /// Who keeps a lease alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
@@ -59,6 +62,10 @@ pub struct LeaseOptions {
     /// released before; nothing by default.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_hold: Option<Duration>,
+    /// The store remembers who held the name last for at least this long, counted from when it was
+    /// asked for; by default for its retention, which is 2 min. At most 366 days.
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
+    pub remember: Option<Duration>,
     /// What the holder says of itself to an operator who looks.
     pub label: Option<String>,
 }
@@ -71,6 +78,7 @@ impl Default for LeaseOptions {
             min_validity: None,
             max_hold: None,
             min_hold: None,
+            remember: None,
             label: None,
         }
     }
@@ -83,6 +91,7 @@ impl LeaseOptions {
         with_min_validity: min_validity: Option<Duration>,
         with_max_hold: max_hold: Option<Duration>,
         with_min_hold: min_hold: Option<Duration>,
+        with_remember: remember: Option<Duration>,
         with_label: label: Option<String>,
     }
 
@@ -122,6 +131,12 @@ impl LeaseOptions {
             let why = format!("a min_hold of {least} is longer than the max_hold of {most}");
             return Err(InvalidInput::new("min_hold", why));
         }
+        if let Some(span) = self.remember
+            && span > MAX_REMEMBER
+        {
+            let why = format!("{} is too long: give at most 366 days", show_duration(span));
+            return Err(InvalidInput::new("remember", why));
+        }
         HolderInfo { label: self.label.clone(), ..HolderInfo::default() }.check()
     }
 
@@ -153,6 +168,8 @@ mod tests {
         assert_eq!(with(|o| o.ttl = MAX_TTL + Duration::from_nanos(1)), Err("ttl"));
         assert_eq!(with(|o| o.min_validity = Some(o.ttl)), Err("min_validity"));
         assert_eq!(with(|o| o.max_hold = Some(Duration::ZERO)), Err("max_hold"));
+        let too_long = MAX_REMEMBER + Duration::from_nanos(1);
+        assert_eq!(with(|o| o.remember = Some(too_long)), Err("remember"));
         assert_eq!(with(|o| o.label = Some("x".repeat(1025))), Err("label"));
         assert_eq!(with(|o| o.label = Some("a\u{7}".into())), Err("label"));
         let backwards = |o: &mut LeaseOptions| {
@@ -170,6 +187,7 @@ mod tests {
         assert_eq!(with(|o| o.ttl = MAX_TTL), Ok(()));
         assert_eq!(with(|o| o.min_validity = Some(o.ttl * 9 / 10)), Ok(()));
         assert_eq!(with(|o| o.min_hold = Some(MAX_TTL)), Ok(()));
+        assert_eq!(with(|o| o.remember = Some(MAX_REMEMBER)), Ok(()));
         let same = |o: &mut LeaseOptions| (o.min_hold, o.max_hold) = (Some(MIN_TTL), Some(MIN_TTL));
         assert_eq!(with(same), Ok(()));
     }

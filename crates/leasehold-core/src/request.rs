@@ -145,7 +145,8 @@ pub enum Action {
         /// How much longer.
         ttl: Duration,
     },
-    /// A holder changes what it says of itself.
+    /// A holder changes what it says of itself. What a holder before it has said of a lease that
+    /// was [passed on](crate::PassedOn) since, changes nothing.
     Describe {
         /// Which hold.
         id: HolderId,
@@ -154,7 +155,7 @@ pub enum Action {
     },
     /// Says who holds, who waits and who held before; changes nothing.
     Inspect {
-        /// At most so many holders, so many waiters, and so many past holders.
+        /// At most so many holders and so many waiters.
         limit: u32,
     },
     /// Confirms a grant, or keeps a waiter's place and says what it is. Never joins a queue, so
@@ -194,6 +195,8 @@ pub enum Action {
         change: u64,
     },
     /// An operator ends the hold with this very token: at the latest by its deadline, or at once.
+    /// Of a lease that was passed on, this is the token of whoever the store was told of last, or
+    /// a higher one of the same grant: the store may be told of that holder later.
     Revoke {
         /// Which hold.
         id: HolderId,
@@ -327,6 +330,9 @@ pub struct Acquire {
     ///
     /// [`BALLOT_LEAD`]: crate::model::BALLOT_LEAD
     pub ballot_us: Option<u64>,
+    /// How long the record outlives this lease as it is granted or joins the queue, if that is
+    /// longer than the [retention](crate::model::Rules::retention) of the store.
+    pub remember: Duration,
     /// Who asks.
     pub info: HolderInfo,
 }
@@ -342,6 +348,7 @@ impl Acquire {
             nonce: 0,
             not_after_us: FOREVER_US,
             ballot_us: None,
+            remember: Duration::ZERO,
             info: HolderInfo::default(),
         }
     }
@@ -352,6 +359,7 @@ impl Acquire {
         with_nonce: nonce: u64,
         with_not_after: not_after_us: u64,
         with_ballot: ballot_us: Option<u64>,
+        with_remember: remember: Duration,
         with_info: info: HolderInfo,
     }
 }
@@ -394,7 +402,8 @@ pub struct Adopt {
 impl Adopt {
     /// What takes over the hold of `from` for the attempt that `request` would acquire with.
     pub fn new(from: HolderId, token: Option<FencingToken>, request: Acquire) -> Self {
-        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us, info } = request;
+        // The record is there already, and is kept for as long as was asked for when it was taken.
+        let Acquire { id, mode, ttl, nonce, not_after_us, ballot_us, info, .. } = request;
         Self { id, from, mode, token, ttl, nonce, not_after_us, ballot_us, info }
     }
 }
@@ -441,7 +450,7 @@ pub struct Reclaim {
 impl Reclaim {
     /// What takes back the hold with this token that `request` would acquire.
     pub fn new(token: FencingToken, change: u64, request: Acquire) -> Self {
-        let Acquire { id, mode, ttl, wait: _, nonce, not_after_us, ballot_us: _, info } = request;
+        let Acquire { id, mode, ttl, nonce, not_after_us, info, .. } = request;
         Self { id, mode, change, token, ttl, nonce, not_after_us, info }
     }
 }

@@ -69,6 +69,11 @@ impl FencingToken {
         Self::from_number((self.0.get() & !LOCAL_MASK) + local)
     }
 
+    /// How often a lease was passed on before whoever has this token had it.
+    pub const fn passes(self) -> u16 {
+        (self.0.get() & LOCAL_MASK) as u16
+    }
+
     /// The number.
     pub const fn get(self) -> u64 {
         self.0.get()
@@ -144,6 +149,7 @@ mod tests {
         assert!(grant < passed[0] && passed[4_094] < next);
         assert!(passed.iter().all(|token| token.micros() == grant.micros()));
         assert_eq!(passed[0].passed_on(1), Some(passed[1]));
+        assert_eq!((grant.passes(), passed[4_094].passes()), (0, 4_095));
         assert_eq!((grant.passed_on(4_096), passed[4_094].passed_on(1)), (None, None));
         assert!(FencingToken::from_micros(u64::MAX).passed_on(4_095).is_some());
     }

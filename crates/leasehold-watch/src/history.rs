@@ -41,6 +41,8 @@ impl History {
     pub(super) fn note(&mut self, events: &[Event], status: &Status, now_ms: u64) {
         for event in events {
             match event.kind {
+                // One whose record could not be read meanwhile goes on.
+                EventKind::Granted | EventKind::HandedOver if self.lasts(event.token) => {}
                 EventKind::Granted | EventKind::HandedOver => self.bars.push_back(Bar {
                     token: event.token,
                     who: event.who.clone(),
@@ -59,6 +61,17 @@ impl History {
             self.queue.push_back((now_ms, status.waiting));
         }
         self.forget(now_ms);
+    }
+
+    /// Ends what lasted when the record was readable last, and does not now that it is again.
+    pub(super) fn end_others(&mut self, status: &Status, now_ms: u64) {
+        let is_held = |bar: &&mut Bar| status.holders.iter().any(|held| held.token == bar.token);
+        let lasting = self.bars.iter_mut().filter(|bar| bar.to_ms.is_none());
+        lasting.filter(|bar| !is_held(bar)).for_each(|bar| bar.to_ms = Some(now_ms));
+    }
+
+    fn lasts(&self, token: FencingToken) -> bool {
+        self.bars.iter().any(|bar| bar.token == token && bar.to_ms.is_none())
     }
 
     /// Forgets what lies too far back, and the oldest of too many.

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold::LockName;
 use leasehold::admin::{Deadlock, Status};
+use leasehold::error::{StoreError, StoreErrorKind};
+use leasehold::{Error, LockName};
 
 use super::change::Change;
 use super::deadlocks::Search;
@@ -26,6 +27,11 @@ pub enum Availability {
     Unknown,
     /// It answers.
     There,
+    /// It answers that this user may not look, and what is lacking.
+    Denied {
+        /// In its words.
+        why: String,
+    },
     /// It does not, since then and for this reason.
     Away {
         /// In milliseconds since 1970.
@@ -33,6 +39,16 @@ pub enum Availability {
         /// What failed.
         why: String,
     },
+}
+
+impl Availability {
+    /// Why nothing can be seen of it, if that is so.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Unknown | Self::There => None,
+            Self::Denied { why } | Self::Away { why, .. } => Some(why),
+        }
+    }
 }
 
 /// What there is in all.
@@ -46,6 +62,8 @@ pub struct Totals {
     pub waiting: u64,
     /// How many deadlocks there probably are.
     pub deadlocks: usize,
+    /// Names whose record cannot be read: they are counted in none of the others.
+    pub unreadable: usize,
     /// Since when the one waits who has waited longest.
     pub waited_since_ms: Option<u64>,
     /// Since when the oldest hold lasts.
@@ -69,6 +87,11 @@ pub struct Picture {
     stretched_ms: u64,
     round_began_ms: Option<u64>,
     round_took_ms: Option<u64>,
+    /// How many walks over all keys have ended.
+    walks: u64,
+    /// How many keys the first of them has come by.
+    keys: u64,
+    is_whole: bool,
     is_cut: bool,
 }
 
@@ -85,6 +108,9 @@ impl Picture {
             stretched_ms: 0,
             round_began_ms: None,
             round_took_ms: None,
+            walks: 0,
+            keys: 0,
+            is_whole: false,
             is_cut: false,
         }
     }
@@ -118,9 +144,20 @@ impl Picture {
         self.round_took_ms
     }
 
-    /// Whether every key of the store was come by once, and each name that was found looked at.
+    /// How many walks over all keys of the store have ended.
+    pub fn walks(&self) -> u64 {
+        self.walks
+    }
+
+    /// Whether every key of the store was come by once, and each name that was found looked at:
+    /// before, what was not seen may be there all the same.
     pub fn is_whole(&self) -> bool {
-        self.round_took_ms.is_some() && self.rows.values().all(|row| row.seen_ms > 0)
+        self.is_whole
+    }
+
+    /// How many keys have been come by so far; none once all of them have been.
+    pub fn keys_so_far(&self) -> Option<u64> {
+        (!self.is_whole).then_some(self.keys)
     }
 
     /// Who probably waits for each other: see [`leasehold::admin::deadlocks`].
@@ -146,6 +183,7 @@ impl Picture {
             (one, other) => one.or(other),
         };
         for (_, row) in self.rows().filter(|(_, row)| row.is_used()) {
+            totals.unreadable += usize::from(row.unreadable.is_some());
             totals.held += usize::from(!row.status.is_free());
             totals.awaited += usize::from(row.status.waiting > 0);
             totals.waiting += u64::from(row.status.waiting);
@@ -196,6 +234,26 @@ impl Picture {
         change
     }
 
+    /// Takes note that the record of a name cannot be read. Gives whether that is news.
+    pub(super) fn cannot_be_read(
+        &mut self,
+        name: &LockName,
+        why: StoreError,
+        now_ms: u64,
+    ) -> Option<Change> {
+        let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
+        let change = row.cannot_be_read(name, why, now_ms);
+        self.schedule(name, now_ms + (HELD_MS as f64 * self.stretch) as u64);
+        change
+    }
+
+    /// Notes whether everything was looked at once. True if that was not known.
+    pub(super) fn note_whole(&mut self) -> bool {
+        let before = self.is_whole;
+        self.is_whole |= self.walks > 0 && self.rows.values().all(|row| row.seen_ms > 0);
+        self.is_whole != before
+    }
+
     /// Looks among what is known for those who wait for each other, if it is time to. Gives the
     /// names for which that is different now.
     pub(super) fn search_deadlocks(&mut self, now_ms: u64) -> Vec<Change> {
@@ -208,25 +266,38 @@ impl Picture {
         std::mem::replace(&mut self.store, Availability::There) != Availability::There
     }
 
-    /// The store did not answer. True if that was not known.
-    pub(super) fn note_away(&mut self, why: String, now_ms: u64) -> bool {
-        let since_ms = match &self.store {
-            Availability::Away { since_ms, why: before } if *before == why => return false,
-            Availability::Away { since_ms, .. } => *since_ms,
-            Availability::There | Availability::Unknown => now_ms,
+    /// The store did not answer, or that this user may not look. True if that was not known.
+    pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) -> bool {
+        let why = error.to_string();
+        let is_denied =
+            matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
+        let store = match &self.store {
+            _ if is_denied => Availability::Denied { why },
+            Availability::Away { since_ms, .. } => Availability::Away { since_ms: *since_ms, why },
+            _ => Availability::Away { since_ms: now_ms, why },
         };
-        self.store = Availability::Away { since_ms, why };
-        true
+        std::mem::replace(&mut self.store, store.clone()) != store
     }
 
     /// A walk over all keys begins.
     pub(super) fn round_begins(&mut self, now_ms: u64) {
         self.round_began_ms = Some(now_ms);
+        if self.walks == 0 {
+            self.keys = 0;
+        }
         self.forget(now_ms);
+    }
+
+    /// A walk over all keys has come by so many more.
+    pub(super) fn passed(&mut self, keys: u32) {
+        if self.walks == 0 {
+            self.keys += u64::from(keys);
+        }
     }
 
     /// A walk over all keys has ended.
     pub(super) fn round_ends(&mut self, now_ms: u64) {
+        self.walks += 1;
         self.round_took_ms = self.round_began_ms.map(|began_ms| now_ms.saturating_sub(began_ms));
         self.is_cut &= self.rows.len() >= MOST_ROWS;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::LockName;
 use leasehold::admin::Status;
+use leasehold::error::StoreError;
 
 use super::change::{Change, EventKind, events, is_alike, millis};
 use super::history::History;
@@ -19,8 +20,10 @@ const RECENT_MS: u64 = 60_000;
 /// A lock as it was when it was looked at.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Who held and who waited.
+    /// Who held and who waited; nobody while its record cannot be read.
     pub status: Status,
+    /// Why its record cannot be read, if that is so.
+    pub unreadable: Option<StoreError>,
     /// When that was, in milliseconds since 1970.
     pub seen_ms: u64,
     /// The last minutes.
@@ -50,6 +53,7 @@ impl Row {
     pub(super) fn new(now_ms: u64) -> Self {
         Self {
             status: Status::default(),
+            unreadable: None,
             seen_ms: 0,
             history: History::default(),
             first_ms: now_ms,
@@ -70,8 +74,12 @@ impl Row {
         while self.entries.front().is_some_and(|(at_ms, _)| at_ms + ENTRIES_MS < now_ms) {
             self.entries.pop_front();
         }
+        let was_readable = self.unreadable.take().is_none();
+        if !was_readable {
+            self.history.end_others(&status, now_ms);
+        }
         self.history.note(&events, &status, now_ms);
-        let is_alike = is_alike(&self.status, &status);
+        let is_alike = was_readable && is_alike(&self.status, &status);
         let was_used = self.is_used();
         (self.status, self.seen_ms) = (status, now_ms);
         if was_used || self.is_used() {
@@ -80,9 +88,25 @@ impl Row {
         (!is_alike).then(|| Change { name: name.clone(), events })
     }
 
-    /// Whether somebody held or awaited it when it was looked at.
+    /// Notes that its record cannot be read: who has it then is not known. Gives whether that is
+    /// news.
+    pub(super) fn cannot_be_read(
+        &mut self,
+        name: &LockName,
+        why: StoreError,
+        now_ms: u64,
+    ) -> Option<Change> {
+        let before = self.unreadable.as_ref().map(ToString::to_string);
+        let is_alike = before == Some(why.to_string());
+        (self.status, self.unreadable) = (Status::default(), Some(why));
+        (self.seen_ms, self.used_ms) = (now_ms, now_ms);
+        (!is_alike).then(|| Change { name: name.clone(), events: Vec::new() })
+    }
+
+    /// Whether somebody held or awaited it when it was looked at, or may have: nobody knows while
+    /// its record cannot be read.
     pub fn is_used(&self) -> bool {
-        !self.status.is_free() || self.status.waiting > 0
+        !self.status.is_free() || self.status.waiting > 0 || self.unreadable.is_some()
     }
 
     pub(super) fn interest(&self, now_ms: u64) -> Interest {

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use leasehold::admin::{Admin, Page, Status};
+use leasehold::error::StoreError;
 use leasehold::time::{Clock, Instant};
 use leasehold::{Error, LockName};
 use tokio::sync::Notify;
@@ -43,7 +44,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub enum Update {
     /// A lock has changed.
     Lock(Change),
-    /// The store has gone away, or is back.
+    /// The store has gone away, or is back, or everything in it was looked at for the first time.
     Store,
 }
 
@@ -131,8 +132,8 @@ impl Watcher {
     }
 
     /// The store could not even be connected to. True if that was not known.
-    pub fn note_away(&self, why: String) -> bool {
-        self.picture().note_away(why, self.time.now_ms())
+    pub fn note_trouble(&self, error: &Error) -> bool {
+        self.picture().note_trouble(error, self.time.now_ms())
     }
 
     /// Watches until it is dropped, and tells what is new.
@@ -143,7 +144,11 @@ impl Watcher {
                 Ok(is_any) => {
                     let changed = self.picture().search_deadlocks(self.time.now_ms());
                     changed.into_iter().map(Update::Lock).for_each(&tell);
-                    if is_any && self.picture().note_there() {
+                    let is_news = {
+                        let mut picture = self.picture();
+                        (is_any && picture.note_there()) | picture.note_whole()
+                    };
+                    if is_news {
                         tell(Update::Store);
                     }
                     if !is_any {
@@ -151,7 +156,7 @@ impl Watcher {
                     }
                 }
                 Err(error) => {
-                    if self.note_away(error.to_string()) {
+                    if self.note_trouble(&error) {
                         tell(Update::Store);
                     }
                     walk = Walk::default();
@@ -197,18 +202,26 @@ impl Watcher {
             let asked = some.iter().map(async |name| (admin.inspect(name).await, name));
             let mut asked: FuturesUnordered<_> = asked.collect();
             while let Some((outcome, name)) = asked.next().await {
-                if let Some(status) = readable(outcome)?
-                    && let Some(change) = self.saw(name, status)
-                {
-                    tell(Update::Lock(change));
-                }
+                let change = match outcome {
+                    Ok(status) => self.saw(name, Ok(status)),
+                    // It is refused for this name alone, which is no outage.
+                    Err(Error::Store(error)) if !error.kind().is_outage() => {
+                        self.saw(name, Err(error))
+                    }
+                    Err(error) => return Err(error),
+                };
+                change.map(Update::Lock).into_iter().for_each(tell);
             }
         }
         Ok(!names.is_empty())
     }
 
-    fn saw(&self, name: &LockName, status: Status) -> Option<Change> {
-        let change = self.picture().saw(name, status, self.time.now_ms());
+    fn saw(&self, name: &LockName, look: Result<Status, StoreError>) -> Option<Change> {
+        let now_ms = self.time.now_ms();
+        let change = match look {
+            Ok(status) => self.picture().saw(name, status, now_ms),
+            Err(why) => self.picture().cannot_be_read(name, why, now_ms),
+        };
         self.inspected.notify_waiters();
         change
     }
@@ -235,6 +248,7 @@ impl Watcher {
         let now_ms = self.time.now_ms();
         let mut picture = self.picture();
         picture.found(names, now_ms);
+        picture.passed(scanned.min(keys));
         if next.is_none() {
             picture.round_ends(now_ms);
             let began_ms = walk.began_ms.take().unwrap_or(now_ms);
@@ -256,15 +270,6 @@ impl Watcher {
         if is_wanted && may_ms > now_ms {
             self.time.sleep_until(may_ms).await;
         }
-    }
-}
-
-/// What was seen of a lock; nothing of one whose record cannot be read, which is no outage.
-fn readable(outcome: leasehold::Result<Status>) -> Result<Option<Status>, Error> {
-    match outcome {
-        Ok(status) => Ok(Some(status)),
-        Err(Error::Store(error)) if !error.kind().is_outage() => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

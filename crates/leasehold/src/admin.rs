@@ -1,14 +1,14 @@
 //! What an operator looks at and does.
 
-use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result, StoreError};
+use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result};
 
 pub use leasehold_core::{
-    ClientId, Deadlock, Ending, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Obstacle,
-    Page, PastHolder, Snapshot, Status, Wait, Waiter, deadlocks,
+    ClientId, Deadlock, Ending, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder,
+    Obstacle, Page, PassedOn, Snapshot, Status, Wait, Waiter, deadlocks,
 };
 
 use crate::engine::Handle;
-use crate::keeper::unexpected_reply;
+use crate::keeper::{unexpected_reply, unusable_reply};
 use crate::refusal::refused;
 use crate::store;
 
@@ -27,9 +27,11 @@ impl Admin {
     }
 
     /// Names that begin with `prefix` and are held or awaited, at most `limit` of them, in no
-    /// particular order.
+    /// particular order. A name whose record cannot be read is among them: [`inspect`] says why.
     ///
     /// Cost: on a server, a scan of all its keys in small steps.
+    ///
+    /// [`inspect`]: Self::inspect
     ///
     /// # Errors
     ///
@@ -78,7 +80,7 @@ impl Admin {
     pub async fn page(&self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         let page = Operation::ListPage { prefix, after, keys };
-        match self.engine.keeper.store.execute(page).await?.answer.reply {
+        match self.engine.here().await?.keeper.store.execute(page).await?.answer.reply {
             Reply::Page(page) => Ok(page),
             other => Err(unexpected_reply(&other).into()),
         }
@@ -86,20 +88,27 @@ impl Admin {
 
     async fn names(&self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>> {
         let list = Operation::List { prefix: prefix.to_owned(), limit, idle };
-        match self.engine.keeper.store.execute(list).await?.answer.reply {
+        match self.engine.here().await?.keeper.store.execute(list).await?.answer.reply {
             Reply::Names(names) => Ok(names),
             other => Err(unexpected_reply(&other).into()),
         }
     }
 
-    /// Who holds a name, who waits for it, and, where its store keeps a history, who held it before
+    /// Who holds a name, who waits for it, and who held it last
     /// and how that ended. A snapshot: stale once read.
+    ///
+    /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown as that
+    /// of its last holder that the store was told of. The store is told of each who has it for
+    /// 100 ms: label, token and start are then that holder's. While it cannot be reached, it is
+    /// told again every second.
     ///
     /// Cost: one round trip.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Store`]; [`crate::Error::Invalid`] for a name that is none.
+    /// [`crate::Error::Store`]: [`Version`](crate::error::StoreErrorKind::Version) for a record of
+    /// another release, [`Corrupt`](crate::error::StoreErrorKind::Corrupt) for a damaged one;
+    /// [`crate::Error::Invalid`] for a name that is none.
     ///
     /// # Cancel safety
     ///
@@ -113,14 +122,14 @@ impl Admin {
         let look = Action::Inspect { limit: INSPECT_LIMIT };
         match self.apply(name, look).await? {
             Reply::Status(status) => Ok(*status),
-            other => Err(unexpected_reply(&other).into()),
+            other => Err(unusable_reply(name, &other).into()),
         }
     }
 
     /// Who probably waits for each other, among all names of the store: see [`deadlocks`], which
     /// finds them in what others have looked at. What a first look finds is looked at again, so
     /// that nobody is suspected who only seemed to wait because names were looked at one after the
-    /// other.
+    /// other. Names whose record cannot be read are passed over.
     ///
     /// Cost: on a server, a scan of all its keys in small steps, and a round trip for each of the
     /// first 10 000 names, of which 32 are asked for at the same time.
@@ -134,12 +143,16 @@ impl Admin {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn deadlocks(&self) -> Result<Vec<Deadlock>> {
-        Ok(store::deadlocks::find(&*self.engine.keeper.store.inner).await?)
+        Ok(store::deadlocks::find(&*self.engine.here().await?.keeper.store.inner).await?.deadlocks)
     }
 
     /// Asks the holder of this very token to stop: it reports `Revoked` and lets go, and at the
     /// latest its deadline ends the lease, because it is no longer renewed. False if nobody holds
     /// the name with this token: the next holder is not hit.
+    ///
+    /// Of a lease that was passed on inside a process ([`inspect`](Self::inspect)), the token of
+    /// the holder that is shown will do, and a higher one of that lease: the holder of that is not
+    /// shown yet. The token of a former holder is refused once the next one is shown.
     ///
     /// Cost: two round trips.
     ///
@@ -216,21 +229,23 @@ impl Admin {
     ///
     /// Dropping the future leaves it open whether it was ended: ask again.
     pub async fn end_quarantine(&self) -> Result<bool> {
-        Ok(self.engine.keeper.store.inner.end_quarantine().await?)
+        Ok(self.engine.here().await?.keeper.store.inner.end_quarantine().await?)
     }
 
     async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
         let status = self.status(name).await?;
-        let Some(holder) = status.holders.iter().find(|holder| holder.token == token) else {
-            return Ok(false);
-        };
+        // The store may be told later that the lease was passed on to the holder of this token.
+        let is_of_grant =
+            |holder: &&Holder| holder.token.micros() == token.micros() && holder.token <= token;
+        let seen = status.holders.iter().filter(is_of_grant).max_by_key(|holder| holder.token);
+        let Some(holder) = seen else { return Ok(false) };
         match self.apply(name, Action::Revoke { id: holder.id, token, force }).await? {
             Reply::Revoked(was_held) => Ok(was_held),
-            other => Err(unexpected_reply(&other).into()),
+            other => Err(unusable_reply(name, &other).into()),
         }
     }
 
-    async fn apply(&self, name: &LockName, action: Action) -> Result<Reply, StoreError> {
-        Ok(self.engine.keeper.store.apply(name, action).await?.answer.reply)
+    async fn apply(&self, name: &LockName, action: Action) -> Result<Reply> {
+        Ok(self.engine.here().await?.keeper.store.apply(name, action).await?.answer.reply)
     }
 }

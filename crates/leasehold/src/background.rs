@@ -9,6 +9,7 @@ use leasehold_core::{BoxFuture, Clock, StoreError, StoreErrorKind};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use crate::mutex::Mutex;
+use crate::process::PerProcess;
 #[cfg(test)]
 use crate::sync::explored;
 
@@ -18,8 +19,9 @@ thread_local! {
     static IS_THE_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Where tasks for the thread go, once it runs.
-static THREAD: Mutex<Option<UnboundedSender<Task>>> = Mutex::new(None);
+/// Where tasks for the thread go, once it runs. A forked child has a thread of its own.
+static THREAD: PerProcess<Mutex<Option<UnboundedSender<Task>>>> =
+    PerProcess::new([const { Mutex::new(None) }; _]);
 
 /// Has a task driven to its end: by the thread, or by the caller's own runtime with a clock that a
 /// test moves.
@@ -56,7 +58,7 @@ pub(crate) fn is_this_thread() -> bool {
 /// Hands a task to the thread, which is started by the first one and lives as long as the process:
 /// nobody could say when the last client of a process was made.
 fn hand_over(task: Task) -> Result<(), StoreError> {
-    let mut thread = THREAD.lock();
+    let mut thread = THREAD.this()?.lock();
     let task = match thread.as_ref() {
         Some(running) => match running.send(task) {
             Ok(()) => return Ok(()),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Bounds, ClientId, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease, LeaseOptions,
-    LockName, MAX_ON_BEHALF_OF, Mode, Result,
+    Bounds, BoxFuture, ClientId, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease,
+    LeaseOptions, LockName, MAX_ON_BEHALF_OF, Mode, Result,
 };
 
 use crate::admin::Admin;
@@ -32,6 +32,19 @@ use crate::store::{self, Memory, Store};
 const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 
 /// Gives locks. Cheap to clone; clones are one client.
+///
+/// # Forking
+///
+/// After a fork(2) without exec, the child may go on with a client, its locks and elections: its
+/// first verb makes the client anew, with an identity and a connection of its own. A store in
+/// memory begins empty. Guards stay the parent's: in the child they are lost, the reason is
+/// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them lets go of nothing. What
+/// cannot be made anew is refused: a client over a store that was given as a value
+/// ([`Error::Forked`]), and a file that the parent has open (SQLite cannot be used on both sides of
+/// a fork). A child that uses no client calls [`process::forked`](crate::process::forked).
+///
+/// Fork outside of async runtimes: tokio's own is shared with the parent, and must be neither used
+/// nor dropped in the child.
 #[derive(Clone, Debug)]
 pub struct Client {
     engine: Handle,
@@ -140,6 +153,8 @@ impl Client {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> leasehold::Result<()> {
+    /// use leasehold::election::Observed;
+    ///
     /// # let client = leasehold::Client::memory();
     /// let election = client.election("scheduler");
     /// let leadership = election.campaign("10.0.0.5:8080").await?; // waits until it leads
@@ -149,8 +164,9 @@ impl Client {
     ///
     /// let mut observation = election.observe().await?;
     /// match observation.next().await? {
-    ///     Some(leader) => println!("{} leads with token {}", leader.value, leader.token),
-    ///     None => println!("nobody leads"),
+    ///     Observed::Leader(leader) => println!("{} leads, token {}", leader.value, leader.token),
+    ///     Observed::Nobody => println!("nobody leads"),
+    ///     Observed::Away(why) => println!("the store is away, so anybody may lead: {why}"),
     /// }
     /// # Ok(())
     /// # }
@@ -216,13 +232,14 @@ impl Client {
     /// Dropping the future has the keeper take the adoption back: the lease ends if it was adopted
     /// by then, and stays as it was if it was not.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
-        Ok(Guard::new(adopt::adopt(&self.engine, lease).await?))
+        Ok(Guard::new(adopt::adopt(self.engine.here().await?, lease).await?))
     }
 
     /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is
     /// open, for a supervisor that outlives this process: see [`Store::lifeline`].
     pub fn lifeline(&self) -> Option<OwnedFd> {
-        self.engine.keeper.store.inner.lifeline(self.engine.keeper.client)
+        let keeper = &self.engine.known()?.keeper;
+        keeper.store.inner.lifeline(keeper.client)
     }
 
     /// Gives back all that this client holds, ends its waiters with [`Error::Closed`], and waits
@@ -238,7 +255,10 @@ impl Client {
     ///
     /// Dropping the future has the keeper go on by itself.
     pub async fn close(self) -> Result<()> {
-        Ok(self.engine.keeper.close().await?)
+        match self.engine.known() {
+            Some(engine) => Ok(engine.keeper.close().await?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -359,43 +379,94 @@ impl ClientBuilder {
             let why = format!("a drift of {} is out of range: give 0 to 0.5", self.drift);
             return Err(InvalidInput::new("drift", why).into());
         }
-        let store: Box<dyn Store> = match self.source.take() {
-            Some(Source::Store(store)) => store,
-            Some(Source::Url(url)) if store::is_memory(&url) => return Ok(self.in_memory()),
-            Some(Source::Url(url)) => store::connect(&url).await?,
+        match self.source.take() {
+            Some(Source::Store(store)) => {
+                Ok(Client { engine: Handle::new(Arc::new(self.setup().engine(store))) })
+            }
+            Some(Source::Url(url)) if store::is_memory(&url) => Ok(self.in_memory()),
+            Some(Source::Url(url)) => {
+                let store = store::connect(&url).await?;
+                Ok(self.setup().client(Some(url), store))
+            }
             None => {
                 let why = "no store was given: call `url` or `store` before `build`";
-                return Err(InvalidInput::new("store", why).into());
+                Err(InvalidInput::new("store", why).into())
             }
-        };
-        Ok(self.with_store(store))
+        }
     }
 
     fn in_memory(mut self) -> Client {
         let paused = || PausedTime::of_this_runtime().map(|time| Arc::new(time) as Arc<dyn Clock>);
         self.clock = self.clock.or_else(paused);
-        let store = match &self.clock {
-            Some(clock) => Memory::with_clock(Arc::clone(clock)),
-            None => Memory::new(),
-        };
-        self.with_store(Box::new(store))
+        let setup = self.setup();
+        let store = setup.memory();
+        setup.client(None, store)
     }
 
-    fn with_store(self, store: Box<dyn Store>) -> Client {
-        let observers = Observers::new(self.observers);
+    fn setup(self) -> Setup {
+        Setup {
+            defaults: self.defaults,
+            drift: self.drift,
+            clock: self.clock,
+            observers: Observers::new(self.observers),
+            on_behalf_of: self.on_behalf_of,
+            slice: self.slice,
+        }
+    }
+}
+
+/// All of a client but for its store, to make it and to make it anew in a forked child.
+#[derive(Clone)]
+struct Setup {
+    defaults: LeaseOptions,
+    drift: f64,
+    clock: Option<Arc<dyn Clock>>,
+    observers: Observers,
+    on_behalf_of: Vec<ClientId>,
+    slice: Duration,
+}
+
+impl Setup {
+    /// A store in memory.
+    fn memory(&self) -> Box<dyn Store> {
+        Box::new(match &self.clock {
+            Some(clock) => Memory::with_clock(Arc::clone(clock)),
+            None => Memory::new(),
+        })
+    }
+
+    /// A client over the store that `url` names, or that is in memory, and that was opened just
+    /// now. A forked child opens it anew.
+    fn client(self, url: Option<String>, store: Box<dyn Store>) -> Client {
+        let setup = self.clone();
+        let remake = move || {
+            let (setup, url) = (setup.clone(), url.clone());
+            let made = async move {
+                let store = match url {
+                    Some(url) => store::connect(&url).await?,
+                    None => setup.memory(),
+                };
+                Ok(setup.engine(store))
+            };
+            Box::pin(made) as BoxFuture<'static, Result<Engine>>
+        };
+        let engine = self.engine(store).with_remake(Arc::new(remake));
+        Client { engine: Handle::new(Arc::new(engine)) }
+    }
+
+    fn engine(self, store: Box<dyn Store>) -> Engine {
         for text in store.warnings() {
-            observers.observe(&Event::Warning { text: &text });
+            self.observers.observe(&Event::Warning { text: &text });
         }
         let [client, seeds] = [random(), random()];
         let (keeper_seed, secret) = (seeds as u64, (seeds >> 64) as u64);
         let offset = store.clock_offset();
         let bounds = Bounds { drift: self.drift, offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let store = ClockedStore::new(store, clock, bounds, observers);
+        let store = ClockedStore::new(store, clock, bounds, self.observers);
         let who = HolderInfo::new(host(), std::process::id()).with_on_behalf_of(self.on_behalf_of);
         let keeper = Keeper::new(store, ClientId(client), who, keeper_seed, self.slice);
-        let engine = Engine::new(keeper, self.defaults, secret);
-        Client { engine: Handle::new(Arc::new(engine)) }
+        Engine::new(keeper, self.defaults, secret)
     }
 }
 

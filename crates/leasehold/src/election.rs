@@ -12,13 +12,13 @@ use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{
-    Action, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName, Reply,
-    Result, Status,
+    Action, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName,
+    LossReason, Reply, Result, Status, StoreError,
 };
 
 use crate::engine::{Engine, Handle};
 use crate::guard::Guard;
-use crate::keeper::{end_notice, unexpected_reply};
+use crate::keeper::{end_notice, unusable_reply};
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::store::Subscription;
@@ -55,6 +55,18 @@ pub struct Leader {
     pub value: String,
 }
 
+/// What the observer of an election sees.
+#[derive(Clone, Debug)]
+pub enum Observed {
+    /// This one leads, and says this.
+    Leader(Leader),
+    /// Nobody leads.
+    Nobody,
+    /// The store does not answer, so another may lead than was seen last. This is said once; as
+    /// soon as the store answers, it is said who leads, even if nothing has changed.
+    Away(StoreError),
+}
+
 impl Election {
     pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, lock: Lock) -> Self {
         Self { engine, name, lock: lock.alone() }
@@ -88,10 +100,10 @@ impl Election {
     /// Dropping the future withdraws the candidate, and leaves nothing behind.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
         let value = value.into();
-        check_value(&self.engine, &value)?;
+        let engine = self.engine.handle_here().await?;
+        check_value(&engine, &value)?;
         let guard = self.lock.clone().label(&value).acquire().await?;
-        let leadership =
-            Leadership { engine: self.engine.clone(), guard, messages: AtomicU64::new(0) };
+        let leadership = Leadership { engine, guard, messages: AtomicU64::new(0) };
         leadership.publish_value(&value).await;
         Ok(leadership)
     }
@@ -109,7 +121,8 @@ impl Election {
     /// Dropping the future leaves nothing behind.
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let status =
-            inspect(&self.engine, self.name.as_ref().map_err(InvalidInput::clone)?).await?;
+            inspect(self.engine.here().await?, self.name.as_ref().map_err(InvalidInput::clone)?)
+                .await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 
@@ -135,7 +148,7 @@ impl Election {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn observe(&self) -> Result<Observation> {
-        let (engine, name) = (self.engine.clone(), self.name.clone()?);
+        let (engine, name) = (self.engine.handle_here().await?, self.name.clone()?);
         let store = &engine.keeper.store;
         let subscription = store.inner.subscribe(&name).await?;
         let (since, jitter) = (store.now(), engine.jitter());
@@ -145,6 +158,7 @@ impl Election {
             subscription,
             since,
             known: None,
+            is_away: false,
             newest: None,
             found: None,
             inspect_at: since,
@@ -183,6 +197,25 @@ impl Leadership {
         self.guard.lost()
     }
 
+    /// Why the leadership has ended, as [`Guard::loss`]: `None` while it may be relied on. No I/O.
+    pub fn loss(&self) -> Option<LossReason> {
+        self.guard.loss()
+    }
+
+    /// The same as an error to return, as [`Guard::ensure_held`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn ensure_held(&self) -> Result<()> {
+        self.guard.ensure_held()
+    }
+
+    /// Calls back once, if the leadership is lost, as [`Guard::on_lost`]; not if it is resigned.
+    pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
+        self.guard.on_lost(call);
+    }
+
     /// Says something else from now on. Only the leader can: in one step with the check that it
     /// still leads.
     ///
@@ -199,7 +232,7 @@ impl Leadership {
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<()> {
         let value = value.into();
         check_value(&self.engine, &value)?;
-        self.guard.describe(self.engine.info(Some(value.clone()))).await?;
+        self.guard.set_label(value.as_str()).await?;
         self.publish_value(&value).await;
         Ok(())
     }
@@ -239,6 +272,8 @@ pub struct Observation {
     since: Instant,
     /// Who leads, as was given last; `None` before the first time.
     known: Option<Option<Leader>>,
+    /// It was said that the store is away, and not yet who leads since.
+    is_away: bool,
     /// The newest message of a leader that was received: whose, and its number.
     newest: Option<(FencingToken, u64)>,
     /// The leader that the last inspection found, whose own message has not come since.
@@ -247,19 +282,31 @@ pub struct Observation {
     jitter: Jitter,
 }
 
+impl Drop for Observation {
+    /// In a forked child its subscription is the parent's.
+    fn drop(&mut self) {
+        if self.engine.keeper.is_of_parent() {
+            std::mem::forget(self.subscription.take());
+        }
+    }
+}
+
 impl Observation {
     /// Who leads now, the first time; then waits for the next change and says who leads from then
-    /// on, or with what new value. `None`: nobody leads.
+    /// on, or with what new value. An outage is said, too, and ridden out: [`Observed::Away`].
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] for what will not pass by itself. Outages are ridden
-    /// out. It can be asked again after an error.
+    /// [`Error::Store`] for what will not pass by itself. It can be asked again after an error.
+    /// [`Error::Forked`] in a process that was forked since.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses no change.
-    pub async fn next(&mut self) -> Result<Option<Leader>> {
+    pub async fn next(&mut self) -> Result<Observed> {
+        if self.engine.keeper.is_of_parent() {
+            return Err(Error::Forked);
+        }
         loop {
             let due = self.engine.keeper.store.clock.sleep_until(self.inspect_at);
             let message = match &mut self.subscription {
@@ -272,10 +319,19 @@ impl Observation {
             };
             let changed = match received {
                 Some(message) => self.received(message),
-                None => self.inspect().await?,
+                None => match self.inspect().await {
+                    Err(Error::Store(error)) if error.kind().is_outage() => {
+                        if !std::mem::replace(&mut self.is_away, true) {
+                            return Ok(Observed::Away(error));
+                        }
+                        false
+                    }
+                    inspected => inspected?,
+                },
             };
             if changed && let Some(known) = &self.known {
-                return Ok(known.clone());
+                self.is_away = false;
+                return Ok(known.clone().map_or(Observed::Nobody, Observed::Leader));
             }
         }
     }
@@ -306,16 +362,13 @@ impl Observation {
         true
     }
 
-    /// Inspects the record; true if it brings a change.
+    /// Inspects the record; true if it brings a change, or ends an outage.
     async fn inspect(&mut self) -> Result<bool> {
         let status = match inspect(&self.engine, &self.name).await {
             Ok(status) => status,
             Err(error) => {
                 self.inspect_at = self.after(POLL_INTERVAL);
-                return match error {
-                    Error::Store(error) if error.kind().is_outage() => Ok(false),
-                    error => Err(error),
-                };
+                return Err(error);
             }
         };
         // Messages that came meanwhile tell one by one what the record sums up.
@@ -357,7 +410,7 @@ impl Observation {
         let found = Some(found);
         let is_new = self.known != found;
         self.known = found;
-        Ok(is_new)
+        Ok(is_new || self.is_away)
     }
 
     fn after(&mut self, span: Duration) -> Instant {
@@ -430,7 +483,7 @@ async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
     let timed = engine.keeper.store.apply(name, Action::Inspect { limit: 1 }).await?;
     match timed.answer.reply {
         Reply::Status(status) => Ok(*status),
-        other => Err(unexpected_reply(&other).into()),
+        other => Err(unusable_reply(name, &other).into()),
     }
 }
 

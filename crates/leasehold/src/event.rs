@@ -343,6 +343,9 @@ pub enum Event<'a> {
 /// lease of the process is renewed. A panic of it ends in the call,
 /// costs no lease, and is told of once, as a [`Warning`](Event::Warning).
 pub trait Observer: Send + Sync + 'static {
+    /// Is called once, when a client is built with this observer, before any event.
+    fn begin(&self) {}
+
     /// Takes note of an event.
     fn observe(&self, event: &Event<'_>);
 }
@@ -359,7 +362,11 @@ pub(crate) struct Observers(Arc<[Shielded]>);
 
 impl Observers {
     pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
-        Self(observers.into_iter().map(Shielded::new).collect())
+        let observers: Self = Self(observers.into_iter().map(Shielded::new).collect());
+        for observer in &*observers.0 {
+            panics(|| observer.observer.begin());
+        }
+        observers
     }
 
     pub(crate) fn observe(&self, event: &Event<'_>) {

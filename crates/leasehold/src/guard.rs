@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Error, FencingToken, HolderId, HolderInfo, Instant, InvalidInput, Lease, LockName,
-    LossReason, Mode, Operation, Reply, Result,
+    Action, Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LockName, LossReason,
+    Mode, Operation, Reply, Result,
 };
 
 use crate::background;
@@ -17,6 +17,10 @@ use crate::keeper::{Held, Keeper, LeaseState, unexpected_reply};
 use crate::lost::{End, Lost};
 
 /// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
+///
+/// **Bind a guard to a name: `let guard = …`.** With `let _ = …`, `….is_some()` and a bare
+/// `try_acquire().await?;` it is dropped in the same statement, and nobody is kept out. The lint
+/// `#![warn(let_underscore_drop)]` of rustc finds the first of these; no lint finds the others.
 ///
 /// It holds no data, because a `Deref` would promise a protection that does not exist: carry
 /// [`token`](Guard::token) to whatever the lock protects instead. Dropping a guard never panics,
@@ -159,7 +163,7 @@ impl Guard {
     }
 
     fn loss_at(&self, now: Instant) -> Option<LossReason> {
-        self.held.iter().find_map(|held| held.state.signal.check_at(now).and_then(End::loss))
+        self.held.iter().find_map(|held| held.state.signal.check_here(now).and_then(End::loss))
     }
 
     /// Calls back once, if the lease is lost; not if it is released.
@@ -245,6 +249,27 @@ impl Guard {
         Held::renewed(&self.held, another, &timed, replies).await?;
         self.ensure_held()?;
         Ok(self.validity())
+    }
+
+    /// Keeps the name taken for another span than before, at least, longer or shorter; zero for no
+    /// longer than it is held. As [`Lock::min_hold`](crate::Lock::min_hold), it counts from when
+    /// this holder has had it, and what is left of it stands from the release on. No round trip.
+    ///
+    /// The lease is passed on to no other caller of this client any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the lease is lost; [`Error::Invalid`] for a span that is out of range.
+    pub fn set_min_hold(&self, least: Duration) -> Result<()> {
+        self.ensure_held()?;
+        let mut options = self.state().options.clone();
+        options.min_hold = Some(least);
+        options.check()?;
+        for held in self.held.iter() {
+            held.state.set_min_hold(least);
+            held.keeper.leave_line(held);
+        }
+        Ok(())
     }
 
     /// A second guard on the same lease: re-entry, made explicit because tasks are not threads.
@@ -363,19 +388,31 @@ impl Guard {
         change::downgrade(self.first()).await
     }
 
-    /// Changes what the store tells others of this holder.
-    pub(crate) async fn describe(&self, info: HolderInfo) -> Result<()> {
+    /// Changes the label that others are shown beside this holder, of each name.
+    ///
+    /// Cost: one round trip for each name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a label that is refused; [`Error::Lost`]; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes the label of all names, of some or of none.
+    pub async fn set_label(&self, label: impl Into<String>) -> Result<()> {
         self.ensure_held()?;
-        let label = info.label.clone();
-        let action = Action::Describe { id: self.holder(), info };
-        let timed = self.keeper().store.apply(self.name(), action).await?;
-        match &timed.answer.reply {
-            Reply::Granted(_) => {
-                self.state().described(label);
-                Ok(())
+        let label = Some(label.into());
+        let info = self.keeper().info(label.clone());
+        info.check()?;
+        for held in self.held.iter() {
+            let action = Action::Describe { id: held.state.id, info: info.clone() };
+            let timed = held.keeper.store.apply(&held.state.name, action).await?;
+            match &timed.answer.reply {
+                Reply::Granted(_) => held.state.described(label.clone()),
+                reply => return Err(change::not_changed(held, reply)),
             }
-            reply => Err(change::not_changed(self.first(), reply)),
         }
+        Ok(())
     }
 
     fn check_lock(&self, verb: &str) -> Result<()> {
@@ -429,6 +466,9 @@ impl Guard {
     pub async fn release(self) -> Result<()> {
         let now = self.now();
         let is_held = self.ensure_held_at(now);
+        if self.keeper().is_of_parent() {
+            return is_held;
+        }
         // Of guards that are released at the same moment, exactly one has the lease in the end.
         match Arc::into_inner(self.held).as_deref() {
             None => is_held,

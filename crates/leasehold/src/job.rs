@@ -35,6 +35,11 @@ impl Job {
         Self { lock: self.lock.max_hold(limit) }
     }
 
+    /// As [`Lock::remember`]: how long it can be seen when the job ran last.
+    pub fn remember(self, span: Duration) -> Self {
+        Self { lock: self.lock.remember(span) }
+    }
+
     /// As [`Lock::ttl`]: how long the name stays taken when the machine that runs the job dies.
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { lock: self.lock.ttl(ttl) }

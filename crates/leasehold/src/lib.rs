@@ -22,6 +22,7 @@ mod multi;
 mod mutex;
 mod own_process;
 mod poll_queue;
+pub mod process;
 mod refusal;
 mod rwlock;
 #[cfg(test)]

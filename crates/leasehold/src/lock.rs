@@ -48,11 +48,12 @@ use crate::wait_free;
 /// holder's. Whoever gives up leaves the place at the store to the next in line. A lease that was
 /// dropped goes to the caller that comes next, if it comes before the release is sent.
 ///
-/// In line stand those whose options are the same but for the label, without `max_hold`, `min_hold`
-/// and [`Renewal::Off`]; all others ask the store themselves, and so do elections and several names
-/// at once. A lease that is downgraded, handed out or renewed for another ttl leaves the line.
-/// [`Admin::inspect`] shows of a line whoever asked the store, and the token of that grant; all
-/// tokens inside the client are higher, and lower than that of the next grant.
+/// In line stand those whose options are the same but for the label, without `max_hold`,
+/// `min_hold`, `remember` and [`Renewal::Off`]; all others ask the store themselves, and so do
+/// elections and several names at once. A lease that is downgraded, handed out or renewed for
+/// another ttl leaves the line.
+/// [`Admin::inspect`] shows of a line the last who had the lease for 100 ms, or the first; all
+/// tokens inside the client are higher than that of the grant, and lower than that of the next.
 ///
 /// Where the store has a queue, clients are served in the order in which it saw them: a release
 /// hands over to the first, and a newcomer takes a free lock only when nobody waits. There is none
@@ -149,6 +150,17 @@ impl Lock {
     /// the rest is its *cooldown*, in which nobody holds it.
     pub fn min_hold(mut self, least: Duration) -> Self {
         self.options.min_hold = Some(least);
+        self
+    }
+
+    /// The store remembers who held the name last for at least this long, counted from when it was
+    /// asked for: an operator sees then when a job ran last, or that it did not. By default for the
+    /// retention of the store, which is 2 min; at most 366 days.
+    ///
+    /// Until then, the server keeps the record of the name: some 300 bytes. Layouts that are shared
+    /// with programs in other languages have no such record, and refuse the request.
+    pub fn remember(mut self, span: Duration) -> Self {
+        self.options.remember = Some(span);
         self
     }
 
@@ -293,7 +305,7 @@ impl Lock {
 
     async fn watch(&self, limit: Option<Duration>) -> Result<()> {
         let names = self.names.as_ref().map_err(InvalidInput::clone)?;
-        wait_free::wait_free(&self.engine, names.all(), limit).await
+        wait_free::wait_free(self.engine.here().await?, names.all(), limit).await
     }
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
@@ -326,24 +338,22 @@ impl Lock {
         self.mode.check()?;
         self.options.check()?;
         let (mode, options) = (self.mode, &self.options);
-        let bounds = self.engine.keeper.store.bounds;
+        let engine = self.engine.here().await?;
+        let bounds = engine.keeper.store.bounds;
         bounds.check(options.ttl, options.least_validity())?;
         let joins = self.joins;
         let request = |name| Request { name, mode, options, pulse: None, joins };
-        let calling =
-            Calling::begin(&self.engine.keeper, names.all(), mode, options.label.as_deref());
+        let calling = Calling::begin(&engine.keeper, names.all(), mode, options.label.as_deref());
         match names {
             Names::One(name) => {
-                let held =
-                    wait::acquire(&self.engine, &request(name), limit, calling.started).await;
+                let held = wait::acquire(engine, &request(name), limit, calling.started).await;
                 calling.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
                 Ok(held?.map(Guard::new))
             }
             Names::Several(names, meanwhile) => {
                 let like = request(&names[0]); // `parse` gives at least one
                 // Boxed, so that the future of a single name stays small.
-                let held =
-                    multi::acquire(&self.engine, names, &like, limit, *meanwhile, calling.started);
+                let held = multi::acquire(engine, names, &like, limit, *meanwhile, calling.started);
                 let held = Box::pin(held).await;
                 calling.end(held.as_ref().map(Option::as_deref));
                 Ok(held?.and_then(Guard::of_all))

@@ -11,6 +11,7 @@ use leasehold_core::{BoxFuture, Clock, Instant, LossReason};
 use tokio::runtime::Handle;
 
 use crate::mutex::Mutex;
+use crate::process::MadeIn;
 use crate::sync::AtomicU64;
 
 /// How a lease has ended.
@@ -38,6 +39,7 @@ impl From<LossReason> for End {
 
 /// What a guard, its [`Lost`] futures and the keeper share of one lease.
 pub(crate) struct Signal {
+    made_in: MadeIn,
     clock: Arc<dyn Clock>,
     /// Nanoseconds since the clock's origin; written only with `state` locked.
     valid_until: AtomicU64,
@@ -56,7 +58,8 @@ struct State {
 impl Signal {
     pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant) -> Arc<Self> {
         let valid_until = AtomicU64::new(nanos(until));
-        Arc::new(Self { clock, valid_until, limit: OnceLock::new(), state: Mutex::default() })
+        let (limit, state) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { made_in: MadeIn::this(), clock, valid_until, limit, state })
     }
 
     /// The signal of whoever has the lease next, as long as it may be relied on now.
@@ -86,6 +89,20 @@ impl Signal {
         if state.ended.is_none() && now < self.valid_until() {
             let until = self.limit.get().map_or(until, |limit| until.min(*limit));
             self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the lease is that of a process which this one was forked from. Then nothing is
+    /// locked here: a thread that is not in this process may have had the lock.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.made_in.is_another()
+    }
+
+    /// As [`check_at`](Self::check_at) for its holder, who may be in a forked child.
+    pub(crate) fn check_here(&self, now: Instant) -> Option<End> {
+        match self.is_of_parent() {
+            true => Some(LossReason::Forked.into()),
+            false => self.check_at(now),
         }
     }
 
@@ -134,6 +151,9 @@ fn nanos(at: Instant) -> u64 {
 
 impl std::fmt::Debug for Signal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_of_parent() {
+            return f.write_str("Signal");
+        }
         let ended = self.state().ended;
         f.debug_struct("Signal")
             .field("valid_until", &self.valid_until())
@@ -199,6 +219,16 @@ impl Lost {
     }
 }
 
+impl Drop for Lost {
+    /// In a forked child the timer is one of the parent's runtime.
+    fn drop(&mut self) {
+        if self.watched.iter().any(|watched| watched.signal.is_of_parent()) {
+            let armed = self.timer.armed.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(armed.take());
+        }
+    }
+}
+
 impl Clone for Lost {
     fn clone(&self) -> Self {
         Self::new(self.watched.iter().map(|watched| &watched.signal))
@@ -256,13 +286,19 @@ impl std::fmt::Debug for Timer {
 
 impl Watched {
     fn new(signal: &Arc<Signal>) -> Self {
-        let mut state = signal.state();
-        state.next_slot += 1;
-        Self { signal: Arc::clone(signal), slot: state.next_slot }
+        let slot = match signal.is_of_parent() {
+            true => 0,
+            false => {
+                let mut state = signal.state();
+                state.next_slot += 1;
+                state.next_slot
+            }
+        };
+        Self { signal: Arc::clone(signal), slot }
     }
 
     fn poll(&self, waker: &Waker) -> Option<End> {
-        if let Some(end) = self.signal.check() {
+        if let Some(end) = self.signal.check_here(self.signal.clock.now()) {
             return Some(end);
         }
         let mut state = self.signal.state();
@@ -278,6 +314,10 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        if self.signal.is_of_parent() {
+            std::mem::forget(Arc::clone(&self.signal));
+            return;
+        }
         self.signal.state().wakers.retain(|(slot, _)| *slot != self.slot);
     }
 }

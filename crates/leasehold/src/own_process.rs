@@ -6,11 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use leasehold_core::ClientId;
 
 use crate::mutex::Mutex;
+use crate::process::PerProcess;
 
-static CLIENTS: Mutex<BTreeSet<ClientId>> = Mutex::new(BTreeSet::new());
+/// Those of this process.
+#[derive(Debug)]
+struct Clients {
+    ids: Mutex<BTreeSet<ClientId>>,
+    /// How many they are, for every call that asks.
+    count: AtomicUsize,
+}
 
-/// How many they are, for every call that asks.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+static CLIENTS: PerProcess<Clients> = PerProcess::new(
+    [const { Clients { ids: Mutex::new(BTreeSet::new()), count: AtomicUsize::new(0) } }; _],
+);
 
 /// Has a client known as one of this process, until it is dropped.
 #[derive(Debug)]
@@ -18,25 +26,30 @@ pub(crate) struct OwnClient(ClientId);
 
 impl OwnClient {
     pub(crate) fn new(client: ClientId) -> Self {
-        CLIENTS.lock().insert(client);
-        COUNT.fetch_add(1, Ordering::Relaxed);
+        if let Ok(clients) = CLIENTS.this() {
+            clients.ids.lock().insert(client);
+            clients.count.fetch_add(1, Ordering::Relaxed);
+        }
         Self(client)
     }
 }
 
 impl Drop for OwnClient {
     fn drop(&mut self) {
-        CLIENTS.lock().remove(&self.0);
-        COUNT.fetch_sub(1, Ordering::Relaxed);
+        if let Ok(clients) = CLIENTS.this()
+            && clients.ids.lock().remove(&self.0)
+        {
+            clients.count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// Whether this process has more clients than one, which then may be in each other's way.
 pub(crate) fn has_several_clients() -> bool {
-    COUNT.load(Ordering::Relaxed) > 1
+    CLIENTS.this().is_ok_and(|clients| clients.count.load(Ordering::Relaxed) > 1)
 }
 
 /// Whether it is a client of this process.
 pub(crate) fn is_own(client: ClientId) -> bool {
-    CLIENTS.lock().contains(&client)
+    CLIENTS.this().is_ok_and(|clients| clients.ids.lock().contains(&client))
 }

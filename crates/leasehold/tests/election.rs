@@ -2,11 +2,14 @@
 #![cfg(test)]
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use leasehold::admin::ClientId;
-use leasehold::election::Observation;
-use leasehold::error::StoreError;
+use leasehold::election::{Observation, Observed};
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::protocol::{Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::time::{Clock, FakeClock, Instant};
@@ -28,12 +31,20 @@ async fn of_one_store<const N: usize>() -> [Client; N] {
 async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
     let mut values = Vec::new();
     loop {
-        let Some(leader) = observation.next().await.unwrap() else { continue };
+        let Observed::Leader(leader) = observation.next().await.unwrap() else { continue };
         let is_last = leader.value == last;
         values.push(leader.value);
         if is_last {
             return values;
         }
+    }
+}
+
+/// What the leader says that was seen.
+fn leads(observed: leasehold::Result<Observed>) -> String {
+    match observed.unwrap() {
+        Observed::Leader(leader) => leader.value,
+        other => panic!("no leader: {other:?}"),
     }
 }
 
@@ -47,6 +58,24 @@ async fn the_leader_is_seen_with_its_value_and_token() {
     assert_eq!((leader.token, leader.value.as_str()), (leadership.token(), "one"));
     leadership.resign().await.unwrap();
     assert_eq!(election.leader().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_leader_is_told_how_its_leadership_ended() {
+    let [client, other] = of_one_store().await;
+    let leadership = client.election("scheduler").campaign("one").await.unwrap();
+    let (sender, told) = tokio::sync::oneshot::channel();
+    leadership.on_lost(move |reason| {
+        let _unheard = sender.send(reason);
+    });
+    leadership.ensure_held().unwrap();
+    assert_eq!(leadership.loss(), None);
+    let (name, token) = (leadership.guard().name(), leadership.token());
+    assert!(other.admin().revoke_now(name, token).await.unwrap());
+    assert_eq!(told.await.unwrap(), LossReason::Revoked);
+    assert_eq!(leadership.loss(), Some(LossReason::Revoked));
+    let error = leadership.ensure_held().unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LossReason::Revoked, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -85,13 +114,13 @@ async fn what_a_leader_proclaims_is_seen_and_what_an_overtaken_one_proclaims_is_
 async fn an_observer_is_told_who_leads_then_what_changes_then_that_nobody_does() {
     let [client, other] = of_one_store().await;
     let mut observation = other.election("a").observe().await.unwrap();
-    assert_eq!(observation.next().await.unwrap(), None);
+    assert!(matches!(observation.next().await.unwrap(), Observed::Nobody));
     let leadership = client.election("a").campaign("one").await.unwrap();
-    assert_eq!(observation.next().await.unwrap().unwrap().value, "one");
+    assert_eq!(leads(observation.next().await), "one");
     leadership.proclaim("two").await.unwrap();
-    assert_eq!(observation.next().await.unwrap().unwrap().value, "two");
+    assert_eq!(leads(observation.next().await), "two");
     leadership.resign().await.unwrap();
-    assert_eq!(observation.next().await.unwrap(), None);
+    assert!(matches!(observation.next().await.unwrap(), Observed::Nobody));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,9 +144,9 @@ async fn an_observer_sees_that_a_leader_is_gone_that_told_nobody() {
     let election = client.election("a").ttl(Duration::from_secs(5));
     let leadership = election.campaign("one").await.unwrap();
     let mut observation = other.election("a").observe().await.unwrap();
-    assert_eq!(observation.next().await.unwrap().unwrap().value, "one");
+    assert_eq!(leads(observation.next().await), "one");
     drop(leadership);
-    assert_eq!(observation.next().await.unwrap(), None);
+    assert!(matches!(observation.next().await.unwrap(), Observed::Nobody));
 }
 
 #[tokio::test]
@@ -152,18 +181,35 @@ fn the_blocking_election_is_the_same() {
     let election = client.election("a");
     let leadership = election.campaign("one").unwrap();
     let mut observation = election.observe().unwrap();
-    assert_eq!(observation.next().unwrap().unwrap().value, "one");
+    assert_eq!(leads(observation.next()), "one");
     leadership.proclaim("two").unwrap();
-    assert_eq!(observation.next().unwrap().unwrap().value, "two");
+    assert_eq!(leads(observation.next()), "two");
     leadership.resign().unwrap();
     assert_eq!(election.leader().unwrap(), None);
 }
 
-/// A store whose news come late, and each of them again after the next.
-#[derive(Debug)]
+/// A store whose news come late, and each of them again after the next. Now and then it is away.
+#[derive(Clone, Debug)]
 struct Echoing {
     store: Memory,
     clock: FakeClock,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Echoing {
+    fn new() -> Self {
+        let clock = FakeClock::new();
+        clock.advance(Duration::from_secs(1_000));
+        Self { store: Memory::with_clock(clock.clone()), clock, is_away: Arc::default() }
+    }
+
+    /// A client that reaches the store at all times, and one that does not.
+    async fn clients(&self) -> [Client; 2] {
+        let build = Client::builder().store(self.store.clone()).clock(self.clock.clone()).build();
+        let client = build.await.unwrap();
+        let build = Client::builder().store(self.clone()).clock(self.clock.clone()).build();
+        [client, build.await.unwrap()]
+    }
 }
 
 impl Store for Echoing {
@@ -172,6 +218,10 @@ impl Store for Echoing {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        if self.is_away.load(Ordering::Relaxed) {
+            let error = StoreError::new(StoreErrorKind::Unreachable, "it is away");
+            return Box::pin(async { Err(error) });
+        }
         self.store.execute(operation)
     }
 
@@ -236,18 +286,15 @@ impl Subscription for Echo {
 /// the one on which news come.
 #[tokio::test]
 async fn an_observer_sees_all_in_turn_though_news_come_late_and_again() {
-    let clock = FakeClock::new();
-    clock.advance(Duration::from_secs(1_000));
-    let store = Memory::with_clock(clock.clone());
-    let watching = Echoing { store: store.clone(), clock: clock.clone() };
-    let build = Client::builder().store(store).clock(clock.clone()).build();
-    let client = build.await.unwrap();
-    let build = Client::builder().store(watching).clock(clock.clone()).build();
-    let mut observation = build.await.unwrap().election("a").observe().await.unwrap();
+    let store = Echoing::new();
+    let (clock, [client, watching]) = (store.clock.clone(), store.clients().await);
+    let mut observation = watching.election("a").observe().await.unwrap();
     let seen = tokio::spawn(async move {
         let mut seen = Vec::new();
         while seen.last().is_none_or(|value| value != "last") {
-            seen.extend(observation.next().await.unwrap().map(|leader| leader.value));
+            if let Observed::Leader(leader) = observation.next().await.unwrap() {
+                seen.push(leader.value);
+            }
         }
         seen
     });
@@ -264,6 +311,41 @@ async fn an_observer_sees_all_in_turn_though_news_come_late_and_again() {
     said.push("last".to_owned());
     pass(&clock, Duration::from_secs(5)).await;
     assert_eq!(seen.await.unwrap(), said);
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_an_outage_once_and_who_leads_after_it() {
+    let store = Echoing::new();
+    let (clock, [client, watching]) = (store.clock.clone(), store.clients().await);
+    let leader = client.election("a").campaign("one").await.unwrap();
+    let mut observation = watching.election("a").observe().await.unwrap();
+    let (tell, told) = channel();
+    let watch = tokio::spawn(async move {
+        loop {
+            tell.send(observation.next().await.unwrap()).unwrap();
+        }
+    });
+    let seen = async |span: u64| {
+        pass(&clock, Duration::from_secs(span)).await;
+        let word = |observed| match observed {
+            Observed::Leader(leader) => leader.value,
+            Observed::Nobody => "nobody".to_owned(),
+            Observed::Away(why) => why.to_string(),
+        };
+        told.try_iter().map(word).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(5).await, ["one"]);
+    store.is_away.store(true, Ordering::Relaxed);
+    assert_eq!(seen(40).await, ["it is away"]);
+    store.is_away.store(false, Ordering::Relaxed);
+    assert_eq!(seen(20).await, ["one"], "it still leads, which nobody could know");
+    store.is_away.store(true, Ordering::Relaxed);
+    assert_eq!(seen(20).await, ["it is away"]);
+    leader.resign().await.unwrap();
+    assert!(seen(20).await.is_empty());
+    store.is_away.store(false, Ordering::Relaxed);
+    assert_eq!(seen(20).await, ["nobody"]);
+    watch.abort();
 }
 
 /// Lets time pass in steps, and everybody do what is due.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold::time::FakeClock;
-use leasehold::{Client, Error, LossReason, Result};
+use leasehold::{Client, Error, LeaseOptions, LossReason, Result};
 
 const LEAST: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(3600);
@@ -71,6 +71,66 @@ async fn min_hold_must_not_be_longer_than_max_hold() {
     let client = client(&FakeClock::new()).await;
     let job = client.job("report").min_hold(MOST).max_hold(LEAST);
     assert!(matches!(job.try_start().await, Err(Error::Invalid(_))));
+}
+
+#[tokio::test]
+async fn the_least_hold_of_a_lease_that_is_held_can_be_changed() {
+    let clock = FakeClock::new();
+    let client = client(&clock).await;
+    let (longer, shorter) = (client.mutex("longer"), client.mutex("shorter").min_hold(MOST));
+    let guard = longer.acquire().await.unwrap();
+    guard.set_min_hold(LEAST).unwrap();
+    guard.release().await.unwrap();
+    assert!(longer.try_acquire().await.unwrap().is_none(), "its name stays taken");
+    clock.advance(LEAST);
+    assert!(longer.try_acquire().await.unwrap().is_some());
+    let guard = shorter.acquire().await.unwrap();
+    guard.set_min_hold(Duration::ZERO).unwrap();
+    guard.release().await.unwrap();
+    assert!(shorter.try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_least_hold_of_a_lease_stays_below_the_longest() {
+    let client = client(&FakeClock::new()).await;
+    let guard = client.mutex("report").max_hold(LEAST).acquire().await.unwrap();
+    assert!(matches!(guard.set_min_hold(MOST), Err(Error::Invalid(_))));
+    guard.release().await.unwrap();
+    assert!(client.mutex("report").try_acquire().await.unwrap().is_some());
+}
+
+/// The label of who held it last, 47 h after that.
+async fn remembered(client: &Client, clock: &FakeClock) -> Option<String> {
+    clock.advance(47 * MOST);
+    let status = client.admin().inspect("report").await.unwrap();
+    status.last_holder.and_then(|last| last.info.label)
+}
+
+#[tokio::test]
+async fn who_ran_the_job_is_remembered_for_as_long_as_was_asked_for() {
+    let clock = FakeClock::new();
+    let client = client(&clock).await;
+    let job = client.job("report").options(LeaseOptions::default().with_label(Some("job".into())));
+    assert_eq!(job.run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
+    assert_eq!(remembered(&client, &clock).await, None);
+    let job = job.remember(48 * MOST);
+    assert_eq!(job.run(async |_| Ok::<_, Error>(2)).await.unwrap(), Some(2));
+    assert_eq!(remembered(&client, &clock).await.as_deref(), Some("job"));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_to_be_remembered_is_not_passed_on_past_the_store() {
+    let clock = FakeClock::new();
+    let client = client(&clock).await;
+    let first = client.mutex("report").acquire().await.unwrap();
+    let second = client.mutex("report").label("second").remember(48 * MOST);
+    let waiting = tokio::spawn(async move { second.acquire().await });
+    for _ in 0..100 {
+        tokio::task::yield_now().await; // it waits, be it here or at the store
+    }
+    first.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(remembered(&client, &clock).await.as_deref(), Some("second"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard, Result};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, FakeClock, Message, Operation, StoreError,
+    Action, Answer, BoxFuture, ClientId, FakeClock, FencingToken, Message, Operation, StoreError,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -16,6 +16,9 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// Longer than the polls take that follow a gap, and shorter than the usual pause between polls.
 const SOON: Duration = Duration::from_millis(50);
+
+/// How many messages a flood has: 1 ms apart they take as long as two leases.
+const FLOOD: u64 = 60_000;
 
 /// What the wire does to a message.
 type Change = fn(Message) -> Message;
@@ -30,6 +33,8 @@ struct Wire {
     /// Whether inboxes are opened, and what becomes of the messages in them.
     inboxes: watch::Sender<bool>,
     change: Change,
+    /// How many messages have come, where an inbox is flooded.
+    flood: Option<watch::Sender<u64>>,
 }
 
 struct ChangedInbox(Box<dyn Inbox>, Change);
@@ -37,6 +42,22 @@ struct ChangedInbox(Box<dyn Inbox>, Change);
 impl Inbox for ChangedInbox {
     fn next(&mut self) -> BoxFuture<'_, Message> {
         Box::pin(async { self.1(self.0.next().await) })
+    }
+}
+
+/// It always has another message, with 1 ms between them, until there were [`FLOOD`].
+struct FloodedInbox(FakeClock, watch::Sender<u64>);
+
+impl Inbox for FloodedInbox {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        if *self.1.borrow() == FLOOD {
+            return Box::pin(std::future::pending());
+        }
+        self.0.advance(Duration::from_millis(1));
+        self.1.send_modify(|count| *count += 1);
+        let token = FencingToken::from_micros(0);
+        let of_nobody = Message::Granted { attempt: 0, nonce: 0, token, now_us: 0, deadline_us: 0 };
+        Box::pin(std::future::ready(of_nobody))
     }
 }
 
@@ -66,6 +87,10 @@ impl Store for Wire {
         Box::pin(async move {
             // It ends with the store, and so does this.
             let _ = self.inboxes.subscribe().wait_for(|open| *open).await;
+            if let Some(count) = &self.flood {
+                let inbox = FloodedInbox(self.clock.clone(), count.clone());
+                return Ok(Box::new(inbox) as Box<dyn Inbox>);
+            }
             let inbox = self.memory.inbox(client).await?;
             Ok(Box::new(ChangedInbox(inbox, self.change)) as Box<dyn Inbox>)
         })
@@ -79,7 +104,7 @@ impl Wire {
         clock.advance(Duration::from_secs(1_000));
         let memory = Memory::with_clock(clock.clone());
         let inboxes = watch::Sender::new(true);
-        Self { memory, clock, way_back: Arc::default(), inboxes, change }
+        Self { memory, clock, way_back: Arc::default(), inboxes, change, flood: None }
     }
 
     fn way_back(&self) -> MutexGuard<'_, Duration> {
@@ -176,4 +201,16 @@ async fn the_message_of_a_grant_without_the_secret_of_the_attempt_is_not_believe
     assert!(!waiting.is_finished(), "it has not asked yet");
     wire.pass(Duration::from_secs(2)).await;
     assert!(waiting.is_finished(), "it has asked");
+}
+
+/// A server that is broken, or somebody who floods the channel.
+#[tokio::test]
+async fn a_lease_is_renewed_although_there_is_always_another_message() {
+    let flood = watch::Sender::new(0);
+    let wire = Wire { flood: Some(flood.clone()), ..Wire::new(|message| message) };
+    let client = wire.client().await;
+    let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
+    let mut count = flood.subscribe();
+    count.wait_for(|count| *count == FLOOD).await.unwrap();
+    assert!(guard.validity() > TTL / 2, "{:?}", guard.validity());
 }

@@ -38,6 +38,40 @@ fn every_metric_that_is_shown_is_in_the_documentation() {
     }
 }
 
+/// The counters in the alerts of the page that ask for an increase, with their labels.
+fn alerts(page: &str) -> Vec<(&str, &str)> {
+    let asks = page.split('`').filter_map(|code| {
+        let (_, rest) = code.split_once("increase(").or_else(|| code.split_once("rate("))?;
+        let (metric, _) = rest.split_once('[')?;
+        Some(metric.split_once('{').unwrap_or((metric, "")))
+    });
+    asks.filter(|(metric, _)| !metric.contains("bucket")).collect()
+}
+
+#[test]
+fn what_an_alert_watches_is_shown_with_0_before_it_happens() {
+    let shown = output_of(env!("CARGO_BIN_EXE_prometheus"));
+    let alerts = alerts(include_str!("../../../docs/observing.md"));
+    let of_library = alerts.iter().filter(|(metric, _)| !metric.contains("_serve_"));
+    let mut watched = 0;
+    for (metric, matchers) in of_library {
+        let wanted = |line: &str| {
+            let labels = matchers.trim_end_matches('}').split(',').filter(|one| !one.is_empty());
+            let mut wanted = labels.map(|one| match one.split_once("!=") {
+                Some((label, value)) => !line.contains(&format!("{label}={value}")),
+                None => line.contains(one),
+            });
+            line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && wanted.all(|so| so)
+        };
+        let series: Vec<&str> = shown.lines().filter(|line| wanted(line)).collect();
+        assert!(!series.is_empty(), "{metric}{{{matchers} begins with its first event:\n{shown}");
+        assert!(series.iter().all(|line| line.ends_with(" 0")), "{series:?}");
+        watched += 1;
+    }
+    assert!(watched >= 5, "{alerts:?}");
+}
+
 #[test]
 fn opentelemetry_is_exported_a_wait_and_a_hold_in_the_trace_of_the_request() {
     let exported = output_of(env!("CARGO_BIN_EXE_opentelemetry"));

@@ -31,7 +31,7 @@ pub struct OwnStore {
 struct Shared {
     records: BTreeMap<LockName, Record>,
     mailboxes: HashMap<ClientId, Mailbox>,
-    /// How long it keeps the record of a name, and how many past holders with it.
+    /// How long it keeps the record of a name.
     rules: Rules,
 }
 
@@ -53,7 +53,7 @@ impl OwnStore {
         Self::with_rules(clock, Rules::new(DEFAULT_RETENTION))
     }
 
-    /// The same, which remembers past holders, or names for longer.
+    /// The same, which remembers names for longer.
     pub fn with_rules(clock: impl Clock, rules: Rules) -> Self {
         let (records, mailboxes) = (BTreeMap::new(), HashMap::new());
         let shared = Mutex::new(Shared { records, mailboxes, rules });

@@ -1,6 +1,5 @@
 //! The store does what every store must do.
 
-use leasehold::store::protocol::{DEFAULT_RETENTION, Rules};
 use leasehold::time::FakeClock;
 use leasehold_conformance::{Subject, conformance};
 use own_store::OwnStore;
@@ -15,19 +14,6 @@ mod on_a_clock_of_the_test {
     }
 
     conformance!(make());
-}
-
-/// The same store, asked to keep a history.
-mod with_a_history {
-    use super::*;
-
-    async fn make() -> Subject {
-        let (clock, rules) = (FakeClock::new(), Rules::new(DEFAULT_RETENTION));
-        let rules = rules.with_history(leasehold_conformance::past::KEPT);
-        Subject::fake(OwnStore::with_rules(clock.clone(), rules), clock)
-    }
-
-    conformance!(history make());
 }
 
 /// In real time, all cases on one store.

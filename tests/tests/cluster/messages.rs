@@ -80,7 +80,7 @@ async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more
     let cluster = must(Cluster::start_with(&with_least_rights(), 1));
     let store = must(Redis::connect(&url(&cluster)).await);
     let (name, _) = cluster.fresh_name(0);
-    let channel = format!("lh:inbox:@{name}");
+    let channel = format!("lh:inbox:0@{name}");
     // News are listened to at one node after the other.
     let mut news = loop {
         let news = must(store.subscribe(&name).await).expect("a cluster carries news");

@@ -199,16 +199,7 @@ fn name(index: usize) -> LockName {
 
 #[test]
 fn a_call_for_many_names_does_to_each_what_a_call_of_its_own_does() {
-    compare_bundles(0);
-}
-
-#[test]
-fn a_call_for_many_names_that_keeps_past_holders_does_so_too() {
-    compare_bundles(2);
-}
-
-fn compare_bundles(history: u32) {
-    let server = RefCell::new(Server::start_with_history(RedisServer::options(), history));
+    let server = RefCell::new(Server::start(RedisServer::options()));
     let config = Config { cases: BUNDLES, failure_persistence: None, ..Config::default() };
     let compare = |names: Vec<Name>| {
         let mut server = server.borrow_mut();

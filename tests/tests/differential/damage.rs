@@ -141,26 +141,16 @@ fn a_hash_of_somebody_else_gets_no_field_and_no_time_to_live() {
 
 #[test]
 fn a_damaged_field_is_an_error_or_not_looked_at_and_nothing_is_changed_by_halves() {
-    damage_each_field(Mode::Shared, 9); // s, q, t, one hold and its index, two waiters and clients
+    damage_each_field(Mode::Shared, 10); // s, l, q, t, a hold, its index, two waiters, clients
 }
 
 #[test]
 fn the_quick_paths_are_as_careful_with_a_damaged_field() {
-    damage_each_field(Mode::Exclusive, 9); // s, q, t, three waiters and clients
-}
-
-#[test]
-fn past_holders_are_no_reason_to_be_less_careful() {
-    // s, q, t, p and one of it, three waiters and clients
-    damage_each_field_with(3, Mode::Exclusive, 11);
+    damage_each_field(Mode::Exclusive, 10); // s, l, q, t, three waiters and clients
 }
 
 fn damage_each_field(mode: Mode, expected: usize) {
-    damage_each_field_with(0, mode, expected);
-}
-
-fn damage_each_field_with(history: u32, mode: Mode, expected: usize) {
-    let mut server = Server::start_with_history(RedisServer::options(), history);
+    let mut server = Server::start(RedisServer::options());
     server.stage_in(mode);
     let fields: Vec<Vec<u8>> = server.fields(0).into_keys().collect();
     assert_eq!(fields.len(), expected);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use leasehold::store::redis::wire::RECORD_VERSION;
 use leasehold::store::redis::wire::Reader;
-use leasehold_core::model::{Hold, PastHold, Record, Seen, Sweep, Tombstone, Waiting};
+use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, HolderId};
 
 /// The fields of a lock's hash.
@@ -40,9 +40,9 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
         seen.push(b"t".to_vec());
         record.tombstones = read_tombstones(Reader(raw)).ok_or("tombstones")?;
     }
-    if let Some(ring) = fields.get(&b"p"[..]) {
-        seen.push(b"p".to_vec());
-        seen.extend(read_past(ring, fields, &mut record.past).ok_or("past holds")?);
+    if let Some(raw) = fields.get(&b"l"[..]) {
+        seen.push(b"l".to_vec());
+        record.last = Some(Reader(raw).last_hold().ok_or("the last hold")?);
     }
     if flags != u8::from(!record.queue.is_empty()) + 2 * u8::from(!record.tombstones.is_empty()) {
         return Err(format!("the flags are {flags}"));
@@ -130,27 +130,16 @@ fn read_queue(
 fn read_tombstones(mut packed: Reader<'_>) -> Option<Vec<Tombstone>> {
     let mut tombstones = Vec::new();
     while !packed.0.is_empty() {
-        tombstones.push(Tombstone {
-            client: packed.client()?,
-            attempt: packed.number()?,
-            until_us: packed.number()?,
-        });
+        let (client, attempt) = (packed.client()?, packed.number()?);
+        // Negative if an operator has ended it at once: the sign is the highest bit of the last.
+        let revoked = packed.0.get(7)? & 0x80 != 0;
+        let mut until = *packed.0.first_chunk::<8>()?;
+        packed.0 = packed.0.get(8..)?;
+        until[7] &= 0x7f;
+        let until_us = Reader(&until).number()?;
+        tombstones.push(Tombstone { client, attempt, until_us, revoked });
     }
     (!tombstones.is_empty()).then_some(tombstones)
-}
-
-/// Reads the holds that have ended, the oldest first, around their ring. Gives their fields.
-fn read_past(ring: &[u8], fields: &Fields, past: &mut Vec<PastHold>) -> Option<Vec<Vec<u8>>> {
-    let &[length, count, next] = ring else { return None };
-    if !(1..=length).contains(&count) || next >= length {
-        return None;
-    }
-    let field = |back: u8| vec![b'p', (next + length - back) % length];
-    let seen: Vec<_> = (1..=count).rev().map(field).collect();
-    for field in &seen {
-        past.push(Reader(fields.get(field)?).past_hold()?);
-    }
-    Some(seen)
 }
 
 fn id_bytes(id: HolderId) -> [u8; 24] {

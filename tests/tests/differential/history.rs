@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_core::model::{self, Hold, NOT_AFTER, Record, Rules};
+use leasehold_core::model::{self, Hold, NOT_AFTER, Record};
 use leasehold_core::{
     Acquire, Action, Addressed, Adopt, Answer, ClientId, FencingToken, HolderId, HolderInfo,
-    LockName, Mode, Now, Operation, Reclaim, RenewLease, Reply,
+    LockName, Mode, Now, Operation, PassedOn, Reclaim, RenewLease, Reply,
 };
 /// When every history begins, in µs: in the year 2049, so that the real server's own clock ends
 /// nothing, and well above 10¹⁵, which a script must print and reckon without loss.
@@ -144,8 +144,6 @@ pub(crate) enum Asked {
 pub(crate) struct Played {
     pub(crate) asked: Asked,
     pub(crate) now_us: u64,
-    /// How many past holders whoever asks keeps.
-    pub(crate) history: u32,
     pub(crate) answer: Option<Answer>,
     pub(crate) messages: Vec<Addressed>,
     /// The records that were touched, as they are afterwards.
@@ -157,8 +155,6 @@ const MOST_AGAIN: u32 = 8;
 
 /// The model's side of a history.
 pub(crate) struct World {
-    /// How many past holders clients keep, who take turns.
-    histories: Vec<u32>,
     records: [Record; NAMES.len()],
     attempts: BTreeMap<u8, u64>,
     now_us: u64,
@@ -166,13 +162,9 @@ pub(crate) struct World {
     played: Vec<Played>,
 }
 
-/// How many steps clients of one kind make before those who keep another number of past holders.
-const TURN: usize = 8;
-
-/// Plays a history on the model, by clients who keep so many past holders, a kind after the other.
-pub(crate) fn play(steps: &[Step], histories: &[u32]) -> Vec<Played> {
+/// Plays a history on the model.
+pub(crate) fn play(steps: &[Step]) -> Vec<Played> {
     let mut world = World {
-        histories: histories.to_vec(),
         records: Default::default(),
         attempts: BTreeMap::new(),
         now_us: START_US,
@@ -224,11 +216,6 @@ impl World {
         }
     }
 
-    fn rules(&self) -> Rules {
-        let history = self.histories[self.played.len() / TURN % self.histories.len()];
-        Rules::new(model::DEFAULT_RETENTION).with_history(history)
-    }
-
     fn now(&self) -> Now {
         Now { lease_us: self.now_us, token_us: self.now_us }
     }
@@ -262,6 +249,7 @@ impl World {
                     .with_nonce(u64::MAX - id.attempt)
                     .with_not_after(self.not_after_us(late))
                     .with_ballot(ballot.map(|named| self.named_us(name, id, named)))
+                    .with_remember(Duration::from_hours(id.attempt % 3))
                     .with_info(info(id)),
             ),
             Verb::Adopt { from, other, ttl, late, ballot } => {
@@ -297,7 +285,7 @@ impl World {
             Verb::Describe { pid } => {
                 let mut info = info(id);
                 info.pid = pid;
-                Action::Describe { id, info }
+                Action::Describe { id, info: info.with_passed_on(passed_on(pid)) }
             }
             Verb::Inspect { limit } => Action::Inspect { limit },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
@@ -314,7 +302,11 @@ impl World {
             Verb::Revoke { force, wrong_token } => {
                 let token_us = self.hold(name, id).map_or(START_US, |hold| hold.token_us);
                 let token_us = token_us + u64::from(wrong_token);
-                Action::Revoke { id, token: FencingToken::from_micros(token_us), force }
+                let token = FencingToken::from_micros(token_us);
+                let told = self.hold(name, id).map_or(0, |hold| hold.info.passed_on().times);
+                // Of who was told last, and of who has let go before.
+                let times = if force { told } else { 1 };
+                Action::Revoke { id, token: token.passed_on(times).unwrap_or(token), force }
             }
             Verb::SetCapacity(capacity) => Action::SetCapacity { capacity },
         }
@@ -354,7 +346,7 @@ impl World {
     }
 
     fn act(&mut self, name: usize, action: Action) -> bool {
-        let (now, rules) = (self.now(), self.rules());
+        let (now, rules) = (self.now(), model::DEFAULT_RETENTION);
         let outcome = model::step(&mut self.records[name], now, rules, &action);
         let more = outcome.more;
         let answer = Answer::new(now, outcome.reply).with_more(more);
@@ -379,7 +371,7 @@ impl World {
     }
 
     fn renew_many(&mut self, leases: &[(usize, Who, Duration, Believed)]) {
-        let (now, rules) = (self.now(), self.rules());
+        let (now, rules) = (self.now(), model::DEFAULT_RETENTION);
         let (mut more, mut messages) = (false, Vec::new());
         let (mut asked, mut replies) = (Vec::new(), Vec::new());
         for (name, who, ttl, believed) in leases {
@@ -406,8 +398,8 @@ impl World {
         touched: &[usize],
     ) {
         let after = touched.iter().map(|&name| (name, self.records[name].clone())).collect();
-        let (now_us, history) = (self.now_us, self.rules().history);
-        self.played.push(Played { asked, now_us, history, answer, messages, after });
+        let now_us = self.now_us;
+        self.played.push(Played { asked, now_us, answer, messages, after });
     }
 }
 
@@ -428,4 +420,10 @@ fn info(id: HolderId) -> HolderInfo {
 
 pub(crate) fn micros(span: Duration) -> u64 {
     span.as_micros() as u64
+}
+
+/// How often a lease was passed on of which a process says something: mostly never.
+pub(crate) fn passed_on(pid: u32) -> PassedOn {
+    let times = if pid.is_multiple_of(2) { 0 } else { (pid % 300) as u16 };
+    PassedOn { times, after: Duration::from_micros(pid.into()) }
 }

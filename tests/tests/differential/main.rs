@@ -47,22 +47,9 @@ const HISTORIES: u32 = 50;
 /// Where histories that failed are kept, to be played first ever after.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/kept.txt");
 
-/// How many past holders are kept by those who keep any: few, so that the oldest give way.
-const HISTORY: u32 = 3;
-
 #[test]
 fn the_scripts_mean_what_the_model_means() {
-    compare(&[0], steps_wanted());
-}
-
-#[test]
-fn the_scripts_that_keep_past_holders_mean_what_the_model_means() {
-    compare(&[HISTORY], steps_wanted() / 2);
-}
-
-#[test]
-fn clients_who_keep_more_or_fewer_past_holders_take_turns_as_in_the_model() {
-    compare(&[HISTORY, 1, 0, HISTORY + 2, 2], steps_wanted() / 4);
+    compare(steps_wanted());
 }
 
 fn steps_wanted() -> u64 {
@@ -70,11 +57,11 @@ fn steps_wanted() -> u64 {
     wanted.map_or(STEPS, |number| must(number.parse()))
 }
 
-/// Compares so many steps of clients that keep so many past holders, a kind after the other.
-fn compare(histories: &[u32], wanted: u64) {
-    let server = RefCell::new(Server::start_with_histories(RedisServer::options(), histories));
+/// Compares so many steps.
+fn compare(wanted: u64) {
+    let server = RefCell::new(Server::start(RedisServer::options()));
     play(KEPT, wanted, &strategies::steps(), |steps| {
-        let played = history::play(steps, histories);
+        let played = history::play(steps);
         server.borrow_mut().compare(&played)?;
         Ok(played.len())
     });
@@ -126,11 +113,9 @@ fn runner(kept: &'static str) -> TestRunner {
 
 #[test]
 fn what_is_shipped_differs_from_what_is_compared_in_nothing_but_the_clock() {
-    for (script, history) in Script::ALL.iter().flat_map(|script| [(script, 0), (script, HISTORY)])
-    {
-        let compared = script.assemble(TEST_CLOCK, history);
+    for script in Script::ALL {
+        let compared = script.assemble(TEST_CLOCK);
         assert_eq!(compared.matches(TEST_CLOCK).count(), 1, "{script:?}");
-        let shipped = &script.with_history(history).source;
-        assert_eq!(compared.replace(TEST_CLOCK, CLOCK), *shipped, "{script:?}");
+        assert_eq!(compared.replace(TEST_CLOCK, CLOCK), script.source(), "{script:?}");
     }
 }

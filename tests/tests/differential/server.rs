@@ -30,8 +30,7 @@ pub(crate) struct Server {
     pub(crate) connection: Connection,
     pub(crate) layout: Native,
     inboxes: Connection,
-    /// How many past holders clients keep: the scripts of each, one after the other, then `DUMP`.
-    histories: Vec<u32>,
+    /// Every script, then `DUMP`.
     sources: Vec<String>,
     sha1: Vec<String>,
 }
@@ -39,31 +38,19 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server whose scripts take their time from the caller.
     pub(crate) fn start(options: RedisOptions) -> Self {
-        Self::start_with_history(options, 0)
-    }
-
-    /// The same with the scripts that keep so many past holders.
-    pub(crate) fn start_with_history(options: RedisOptions, history: u32) -> Self {
-        Self::start_with_histories(options, &[history])
-    }
-
-    /// The same with the scripts of clients of several kinds. It is one of the first that
-    /// The same with the scripts of clients of several kinds; `layout` is that of the first.
-    pub(crate) fn start_with_histories(options: RedisOptions, histories: &[u32]) -> Self {
         let redis = options.start().unwrap();
         let mut connection = redis.connection().unwrap();
         let mut inboxes = redis.connection().unwrap();
         let prefix = "lh:".to_owned();
         let pattern = format!("{}*", key::inbox_prefix(&prefix));
         let retention = model::DEFAULT_RETENTION;
-        let layout = Native(Keyspace { prefix, retention, history: histories[0] });
+        let layout = Native(Keyspace { prefix, retention });
         redis::cmd("PSUBSCRIBE").arg(pattern).exec(&mut inboxes).unwrap();
-        let assemble = |(history, script): (u32, Script)| script.assemble(TEST_CLOCK, history);
-        let sources: Vec<_> = scripts(histories).map(assemble).chain([DUMP.to_owned()]).collect();
+        let scripts = Script::ALL.map(|script| script.assemble(TEST_CLOCK));
+        let sources: Vec<_> = scripts.into_iter().chain([DUMP.to_owned()]).collect();
         let load = |source| redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection);
         let sha1 = sources.iter().map(load).collect::<Result<_, _>>().unwrap();
-        let histories = histories.to_vec();
-        Self { redis, connection, layout, inboxes, histories, sources, sha1 }
+        Self { redis, connection, layout, inboxes, sources, sha1 }
     }
 
     /// EVALSHA of a call at a time.
@@ -76,8 +63,8 @@ impl Server {
 
     /// The script that is compared with the one that is shipped with this name.
     fn sha1(&self, shipped: &str) -> &str {
-        let is_it = |(history, script): (u32, Script)| script.with_history(history).sha1 == shipped;
-        &self.sha1[scripts(&self.histories).position(is_it).unwrap()]
+        let is_it = |script: &Script| script.sha1() == shipped;
+        &self.sha1[Script::ALL.iter().position(is_it).unwrap()]
     }
 
     /// EVALSHA of calls of one script, one name each, as one call at a time.
@@ -160,7 +147,7 @@ impl Server {
                 }
             }
             Asked::Operation(operation) => {
-                let call = call(&self.layout_of(played), operation);
+                let call = call(&self.layout, operation);
                 pipeline.add_command(self.command(&call, played.now_us));
             }
         }
@@ -183,7 +170,7 @@ impl Server {
                 }
             }
             Asked::Operation(operation) => {
-                let call = call(&self.layout_of(played), operation);
+                let call = call(&self.layout, operation);
                 let reply = next()?;
                 let answer = call
                     .answer(reply.clone())
@@ -209,13 +196,6 @@ impl Server {
         Ok(())
     }
 
-    /// The layout of whoever asks.
-    fn layout_of(&self, played: &Played) -> Native {
-        let mut layout = self.layout.clone();
-        layout.0.history = played.history;
-        layout
-    }
-
     fn dump_sha1(&self) -> &str {
         &self.sha1[self.sha1.len() - 1]
     }
@@ -237,11 +217,6 @@ impl Server {
             told.push((client, message.ok_or("a payload that is no message")?));
         }
     }
-}
-
-/// Every script as each kind of client has it.
-fn scripts(histories: &[u32]) -> impl Iterator<Item = (u32, Script)> {
-    histories.iter().flat_map(|history| Script::ALL.map(|script| (*history, script)))
 }
 
 fn unpack(mut dump: &[u8]) -> Option<Fields> {

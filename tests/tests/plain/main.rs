@@ -165,6 +165,15 @@ async fn no_verb_of_ours_touches_what_somebody_else_holds() {
 }
 
 #[tokio::test]
+async fn what_has_no_record_is_not_asked_to_remember_who_held_it() {
+    let mut shared = Shared::start().await;
+    let asked = request(id(1)).with_remember(TTL);
+    let error = shared.act("a", Action::Acquire(asked)).await.unwrap_err().to_string();
+    assert!(error.contains("who held it last is not remembered"), "{error}");
+    assert_eq!(shared.get("a"), None);
+}
+
+#[tokio::test]
 async fn others_cannot_release_what_we_hold_with_a_value_of_their_own() {
     let mut shared = Shared::start().await;
     shared.take("a", id(1)).await;

@@ -147,29 +147,6 @@ async fn connect(shared: &Shared) -> Client {
 }
 
 #[tokio::test]
-async fn a_release_is_one_command_where_the_server_has_it_and_a_script_elsewhere() {
-    let mut shared = Shared::start().await;
-    let known: Vec<redis::Value> =
-        must(redis::cmd("COMMAND").arg("INFO").arg("DELIFEQ").query(&mut shared.theirs));
-    let has_it = known != [redis::Value::Nil];
-    shared.take("a", id(1)).await;
-    assert_eq!(
-        shared.release("a", id(1)).await,
-        Reply::Released,
-        "also the first, which finds out"
-    );
-    must(redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut shared.theirs));
-    for _ in 0..10 {
-        shared.take("a", id(1)).await;
-        assert_eq!(shared.release("a", id(1)).await, Reply::Released);
-        assert_eq!(shared.get("a"), None);
-    }
-    let calls = |command| must(shared.server.command_stats(command)).0;
-    let expected = if has_it { (10, 10) } else { (20, 0) };
-    assert_eq!((calls("evalsha"), calls("delifeq")), expected);
-}
-
-#[tokio::test]
 async fn what_was_changed_after_the_grant_is_let_go_all_the_same_and_what_is_not_ours_stays() {
     let mut shared = Shared::start().await;
     let info = request(id(1)).info.with_label(Some("later".to_owned()));

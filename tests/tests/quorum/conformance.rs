@@ -20,20 +20,6 @@ mod memory {
     conformance!(make());
 }
 
-/// The same, each with a history.
-mod memory_with_a_history {
-    use super::*;
-
-    async fn make() -> Subject {
-        let clock = FakeClock::new();
-        let node = || Box::new(Memory::with_clock(clock.clone()).history(3)) as Box<dyn Store>;
-        let nodes = (0..3).map(|_| node()).collect();
-        Subject::fake(must(Quorum::with_clock(nodes, clock.clone())), clock)
-    }
-
-    conformance!(history make());
-}
-
 mod three_servers {
     use super::*;
 
@@ -43,17 +29,6 @@ mod three_servers {
     }
 
     conformance!(together make());
-}
-
-mod three_servers_with_a_history {
-    use super::*;
-
-    async fn make() -> Subject {
-        let fleet = Fleet::start(3);
-        Subject::real(fleet.patient_store_with("history=3").await, fleet)
-    }
-
-    conformance!(history make());
 }
 
 mod five_servers {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold::lease::Renewal;
-use leasehold::{Client, Error};
-use leasehold_testkit::harness::soon;
+use leasehold::{Client, Error, Guard};
+use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{Data, RedisServer, Tail, must};
 
 use crate::fleet::{Fleet, Network, name};
@@ -127,4 +127,51 @@ async fn h7_with_the_guard_nobody_else_is_first_when_all_nodes_have_forgotten() 
         fleet.until(index, &name, |status| status.holders.len() == 1).await;
     }
     must(guard.ensure_held());
+}
+
+/// A lease whose holder renews it when the test says so, and another client that knows of no
+/// quarantine and asks for locks at once.
+async fn held_beside_another(fleet: &Fleet) -> (Guard, Client) {
+    let url = fleet.url().replace("quarantine=off", "quarantine=1m");
+    let (one, two) = (must(Client::connect(&url).await), must(Client::connect(&url).await));
+    must(one.admin().end_quarantine().await);
+    let other = two.mutex("another name");
+    must(must(soon(other.acquire()).await).release().await);
+    let lock = one.mutex("in turn").ttl(Duration::from_secs(50)).renewal(Renewal::Off);
+    (must(soon(lock.acquire()).await), two)
+}
+
+#[tokio::test]
+async fn nodes_that_forget_one_after_the_other_beside_one_who_tries_keep_the_holder() {
+    let fleet = Fleet::start(3);
+    let (held, other) = held_beside_another(&fleet).await;
+    for index in 0..3 {
+        must(fleet.servers[index].command::<()>("FLUSHALL"));
+        let refused = soon(other.mutex(held.name()).try_acquire()).await;
+        assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
+        must(held.renew().await);
+        fleet.until(index, held.name(), |status| status.holders.len() == 1).await;
+    }
+    must(held.ensure_held());
+}
+
+#[tokio::test]
+async fn nodes_that_forget_one_after_the_other_beside_a_waiter_keep_the_holder() {
+    let fleet = Fleet::start(3);
+    let (held, other) = held_beside_another(&fleet).await;
+    let name = held.name().clone();
+    let waiting = tokio::spawn(async move { other.mutex(name).acquire().await });
+    for index in 0..3 {
+        must(fleet.servers[index].command::<()>("FLUSHALL"));
+        // The waiter asks there before the holder renews.
+        until("somebody has noticed", async || {
+            must(fleet.servers[index].command::<u64>("EXISTS lh:%boot")) == 1
+        })
+        .await;
+        must(held.renew().await);
+        fleet.until(index, held.name(), |status| status.holders.len() == 1).await;
+    }
+    must(held.ensure_held());
+    assert!(!waiting.is_finished());
+    waiting.abort();
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::Redis;
-use leasehold::{Client, Error, Lock};
+use leasehold::{Client, Error, FencingToken, Lock, LockName};
 use leasehold_testkit::harness::{PATIENCE, soon};
 use leasehold_testkit::{RedisServer, must};
 
@@ -81,6 +81,72 @@ async fn a_foreign_or_damaged_record_is_named_and_left_as_it_is() {
     // A client that has not been answered yet says the same.
     let newcomer = fleet.client().await;
     all_say(&newcomer.mutex("foreign"), StoreErrorKind::Corrupt, "delete it").await;
+}
+
+/// What each verb that finds a lease says of a name.
+async fn operators_are_told(client: &Client, name: &str, kind: StoreErrorKind) {
+    let (admin, name) = (client.admin(), must(LockName::new(name)));
+    let token = FencingToken::from_micros(1_800_000_000_000_000);
+    let outcomes = [
+        soon(admin.inspect(&name)).await.map(drop),
+        soon(admin.revoke(&name, token)).await.map(drop),
+        soon(admin.revoke_now(&name, token)).await.map(drop),
+    ];
+    for outcome in outcomes {
+        let is_said = matches!(&outcome, Err(Error::Store(error)) if error.kind() == kind);
+        assert!(is_said, "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_of_another_release_is_said_at_once_by_every_verb() {
+    let fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    for server in &fleet.servers {
+        must(server.command::<()>("HSET lh:bad s garbage"));
+    }
+    let newcomer = fleet.client().await;
+    for client in [&newcomer, &client] {
+        let kind = StoreErrorKind::Version;
+        all_say(&client.mutex("bad"), kind, "3 of 3 nodes refuse: ").await;
+        all_say(&client.mutex("bad"), kind, "use one release of leasehold everywhere").await;
+        operators_are_told(client, "bad", kind).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lease_whose_record_is_of_another_release_is_neither_changed_nor_renewed() {
+    let fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    let lock = client.rwlock("bad");
+    let reader = must(soon(lock.read().acquire()).await);
+    let lease = must(soon(client.mutex("lent").acquire()).await).into_lease();
+    for server in &fleet.servers {
+        must(server.command::<()>("HSET lh:bad s garbage"));
+        must(server.command::<()>("HSET lh:lent s garbage"));
+    }
+    let is_said = |error: &Error| match error {
+        Error::Store(error) => error.kind() == StoreErrorKind::Version,
+        _ => false,
+    };
+    let renewed = soon(reader.renew()).await.unwrap_err();
+    assert!(is_said(&renewed), "{renewed:?}");
+    let adopted = soon(client.adopt(must(lease))).await.unwrap_err();
+    assert!(is_said(&adopted), "{adopted:?}");
+    let released = soon(reader.release()).await.unwrap_err();
+    assert!(is_said(&released), "{released:?}");
+}
+
+#[tokio::test]
+async fn a_majority_does_without_a_node_whose_record_is_of_another_release() {
+    let fleet = Fleet::start(3);
+    let client = fleet.client().await;
+    must(fleet.servers[0].command::<()>("HSET lh:bad s garbage"));
+    let guard = must(soon(client.mutex("bad").acquire()).await);
+    must(soon(guard.renew()).await);
+    let status = must(soon(client.admin().inspect(guard.name())).await);
+    assert_eq!(status.holders.len(), 1);
+    must(soon(guard.release()).await);
 }
 
 /// Nothing refuses but one node, and another is away: it passes once that is back.

@@ -275,6 +275,15 @@ async fn a_reader_is_promised_no_more_than_their_watchdog_leaves_it() {
 }
 
 #[tokio::test]
+async fn what_has_no_record_is_not_asked_to_remember_who_held_it() {
+    let shared = Shared::start().await;
+    let remembered = request(1, Mode::Exclusive).with_remember(TTL);
+    let error = shared.act(Action::Acquire(remembered)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert!(error.to_string().contains("is not remembered"), "{error}");
+}
+
+#[tokio::test]
 async fn an_upgrade_is_refused_and_leaves_a_reader_and_nothing_to_take_back() {
     let shared = Shared::start().await;
     let client = must(Client::connect(&url(&shared.server)).await);

@@ -62,7 +62,7 @@ pub(super) const LAYERS: &[Layers] = &[
         within: &[],
         rows: &[
             &["sync"],
-            &["mutex"],
+            &["mutex", "process"],
             &["background", "clock", "event", "failures", "lost", "own_process", "refusal"],
             &["store"],
             &["keeper", "poll_queue"],
@@ -90,7 +90,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["life"],
             &["reports"],
             &["leases"],
-            &["cleanups", "held", "polls", "reclaim", "renewals"],
+            &["cleanups", "held", "polls", "reclaim", "renewals", "telling"],
             &["lines", "run"],
         ],
     },
@@ -113,7 +113,7 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold",
         within: &["store"],
         rows: &[
-            &["finding", "history", "protocol", "retention", "traits"],
+            &["finding", "protocol", "retention", "traits"],
             &["clock_sample", "deadlocks", "outages"],
             &["clocked", "deadlock_findings"],
             &["file", "memory", "quorum", "redis"],
@@ -129,9 +129,9 @@ pub(super) const LAYERS: &[Layers] = &[
             &["options", "write_lock"],
             &["location", "url"],
             &["files", "liveness", "rows", "users"],
-            &["disk_space", "inbox", "past", "reap", "subscription"],
+            &["disk_space", "inbox", "reap", "subscription"],
             &["record"],
-            &["migrate", "writing"],
+            &["writing"],
             &["schema", "tidy", "transact"],
             &["database", "doctor"],
             &["identity"],
@@ -158,7 +158,7 @@ pub(super) const LAYERS: &[Layers] = &[
             &["options", "rights", "warnings"],
             &["connection", "url"],
             &["layout"],
-            &["delifeq", "durability"],
+            &["durability"],
             &["topology"],
             &["list", "node_list", "pubsub"],
             &["doctor"],
@@ -204,8 +204,8 @@ pub(super) const LAYERS: &[Layers] = &[
         package: "crates/leasehold-cli",
         within: &[],
         rows: &[
-            &["moment", "signals", "store_url", "terminal"],
-            &["report"],
+            &["moment", "signals", "store_url", "terminal", "user"],
+            &["report", "secrets"],
             &["runtime", "store_choice", "table"],
             &["args", "other_process"],
             &["connection"],
@@ -218,7 +218,7 @@ pub(super) const LAYERS: &[Layers] = &[
     Layers {
         package: "crates/leasehold-cli",
         within: &["taken"],
-        rows: &[&["control", "directory", "handle", "log"], &["holder", "launch"]],
+        rows: &[&["directory", "handle", "log", "whose"], &["control", "launch"], &["holder"]],
     },
 ];
 

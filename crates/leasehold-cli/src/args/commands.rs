@@ -53,7 +53,7 @@ pub(crate) struct Elect {
     /// `hold` does
     #[arg(long, value_name = "TEXT", group = "what")]
     pub(crate) value: Option<String>,
-    /// Prints a line for every change, until it is ended
+    /// Prints a line for every change, also when the store goes away and is back, until it is ended
     #[arg(long, group = "what")]
     pub(crate) listen: bool,
     /// Prints what the leader says; exit code 1 if nobody leads
@@ -203,7 +203,10 @@ pub(crate) struct Revoke {
     /// The name of the lock
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// The token that `show` printed: only that very lease is taken away
+    /// The token that `show` printed, or the holder's: only that very lease is taken away
+    ///
+    /// A program may pass a lease on among its tasks. `show` and `revoke` know a task once it has
+    /// the lease for 100 ms; the token of a former one is refused from then on.
     #[arg(long, value_name = "TOKEN", value_parser = token)]
     pub(crate) token: FencingToken,
     /// Ends the lease now, without waiting for its holder: two may be at work for a while

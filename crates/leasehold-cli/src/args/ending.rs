@@ -27,6 +27,10 @@ pub(crate) struct EndArgs {
     /// leaves behind, before TERM; by default 5s or a quarter of the ttl, whichever is less
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     kill_after: Option<Duration>,
+    /// Leaves CMD the passwords that stand in LEASEHOLD_PASSWORD, LEASEHOLD_SENTINEL_PASSWORD and
+    /// the URL in LEASEHOLD_STORE, as a `leasehold` in CMD needs them; else CMD has none of them
+    #[arg(long)]
+    pub(crate) keep_password: bool,
 }
 
 impl EndArgs {

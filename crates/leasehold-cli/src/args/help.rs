@@ -28,16 +28,23 @@ Exit code: that of CMD; if signal n ended it, leasehold dies of it, too, which a
 128 + n; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with the store; 126 CMD
 cannot be executed; 127 CMD is not found; 2 usage.
 
-CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in
-the order given, separated by spaces. A `leasehold run` in CMD that asks for what CMD's own lease
-holds is told so, with exit code 75. The lease covers CMD and all that it starts: what CMD leaves
-behind is waited for, for up to --kill-after (5s), and then ended before the lock is released, so
-start what shall stay with `setsid`. What runs as another user cannot be ended: write
-`sudo leasehold run …` instead of `… -- sudo CMD`.
+CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in the
+order given, separated by spaces. Under a `leasehold run` around this one it also sees
+LEASEHOLD_OUTER_HOLDERS, the holders further out. CMD sees no password that leasehold has in its
+environment: LEASEHOLD_STORE comes without the one in its URL, so a `leasehold` in CMD that needs it
+asks for --keep-password. A file that LEASEHOLD_PASSWORD_FILE names is there for both.
+
+A `leasehold run` in CMD that asks for what CMD's own lease holds is told so, with exit code 75. The
+lease covers CMD and all that it starts: what CMD leaves behind is waited for, for up to
+--kill-after (5s), and then ended before the lock is released, so start what shall stay with
+`setsid`. What runs as another user cannot be ended: write `sudo leasehold run …` instead of
+`… -- sudo CMD`.
 
 After --max-hold CMD is sent TERM, and KILL after --kill-after; the lease lasts until then. A TERM
 that leasehold is sent does the same. Other signals are passed on to CMD and nothing more; CMD has
 them as the caller had them, but for PIPE, which is set to its default.
+
+Lines on stderr have no time: the journal and cron's log add one, and `2> >(ts)` does.
 
 A text that is too long for a NAME has one by its hash, the same as that of LockName::hashed:
   \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";
@@ -64,23 +71,31 @@ Examples:
   leasehold take deploy --for 3d --label 'freeze' >freeze
   leasehold take cache db --pid $$                        # until this shell ends
 
-The handle is one word: where its process listens, the machine, the store without its password, the
-client, and each name with its token. It has no secret. A process that is killed can renew no more:
+The handle is one word: the machine, the user, the store without its password, the client, and each
+name with its token. It has no secret, and nothing is looked for at a path that it names. Others are
+shown until when the lock is taken and by whom, in the label. The process ends by a signal, too, and
+says so in --log. A process that is killed can renew no more:
 in a file the lease ends with it, elsewhere --ttl later. It is killed with its container, and with
 the unit of systemd that it was started in, after each ExecStartPre.
 
 Exit code: 0 it is held; 75 busy or timed out (see -E); 69 trouble with the store; 2 usage.";
 
 pub(super) const GIVE_EXAMPLES: &str = "\
+The process that renews the lease is asked, if it is this user's and on this machine. Else the lease
+is ended at the store: the configured one, if the lease was taken there, or the server that the
+handle names, which is told no password; --store names it with one.
+
 Exit code: 0 let go; 76 the lease had ended before: it was given back already, or was lost, so that
-what was done under it may not have been done alone; 69 trouble with the store; 2 no handle.";
+what was done under it may not have been done alone, or its process has, and the store does not say
+more; 69 trouble with the store; 2 no handle, or one of another store.";
 
 pub(super) const RENEW_EXAMPLES: &str = "\
 Example:
   leasehold renew \"$handle\" --for 30m
 
-Exit code: 0 done; 76 nobody here renews that lease: it was given back, is over or was lost; 2 no
-handle.";
+Exit code: 0 done; 76 the lease has ended: it was given back, is over or was lost; 69 trouble with
+the store; 2 no handle, or its process cannot be asked from here, but only as the user who took the
+lease, on the same machine.";
 
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -134,6 +149,10 @@ Examples:
   leasehold elect scheduler --value here        # leads until stdin ends or a signal comes
   leasehold elect scheduler --show              # what the leader says; exit code 1 if nobody leads
   leasehold elect scheduler --listen --json     # one line of JSON per change
+
+A line of `--listen --json` is {\"name\":…,\"leader\":…}, with `leader` null if nobody leads.
+{\"change\":\"away\",\"at\":…,\"why\":…} says that the store does not answer. Once it does, `back`
+is said in the same form, and then who leads.
 
 The leader's exit code is that of CMD, as in `run`; 76 the leadership was lost, and CMD was ended
 before somebody else could lead. Have a supervisor start it again, to stand for election anew.";

@@ -1,4 +1,4 @@
-//! `--min-hold` and `--max-hold`: how they are read, and shown again as they were typed.
+//! `--min-hold`, `--max-hold` and `--remember`: how they are read, and shown as they were typed.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,8 +35,8 @@ impl fmt::Display for GivenLimit<'_> {
     }
 }
 
-/// How long a name is held, at least and at most. The hidden options are older names; they are
-/// options of their own, so that a message says the one that was typed.
+/// How long a name is held, at least and at most, and remembered. The hidden options are older
+/// names; they are options of their own, so that a message says the one that was typed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
     /// Keeps the name taken for this long from the start, by nobody, even if it is let go before:
@@ -53,9 +53,18 @@ pub(crate) struct HoldArgs {
     /// The same as --max-hold
     #[arg(long, value_parser = most, conflicts_with = "max_hold", hide = true)]
     at_most: Option<TypedDuration>,
+    /// Remembers for at least this long, from when it is asked for, who held the name last, so that
+    /// `show` tells when a job ran last; without it, that is forgotten after 2 min
+    #[arg(long, value_name = "DURATION", value_parser = remember)]
+    remember: Option<Duration>,
 }
 
 impl HoldArgs {
+    /// How long it is remembered who held the name, if that was said.
+    pub(crate) fn remember(&self) -> Option<Duration> {
+        self.remember
+    }
+
     /// How long the name stays taken, if that was said.
     ///
     /// # Errors
@@ -92,6 +101,13 @@ fn least(text: &str) -> Result<TypedDuration, String> {
     options.min_hold = Some(duration(text)?);
     options.check().map_err(|refusal| refusal.to_string())?;
     typed(text)
+}
+
+fn remember(text: &str) -> Result<Duration, String> {
+    let mut options = LeaseOptions::default();
+    options.remember = Some(duration(text)?);
+    options.check().map_err(|refusal| refusal.to_string())?;
+    Ok(options.remember.unwrap_or_default())
 }
 
 fn most(text: &str) -> Result<TypedDuration, String> {

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 pub(super) const NAME_MARK: char = '\0';
 
 /// Commands that have another command behind their `--`.
-const WITH_COMMAND: [&str; 2] = ["elect", "run"];
+pub(super) const WITH_COMMAND: [&str; 2] = ["elect", "run"];
 
 /// Puts arguments in the order in which the parser wants them:
 ///

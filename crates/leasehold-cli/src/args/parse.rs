@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use leasehold::store::shown_url;
 
-use super::normalize::normalized;
+use super::normalize::{WITH_COMMAND, normalized};
 use super::{Cli, Command};
 use crate::report::{Failure, Outcome, USAGE, print};
 
@@ -31,11 +31,28 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
             print(error.render().to_string().trim_end()).map(|()| USAGE)
         }
         kind => {
-            let said = without_passwords(&one_line(&error.render().to_string()), arguments);
+            let said = no_such_option(&error, arguments)
+                .unwrap_or_else(|| one_line(&error.render().to_string()));
+            let said = without_passwords(&said, arguments);
             let remedy = remedy(arguments, kind);
             Err(Failure::usage(format!("{said} ({remedy})")))
         }
     })
+}
+
+/// What is said of an option that a command with another command behind its `--` does not have. The
+/// parser would have it written behind the `--`.
+fn no_such_option(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let command = arguments.get(1).and_then(|command| command.to_str())?;
+    let option = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(option) if option.starts_with('-') => option,
+        _ => return None,
+    };
+    let is_similar_to_one = error.get(ContextKind::SuggestedArg).is_some();
+    let is_so = error.kind() == ErrorKind::UnknownArgument
+        && WITH_COMMAND.contains(&command)
+        && !is_similar_to_one;
+    is_so.then(|| format!("leasehold {command} has no option {option}"))
 }
 
 /// What to do about it: whoever wrote `run NAME CMD` lacks nothing but the `--`.

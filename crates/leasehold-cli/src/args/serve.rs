@@ -14,7 +14,12 @@ const LEAST_BUDGET: i64 = 100;
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Where to listen. An address that other machines can reach needs --token-file
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9740")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9740",
+        value_parser = listen
+    )]
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -48,4 +53,12 @@ pub(crate) struct Serve {
     pub(crate) metrics_names: Vec<String>,
     #[command(flatten)]
     pub(crate) voice: VoiceArgs,
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it is no address with a port: write 127.0.0.1:9740 for this machine alone, or \
+         0.0.0.0:9740 for others, too"
+            .to_owned()
+    })
 }

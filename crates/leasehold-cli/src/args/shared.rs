@@ -56,7 +56,8 @@ pub(crate) struct LockArgs {
     /// does; `leasehold permits` changes N at once
     #[arg(long, value_name = "K/N", value_parser = permits)]
     pub(crate) permits: Option<Mode>,
-    /// Shown by `show` and `ls` beside the holder
+    /// Shown by `show` and `ls` beside the holder; by default the command that runs, without its
+    /// arguments, and $POD_NAME
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     #[command(flatten)]

@@ -13,6 +13,9 @@ use super::values::{name, pid, span};
 /// Arguments of `take`.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("until").required(true).multiple(true))]
+#[command(mut_arg("label", |option| option.help(
+    "Shown by `show` and `ls` beside the holder, before until when it is taken and by whom"
+)))]
 #[command(mut_arg("max_hold", |option| option.hide(true)))]
 #[command(mut_arg("min_hold", |option| option.help(
     "Keeps the name taken for this long from the start, by nobody, even if it is given back before"
@@ -27,9 +30,14 @@ pub(crate) struct Take {
     /// Gives it back when the process with this number ends, as in `--pid $$`
     #[arg(long, value_name = "PID", value_parser = pid, group = "until")]
     pub(crate) pid: Option<Pid>,
-    /// The file to which a line is appended if the lease is lost, instead of the machine's log
+    /// The file to which a line is appended if the lease is lost, or let go before its time because
+    /// a signal came, instead of the machine's log
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+    /// Prints one line of JSON: the handle, the names and their tokens, the holder, until when;
+    /// tokens are strings, because they do not fit a double
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 }
@@ -40,8 +48,6 @@ pub(crate) struct Give {
     /// What `take` printed
     #[arg(value_name = "HANDLE")]
     pub(crate) handle: String,
-    /// Needed only where the process that renews the lease cannot be asked: on another machine, or
-    /// when it was killed
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
@@ -57,6 +63,8 @@ pub(crate) struct Renew {
     /// Gives it back after this long from now on, whatever was said before
     #[arg(long = "for", value_name = "DURATION", value_parser = span, required = true)]
     pub(crate) for_span: Duration,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) voice: VoiceArgs,
 }

@@ -139,6 +139,10 @@ mod tests {
         {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
+        let for_ever = duration("36500d");
+        for text in ["36501d", "1000000d", "4294967296s", "9223372036854775808"] {
+            assert_eq!(duration(text), for_ever, "{text}");
+        }
         for wrong in ["", ".", "1.", ".5", "1h30", "-1", "1e3", "1.5.5"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }

@@ -17,6 +17,7 @@ use super::terminal_loan::TerminalLoan;
 use crate::args::{GivenLimit, OnLost};
 use crate::connection::{Connection, reentry};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice};
+use crate::secrets;
 use crate::signals::{Death, numbered, signal_name};
 
 /// How a command under a lease is ended.
@@ -27,6 +28,8 @@ pub(crate) struct CommandSpec<'a> {
     pub(crate) on_lost: OnLost,
     /// What is sent to the command first when it must end.
     pub(crate) signal: Signal,
+    /// The command has the passwords that leasehold has in its environment.
+    pub(crate) keep_password: bool,
     pub(crate) voice: Voice,
 }
 
@@ -67,13 +70,14 @@ impl<'a> LeasedCommand<'a> {
         let (names, tokens): (Vec<_>, Vec<_>) =
             guard.tokens().map(|(name, token)| (name.to_string(), token.to_string())).unzip();
         let name = names.join(" ");
-        let [holder, outer] = reentry::variables(&guard);
-        let variables = [
-            ("LEASEHOLD_NAME", name.clone()),
-            ("LEASEHOLD_TOKEN", tokens.join(" ")),
-            holder,
-            outer,
+        let mut variables = vec![
+            ("LEASEHOLD_NAME".to_owned(), name.clone()),
+            ("LEASEHOLD_TOKEN".to_owned(), tokens.join(" ")),
         ];
+        variables.extend(reentry::variables(&guard));
+        if spec.keep_password {
+            variables.extend(secrets::variables());
+        }
         let begin = Begin {
             until_us: micros(valid_until.since_origin()),
             kill_after_us: micros(spec.kill_after),
@@ -82,7 +86,7 @@ impl<'a> LeasedCommand<'a> {
             signal: spec.signal.as_raw(),
             is_nested: reentry::is_nested(),
             lend_terminal: terminal.is_lent_at_once(),
-            variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+            variables,
         };
         let link = guardian.begin(connection.client.lifeline(), &begin).await?;
         let mut running = Self {

@@ -3,17 +3,21 @@
 use std::slice::from_ref;
 use std::time::Instant;
 
-use leasehold::election::{Election, Leader};
+use leasehold::admin::Holder;
+use leasehold::election::{Election, Leader, Observed};
+use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::{Client, FencingToken, LeaseOptions, LockName};
 use serde::Serialize;
 
 use super::hold::{Until, let_go, until_asked};
+use super::status_view::HolderView;
 use crate::args::Elect;
 use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
 use crate::connection::{Connection, WaitBudget, connect};
+use crate::moment::{iso, now_ms};
 use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
 use crate::runtime::block_on;
 use crate::store_choice;
@@ -42,6 +46,7 @@ fn stand(args: &Elect, value: &str) -> Outcome {
         max_hold: None,
         on_lost: args.end.on_lost,
         signal: args.end.signal,
+        keep_password: args.end.keep_password,
         voice,
     };
     let choice = store_choice::choose(args.store.store.as_ref())?;
@@ -84,10 +89,20 @@ async fn lead(
 
 /// A line for every change, until somebody ends this or stops reading.
 fn listen(args: &Elect) -> Outcome {
-    let told = watch(args, async |election| {
+    let told = watch(args, async |_, election| {
         let mut observation = election.observe().await?;
+        let mut is_away = false;
         loop {
-            tell(args, observation.next().await?.as_ref())?;
+            let observed = observation.next().await?;
+            let was_away = std::mem::replace(&mut is_away, matches!(observed, Observed::Away(_)));
+            if was_away {
+                tell_of_store(args, None)?;
+            }
+            match &observed {
+                Observed::Leader(leader) => tell(args, Some(leader))?,
+                Observed::Nobody => tell(args, None)?,
+                Observed::Away(why) => tell_of_store(args, Some(why))?,
+            }
         }
     });
     told.map(|never: std::convert::Infallible| match never {})
@@ -106,30 +121,70 @@ fn tell(args: &Elect, leader: Option<&Leader>) -> Result<(), Failure> {
     }
 }
 
+/// That the store is away and why, or that it is back.
+fn tell_of_store(args: &Elect, why: Option<&StoreError>) -> Result<(), Failure> {
+    let why = why.map(ToString::to_string);
+    if args.json {
+        let change = if why.is_some() { "away" } else { "back" };
+        return print_json(&StoreView { change, at: iso(now_ms()), why });
+    }
+    let name = escaped(args.name.as_str());
+    match why {
+        Some(why) => print(format_args!("{name}: the store is away: {}", escaped(&why))),
+        None => print(format_args!("{name}: the store is back")),
+    }
+}
+
 /// The leader's value; exit code 1 if nobody leads.
 fn show(args: &Elect) -> Outcome {
-    let leader = watch(args, async |election| Ok(election.leader().await?))?;
-    match &leader {
-        leader if args.json => print_json(&View::new(&args.name, leader.as_ref()))?,
-        Some(Leader { value, .. }) => print(escaped(value))?,
-        None => {}
+    if args.json {
+        return show_json(args);
     }
+    let leader = watch(args, async |_, election| Ok(election.leader().await?))?;
+    if let Some(Leader { value, .. }) = &leader {
+        print(escaped(value))?;
+    }
+    Ok(if leader.is_some() { 0 } else { NO })
+}
+
+/// The leader, its process and its lease, as `show --json` has them.
+fn show_json(args: &Elect) -> Outcome {
+    let (leader, status) = watch(args, async |client, election| {
+        Ok((election.leader().await?, client.admin().inspect(&args.name).await?))
+    })?;
+    let mut view = View::new(&args.name, leader.as_ref());
+    // Somebody else may lead by now, of whom the next look tells.
+    let is_leader = |holder: &&Holder| Some(holder.token) == leader.as_ref().map(|it| it.token);
+    if let (Some(leader), Some(holder)) = (&mut view.leader, status.holders.iter().find(is_leader))
+    {
+        leader.holder = LeaderHolder::Seen(HolderView::new(holder, now_ms()));
+    }
+    print_json(&view)?;
     Ok(if leader.is_some() { 0 } else { NO })
 }
 
 /// Does something with the election that takes no part in it.
 fn watch<T>(
     args: &Elect,
-    look: impl AsyncFnOnce(&Election) -> Result<T, Failure>,
+    look: impl AsyncFnOnce(&Client, &Election) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     block_on(async {
         let client: Client = connect(&choice, Voice::from(args.voice)).await?;
         choice.warn_if_local(Voice::from(args.voice));
-        let seen = look(&client.election(&args.name)).await;
+        let seen = look(&client, &client.election(&args.name)).await;
         client.close().await?;
         seen
     })?
+}
+
+/// A change of the store as JSON, with the fields that it has in `ls --watch --json`.
+#[derive(Serialize)]
+struct StoreView {
+    change: &'static str,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
 }
 
 /// Who leads, as JSON.
@@ -142,12 +197,24 @@ struct View<'a> {
 #[derive(Serialize)]
 struct LeaderView<'a> {
     value: &'a str,
-    token: FencingToken,
+    #[serde(flatten)]
+    holder: LeaderHolder<'a>,
+}
+
+/// What is known of the one who leads; of a change that is told, the token.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum LeaderHolder<'a> {
+    Seen(HolderView<'a>),
+    Told { token: FencingToken },
 }
 
 impl<'a> View<'a> {
     fn new(name: &'a LockName, leader: Option<&'a Leader>) -> Self {
-        let view = |leader: &'a Leader| LeaderView { value: &leader.value, token: leader.token };
+        let view = |leader: &'a Leader| LeaderView {
+            value: &leader.value,
+            holder: LeaderHolder::Told { token: leader.token },
+        };
         Self { name, leader: leader.map(view) }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::args::{GivenLimit, Hold};
 use crate::child::guardian::timing::{CLOCK, sleep_until};
-use crate::connection::{Connection, joined, lease_options};
+use crate::connection::{Connection, joined, label, lease_options};
 use crate::other_process::{OtherProcess, end_of};
 use crate::report::{Failure, LOST, Outcome, Voice, print_json};
 use crate::runtime::block_on;
@@ -48,7 +48,7 @@ pub(crate) struct Until<'a> {
 /// Holds a lock until stdin ends, a signal comes, another process ends or the lease is lost.
 pub(crate) fn hold(args: &Hold) -> Outcome {
     let voice = Voice::from(args.lock.voice);
-    let options = lease_options(&args.lock, Duration::ZERO)?;
+    let options = lease_options(&args.lock, Duration::ZERO, label::of_caller())?;
     let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;

@@ -4,10 +4,11 @@ use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 
 use leasehold::admin::Status;
+use leasehold::error::StoreError;
 use leasehold::{FencingToken, LockName};
 use leasehold_watch::{History, Row};
 
-use super::status_view::{holder_in_words, use_of};
+use super::status_view::{StatusView, UNREADABLE, holder_in_words, use_of};
 use crate::args::Sort;
 
 /// One lock, as it is shown.
@@ -28,6 +29,8 @@ pub(super) struct Line {
     pub(super) per_second: f64,
     pub(super) is_used: bool,
     pub(super) status: Status,
+    /// Why its record cannot be read, if that is so.
+    pub(super) unreadable: Option<StoreError>,
     /// When it was so, in milliseconds since 1970.
     pub(super) seen_ms: u64,
     pub(super) history: History,
@@ -35,8 +38,32 @@ pub(super) struct Line {
 
 impl Line {
     /// Of a lock that was looked at once.
-    pub(super) fn seen(name: LockName, status: Status, seen_ms: u64) -> Self {
-        Self::aged(name, status, seen_ms, Duration::ZERO)
+    pub(super) fn seen(name: LockName, look: Result<Status, StoreError>, seen_ms: u64) -> Self {
+        match look {
+            Ok(status) => Self::aged(name, status, seen_ms, Duration::ZERO),
+            Err(why) => {
+                Self::aged(name, Status::default(), seen_ms, Duration::ZERO).marked(Some(why))
+            }
+        }
+    }
+
+    /// It, as JSON.
+    pub(super) fn view(&self) -> StatusView<'_> {
+        StatusView::new(&self.name, &self.status, self.unreadable.as_ref(), self.seen_ms)
+    }
+
+    /// Of one whose record cannot be read, if that is so: nobody knows who holds it.
+    fn marked(self, unreadable: Option<StoreError>) -> Self {
+        match unreadable {
+            None => self,
+            Some(_) => Self {
+                mode: "?".to_owned(),
+                holder: UNREADABLE.to_owned(),
+                is_used: true,
+                unreadable,
+                ..self
+            },
+        }
     }
 
     /// Of a lock that is watched.
@@ -45,6 +72,7 @@ impl Line {
             per_second: row.entries_per_second(now_ms),
             history: row.history.clone(),
             ..Self::aged(name.clone(), row.status.clone(), row.seen_ms, row.age(now_ms))
+                .marked(row.unreadable.clone())
         }
     }
 
@@ -63,6 +91,7 @@ impl Line {
             per_second: 0.0,
             is_used: !status.is_free() || status.waiting > 0,
             status,
+            unreadable: None,
             seen_ms,
             history: History::default(),
         }
@@ -71,6 +100,13 @@ impl Line {
     /// The token with which its oldest hold is revoked.
     pub(super) fn token(&self) -> Option<FencingToken> {
         self.status.holders.first().map(|holder| holder.token)
+    }
+
+    /// What its first holder says of itself, or why its record cannot be read.
+    pub(super) fn label(&self) -> String {
+        let first = self.status.holders.first();
+        let label = first.and_then(|first| first.info.label.clone());
+        self.unreadable.as_ref().map(ToString::to_string).or(label).unwrap_or_default()
     }
 
     /// Whether this text is in its name, its holder or a label.

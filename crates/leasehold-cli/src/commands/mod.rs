@@ -5,6 +5,7 @@ mod doctor;
 mod elect;
 mod end_quarantine;
 mod give;
+mod held_there;
 mod hold;
 mod line;
 mod ls;

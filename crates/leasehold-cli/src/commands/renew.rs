@@ -1,5 +1,6 @@
 //! `leasehold renew`: has what was taken end later, or sooner.
 
+use super::held_there::StoreOf;
 use crate::args::Renew;
 use crate::report::{Failure, LOST, Outcome, STORE, Voice};
 use crate::runtime::block_on;
@@ -9,22 +10,37 @@ use crate::taken::{Answer, Handle, Order, ask};
 pub(crate) fn renew(args: &Renew) -> Outcome {
     let voice = Voice::from(args.voice);
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
-    let (names, host) = (handle.shown(), &handle.host);
-    let order = Order::Renew { for_span: args.for_span };
-    match block_on(ask(&handle.socket, order))? {
-        Ok(Some(Answer::Done)) => {
-            voice.detail(format_args!("{names}: renewed"));
-            Ok(0)
+    let names = handle.shown();
+    let store = StoreOf { handle: &handle, option: args.store.store.as_ref(), voice };
+    block_on(async {
+        match ask(handle.client, Order::Renew { for_span: args.for_span }).await {
+            Ok(Some(Answer::Done)) => {
+                voice.detail(format_args!("{names}: renewed"));
+                Ok(0)
+            }
+            Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
+            Ok(None) => {
+                let known = store.or_lost_here(store.check().await);
+                match known {
+                    Err(failure) if failure.exit == LOST => Err(failure),
+                    known => Err(not_from_here(&handle, known.err())),
+                }
+            }
+            Err(error) => Err(Failure::new(STORE, format!("{names}: its holder process: {error}"))),
         }
-        Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
-        Ok(None) => Err(Failure::new(
-            LOST,
-            format!(
-                "{names}: nobody here renews this lease any more: it was given back, is over or \
-                 was lost, or else it was taken on another machine than this, {host}, or by \
-                 another user (see `leasehold show`)"
-            ),
-        )),
-        Err(error) => Err(Failure::new(STORE, format!("{names}: its holder process: {error}"))),
-    }
+    })?
+}
+
+/// Only its process can renew a lease, and it hears its user on its machine alone.
+fn not_from_here(handle: &Handle, trouble: Option<Failure>) -> Failure {
+    let Handle { host, user, .. } = handle;
+    let known = match trouble {
+        None => "it is held".to_owned(),
+        Some(failure) => format!("whether it is still held is not known ({})", failure.message),
+    };
+    Failure::usage(format!(
+        "{}: {known}, but its holder process cannot be asked from here: renew it on {host}, as \
+         {user}, with the same XDG_RUNTIME_DIR",
+        handle.shown()
+    ))
 }

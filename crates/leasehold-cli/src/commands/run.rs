@@ -4,7 +4,7 @@ use crate::args::Run;
 use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
-use crate::connection::{Connection, lease_options};
+use crate::connection::{Connection, label, lease_options};
 use crate::report::{Failure, Outcome, Voice};
 use crate::runtime::block_on;
 use crate::store_choice;
@@ -13,7 +13,7 @@ use crate::store_choice;
 pub(crate) fn run(args: &Run) -> Outcome {
     let voice = Voice::from(args.lock.voice);
     let kill_after = args.end.kill_after(args.lock.ttl)?;
-    let options = lease_options(&args.lock, kill_after)?;
+    let options = lease_options(&args.lock, kill_after, label::of_command(&args.command))?;
     let [program, ..] = args.command.as_slice() else {
         return Err(Failure::usage("there is no command to run"));
     };
@@ -24,6 +24,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
         max_hold: args.lock.hold.max_hold(),
         on_lost: args.end.on_lost,
         signal: args.end.signal,
+        keep_password: args.end.keep_password,
         voice,
     };
     block_on(async {

@@ -1,6 +1,6 @@
 //! `leasehold show`: who holds one lock, who waits for it, and who held it before.
 
-use leasehold::admin::{ForeignHolder, HoldState, Holder, PastHolder, Status, Waiter};
+use leasehold::admin::{ForeignHolder, HoldState, Holder, LastHolder, Status, Waiter};
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
@@ -36,8 +36,8 @@ const WAITERS: [Column; 6] = [
 ];
 
 /// Who held it before.
-const PAST_HOLDERS: [Column; 7] = [
-    Column::of_texts("PAST HOLDER", 0),
+const LAST_HOLDER: [Column; 7] = [
+    Column::of_texts("LAST HOLDER", 0),
     Column::of_values("MODE", 3),
     Column::of_values("HELD", 6),
     Column::of_values("ENDED", 1),
@@ -61,7 +61,7 @@ pub(crate) fn show(args: &Show) -> Outcome {
         choice.warn_if_local(voice);
     }
     if args.output.json {
-        print_json(&StatusView::new(&args.name, &status, seen_ms))?;
+        print_json(&StatusView::new(&args.name, &status, None, seen_ms))?;
     } else {
         print_tables(&args.name, &status, seen_ms)?;
     }
@@ -104,9 +104,8 @@ fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Fa
             print(format_args!("and {unseen} more"))?;
         }
     }
-    if !status.past_holders.is_empty() {
-        let rows: Vec<_> = status.past_holders.iter().map(past_row).collect();
-        print(format_args!("\n{}", table(&PAST_HOLDERS, &rows, room())))?;
+    if let Some(last) = &status.last_holder {
+        print(format_args!("\n{}", table(&LAST_HOLDER, &[last_row(last)], room())))?;
     }
     Ok(())
 }
@@ -142,14 +141,14 @@ fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
     ]
 }
 
-fn past_row(past: &PastHolder) -> [String; 7] {
+fn last_row(last: &LastHolder) -> [String; 7] {
     [
-        format!("{}:{}", past.info.host, past.info.pid),
-        mode(past.mode),
-        show_duration(past.held_for),
-        format!("{} ago", show_duration(past.ended_ago)),
-        ending(past.ending).to_owned(),
-        past.token.to_string(),
-        past.info.label.clone().unwrap_or_default(),
+        format!("{}:{}", last.info.host, last.info.pid),
+        mode(last.mode),
+        show_duration(last.held_for),
+        format!("{} ago", show_duration(last.ended_ago)),
+        ending(last.ending).to_owned(),
+        last.token.to_string(),
+        last.info.label.clone().unwrap_or_default(),
     ]
 }

@@ -1,8 +1,9 @@
 //! What `show` and `ls` print of a lock alike: its JSON, and the words of its cells.
 
 use leasehold::admin::{
-    Ending, ForeignHolder, HoldState, Holder, HolderId, PastHolder, Status, Waiter,
+    Ending, ForeignHolder, HoldState, Holder, HolderId, LastHolder, Status, Waiter,
 };
+use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
@@ -12,6 +13,9 @@ use crate::moment::{began_ms, iso};
 
 /// A holder of which nothing else is known.
 const ANOTHER: &str = "another program";
+
+/// Who holds a lock whose record cannot be read.
+pub(super) const UNREADABLE: &str = "cannot be read";
 
 /// A mode in one word, or as permits.
 pub(super) fn mode(mode: Mode) -> String {
@@ -88,7 +92,17 @@ pub(super) struct StatusView<'a> {
     waiters: Vec<WaiterView<'a>>,
     waiting: u32,
     last_token: Option<FencingToken>,
-    past_holders: Vec<PastHolderView<'a>>,
+    last: Option<LastView<'a>>,
+    /// Why its record cannot be read: then nothing else is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<UnreadableView>,
+}
+
+/// What a store says of a record that it cannot read.
+#[derive(Debug, Serialize)]
+pub(super) struct UnreadableView {
+    kind: &'static str,
+    why: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,8 +112,9 @@ struct ForeignView<'a> {
     left_seconds: Option<f64>,
 }
 
+/// One holder of a lock as JSON.
 #[derive(Debug, Serialize)]
-struct HolderView<'a> {
+pub(super) struct HolderView<'a> {
     holder: HolderId,
     mode: String,
     state: &'static str,
@@ -125,21 +140,28 @@ struct WaiterView<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct PastHolderView<'a> {
+struct LastView<'a> {
     holder: HolderId,
     mode: String,
     token: FencingToken,
     host: &'a str,
     pid: u32,
     label: Option<&'a str>,
+    since: String,
+    ended: String,
     held_seconds: f64,
     ended_seconds_ago: f64,
-    ending: &'static str,
+    how: &'static str,
 }
 
 impl<'a> StatusView<'a> {
     /// The view of one lock that was so at `seen_ms`, in milliseconds since 1970.
-    pub(super) fn new(name: &'a LockName, status: &'a Status, seen_ms: u64) -> Self {
+    pub(super) fn new(
+        name: &'a LockName,
+        status: &'a Status,
+        unreadable: Option<&StoreError>,
+        seen_ms: u64,
+    ) -> Self {
         let (holders, waiters) = (status.holders.iter(), status.waiters.iter());
         Self {
             name,
@@ -148,8 +170,15 @@ impl<'a> StatusView<'a> {
             waiters: waiters.map(|waiter| WaiterView::new(waiter, seen_ms)).collect(),
             waiting: status.waiting,
             last_token: status.last_token,
-            past_holders: status.past_holders.iter().map(PastHolderView::new).collect(),
+            last: status.last_holder.as_ref().map(|last| LastView::new(last, seen_ms)),
+            unreadable: unreadable.map(UnreadableView::new),
         }
+    }
+}
+
+impl UnreadableView {
+    fn new(error: &StoreError) -> Self {
+        Self { kind: error.kind().as_str(), why: error.to_string() }
     }
 }
 
@@ -161,7 +190,8 @@ impl<'a> ForeignView<'a> {
 }
 
 impl<'a> HolderView<'a> {
-    fn new(holder: &'a Holder, seen_ms: u64) -> Self {
+    /// The view of a holder that was so at `seen_ms`.
+    pub(super) fn new(holder: &'a Holder, seen_ms: u64) -> Self {
         Self {
             holder: holder.id,
             mode: mode(holder.mode),
@@ -192,18 +222,20 @@ impl<'a> WaiterView<'a> {
     }
 }
 
-impl<'a> PastHolderView<'a> {
-    fn new(past: &'a PastHolder) -> Self {
+impl<'a> LastView<'a> {
+    fn new(last: &'a LastHolder, seen_ms: u64) -> Self {
         Self {
-            holder: past.id,
-            mode: mode(past.mode),
-            token: past.token,
-            host: &past.info.host,
-            pid: past.info.pid,
-            label: past.info.label.as_deref(),
-            held_seconds: past.held_for.as_secs_f64(),
-            ended_seconds_ago: past.ended_ago.as_secs_f64(),
-            ending: past.ending.as_str(),
+            holder: last.id,
+            mode: mode(last.mode),
+            token: last.token,
+            host: &last.info.host,
+            pid: last.info.pid,
+            label: last.info.label.as_deref(),
+            since: iso(began_ms(seen_ms, last.held_for + last.ended_ago)),
+            ended: iso(began_ms(seen_ms, last.ended_ago)),
+            held_seconds: last.held_for.as_secs_f64(),
+            ended_seconds_ago: last.ended_ago.as_secs_f64(),
+            how: last.ending.as_str(),
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 
 use crate::args::Take;
+use crate::connection::joined;
 use crate::report::{Failure, Outcome};
 use crate::runtime::block_on;
-use crate::taken;
+use crate::secrets::Secrets;
+use crate::{store_choice, taken};
 
 /// Has a process of its own take the lease and hold it, and prints the handle.
 pub(crate) fn take(args: &Take) -> Outcome {
@@ -13,7 +15,9 @@ pub(crate) fn take(args: &Take) -> Outcome {
         let why = format!("{limit}: a lease that is taken ends with --for; give that instead");
         return Err(Failure::usage(why));
     }
+    let mut choice = store_choice::choose(args.lock.store.store.as_ref())?;
+    choice.secrets = Secrets::passed_on();
     // As they were typed: the process reads them as this one did.
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    block_on(taken::take(arguments))?
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    block_on(taken::take(&joined(&args.names), arguments, choice))?
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use leasehold::time::show_duration;
-use leasehold_watch::{Availability, Totals};
+use leasehold_watch::{Availability, Picture};
 
 use crate::report::escaped;
 
-/// What there is in all, as far as names are watched.
-pub(super) fn totals_in_words(totals: &Totals, is_cut: bool, now_ms: u64) -> String {
+/// What there is in all, as far as names are watched and were looked at.
+pub(super) fn totals_in_words(picture: &Picture, now_ms: u64) -> String {
+    let totals = picture.totals();
     let longest = totals.waited_since_ms.map(|since_ms| {
         let waited = Duration::from_millis(now_ms.saturating_sub(since_ms));
         format!(", longest {}", in_seconds(waited))
@@ -18,21 +19,40 @@ pub(super) fn totals_in_words(totals: &Totals, is_cut: bool, now_ms: u64) -> Str
         1 => ", 1 deadlock".to_owned(),
         some => format!(", {some} deadlocks"),
     };
-    let more = if is_cut { ", more names than are watched" } else { "" };
+    let unreadable = unreadable_in_words(totals.unreadable).map(|words| format!(", {words}"));
+    let more = if picture.is_cut() { ", more names than are watched" } else { "" };
+    let so_far = picture.keys_so_far();
+    let so_far = so_far.map(|keys| format!("still looking, {keys} keys so far: "));
     format!(
-        "{} held, {} awaited by {}{}{deadlocks}{more}",
+        "{}{} held, {} awaited by {}{}{deadlocks}{}{more}",
+        so_far.unwrap_or_default(),
         totals.held,
         totals.awaited,
         totals.waiting,
-        longest.unwrap_or_default()
+        longest.unwrap_or_default(),
+        unreadable.unwrap_or_default()
     )
 }
 
-/// Since when the store is away, and why; none while it answers.
+/// How many names have a record that cannot be read; none if all can.
+pub(super) fn unreadable_in_words(names: usize) -> Option<String> {
+    match names {
+        0 => None,
+        1 => Some("1 name cannot be read".to_owned()),
+        names => Some(format!("{names} names cannot be read")),
+    }
+}
+
+/// Why nothing can be seen of the store, and since when it is away; none while it can be.
 pub(super) fn away_in_words(store: &Availability, now_ms: u64) -> Option<String> {
-    let Availability::Away { since_ms, why } = store else { return None };
-    let since = Duration::from_millis(now_ms.saturating_sub(*since_ms));
-    Some(format!("away for {}: {}", in_seconds(since), escaped(why)))
+    match store {
+        Availability::There | Availability::Unknown => None,
+        Availability::Denied { why } => Some(format!("not allowed: {}", escaped(why))),
+        Availability::Away { since_ms, why } => {
+            let since = Duration::from_millis(now_ms.saturating_sub(*since_ms));
+            Some(format!("away for {}: {}", in_seconds(since), escaped(why)))
+        }
+    }
 }
 
 /// A span in whole seconds, for what changes once a second.

@@ -24,12 +24,14 @@ const ENDING: Duration = Duration::from_secs(5);
 pub(crate) fn lease_options(
     args: &LockArgs,
     kill_after: Duration,
+    usual_label: Option<String>,
 ) -> Result<LeaseOptions, Failure> {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
     options.min_hold = args.hold.min_hold()?;
+    options.remember = args.hold.remember();
     options.max_hold = args.hold.max_hold().map(|limit| limit.span() + kill_after + ENDING);
-    options.label.clone_from(&args.label);
+    options.label = args.label.clone().or(usual_label);
     options.check()?;
     Ok(options)
 }

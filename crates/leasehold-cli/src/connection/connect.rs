@@ -69,7 +69,12 @@ impl WaitBudget {
                     Ok(outcome) => outcome,
                     Err(_) => {
                         let span = show_duration(limit);
-                        let why = || format!("{}: no answer within {span}", choice.url);
+                        // Such a port waits for more of what it cannot read.
+                        let hint = match choice.url.is_tls() {
+                            true => ": if this is a port without TLS, use redis://",
+                            false => "",
+                        };
+                        let why = || format!("{}: no answer within {span}{hint}", choice.url);
                         return Err(Failure::new(STORE, last.unwrap_or_else(why)));
                     }
                 },
@@ -147,6 +152,6 @@ pub(super) async fn build(
             _ => {}
         }
     };
-    let builder = Client::builder().url(choice.url.reveal()).observer(observe);
-    builder.on_behalf_of(reentry::outer_clients()).build().await
+    let builder = Client::builder().observer(observe).on_behalf_of(reentry::outer_clients());
+    choice.secrets.client(&choice.url, builder).await
 }

@@ -4,6 +4,7 @@ mod acquire;
 mod connect;
 mod describe;
 mod events;
+pub(crate) mod label;
 pub(crate) mod reentry;
 mod status_line;
 

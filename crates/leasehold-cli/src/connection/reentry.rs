@@ -16,9 +16,13 @@ pub(crate) fn is_nested() -> bool {
 }
 
 /// What a command under this lease is told of the leases that it runs under.
-pub(crate) fn variables(guard: &Guard) -> [(&'static str, String); 2] {
+pub(crate) fn variables(guard: &Guard) -> Vec<(String, String)> {
     let outer: Vec<String> = outer_holders().iter().map(HolderId::to_string).collect();
-    [(HOLDER, guard.holder().to_string()), (OUTER_HOLDERS, outer.join(" "))]
+    let mut variables = vec![(HOLDER.to_owned(), guard.holder().to_string())];
+    if !outer.is_empty() {
+        variables.push((OUTER_HOLDERS.to_owned(), outer.join(" ")));
+    }
+    variables
 }
 
 /// Who holds the leases that this process runs under, the outermost first.

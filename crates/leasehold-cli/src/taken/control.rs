@@ -1,14 +1,20 @@
 //! What `give` and `renew` ask of a holder process, and what it answers: a line of JSON each.
 
+use std::fs::{remove_file, symlink_metadata};
 use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold::admin::ClientId;
+use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
+
+use super::directory::sockets_of;
 
 /// The longest line: 4 KiB, many times what is ever said.
 const LONGEST_LINE: u64 = 4096;
@@ -45,7 +51,7 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(super) struct Control {
     listener: UnixListener,
-    pub(super) path: PathBuf,
+    path: PathBuf,
 }
 
 /// An order, and where its answer goes.
@@ -68,6 +74,9 @@ impl Control {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
+            if !is_own(&stream) {
+                continue;
+            }
             if let Ok(Ok(order)) = timeout(PATIENCE, receive(&mut stream)).await {
                 return Asked { order, stream };
             }
@@ -77,7 +86,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        let _gone = std::fs::remove_file(&self.path);
+        let _gone = remove_file(&self.path);
     }
 }
 
@@ -88,22 +97,20 @@ impl Asked {
     }
 }
 
-/// Asks a holder process; `None` if there is none any more at this place.
+/// Asks the holder process of a client; `None` if this user has none here.
 ///
 /// # Errors
 ///
 /// When it does not answer, or not in time.
-pub(crate) async fn ask(socket: &Path, order: Order) -> io::Result<Option<Answer>> {
-    let mut stream = match UnixStream::connect(socket).await {
-        Ok(stream) => stream,
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            // It was killed, and could not tidy up.
-            let _gone = std::fs::remove_file(socket);
-            return Ok(None);
+pub(crate) async fn ask(client: ClientId, order: Order) -> io::Result<Option<Answer>> {
+    let mut own = None;
+    for socket in sockets_of(client) {
+        if let Some(stream) = connect(&socket).await {
+            own = Some(stream);
+            break;
         }
-        // It is not there, or it is another user's.
-        Err(_) => return Ok(None),
-    };
+    }
+    let Some(mut stream) = own else { return Ok(None) };
     let conversation = async {
         send(&mut stream, &order).await?;
         receive(&mut stream).await
@@ -112,6 +119,30 @@ pub(crate) async fn ask(socket: &Path, order: Order) -> io::Result<Option<Answer
         Ok(answer) => answer.map(Some),
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer")),
     }
+}
+
+/// Connects to a socket of this user's, in a directory that is this user's alone: nobody else can
+/// have put it there, or put something else in its place.
+async fn connect(socket: &Path) -> Option<UnixStream> {
+    let found = symlink_metadata(socket).ok()?;
+    if !found.file_type().is_socket() || found.uid() != geteuid().as_raw() {
+        return None;
+    }
+    match UnixStream::connect(socket).await {
+        Ok(stream) => is_own(&stream).then_some(stream),
+        Err(error) => {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                // It was killed, and could not tidy up.
+                let _gone = remove_file(socket);
+            }
+            None
+        }
+    }
+}
+
+/// Whether the other side is a process of this user.
+fn is_own(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == geteuid().as_raw())
 }
 
 async fn send(stream: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {

@@ -1,4 +1,7 @@
 //! Where holder processes listen: a directory of this user alone.
+//!
+//! The path of a socket follows from the client that holds the lease, and from nothing else that a
+//! handle says: a handle may come from anybody.
 
 use std::fs::{DirBuilder, symlink_metadata};
 use std::io;
@@ -11,27 +14,61 @@ use rustix::process::geteuid;
 /// What group and others may do there: nothing.
 const OTHERS: u32 = 0o077;
 
-/// The socket of a holder process. Half of the id is enough to tell it from all others, and leaves
-/// room in the 107 bytes that the path of a socket may have.
+/// What to do where there is no such directory.
+const REMEDY: &str = "set XDG_RUNTIME_DIR to a directory in which this user can write";
+
+/// The socket of a new holder process, in a directory that is made for it.
 pub(super) fn socket_of(client: ClientId) -> io::Result<PathBuf> {
-    let directory = match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
-        Some(runtime) => Path::new(&runtime).join("leasehold"),
-        None => std::env::temp_dir().join(format!("leasehold-{}", geteuid().as_raw())),
-    };
+    Ok(own_directory()?.join(file_name(client)))
+}
+
+/// Makes the directory, unless it is there.
+///
+/// # Errors
+///
+/// Why there is none, and the remedy.
+pub(super) fn own_directory() -> io::Result<PathBuf> {
+    let directory = of_environment().unwrap_or_else(of_temporary_files);
+    let shown = directory.display();
+    let failed =
+        |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}: {REMEDY}"));
     match DirBuilder::new().mode(0o700).create(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(io::Error::new(error.kind(), format!("{}: {error}", directory.display())));
-        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
         Ok(()) | Err(_) => {}
     }
-    let found = symlink_metadata(&directory)?;
-    let is_private = found.is_dir() && found.mode() & OTHERS == 0;
-    if !is_private || found.uid() != geteuid().as_raw() {
-        let why = format!(
-            "{} is not a directory of this user alone: remove it, or set XDG_RUNTIME_DIR",
-            directory.display()
-        );
+    if !is_private(&directory) {
+        let why = format!("{shown} is not a directory of this user alone: remove it, or {REMEDY}");
         return Err(io::Error::other(why));
     }
-    Ok(directory.join(format!("{:016x}", (client.0 >> 64) as u64)))
+    Ok(directory)
+}
+
+/// Where a holder process of this user's may listen. Whoever gives back may have been started with
+/// another environment than whoever took, by cron, say.
+pub(super) fn sockets_of(client: ClientId) -> Vec<PathBuf> {
+    let of_login = Path::new("/run/user").join(geteuid().as_raw().to_string()).join("leasehold");
+    let places = of_environment().into_iter().chain([of_login, of_temporary_files()]);
+    let own = places.filter(|directory| is_private(directory));
+    own.map(|directory| directory.join(file_name(client))).collect()
+}
+
+fn of_environment() -> Option<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty())?;
+    Some(Path::new(&runtime).join("leasehold"))
+}
+
+fn of_temporary_files() -> PathBuf {
+    std::env::temp_dir().join(format!("leasehold-{}", geteuid().as_raw()))
+}
+
+fn is_private(directory: &Path) -> bool {
+    symlink_metadata(directory).is_ok_and(|found| {
+        found.is_dir() && found.mode() & OTHERS == 0 && found.uid() == geteuid().as_raw()
+    })
+}
+
+/// Half of the id is enough to tell it from all others, and leaves room in the 107 bytes that the
+/// path of a socket may have.
+fn file_name(client: ClientId) -> String {
+    format!("{:016x}", (client.0 >> 64) as u64)
 }

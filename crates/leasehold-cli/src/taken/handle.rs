@@ -1,23 +1,25 @@
-//! What `take` prints and `give` needs: which lease it is, and where its holder process listens.
-
-use std::path::PathBuf;
+//! What `take` prints and `give` needs: which lease it is, and who holds it where.
 
 use data_encoding::BASE64URL_NOPAD;
 use leasehold::admin::{ClientId, Status};
 use leasehold::{FencingToken, LockName};
 use serde::{Deserialize, Serialize};
 
+use crate::user::User;
+
 /// What every handle begins with: a text that is none is told from one that was cut.
 const MARK: &str = "lh1.";
 
 /// A lease that was taken. It has no secret: the password of the store is not in it, and it gives
-/// nothing back without the rights of the user who took it, or rights to the store.
+/// nothing back without the rights of the user who took it, or rights to the store. It may have
+/// been forged, so it has no path, and nothing on this machine is looked for by what it says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Handle {
     /// Where the holder process runs.
     pub(crate) host: String,
-    /// Where it listens, on that machine.
-    pub(crate) socket: PathBuf,
+    /// As whom it runs.
+    pub(crate) user: String,
     /// The store, as it may be shown.
     pub(crate) store: String,
     /// Who the store knows as the holder.
@@ -59,9 +61,19 @@ impl Handle {
         if handle.names.is_empty() { Err(damaged.to_owned()) } else { Ok(handle) }
     }
 
+    /// Whether this user took it, on this machine.
+    pub(crate) fn is_from_here(&self) -> bool {
+        self.host == host() && self.user == User::of_this_process().name
+    }
+
     /// What it holds, in words.
     pub(crate) fn shown(&self) -> String {
         self.names.iter().map(|held| held.name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The tokens of its names, in words.
+    pub(crate) fn tokens(&self) -> String {
+        self.names.iter().map(|held| held.token.to_string()).collect::<Vec<_>>().join(" ")
     }
 
     /// Whether a name is held by this very lease.
@@ -69,6 +81,11 @@ impl Handle {
         let mut holders = status.holders.iter();
         holders.any(|holder| holder.token == token && holder.id.client == self.client)
     }
+}
+
+/// The name of this machine.
+pub(super) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -82,7 +99,7 @@ mod tests {
         };
         Handle {
             host: "vm".to_owned(),
-            socket: "/run/user/1000/leasehold/0123.sock".into(),
+            user: "ada".to_owned(),
             store: "redis://app:***@db:6379/0".to_owned(),
             client: ClientId(u128::MAX),
             names: vec![held],
@@ -102,6 +119,10 @@ mod tests {
         for wrong in ["", "deploy", "17950221"] {
             assert!(Handle::decode(wrong).unwrap_err().contains("no handle"), "{wrong}");
         }
+        let mut forged = serde_json::to_value(handle()).unwrap();
+        forged["socket"] = "/run/a".into();
+        let forged = format!("{MARK}{}", BASE64URL_NOPAD.encode(forged.to_string().as_bytes()));
+        assert!(Handle::decode(&forged).unwrap_err().contains("damaged"), "it names a path");
         for damaged in [&text[..text.len() - 3], "lh1.", "lh1.e30", "lh1.\u{fc}"] {
             assert!(Handle::decode(damaged).unwrap_err().contains("damaged"), "{damaged}");
         }

@@ -1,44 +1,56 @@
 //! The holder process: acquires what `take` asks for, and holds it until somebody says otherwise.
 
-use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _, stdin};
+use std::io::{self, BufRead as _, Read as _, stdin};
 use std::time::Duration;
 
+use leasehold::admin::HolderId;
 use leasehold::time::{Clock as _, Instant, show_duration};
 use leasehold::{Error, Guard, LossReason};
-use rustix::process::setsid;
+use rustix::process::{Signal, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::control::{Answer, Asked, Control, Order};
 use super::directory::socket_of;
-use super::handle::{Handle, HeldName};
+use super::handle::{Handle, HeldName, host};
+use super::launch::Errand;
 use super::log::Log;
+use super::whose::Whose;
 use crate::args::{Command, Take, parse};
+use crate::child::guardian::show_as_leasehold;
 use crate::child::guardian::timing::{CLOCK, sleep_until};
 use crate::connection::{Connection, lease_options};
+use crate::moment::{day_and_time, iso, now_ms};
 use crate::other_process::{OtherProcess, end_of};
-use crate::report::{Failure, LOST, NO, Outcome, STORE, Voice, print};
+use crate::report::{Failure, LOST, NO, Outcome, STORE, Voice, print, print_json};
 use crate::runtime::block_on;
-use crate::signals::is_end;
-use crate::store_choice::{self, Choice};
+use crate::signals::{is_end, signal_name};
+use crate::store_choice::Choice;
+use crate::user::User;
 
 /// Reads the arguments of `take` once more, and does it.
-pub(crate) fn main(arguments: &[OsString]) -> Outcome {
-    let typed: Vec<OsString> =
-        std::iter::once("leasehold".into()).chain(arguments.iter().cloned()).collect();
-    match parse::parse(&typed) {
-        Ok(Command::Take(args)) => hold(&args),
-        Ok(_) => Err(Failure::usage("a holder process is started by `leasehold take` alone")),
+pub(crate) fn main() -> Outcome {
+    let stray = || Failure::usage("a holder process is started by `leasehold take` alone");
+    show_as_leasehold();
+    let mut line = String::new();
+    // What follows the line stays in the buffer of stdin, which is read further.
+    stdin().lock().read_line(&mut line).map_err(|_| stray())?;
+    let errand: Errand = serde_json::from_str(&line).map_err(|_| stray())?;
+    match parse::parse(&errand.arguments) {
+        Ok(Command::Take(args)) => hold(&args, &errand.choice),
+        Ok(_) => Err(stray()),
         Err(outcome) => outcome,
     }
 }
 
-fn hold(args: &Take) -> Outcome {
+fn hold(args: &Take, choice: &Choice) -> Outcome {
     let voice = Voice::from(args.lock.voice);
-    let options = lease_options(&args.lock, Duration::ZERO)?;
-    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
+    let whose = Whose::of(args);
+    let mut options = lease_options(&args.lock, Duration::ZERO, None)?;
+    options.label = Some(whose.label_of_a_waiter(args.for_span));
+    options.check()?;
     let mut log = Log::open(args.log.as_deref(), voice)?;
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;
@@ -46,7 +58,7 @@ fn hold(args: &Take) -> Outcome {
         let mut connection = tokio::select! {
             biased;
             () = taker.gone() => return Err(given_up()),
-            opened = Connection::open(&choice, voice, (&args.lock).into()) => opened?,
+            opened = Connection::open(choice, voice, (&args.lock).into()) => opened?,
         };
         let acquired = tokio::select! {
             biased;
@@ -57,9 +69,8 @@ fn hold(args: &Take) -> Outcome {
             Ok(guard) => {
                 let over_at = args.for_span.map(|span| CLOCK.now() + span);
                 let until = Until { over_at, process };
-                Held { guard, connection: &mut connection, until, log: &mut log }
-                    .hand_over(&choice, taker)
-                    .await
+                let held = Held { guard, connection: &mut connection, until, whose, log: &mut log };
+                held.hand_over(args, choice, taker).await
             }
             Err(failure) => Err(failure),
         };
@@ -82,15 +93,17 @@ struct Held<'a> {
     guard: Guard,
     connection: &'a mut Connection,
     until: Until,
+    whose: Whose,
     log: &'a mut Log,
 }
 
 impl Held<'_> {
     /// Says the handle, and holds on if it was heard.
-    async fn hand_over(self, choice: &Choice, taker: Taker) -> Outcome {
+    async fn hand_over(self, args: &Take, choice: &Choice, taker: Taker) -> Outcome {
         let failed = |error: io::Error| {
             Failure::new(STORE, format!("cannot hold in the background: {error}"))
         };
+        self.tell_others(args.for_span).await;
         // Neither the terminal nor its session has to do with it from now on.
         setsid().map_err(|error| failed(error.into()))?;
         let client = self.guard.holder().client;
@@ -99,13 +112,16 @@ impl Held<'_> {
             |(name, token): (&leasehold::LockName, _)| HeldName { name: name.clone(), token };
         let handle = Handle {
             host: host(),
-            socket: control.path.clone(),
+            user: User::of_this_process().name,
             store: choice.url.to_string(),
             client,
             names: self.guard.tokens().map(held).collect(),
         };
         let text = handle.encode().map_err(|error| failed(io::Error::other(error)))?;
-        print(text)?;
+        match args.json {
+            true => print_json(&Line::of(&self, args, &handle, &text))?,
+            false => print(text)?,
+        }
         if !taker.has_heard().await {
             return match self.guard.release().await {
                 Ok(()) => Err(given_up()),
@@ -127,7 +143,10 @@ impl Held<'_> {
                     Order::Give => break Some(asked),
                     Order::Renew { for_span } => self.renew(asked, for_span).await,
                 },
-                signal = self.connection.signals.next() => if is_end(signal) { break None },
+                signal = self.connection.signals.next() => if is_end(signal) {
+                    self.note_signal(handle, signal);
+                    break None;
+                },
             }
         };
         let answer = match self.guard.release().await {
@@ -149,21 +168,35 @@ impl Held<'_> {
     async fn renew(&mut self, asked: Asked, for_span: Duration) {
         self.until.over_at = Some(CLOCK.now() + for_span);
         asked.answer(&Answer::Done).await;
+        self.tell_others(Some(for_span)).await;
     }
 
     fn note_loss(&mut self, handle: &Handle, reason: LossReason) -> u8 {
         let names: Vec<_> = handle.names.iter().map(|held| held.name.clone()).collect();
         let cause = self.connection.events.why_not_renewed(&names, reason);
-        let tokens: Vec<_> = handle.names.iter().map(|held| held.token.to_string()).collect();
-        let left = self.until.over_at.map(|end| end.saturating_since(CLOCK.now()));
-        let left = left.map(|left| format!(", {} too early", show_duration(left)));
-        self.log.say(&format!(
-            "{}: lost the lease with token {}: {reason}{}{cause}",
-            handle.shown(),
-            tokens.join(" "),
-            left.unwrap_or_default()
-        ));
+        let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
+        let what = format!("{shown}: lost the lease with token {tokens}: {reason}{early}{cause}");
+        self.log.say(&what);
         LOST
+    }
+
+    /// Whoever took it does not know, and others get in.
+    fn note_signal(&mut self, handle: &Handle, signal: Signal) {
+        let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
+        let signal = signal_name(signal);
+        let what = format!("{shown}: let go of the lease with token {tokens}: {signal}{early}");
+        self.log.say(&what);
+    }
+
+    /// Has others read until when it is held. Where that cannot be told now, they read less.
+    async fn tell_others(&self, for_span: Option<Duration>) {
+        let over = for_span.map(|span| format!("until {}", day_and_time(after(span))));
+        let _untold = self.guard.set_label(self.whose.label(over)).await;
+    }
+
+    fn too_early(&self) -> String {
+        let left = self.until.over_at.map(|end| end.saturating_since(CLOCK.now()));
+        left.map(|left| format!(", {} too early", show_duration(left))).unwrap_or_default()
     }
 }
 
@@ -201,7 +234,29 @@ fn leave_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// The name of this machine.
-pub(super) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+/// The line of `take --json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    handle: &'a str,
+    names: &'a [HeldName],
+    holder: HolderId,
+    ttl_seconds: f64,
+    until: Option<String>,
+}
+
+impl<'a> Line<'a> {
+    fn of(held: &Held<'_>, args: &Take, handle: &'a Handle, text: &'a str) -> Self {
+        Self {
+            handle: text,
+            names: &handle.names,
+            holder: held.guard.holder(),
+            ttl_seconds: args.lock.ttl.as_secs_f64(),
+            until: args.for_span.map(|span| iso(after(span))),
+        }
+    }
+}
+
+/// Milliseconds since 1970, so much later than now.
+fn after(span: Duration) -> u64 {
+    now_ms().saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }

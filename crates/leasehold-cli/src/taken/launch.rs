@@ -5,29 +5,57 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 
+use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
+use super::directory::own_directory;
 use crate::child::guardian::relaunched;
 use crate::connection::interruption;
-use crate::report::{Failure, Outcome, STORE, print};
+use crate::report::{Failure, NO, Outcome, STORE, print};
+use crate::secrets;
 use crate::signals::Signals;
+use crate::store_choice::Choice;
 
 /// First argument of the holder process. No lock, option or file name can be mistaken for it,
 /// because only a subcommand can stand there.
 pub(crate) const MODE: &str = "@holder";
 
-/// Takes a lease by a process of its own, which is told the same arguments, and prints its handle.
-/// What the process says meanwhile it says itself: it has our stderr.
-pub(crate) async fn take(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
+/// What the holder process is told, in a line of JSON over its stdin: its arguments and its
+/// environment are shown to others for as long as it lives.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Errand {
+    /// As they were typed, to be read as `take` read them.
+    pub(super) arguments: Vec<OsString>,
+    pub(super) choice: Choice,
+}
+
+/// Takes a lease by a process of its own, and prints its handle. What the process says meanwhile
+/// it says itself: it has our stderr.
+pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) -> Outcome {
     let failed = |error: io::Error| Failure::new(STORE, format!("cannot take: {error}"));
+    if is_stdout_closed() {
+        return Err(Failure::new(NO, "stdout is closed, so nobody would get the handle"));
+    }
+    own_directory()
+        .map_err(|error| Failure::new(STORE, format!("cannot hold in the background: {error}")))?;
+    let errand = serde_json::to_string(&Errand { arguments, choice })
+        .map_err(|error| failed(error.into()))?;
     let mut signals = Signals::catch_all().map_err(failed)?;
     let mut command = relaunched(MODE).map_err(failed)?;
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // For `ps` alone.
+    command.arg(names);
+    secrets::keep_from(&mut command);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut holder = Command::from(command).spawn().map_err(failed)?;
     let (Some(mut go), Some(said)) = (holder.stdin.take(), holder.stdout.take()) else {
         return Err(failed(io::Error::other("there is no pipe to the holder process")));
     };
+    // One that has ended has said why.
+    if go.write_all(format!("{errand}\n").as_bytes()).await.is_err() {
+        return ended(&mut holder).await;
+    }
     let handle = tokio::select! {
         biased;
         signal = interruption(&mut signals) => {
@@ -45,6 +73,16 @@ pub(crate) async fn take(arguments: impl IntoIterator<Item = OsString>) -> Outco
         Ok(()) => Ok(0),
         Err(_) => ended(&mut holder).await,
     }
+}
+
+/// Whether stdout was closed by whoever started this, as by `>&-`. The start-up of every program
+/// in Rust opens `/dev/null` in its place, to read and to write; `>/dev/null` only writes, and is
+/// somebody's wish.
+fn is_stdout_closed() -> bool {
+    let stdout = io::stdout();
+    let is_null = || Some(fstat(&stdout).ok()?.st_rdev == stat("/dev/null").ok()?.st_rdev);
+    let flags = fcntl_getfl(&stdout);
+    is_null() == Some(true) && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 /// The line that the holder process says once it holds; `None` if it ends without.

@@ -6,7 +6,8 @@
 //! leasehold give, renew ──(control socket)──┘
 //! ```
 //!
-//! The holder process is this same program, started by itself (`@holder`). It acquires the lease,
+//! The holder process is this same program, started by itself (`@holder`), which is told over its
+//! stdin what to do, passwords included. It acquires the lease,
 //! in the group of `take`, so that keys reach it while it waits; then it leaves the session, says
 //! the handle, and goes on only once `take` has printed that: what nobody can give back is let go.
 
@@ -16,6 +17,7 @@ mod handle;
 mod holder;
 mod launch;
 mod log;
+mod whose;
 
 pub(crate) use self::control::{Answer, Order, ask};
 pub(crate) use self::handle::{Handle, HeldName};

@@ -45,6 +45,42 @@ fn a_store_that_is_away_at_the_start_is_waited_for_and_told_of_once() {
 }
 
 #[test]
+fn a_server_that_is_a_replica_at_the_start_is_waited_for_until_it_is_promoted() {
+    let place = Place::on_redis();
+    let role = |words: &str| server(&place).command::<()>(&format!("REPLICAOF {words}")).unwrap();
+    // Of nobody: a failover is under way, and nothing has taken over yet.
+    let demote = || role("127.0.0.1 1");
+    let commands: [&[&str]; 4] = [
+        &["run", "x", "--", "echo", "runs"],
+        &["run", "x", "--wait", "50s", "--", "echo", "runs"],
+        &["elect", "x", "--value", "me", "--", "echo", "runs"],
+        &["hold", "x"],
+    ];
+    for command in commands {
+        demote();
+        let mut waiter = Background::fed(place.leasehold(command));
+        let line = waiter.error_line();
+        assert!(line.starts_with("leasehold: waits for the store: "), "{line}");
+        assert!(line.contains("the server is a replica"), "{line}");
+        role("NO ONE");
+        let line = waiter.line();
+        assert!(line == "runs" || line.contains("token"), "{line}");
+        waiter.close_stdin();
+        waiter.end().assert_silent(0);
+    }
+    demote();
+    let why = "the server is a replica: give the primary";
+    place.end(&["run", "x", "-n", "--", "true"]).assert_failed(69, why);
+    for command in [&["take", "x", "-n", "--for", "1m", "-q"][..], &["elect", "x", "--show"]] {
+        place.end(command).assert_failed(69, why);
+    }
+    let late = place.end(&["run", "x", "--wait", "600ms", "--", "true"]);
+    let lines: Vec<_> = late.stderr.lines().collect();
+    assert_eq!((late.code, lines.len()), (Some(69), 2), "{late:?}");
+    assert!(lines.iter().all(|line| line.contains(why)), "{late:?}");
+}
+
+#[test]
 fn what_does_not_pass_by_itself_is_told_at_once_and_not_waited_for() {
     let server = RedisServer::options().password("secret").start().unwrap();
     let place = Place::on_file();
@@ -76,6 +112,16 @@ fn a_tls_port_that_is_spoken_to_without_tls_is_told_of() {
 }
 
 #[test]
+fn a_port_without_tls_that_is_spoken_to_by_tls_is_told_of() {
+    let place = Place::on_redis();
+    let hint = "no answer within 2.0s: if this is a port without TLS, use redis://";
+    for scheme in ["rediss", "valkeys+cluster"] {
+        let url = format!("{scheme}://127.0.0.1:{}/", server(&place).port());
+        place.end(&["run", "x", "-n", "-s", &url, "--", "true"]).assert_failed(69, hint);
+    }
+}
+
+#[test]
 fn a_server_that_hangs_costs_no_more_than_the_wait_and_ctrl_c_ends_it() {
     // A server that is waited for a minute, if nothing else is said.
     let mut place = Place::on_redis();
@@ -83,7 +129,7 @@ fn a_server_that_hangs_costs_no_more_than_the_wait_and_ctrl_c_ends_it() {
     server(&place).stop().unwrap();
     for options in [&["-n"][..], &["--wait", "1s"]] {
         let arguments = [&["run", "x"], options, &["--", "true"]].concat();
-        place.end(&arguments).assert_failed(69, "no answer within 2.0s");
+        place.end(&arguments).assert_failed(69, "no answer within 2.0s\n");
     }
     for command in [&["run", "x", "--", "true"][..], &["hold", "x"]] {
         let waiter = Background::start(place.leasehold(command));

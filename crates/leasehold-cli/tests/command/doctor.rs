@@ -174,11 +174,28 @@ fn each_right_that_is_missing_is_named_with_the_rule_that_grants_it() {
     of("mute").assert_found("warning", "rights", "ACL SETUSER mute +publish &lh:inbox:*");
     of("elsewhere").assert_found("danger", "rights", "~lh:*");
     let none = of("none");
-    none.assert_found("danger", "rights", "ACL SETUSER none +script|load +evalsha");
+    none.assert_found("danger", "rights", "ACL SETUSER none +evalsha +script|load +time");
     none.assert_found("warning", "rights", "grant +info");
     // Only what could not be found out otherwise was tried in vain.
     let denied = server.acl_log().unwrap().len();
     assert!(denied <= 4, "{denied} refusals were logged");
+}
+
+#[test]
+fn a_user_who_lacks_even_the_rights_to_ask_needs_one_remedy() {
+    let server = sound()
+        .user("nothing on >secret resetkeys resetchannels -@all")
+        .user("uncalled on >secret resetkeys resetchannels +@all -evalsha -hset")
+        .start()
+        .unwrap();
+    for (user, right) in [("nothing", "lacks +script|load,"), ("uncalled", "lacks +evalsha,")] {
+        let visit = || Visit::to(&server.patient_url_as(user, "secret"), &[]);
+        let first = visit();
+        first.assert_found("danger", "rights", right);
+        let rights = first.findings().find(|finding| finding["topic"] == "rights").unwrap();
+        server.command::<()>(rights["remedy"].as_str().unwrap()).unwrap();
+        visit().assert_found("ok", "rights", "may do all");
+    }
 }
 
 #[test]
@@ -365,6 +382,22 @@ fn there_is_no_quarantine_to_end_where_none_is_kept() {
     end(&place.url).assert_failed(0, "nothing to end");
     end(&server.patient_url()).assert_failed(0, "nothing to end");
     end(&format!("{}&quarantine=on", server.patient_url())).assert_silent(0);
+}
+
+#[test]
+fn records_of_another_release_are_named_and_a_quorum_does_not_wait_for_them() {
+    let servers: Vec<_> = (0..3).map(|_| sound().start().unwrap()).collect();
+    for server in &servers {
+        server.command::<()>("HSET lh:bad s garbage").unwrap();
+    }
+    let nodes: Vec<_> = servers.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
+    let quorum = format!("redis+quorum://{}?timeout=30s&quarantine=off", nodes.join(","));
+    for url in [&quorum, &servers[0].patient_url()] {
+        Visit::to(url, &[]).assert_found("danger", "records", "bad cannot be read (version 103)");
+        let ended = Place::on_file().end(&["run", "bad", "-n", "-s", url, "--", "true"]);
+        assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+        assert!(ended.stderr.contains("use one release of leasehold"), "{}", ended.stderr);
+    }
 }
 
 #[test]

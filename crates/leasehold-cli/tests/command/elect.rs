@@ -34,6 +34,15 @@ fn the_command_runs_while_leading_and_the_next_leads_when_it_has_ended(place: &P
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["name"], &json["leader"]["value"]), (&"e".into(), &"two".into()));
     assert_eq!(json["leader"]["token"].as_str(), place.token("e").as_deref());
+    let holder = &place.show("e")["holders"][0];
+    for same in ["holder", "host", "pid"] {
+        assert_eq!(json["leader"][same], holder[same], "{same}");
+        assert!(!holder[same].is_null());
+    }
+    for span in ["held_seconds", "left_seconds"] {
+        assert!(json["leader"][span].is_number(), "{json}");
+    }
+    assert!(json["leader"]["held_since"].is_string(), "{json}");
     second.close_stdin();
     assert_eq!(second.end().code, Some(0));
 }
@@ -48,6 +57,32 @@ fn whoever_listens_is_told_of_every_change(place: &Place) {
     assert_eq!(listener.line(), "e: nobody leads");
     let mut json = Background::start(place.leasehold(&["elect", "e", "--listen", "--json"]));
     assert_eq!(json.line(), r#"{"name":"e","leader":null}"#);
+}
+
+#[test]
+fn whoever_listens_is_told_once_that_the_store_is_away_and_once_that_it_is_back() {
+    let mut place = Place::on_redis();
+    let listen = ["elect", "e", "--listen", "--json", "-q"];
+    let mut text = Background::start(place.leasehold(&listen[..3]));
+    let mut json = Background::start(place.leasehold(&listen));
+    assert_eq!(text.line(), "e: nobody leads");
+    assert_eq!(json.line(), r#"{"name":"e","leader":null}"#);
+    place.server.as_mut().unwrap().kill9().unwrap();
+    let away = text.line();
+    assert!(away.starts_with("e: the store is away: "), "{away}");
+    let change = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let away = change(&json.line());
+    assert_eq!(away["change"], "away");
+    assert!(away["why"].is_string() && away["at"].as_str().unwrap().ends_with('Z'), "{away}");
+    place.server.as_mut().unwrap().restart(leasehold_testkit::Data::Kept).unwrap();
+    // Nothing else is said in between, and then who leads although it is nobody as before.
+    assert_eq!(text.line(), "e: the store is back");
+    assert_eq!(text.line(), "e: nobody leads");
+    assert_eq!(change(&json.line())["change"], "back");
+    assert_eq!(json.line(), r#"{"name":"e","leader":null}"#);
+    let _leader = candidate(&place, "one");
+    assert!(text.line().starts_with("e: one leads with token "));
+    assert_eq!(change(&json.line())["leader"]["value"], "one");
 }
 
 fn nobody_leading_is_exit_code_1(place: &Place) {

@@ -43,13 +43,6 @@ impl Place {
         Self { directory, url: format!("{}&{options}", server.patient_url()), server: Some(server) }
     }
 
-    /// Both kinds of stores, asked to keep past holders.
-    pub(crate) fn each_with_a_history() -> [Self; 2] {
-        let mut file = Self::on_file();
-        file.url += "?history=4";
-        [file, Self::on_redis_with("history=4")]
-    }
-
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

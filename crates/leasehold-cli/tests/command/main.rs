@@ -22,6 +22,8 @@ mod examples;
 #[cfg(test)]
 mod guardian;
 #[cfg(test)]
+mod handles;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod listing;
@@ -62,6 +64,8 @@ mod start_up;
 mod taking;
 #[cfg(test)]
 mod terminal;
+#[cfg(test)]
+mod unreadable;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

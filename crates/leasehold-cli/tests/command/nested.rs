@@ -38,3 +38,14 @@ fn permits_that_only_others_can_give_back_are_waited_for() {
     ended(place.shell("p", &["--permits", "1/2"], &inner)).assert_failed(75, "still busy");
     other.close_stdin();
 }
+
+#[test]
+fn a_command_is_told_of_leases_around_its_own_only_where_there_are_any() {
+    let place = Place::on_file();
+    let outer = "echo ${LEASEHOLD_OUTER_HOLDERS-none}";
+    assert_eq!(ended(place.shell("a", &[], outer)).stdout, "none\n");
+    let inner = format!("echo $LEASEHOLD_HOLDER; {PROGRAM} run b -- sh -c '{outer}'");
+    let said = ended(place.shell("a", &[], &inner)).stdout;
+    let (own, outer) = said.split_once('\n').unwrap();
+    assert_eq!(outer.trim_end(), own);
+}

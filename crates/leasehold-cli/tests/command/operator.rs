@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Background, PATIENCE, Place, ended, until};
+use crate::harness::{Background, Ended, PATIENCE, Place, ended, until};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
@@ -15,6 +15,7 @@ on_each_store!(
     show_with_a_token_answers_whether_that_lease_holds_it,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
     show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes,
+    show_tells_who_held_it_last_and_how_that_ended,
     hold_prints_one_line_and_lets_go_when_stdin_ends,
     hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
     a_waiter_that_is_interrupted_leaves_the_queue,
@@ -60,40 +61,33 @@ fn show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free(place: &Plac
     assert_eq!(status["holders"][0]["token"], status["last_token"]);
 }
 
-#[test]
-fn show_tells_who_held_it_before_and_how_that_ended() {
-    for place in Place::each_with_a_history() {
-        place.end(&["run", "x", "--label", "nightly", "--", "true"]).assert_silent(0);
-        let mut holder = place.holder("x", &["--label", "taken away"]);
-        let token = place.token("x").unwrap();
-        let revoked = place.end(&["revoke", "x", "--token", &token, "--force"]);
-        revoked.assert_failed(0, "may still be at work");
-        holder.close_stdin();
-        drop(holder);
-        let table = place.end(&["show", "x"]);
+fn show_tells_who_held_it_last_and_how_that_ended(place: &Place) {
+    place.end(&["run", "x", "--label", "nightly", "--", "true"]).assert_silent(0);
+    let lines = |table: &Ended| {
         assert_eq!(table.code, Some(1), "it is free: {table:?}");
-        let lines: Vec<&str> = table.stdout.lines().collect();
-        let [free, "", titles, newest, oldest] = lines[..] else { panic!("{table:?}") };
-        assert!(free.starts_with("x is free"), "{table:?}");
-        let titles: Vec<&str> = titles.split_whitespace().collect();
-        assert_eq!(titles.join(" "), "PAST HOLDER MODE HELD ENDED HOW TOKEN LABEL");
-        assert!(newest.contains(" revoked ") && newest.ends_with("taken away"), "{newest}");
-        assert!(
-            oldest.contains(" ago ")
-                && oldest.contains(" released ")
-                && oldest.ends_with("nightly"),
-            "{oldest}"
-        );
-        let past = &place.show("x")["past_holders"];
-        assert_eq!((&past[0]["token"], &past[0]["ending"]), (&token.into(), &"revoked".into()));
-        assert_eq!((&past[1]["mode"], &past[1]["label"]), (&"exclusive".into(), &"nightly".into()));
-        assert!(past[1]["ended_seconds_ago"].as_f64() >= past[0]["ended_seconds_ago"].as_f64());
-    }
+        table.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [free, empty, titles, last] = &lines(&place.end(&["show", "x"]))[..] else { panic!() };
+    assert!(free.starts_with("x is free") && empty.is_empty(), "{free}");
+    let titles: Vec<&str> = titles.split_whitespace().collect();
+    assert_eq!(titles.join(" "), "LAST HOLDER MODE HELD ENDED HOW TOKEN LABEL");
+    assert!(last.contains(" ago ") && last.contains(" released "), "{last}");
+    assert!(last.ends_with("nightly"), "{last}");
+    let mut holder = place.holder("x", &["--label", "taken away"]);
+    let token = place.token("x").unwrap();
+    place.end(&["revoke", "x", "--token", &token, "--force"]).assert_failed(0, "still be at work");
+    holder.close_stdin();
+    drop(holder);
+    assert!(lines(&place.end(&["show", "x"]))[3].contains(" revoked "));
+    let last = &place.show("x")["last"];
+    assert_eq!((&last["token"], &last["how"]), (&token.into(), &"revoked".into()));
+    assert_eq!((&last["mode"], &last["label"]), (&"exclusive".into(), &"taken away".into()));
+    assert!(last["since"].as_str() <= last["ended"].as_str(), "{last}");
 }
 
 #[test]
 fn a_process_that_was_killed_is_told_as_the_last_holder() {
-    let [on_file, on_redis] = Place::each_with_a_history();
+    let (on_file, on_redis) = (Place::on_file(), Place::on_redis());
     for (place, ttl, words) in [(&on_file, "1h", "its process died"), (&on_redis, "2s", "expired")]
     {
         let hold = ["hold", "x", "--ttl", ttl, "--label", "crashed"];

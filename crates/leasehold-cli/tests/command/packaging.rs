@@ -60,6 +60,19 @@ fn systemd_finds_nothing_wrong_with_the_units_of_the_package() {
 }
 
 #[test]
+fn a_service_that_is_to_run_for_ever_is_started_again_however_often_it_ends() {
+    for (directory, unit) in UNITS {
+        let text = text(directory, unit);
+        let has = |line: &str| text.lines().any(|of_unit| of_unit == line);
+        if text.lines().any(|line| line.starts_with("Restart=")) {
+            let (head, _) = text.split_once("[Service]").unwrap();
+            assert!(head.lines().any(|line| line == "StartLimitIntervalSec=0"), "{unit}");
+            assert!(has("RestartSec=5s"), "{unit}");
+        }
+    }
+}
+
+#[test]
 fn the_program_takes_the_commands_of_its_units() {
     let place = Place::on_file();
     for (directory, unit) in UNITS {

@@ -1,6 +1,7 @@
 //! The scripts of `docs/recipes.md` and `docs/testing-your-code.md`, as they stand there.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use leasehold_testkit::Postgres;
 
@@ -32,6 +33,7 @@ fn lines(place: &Place, file: &str) -> Vec<String> {
 on_each_store!(
     one_instance_migrates_and_all_serve_afterwards,
     a_nightly_job_that_all_machines_start_runs_once,
+    a_nightly_job_that_did_not_run_or_was_ended_is_told,
     workers_of_all_machines_together_never_exceed_the_permits,
     a_script_tests_what_a_job_does_when_it_is_skipped_and_when_it_is_revoked,
 );
@@ -60,6 +62,35 @@ fn a_nightly_job_that_all_machines_start_runs_once(place: &Place) {
     // One whose clock is late.
     ended(place.script(&nightly, &[])).assert_silent(0);
     assert_eq!(lines(place, "log"), ["reported"]);
+}
+
+fn a_nightly_job_that_did_not_run_or_was_ended_is_told(place: &Place) {
+    let section = "Alert when a nightly job did not run";
+    let check = recipe(place, section, "nightly-ran.sh");
+    let told = |check: &Path| {
+        let told = ended(place.script(check, &[]));
+        assert_eq!(told.code, Some(1), "{told:?}");
+        assert!(told.stderr.contains("has not ended by itself in the last 26 h"), "{told:?}");
+    };
+    told(&check);
+    let _holder = place.holder("nightly-report", &[]);
+    let token = place.token("nightly-report").unwrap();
+    place.end(&["revoke", "nightly-report", "--token", &token, "--force"]);
+    assert_eq!(place.show("nightly-report")["last"]["how"], "revoked");
+    told(&check);
+    let crontab = block(RECIPES, section, "text");
+    let job = crontab.lines().find_map(|line| line.strip_prefix("0 3 * * * app ")).unwrap();
+    let cron = place.write_script("cron.sh", &format!("#!/bin/sh\nexec {job}\n"));
+    place.write_script("report.sh", "#!/bin/sh\necho reported >>log\n");
+    ended(place.script(&cron, &[])).assert_silent(0);
+    ended(place.script(&check, &[])).assert_silent(0);
+    assert_eq!(lines(place, "log"), ["reported"]);
+    if let Some(server) = &place.server {
+        let left_ms: u64 = server.command("PTTL lh:nightly-report").unwrap();
+        assert!(left_ms > 47 * 3_600_000, "{left_ms}");
+    }
+    let strict = fs::read_to_string(&check).unwrap().replace("-gt 93600", "-ge 0");
+    told(&place.write_script("strict.sh", &strict));
 }
 
 fn workers_of_all_machines_together_never_exceed_the_permits(place: &Place) {

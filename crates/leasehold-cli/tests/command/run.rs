@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::harness::{Background, Place, ended, until};
+use crate::harness::{Background, PROGRAM, Place, ended, until};
 
 on_each_store!(
     the_exit_code_is_the_commands,
@@ -145,4 +145,26 @@ fn a_lock_that_cannot_be_let_go_for_want_of_a_right_is_said_in_one_line() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.stderr.matches("could not let go").count(), 1, "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}
+
+#[test]
+fn without_a_label_others_see_which_command_holds_it_and_never_its_arguments() {
+    let place = Place::on_file();
+    let label = |name: &str| place.show(name)["holders"][0]["label"].clone();
+    let mut run = place.holder("a", &[]);
+    assert_eq!(label("a"), "sh");
+    let mut command = place.shell("b", &[], "echo held; cat");
+    let mut in_pod = Background::fed({
+        command.env("POD_NAME", "web-0");
+        command
+    });
+    assert_eq!(in_pod.line(), "held");
+    assert_eq!(label("b"), "sh in web-0");
+    let script = format!("{PROGRAM} hold c; true");
+    let mut hold = Background::fed(place.program("sh", &["-c", &script]));
+    hold.line();
+    assert_eq!(label("c"), "sh", "who holds it by `hold`");
+    for holder in [&mut run, &mut in_pod, &mut hold] {
+        holder.close_stdin();
+    }
 }

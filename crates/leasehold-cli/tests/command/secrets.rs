@@ -1,9 +1,11 @@
 //! Passwords: they are in no line that is printed, however the URL they stand in was mistyped, and
 //! in no argument and no variable that others may see.
 
+use std::process::Command;
+
 use leasehold::store::shown_url;
 
-use crate::harness::{Background, Place, children, ended};
+use crate::harness::{Background, PROGRAM, Place, children, ended};
 
 /// What must be nowhere: the pieces of the passwords below.
 const SECRETS: [&str; 2] = ["hunter", "5ecret"];
@@ -122,20 +124,74 @@ fn what_is_shown_of_a_sound_url_is_all_but_its_password() {
     }
 }
 
+/// What others may read of a process.
+#[track_caller]
+fn assert_shows_no_password(pid: impl std::fmt::Display) {
+    for file in ["cmdline", "environ"] {
+        let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
+        assert!(!bytes.is_empty());
+        assert_hidden(file, &String::from_utf8_lossy(&bytes));
+    }
+}
+
+/// A server with a password takes it from here.
+fn with_passwords(mut command: Command, url: &str) -> Command {
+    let (store, password) = ("LEASEHOLD_STORE", "LEASEHOLD_PASSWORD");
+    command.env(store, url).env(password, "5ecret").env("LEASEHOLD_SENTINEL_PASSWORD", "5ecret");
+    command
+}
+
 #[test]
-fn the_guardian_and_the_command_are_not_given_the_url() {
+fn the_guardian_and_the_command_are_given_no_password() {
+    let place = Place::on_redis();
+    // A server without a password takes any.
+    let url = place.url.replace("redis://", "redis://default:hunter@");
+    let mut by_option = place.shell("x", &["--store", &url], "echo $$; exec sleep 1000");
+    by_option.env_remove("LEASEHOLD_STORE");
+    let by_environment = place.shell("y", &[], "echo $$; exec sleep 1000");
+    for command in [by_option, with_passwords(by_environment, &url)] {
+        let mut holder = Background::start(command);
+        let command: i32 = holder.line().parse().unwrap();
+        let guardian = children(holder.pid())[0].as_raw_nonzero();
+        assert_shows_no_password(guardian);
+        assert_shows_no_password(command);
+        let name = std::fs::read_to_string(format!("/proc/{guardian}/comm")).unwrap();
+        assert_eq!(name, "leasehold\n", "as ps shows it");
+    }
+}
+
+#[test]
+fn a_command_has_the_passwords_if_it_is_to_keep_them_and_else_the_same_store_without() {
     let place = Place::on_redis();
     let url = place.url.replace("redis://", "redis://default:hunter@");
-    let options = ["--store", &url];
-    // A server without a password takes any.
-    let mut command = place.shell("x", &options, "echo $$; exec sleep 1000");
-    command.env_remove("LEASEHOLD_STORE");
-    let mut holder = Background::start(command);
-    let command = holder.line().parse().unwrap();
-    for pid in [children(holder.pid())[0].as_raw_nonzero().get(), command] {
-        for file in ["cmdline", "environ"] {
-            let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
-            assert_hidden(file, &String::from_utf8_lossy(&bytes));
-        }
+    let script = "echo $LEASEHOLD_STORE $LEASEHOLD_PASSWORD";
+    let kept = place.shell("x", &["--keep-password"], script);
+    assert_eq!(ended(with_passwords(kept, &url)).stdout, format!("{url} 5ecret\n"));
+    let without = ended(with_passwords(place.shell("x", &[], script), &url)).stdout;
+    assert_eq!(without, format!("{}\n", url.replace(":hunter@", "@")));
+    // A leasehold in the command works with them, and else says what is lacking.
+    let nested = format!("{PROGRAM} run y -- echo nested");
+    let kept = place.shell("x", &["--keep-password"], &nested);
+    assert_eq!(ended(with_passwords(kept, &url)).stdout, "nested\n");
+    let without = place.shell("x", &[], &nested);
+    ended(with_passwords(without, &url)).assert_failed(2, "LEASEHOLD_PASSWORD");
+}
+
+#[test]
+fn the_process_behind_take_shows_no_password_and_uses_it() {
+    let place = Place::on_redis();
+    let url = place.url.replace("redis://", "redis://default:hunter@");
+    for (name, by_option) in [("a", true), ("b", false)] {
+        let arguments = ["take", name, "--for", "1h", "--log", "log", "-s", &url];
+        let count = if by_option { arguments.len() } else { arguments.len() - 2 };
+        let mut take = place.leasehold(&arguments[..count]);
+        take.env("XDG_RUNTIME_DIR", place.directory.path());
+        let take = if by_option { take } else { with_passwords(take, &url) };
+        let taken = ended(take);
+        taken.assert_silent(0);
+        assert_shows_no_password(&place.show(name)["holders"][0]["pid"]);
+        let mut give = place.leasehold(&["give", taken.stdout.trim_end()]);
+        give.env("XDG_RUNTIME_DIR", place.directory.path());
+        ended(give).assert_silent(0);
     }
 }

@@ -15,6 +15,8 @@ on_each_store!(
     a_holder_process_that_was_killed_is_given_back_for_at_the_store,
     a_lease_that_was_taken_away_is_logged_and_told_to_whoever_gives_it,
     whoever_stops_waiting_leaves_no_holder_process_behind,
+    a_holder_process_that_is_ended_says_so_in_its_log,
+    others_see_until_when_and_by_whom_it_is_taken,
 );
 
 /// The arguments of `take`, with a log beside the store.
@@ -36,7 +38,14 @@ fn taken(place: &Place, arguments: &[&str]) -> String {
 }
 
 fn give(place: &Place, handle: &str) -> Ended {
-    place.end(&["give", handle])
+    with_handle(place, &["give", handle])
+}
+
+/// `give` or `renew`, where `take` ran.
+fn with_handle(place: &Place, arguments: &[&str]) -> Ended {
+    let mut command = place.leasehold(arguments);
+    command.env("XDG_RUNTIME_DIR", place.directory.path());
+    ended(command)
 }
 
 fn is_held(place: &Place, name: &str) -> bool {
@@ -64,7 +73,10 @@ fn is_gone(process: Pid) -> bool {
 fn what_is_taken_is_held_until_it_is_given_and_given_once(place: &Place) {
     let handle = taken(place, &["a", "--for", "1h", "--label", "freeze"]);
     let process = holder_process(place, "a");
-    assert_eq!(place.show("a")["holders"][0]["label"], "freeze");
+    assert_eq!(
+        place.show("a")["holders"][0]["label"].as_str().unwrap().split(';').next(),
+        Some("freeze")
+    );
     place.end(&["run", "a", "-n", "--", "true"]).assert_failed(75, "a is busy: held by");
     give(place, &handle).assert_silent(0);
     assert!(!is_held(place, "a"), "given back before give ends");
@@ -80,6 +92,10 @@ fn what_is_taken_is_held_until_it_is_given_and_given_once(place: &Place) {
 fn several_names_are_taken_and_given_together(place: &Place) {
     let handle = taken(place, &["b", "a", "--for", "1h"]);
     assert!(is_held(place, "a") && is_held(place, "b"));
+    for name in ["a", "b"] {
+        let label = place.show(name)["holders"][0]["label"].as_str().unwrap().to_owned();
+        assert!(label.starts_with("until "), "{name}: {label}");
+    }
     give(place, &handle).assert_silent(0);
     assert!(!is_held(place, "a") && !is_held(place, "b"));
 }
@@ -100,13 +116,13 @@ fn who_takes_what_is_busy_waits_or_is_told_so(place: &Place) {
 fn what_is_taken_ends_at_its_time_which_can_be_moved(place: &Place) {
     let handle = taken(place, &["a", "--for", "1h"]);
     let process = holder_process(place, "a");
-    place.end(&["renew", &handle, "--for", "2h"]).assert_silent(0);
+    with_handle(place, &["renew", &handle, "--for", "2h"]).assert_silent(0);
     assert!(is_held(place, "a"));
-    place.end(&["renew", &handle, "--for", "100ms"]).assert_silent(0);
+    with_handle(place, &["renew", &handle, "--for", "100ms"]).assert_silent(0);
     until("it is over", || !is_held(place, "a"));
     assert_ends(process);
     assert_eq!(place.read("log"), "", "nothing was lost");
-    place.end(&["renew", &handle, "--for", "1h"]).assert_failed(76, "nobody here renews");
+    with_handle(place, &["renew", &handle, "--for", "1h"]).assert_failed(76, "has ended before");
     taken(place, &["a", "--for", "300ms"]);
     until("the next is over, too", || !is_held(place, "a"));
 }
@@ -137,8 +153,7 @@ fn a_holder_process_that_was_killed_is_given_back_for_at_the_store(place: &Place
     if place.server.is_some() {
         assert!(is_held(place, "a"), "for the rest of its ttl");
         let elsewhere = format!("file:{}", place.path("other.db").display());
-        place
-            .end(&["give", &handle, "-s", &elsewhere])
+        with_handle(place, &["give", &handle, "-s", &elsewhere])
             .assert_failed(2, "it was taken in the store");
         give(place, &handle).assert_silent(0);
     }
@@ -211,4 +226,107 @@ fn what_cannot_be_taken_or_given_is_said_with_the_remedy() {
     place.end(&["give", &handle[..handle.len() - 4]]).assert_failed(2, "damaged handle");
     place.end(&["renew", &handle]).assert_failed(2, "--for");
     give(&place, &handle).assert_silent(0);
+}
+
+fn a_holder_process_that_is_ended_says_so_in_its_log(place: &Place) {
+    let handle = taken(place, &["a", "--for", "1h"]);
+    let (process, token) = (holder_process(place, "a"), place.token("a").unwrap());
+    kill_process(process, Signal::TERM).unwrap();
+    assert_ends(process);
+    let log = place.read("log");
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(log.contains(&format!("a: let go of the lease with token {token}: SIGTERM")), "{log}");
+    assert!(log.contains(" too early"), "{log}");
+    give(place, &handle).assert_failed(76, "has ended before");
+}
+
+fn others_see_until_when_and_by_whom_it_is_taken(place: &Place) {
+    let taken = ended(take(place, &["a", "--for", "3d", "--label", "freeze", "--json"]));
+    let line: serde_json::Value = serde_json::from_str(&taken.stdout).unwrap();
+    assert_eq!(line["names"][0]["name"], "a");
+    assert_eq!(line["names"][0]["token"].as_str(), place.token("a").as_deref());
+    assert!(line["until"].as_str().unwrap().ends_with('Z'), "{line}");
+    let label = || place.show("a")["holders"][0]["label"].as_str().unwrap().to_owned();
+    let user = ended(place.program("id", &["-un"])).stdout;
+    let first = label();
+    assert!(first.starts_with("freeze; until "), "{first}");
+    assert!(first.ends_with(&format!(", by {}", user.trim_end())), "{first}");
+    place.end(&["run", "a", "-n", "--", "true"]).assert_failed(75, &first);
+    let handle = line["handle"].as_str().unwrap();
+    with_handle(place, &["renew", handle, "--for", "5d"]).assert_silent(0);
+    until("others see the new time", || label() != first);
+    give(place, handle).assert_silent(0);
+}
+
+#[test]
+fn give_of_a_lost_lease_says_so_without_any_store_configured_or_running() {
+    let mut place = Place::on_redis();
+    let url = place.url.clone();
+    place.url = format!("file:{}", place.path("other.db").display());
+    let in_server = ["--for", "1h", "--ttl", "3s", "-s", &url];
+    let lost = taken(&place, &[&["a"], &in_server[..]].concat());
+    let listed = place.end(&["show", "a", "-s", &url, "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let token = status["holders"][0]["token"].as_str().unwrap();
+    place.end(&["revoke", "a", "-s", &url, "--token", token]).assert_silent(0);
+    until("the loss is known", || !place.read("log").is_empty());
+    give(&place, &lost).assert_failed(76, "has ended before");
+    // The same server, spelt otherwise.
+    let spelt = url.replace("127.0.0.1", "localhost");
+    with_handle(&place, &["give", &lost, "-s", &spelt]).assert_failed(76, "has ended before");
+    let away = taken(&place, &[&["b"], &in_server[..]].concat());
+    drop(place.server.take());
+    until("the next loss is known", || place.read("log").lines().count() == 2);
+    give(&place, &away).assert_failed(76, "its holder process has ended");
+}
+
+#[test]
+fn who_cannot_ask_the_holder_process_is_not_told_that_the_lease_is_lost() {
+    let place = Place::on_file();
+    let handle = taken(&place, &["a", "--for", "1h"]);
+    // As another user would: with another directory.
+    let renew = place.end(&["renew", &handle, "--for", "2h"]);
+    renew.assert_failed(2, "it is held, but its holder process cannot be asked from here");
+    assert!(is_held(&place, "a"));
+    give(&place, &handle).assert_silent(0);
+}
+
+#[test]
+fn without_a_place_for_its_socket_or_for_the_handle_nothing_is_taken() {
+    let place = Place::on_file();
+    let mut command = place.leasehold(&["take", "a", "--for", "1h", "--log", "log"]);
+    command.env("XDG_RUNTIME_DIR", "/proc/nowhere");
+    ended(command).assert_failed(69, "set XDG_RUNTIME_DIR to a directory");
+    let script = format!("{PROGRAM} take a --for 1h --log log >&-");
+    let mut shell = place.program("sh", &["-c", &script]);
+    shell.env("XDG_RUNTIME_DIR", place.directory.path());
+    ended(shell).assert_failed(1, "stdout is closed, so nobody would get the handle");
+    assert!(!is_held(&place, "a"));
+    let script = format!("{PROGRAM} take a --for 1h --log log >/dev/null");
+    let mut shell = place.program("sh", &["-c", &script]);
+    shell.env("XDG_RUNTIME_DIR", place.directory.path());
+    ended(shell).assert_silent(0);
+    let process = holder_process(&place, "a");
+    kill_process(process, Signal::TERM).unwrap();
+    assert_ends(process);
+}
+
+#[test]
+fn another_user_is_told_that_the_lease_is_held_and_who_can_renew_it() {
+    if !rustix::process::geteuid().is_root() {
+        return; // nobody else can become another user
+    }
+    let place = Place::on_redis();
+    let handle = taken(&place, &["a", "--for", "1h"]);
+    let other = ["--reuid=65534", "--clear-groups", PROGRAM];
+    let as_other = |arguments: &[&str]| {
+        let mut command = place.program("setpriv", &[&other, arguments].concat());
+        command.current_dir("/").env("XDG_RUNTIME_DIR", place.directory.path());
+        ended(command)
+    };
+    let renewed = as_other(&["renew", &handle, "--for", "2h"]);
+    renewed.assert_failed(2, "it is held, but its holder process cannot be asked from here");
+    assert!(renewed.stderr.contains("as root"), "{renewed:?}");
+    as_other(&["give", &handle]).assert_silent(0);
+    assert!(!is_held(&place, "a"));
 }

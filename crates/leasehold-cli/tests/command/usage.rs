@@ -22,7 +22,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
         ("x", &["--ttl", "25h"], "ttl"),
         ("x", &["--ttl", "99h"], "'99h' for '--ttl"),
         ("x", &["--min-hold", "90000s"], "'90000s' for '--min-hold"),
-        ("x", &["-w", "9223372036854775808s"], "is too long: give at most 36500d"),
+        ("x", &["--remember", "367d"], "'367d' for '--remember"),
         ("x", &["-w", "soon"], "is not a duration"),
         ("x", &["--kill-after", "16s"], "half of the ttl"),
         ("x", &["--max-hold", "0s"], "'0s' for '--max-hold"),
@@ -52,6 +52,9 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
     place.end(&["frobnicate"]).assert_failed(2, "frobnicate");
     place.end(&["rn", "x"]).assert_failed(2, "did you mean `leasehold run`?");
     place.end(&["run", "x", "--wiat", "1s"]).assert_failed(2, "found; tip: ");
+    let strange = place.end(&["elect", "x", "--label", "y"]);
+    strange.assert_failed(2, "elect has no option --label");
+    assert!(!strange.stderr.contains("as a value"), "behind -- is a command: {strange:?}");
     let nothing = place.end(&[]);
     nothing.assert_silent(2);
     assert_eq!(nothing.stdout, place.end(&["--help"]).stdout);

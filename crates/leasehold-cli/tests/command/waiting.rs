@@ -88,7 +88,7 @@ fn a_name_in_cooldown_is_said_to_be_so(place: &Place) {
     first.end().assert_silent(0);
     for how in [&["-n"][..], &["-w", "1s"]] {
         let busy = place.end(&[&["run", "x"], how, &["--", "true"]].concat());
-        busy.assert_failed(75, &format!(":{pid}, which has ended"));
+        busy.assert_failed(75, &format!(":{pid} (sh), which has ended"));
         assert!(busy.stderr.contains("in cooldown for another 9m"), "{busy:?}");
         assert!(busy.stderr.contains("by --min-hold of "), "{busy:?}");
     }

@@ -1,14 +1,14 @@
 //! Leaders, candidates and followers.
 
 use futures_util::future::join;
-use leasehold::election::Observation;
+use leasehold::election::{Observation, Observed};
 
 use crate::subject::{Subject, must};
 
 /// What the next leader says that is seen, whoever led in between.
 async fn next_value(observation: &mut Observation) -> String {
     loop {
-        if let Some(leader) = must(observation.next().await) {
+        if let Observed::Leader(leader) = must(observation.next().await) {
             return leader.value;
         }
     }

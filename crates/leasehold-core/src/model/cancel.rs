@@ -2,7 +2,7 @@
 
 use super::step::Step;
 use super::table::Tables;
-use crate::holder::{Ending, HoldState, HolderId};
+use crate::holder::{HoldState, HolderId};
 use crate::request::{Cancelled, Reply};
 
 impl<T: Tables> Step<'_, T> {
@@ -25,7 +25,8 @@ impl<T: Tables> Step<'_, T> {
         }
         match self.live_hold(id) {
             Some((slot, state)) if state != HoldState::Cooldown => {
-                self.end_hold(slot, Ending::Released);
+                // Nobody has had it: whoever asked does not know of the grant.
+                self.record.remove_hold(slot);
                 Cancelled::Released
             }
             Some(_) | None => Cancelled::Unknown,

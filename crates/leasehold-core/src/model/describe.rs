@@ -12,7 +12,11 @@ impl<T: Tables> Step<'_, T> {
             None => Reply::NotHeld { newest: self.newest() },
             Some((slot, state)) => match state {
                 HoldState::Claimed | HoldState::Unclaimed => {
-                    self.record.holds.at(slot).info = info.clone();
+                    let hold = self.record.holds.at(slot);
+                    // Not by a late copy of what one said who has passed it on since.
+                    if info.passed_on().times >= hold.info.passed_on().times {
+                        hold.info = info.clone();
+                    }
                     self.keep_until(self.now_us());
                     Reply::Granted(self.unchanged(slot))
                 }

@@ -1,10 +1,9 @@
-//! Inspect: who holds, who waits, and who held before. Changes nothing.
+//! Inspect: who holds, who waits, and who held last. Changes nothing.
 
 use std::time::Duration;
 
-use super::limits::MAX_HISTORY;
 use super::step::Step;
-use super::table::{Holds as _, PastHolds as _, Table as _, Tables};
+use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::{Ending, HoldState, Holder, Mode, Status, Waiter};
 use crate::request::Reply;
 use crate::token::FencingToken;
@@ -13,14 +12,14 @@ impl<T: Tables> Step<'_, T> {
     pub(super) fn inspect(&mut self, limit: u32) -> Reply {
         let (now_us, capacity) = (self.now_us(), self.record.capacity);
         let since = |us: u64| Duration::from_micros(now_us.saturating_sub(us));
-        let (mut holders, mut past) = (Vec::new(), Vec::new());
+        let (mut holders, mut last) = (Vec::new(), self.record.last.clone());
         for slot in 0..self.record.holds.count() {
             if holders.len() == limit as usize {
                 break;
             }
             let hold = self.record.holds.at(slot);
             if hold.deadline_us > now_us {
-                holders.push(Holder {
+                let holder = Holder {
                     id: hold.id,
                     mode: hold.mode(capacity),
                     state: hold.state,
@@ -28,10 +27,12 @@ impl<T: Tables> Step<'_, T> {
                     info: hold.info.clone(),
                     held_for: since(hold.since_us),
                     ttl_left: Duration::from_micros(hold.deadline_us - now_us),
-                });
-            } else if self.rules.history > 0 && hold.state != HoldState::Cooldown {
+                };
+                holders.push(holder.as_passed_on());
+            } else if hold.state != HoldState::Cooldown {
                 // No step has come by it yet.
-                past.push(hold.past(capacity, now_us, Ending::Expired).at(now_us));
+                let ended = hold.ended(capacity, now_us, Ending::Expired);
+                last = Some(ended.or_later(last, now_us));
             }
         }
         let (mut waiters, mut from) = (Vec::new(), 0);
@@ -48,17 +49,12 @@ impl<T: Tables> Step<'_, T> {
             });
             from = sequence + 1;
         }
-        if limit > 0 {
-            past.extend(self.record.past.all().iter().map(|past| past.at(now_us)));
-        }
-        // Who keeps no history shows what others keep.
-        let kept = if self.rules.history > 0 { self.rules.history } else { MAX_HISTORY };
         let status = Status::default()
             .with_holders(holders)
             .with_waiters(waiters)
             .with_waiting(self.record.queue.count())
             .with_last_token(self.newest())
-            .with_past_holders(past, kept.min(limit));
+            .with_last_holder(last.map(|last| last.at(now_us)));
         Reply::Status(Box::new(status))
     }
 }

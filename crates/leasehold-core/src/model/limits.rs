@@ -52,9 +52,6 @@ pub const REAP_BOUND: u32 = 64;
 /// names a second then hold 240 MB, and would hold 7 GB with an hour.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
-/// Most past holders of a record: 16, some 3 KB with usual labels and 24 KB at the most.
-pub const MAX_HISTORY: u32 = 16;
-
 /// What differs between stores. A retention alone stands for the rest as usual.
 ///
 /// ```
@@ -62,25 +59,25 @@ pub const MAX_HISTORY: u32 = 16;
 ///
 /// use leasehold_core::model::Rules;
 ///
-/// let rules = Rules::new(Duration::from_secs(3600)).with_history(4);
+/// let rules = Rules::new(Duration::from_secs(3600));
 /// assert_eq!(rules.longest_silence, Duration::from_secs(1));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rules {
-    /// How long a record outlives its last use.
+    /// How long a record outlives its last use, at least: see also [`Acquire::remember`].
+    ///
+    /// [`Acquire::remember`]: crate::Acquire::remember
     pub retention: Duration,
     /// The longest a waiter far behind may be silent: [`POLL_INTERVAL`], where a lost message and a
     /// death are found by polls alone.
     pub longest_silence: Duration,
-    /// How many past holders a record remembers, up to [`MAX_HISTORY`]; zero for none.
-    pub history: u32,
 }
 
 impl Rules {
     /// Those of a store that keeps a record for so long, and is as usual.
     pub const fn new(retention: Duration) -> Self {
-        Self { retention, longest_silence: POLL_INTERVAL, history: 0 }
+        Self { retention, longest_silence: POLL_INTERVAL }
     }
 
     /// The same with this [`retention`](Self::retention).
@@ -94,13 +91,6 @@ impl Rules {
     #[must_use]
     pub const fn with_longest_silence(mut self, longest_silence: Duration) -> Self {
         self.longest_silence = longest_silence;
-        self
-    }
-
-    /// The same with this [`history`](Self::history).
-    #[must_use]
-    pub const fn with_history(mut self, history: u32) -> Self {
-        self.history = history;
         self
     }
 

@@ -31,15 +31,15 @@ mod table;
 pub use self::apply::{Records, apply};
 pub use self::limits::{
     BALLOT_LEAD, CLAIM_WINDOW, DEAD_AFTER, DEFAULT_RETENTION, GRANT_BOUND, LEAST_RETENTION,
-    MAX_HISTORY, MAX_TOMBSTONES, MAX_WAITING, NOT_AFTER, POLL_INTERVAL, REAP_BOUND, Rules,
-    SKIP_BOUND, TOMBSTONE_LIFE,
+    MAX_TOMBSTONES, MAX_WAITING, NOT_AFTER, POLL_INTERVAL, REAP_BOUND, Rules, SKIP_BOUND,
+    TOMBSTONE_LIFE,
 };
 pub use self::record::Record;
-pub use self::rows::{Hold, PastHold, Seen, Sweep, Tombstone, Waiting};
+pub use self::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
 pub use self::sound::Bounds;
 pub use self::step::Outcome;
 use self::step::Step;
-pub use self::table::{Holds, InMemory, PastHolds, Table, Tables};
+pub use self::table::{Holds, InMemory, Table, Tables};
 use crate::holder::ClientId;
 use crate::request::{Action, Reply};
 use crate::time::Now;

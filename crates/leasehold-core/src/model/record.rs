@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::limits::MAX_TOMBSTONES;
-use super::rows::{Hold, Seen, Sweep, Tombstone, Waiting};
+use super::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
 use super::table::{Holds as _, InMemory, Table as _, Tables};
 use crate::bugs::{self, Bug};
 use crate::holder::{HolderId, LOCK_CAPACITY};
@@ -39,8 +39,8 @@ pub struct Record<T: Tables = InMemory> {
     pub clients: T::Clients,
     /// Attempts that have ended and of which a copy may still arrive; the oldest first.
     pub tombstones: Vec<Tombstone>,
-    /// Holds that have ended, if the store keeps a history.
-    pub past: T::Past,
+    /// The hold that has ended last.
+    pub last: Option<LastHold>,
     /// When the record may be forgotten.
     pub collect_at_us: u64,
 }
@@ -61,7 +61,7 @@ impl Default for Record {
             last_sequence: 0,
             clients: BTreeMap::new(),
             tombstones: Vec::new(),
-            past: Vec::new(),
+            last: None,
             collect_at_us: 0,
         }
     }
@@ -216,14 +216,28 @@ impl<T: Tables> Record<T> {
         })
     }
 
-    pub(super) fn add_tombstone(&mut self, id: HolderId, now_us: u64, until_us: u64) {
-        self.tombstones.retain(|tombstone| tombstone.until_us > now_us);
-        let of_client = self.tombstones.iter().position(|old| old.client == id.client);
-        let before = of_client.map(|index| self.tombstones.remove(index).attempt);
-        let attempt = before.unwrap_or(0).max(id.attempt);
+    /// Whether an operator has ended the hold of this very attempt.
+    pub(super) fn is_revoked(&self, id: HolderId, now_us: u64) -> bool {
+        self.tombstones.iter().any(|tombstone| {
+            let of = HolderId { client: tombstone.client, attempt: tombstone.attempt };
+            tombstone.revoked && of == id && tombstone.until_us > now_us
+        })
+    }
+
+    /// Adds one in place of that of the same client, whose end and whose later attempt stay.
+    pub(super) fn add_tombstone(&mut self, mut tombstone: Tombstone, now_us: u64) {
+        self.tombstones.retain(|old| old.until_us > now_us);
+        let client = tombstone.client;
+        if let Some(index) = self.tombstones.iter().position(|old| old.client == client) {
+            let old = self.tombstones.remove(index);
+            tombstone.until_us = tombstone.until_us.max(old.until_us);
+            if old.attempt >= tombstone.attempt {
+                (tombstone.attempt, tombstone.revoked) = (old.attempt, old.revoked);
+            }
+        }
         if self.tombstones.len() == MAX_TOMBSTONES {
             self.tombstones.remove(0);
         }
-        self.tombstones.push(Tombstone { client: id.client, attempt, until_us });
+        self.tombstones.push(tombstone);
     }
 }

@@ -23,6 +23,7 @@ impl<T: Tables> Step<'_, T> {
                 Reply::Granted(self.confirm(slot, ttl))
             }
             Some((_, HoldState::Revoked)) => Reply::Revoked(true),
+            None if self.record.is_revoked(id, self.now_us()) => Reply::Revoked(true),
             Some((_, HoldState::Claimed | HoldState::Cooldown | HoldState::Unclaimed)) | None => {
                 Reply::NotHeld { newest: self.newest() }
             }

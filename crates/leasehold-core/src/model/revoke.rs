@@ -1,4 +1,9 @@
 //! Revoke: an operator ends the hold that he saw, and no other.
+//!
+//! Inside its process a lease goes from hand to hand, and the store is told later: see
+//! [`super::describe`] and [`crate::PassedOn`]. So the token of whoever has it by what was told is
+//! that of the hold. So is a higher one below the next grant, whose owner the store has not been
+//! told of yet. A lower one is that of somebody who has let go.
 
 use super::step::Step;
 use super::table::{Holds as _, Tables};
@@ -10,8 +15,9 @@ impl<T: Tables> Step<'_, T> {
     pub(super) fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
         self.sweep();
         let seen = self.live_hold(id).filter(|(slot, _)| {
-            FencingToken::from_micros(self.record.holds.at(*slot).token_us).micros()
-                == token.micros()
+            let hold = self.record.holds.at(*slot);
+            FencingToken::from_micros(hold.token_us).micros() == token.micros()
+                && token.passes() >= hold.info.passed_on().times
         });
         let Some((slot, state)) = seen else {
             self.promote(None);

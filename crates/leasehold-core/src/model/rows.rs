@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::limits::CLAIM_WINDOW;
 use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, LOCK_CAPACITY};
-use crate::holder::{Mode, PastHolder};
+use crate::holder::{LastHolder, Mode};
 use crate::time::micros;
 use crate::token::FencingToken;
 
@@ -71,11 +71,13 @@ pub struct Tombstone {
     pub attempt: u64,
     /// When that may be forgotten.
     pub until_us: u64,
+    /// An operator has ended this attempt's hold at once, and its next renewal says so.
+    pub revoked: bool,
 }
 
 /// A hold that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PastHold {
+pub struct LastHold {
     /// Which attempt.
     pub id: HolderId,
     /// How much of the capacity it took.
@@ -140,15 +142,16 @@ impl Hold {
         Mode::of(self.weight, capacity)
     }
 
-    /// What is left of it in a record of this capacity, when its end is noticed. An end by time is
+    /// What is remembered of it in a record of this capacity, when its end is noticed. An end by
+    /// time is
     /// as early as its deadline, however late somebody comes by.
-    pub(super) fn past(&self, capacity: u32, now_us: u64, ending: Ending) -> PastHold {
+    pub(super) fn ended(&self, capacity: u32, now_us: u64, ending: Ending) -> LastHold {
         let ending = match (self.state, ending) {
             (HoldState::Revoked, _) => Ending::Revoked,
             (HoldState::Unclaimed, Ending::Expired) => Ending::Unclaimed,
             (_, ending) => ending,
         };
-        PastHold {
+        LastHold {
             id: self.id,
             weight: self.weight,
             capacity,
@@ -161,15 +164,25 @@ impl Hold {
     }
 }
 
-impl PastHold {
+impl LastHold {
+    /// This one, or another one that has ended later; not one that has ended in the future, because
+    /// the store's clock went back since then.
+    pub(super) fn or_later(self, other: Option<Self>, now_us: u64) -> Self {
+        match other {
+            Some(other) if self.ended_us < other.ended_us && other.ended_us <= now_us => other,
+            _ => self,
+        }
+    }
+
     /// As it is seen at a time.
-    pub fn at(&self, now_us: u64) -> PastHolder {
+    pub fn at(&self, now_us: u64) -> LastHolder {
         let between = |from: u64, to: u64| Duration::from_micros(to.saturating_sub(from));
         let (mode, token) = (Mode::of(self.weight, self.capacity), self.token_us);
-        PastHolder::new(self.id, mode, FencingToken::from_micros(token), self.ending)
+        LastHolder::new(self.id, mode, FencingToken::from_micros(token), self.ending)
             .with_info(self.info.clone())
             .with_held_for(between(self.since_us, self.ended_us))
             .with_ended_ago(between(self.ended_us, now_us))
+            .as_passed_on()
     }
 
     /// Whether a step can have made it.

@@ -1,9 +1,9 @@
 //! What is true of every record that steps have made. One that is read back and is not like that
 //! was damaged: a step that reckoned with it would go wrong in ways that nobody has thought of.
 
-use super::limits::{MAX_HISTORY, MAX_TOMBSTONES, MAX_WAITING};
+use super::limits::{MAX_TOMBSTONES, MAX_WAITING};
 use super::record::Record;
-use super::rows::{Hold, NEVER_US, PastHold, Seen, Sweep, Waiting};
+use super::rows::{Hold, LastHold, NEVER_US, Seen, Sweep, Waiting};
 use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::LOCK_CAPACITY;
 
@@ -76,6 +76,7 @@ impl<T: Tables> Record<T> {
             // More than the capacity, if an operator has lowered that.
             && self.used <= u64::from(LOCK_CAPACITY)
             && self.tombstones.len() <= MAX_TOMBSTONES
+            && self.last.as_ref().is_none_or(LastHold::is_sound)
             && sweep.cursor <= self.holds.count()
             && self.slots.count() == self.holds.count()
             && self.sequences.count() == self.queue.count()
@@ -93,8 +94,6 @@ impl Record {
             && self.queue.keys().all(|sequence| bounds.admit_sequence(*sequence))
             && self.clients.values().all(|seen| bounds.admit_seen(seen))
             && self.upgrading.is_none_or(|reader| self.slots.contains_key(&reader))
-            && self.past.len() <= MAX_HISTORY as usize
-            && self.past.iter().all(PastHold::is_sound)
             && *self == self.clone().indexed()
             && self.counts_its_waiters()
     }

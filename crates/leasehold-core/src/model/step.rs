@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::limits::{BALLOT_LEAD, MAX_HISTORY, Rules, TOMBSTONE_LIFE};
+use super::limits::{BALLOT_LEAD, Rules, TOMBSTONE_LIFE};
 use super::record::Record;
-use super::rows::Hold;
-use super::table::{Holds as _, PastHolds as _, Table as _, Tables};
+use super::rows::{Hold, Tombstone};
+use super::table::{Holds as _, Table as _, Tables};
 use crate::bugs::{self, Bug};
 use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::{Addressed, Grant, Reply};
@@ -102,7 +102,7 @@ impl<'a, T: Tables> Step<'a, T> {
         Some((slot, state))
     }
 
-    /// Ends a hold and gives it: the one way in which a hold leaves its record.
+    /// Ends a hold that somebody has had, and gives it.
     pub(super) fn end_hold(&mut self, slot: u32, ending: Ending) -> Option<Hold> {
         self.note_end(slot, ending);
         self.record.remove_hold(slot)
@@ -112,31 +112,37 @@ impl<'a, T: Tables> Step<'a, T> {
     /// attempt that nobody waits for any more, hence the tombstone.
     pub(super) fn take_away(&mut self, slot: u32, ending: Ending) {
         if let Some(hold) = self.end_hold(slot, ending) {
-            self.add_tombstone(hold.id);
+            match ending {
+                // Until its deadline its holder may ask what became of it.
+                Ending::Revoked => self.bury(hold.id, hold.deadline_us, true),
+                _ => self.add_tombstone(hold.id),
+            }
         }
     }
 
-    /// Remembers that whoever has the hold at a slot has it no more, if there is a history. Nobody
-    /// has one in its cooldown: that was noted when it began.
+    /// Remembers the hold at a slot as the last one, unless another one ended later. Nobody has one
+    /// in its cooldown: that was noted when it began.
     pub(super) fn note_end(&mut self, slot: u32, ending: Ending) {
-        let (history, now_us, capacity) = (self.rules.history, self.now_us(), self.record.capacity);
-        if history == 0 {
-            return;
-        }
+        let (now_us, capacity) = (self.now_us(), self.record.capacity);
         let hold = self.record.holds.at(slot);
         if hold.state != HoldState::Cooldown {
-            let past = hold.past(capacity, now_us, ending);
-            self.record.past.push(past, history.min(MAX_HISTORY));
+            let ended = hold.ended(capacity, now_us, ending);
+            self.record.last = Some(ended.or_later(self.record.last.take(), now_us));
         }
     }
 
     /// From now on a late copy of what the attempt has asked for grants nothing.
     pub(super) fn add_tombstone(&mut self, id: HolderId) {
+        self.bury(id, 0, false);
+    }
+
+    fn bury(&mut self, HolderId { client, attempt }: HolderId, least_us: u64, revoked: bool) {
         if bugs::is_on(Bug::NoTombstone) {
             return;
         }
-        let until_us = self.now_us() + micros(TOMBSTONE_LIFE);
-        self.record.add_tombstone(id, self.now_us(), until_us);
+        let now_us = self.now_us();
+        let until_us = least_us.max(now_us + micros(TOMBSTONE_LIFE));
+        self.record.add_tombstone(Tombstone { client, attempt, until_us, revoked }, now_us);
         self.keep_until(until_us);
     }
 

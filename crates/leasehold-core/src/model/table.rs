@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::rows::{Hold, PastHold, Seen, Waiting};
+use super::rows::{Hold, Seen, Waiting};
 use crate::holder::{ClientId, HolderId};
 
 /// The rows of one kind of one record, in the order of their keys.
@@ -48,15 +48,6 @@ pub trait Holds {
     fn pop(&mut self) -> Option<Hold>;
 }
 
-/// The holds that have ended and are remembered, the oldest first.
-pub trait PastHolds {
-    /// Adds one at the end, and leaves no more than the last `most`.
-    fn push(&mut self, past: PastHold, most: u32);
-
-    /// All of them.
-    fn all(&mut self) -> &[PastHold];
-}
-
 /// The tables of a record.
 pub trait Tables {
     /// The holds, by their slots.
@@ -69,8 +60,6 @@ pub trait Tables {
     type Sequences: Table<HolderId, u64>;
     /// The clients with waiters.
     type Clients: Table<ClientId, Seen>;
-    /// The holds that have ended.
-    type Past: PastHolds;
 }
 
 /// All of a record in memory.
@@ -83,7 +72,6 @@ impl Tables for InMemory {
     type Queue = BTreeMap<u64, Waiting>;
     type Sequences = BTreeMap<HolderId, u64>;
     type Clients = BTreeMap<ClientId, Seen>;
-    type Past = Vec<PastHold>;
 }
 
 impl<K: Ord + Copy, V> Table<K, V> for BTreeMap<K, V> {
@@ -127,17 +115,5 @@ impl Holds for Vec<Hold> {
 
     fn pop(&mut self) -> Option<Hold> {
         self.pop()
-    }
-}
-
-impl PastHolds for Vec<PastHold> {
-    fn push(&mut self, past: PastHold, most: u32) {
-        self.push(past);
-        let surplus = self.len().saturating_sub(most as usize);
-        self.drain(..surplus);
-    }
-
-    fn all(&mut self) -> &[PastHold] {
-        self
     }
 }

@@ -141,12 +141,67 @@ fn an_outage_is_told_once_with_its_beginning_and_so_is_its_end() {
     let mut picture = Picture::new(1000);
     assert!(picture.note_there());
     assert!(!picture.note_there());
-    assert!(picture.note_away("refused".to_owned(), START_MS));
-    assert!(!picture.note_away("refused".to_owned(), START_MS + 1));
-    assert!(picture.note_away("no answer".to_owned(), START_MS + 2));
+    let trouble = |kind, why: &str| Error::from(StoreError::new(kind, why));
+    let refused = trouble(StoreErrorKind::Unreachable, "refused");
+    assert!(picture.note_trouble(&refused, START_MS));
+    assert!(!picture.note_trouble(&refused, START_MS + 1));
+    assert!(picture.note_trouble(&trouble(StoreErrorKind::Timeout, "no answer"), START_MS + 2));
     let Availability::Away { since_ms, why } = picture.store() else { panic!() };
     assert_eq!((*since_ms, why.as_str()), (START_MS, "no answer"));
     assert!(picture.note_there());
+    // Who may not look does not say that it is away.
+    let lacking = trouble(StoreErrorKind::Denied, "no right to scan");
+    assert!(picture.note_trouble(&lacking, START_MS + 3));
+    assert!(!picture.note_trouble(&lacking, START_MS + 4));
+    assert_eq!(*picture.store(), Availability::Denied { why: "no right to scan".to_owned() });
+    assert!(picture.note_there());
+}
+
+#[test]
+fn a_name_that_cannot_be_read_is_counted_apart_and_its_hold_goes_on_when_it_can_again() {
+    let (mut picture, x) = (Picture::new(1000), name("x"));
+    picture.saw(&x, held(1, 5, 30), START_MS);
+    let why = || StoreError::new(StoreErrorKind::Version, "x: written by another release");
+    let change = picture.cannot_be_read(&x, why(), START_MS + 1_000).unwrap();
+    assert_eq!(change.events, [], "nobody knows whether it was let go");
+    assert_eq!(picture.cannot_be_read(&x, why(), START_MS + 2_000), None, "that is no news");
+    let totals = picture.totals();
+    assert_eq!((totals.unreadable, totals.held, totals.held_since_ms), (1, 0, None));
+    let row = picture.row(&x).unwrap();
+    assert!(row.is_used() && row.unreadable.is_some());
+    let bars = |picture: &Picture| -> Vec<_> {
+        let bars = picture.row(&x).unwrap().history.bars.iter();
+        bars.map(|bar| bar.to_ms.map(|to_ms| to_ms - START_MS)).collect()
+    };
+    let change = picture.saw(&x, held(1, 5, 33), START_MS + 3_000);
+    assert!(change.is_some(), "it can be read again");
+    assert_eq!((picture.totals().unreadable, bars(&picture)), (0, vec![None]));
+    picture.cannot_be_read(&x, why(), START_MS + 4_000);
+    picture.saw(&x, Status::default(), START_MS + 5_000);
+    assert_eq!(bars(&picture), [Some(5_000)], "it was let go meanwhile");
+}
+
+#[test]
+fn what_was_not_seen_may_be_there_until_every_key_was_come_by_and_every_name_looked_at() {
+    let (mut picture, x) = (Picture::new(1000), name("x"));
+    assert_eq!((picture.is_whole(), picture.keys_so_far()), (false, Some(0)));
+    picture.round_begins(START_MS);
+    picture.passed(500);
+    assert!(!picture.note_whole());
+    assert_eq!(picture.keys_so_far(), Some(500));
+    // A walk that was broken off begins anew.
+    picture.round_begins(START_MS + 1_000);
+    assert_eq!(picture.keys_so_far(), Some(0));
+    picture.passed(700);
+    picture.found(vec![x.clone()], START_MS + 1_000);
+    picture.round_ends(START_MS + 2_000);
+    assert!(!picture.note_whole(), "a name was found and not looked at");
+    picture.saw(&x, held(1, 5, 3), START_MS + 2_000);
+    assert!(picture.note_whole());
+    assert_eq!((picture.walks(), picture.keys_so_far()), (1, None));
+    // It stays so while a new name waits for its first look.
+    picture.found(vec![name("y")], START_MS + 3_000);
+    assert!(picture.is_whole() && !picture.note_whole());
 }
 
 /// `x` is held by 1 and awaited by 2, and `y` the other way round.

@@ -7,6 +7,7 @@ use leasehold_core::{InvalidInput, Result, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 
 use super::Cancel;
+use crate::process::PerProcess;
 
 /// What drives the requests of a blocking client while one of its callers waits. Renewals do not
 /// depend on it: they are the keeper's.
@@ -16,13 +17,14 @@ use super::Cancel;
 #[derive(Clone, Default)]
 pub struct Driver(Arc<Shared>);
 
-/// A runtime, made by the first who waits.
+/// A runtime for each process, made by the first who waits.
 #[derive(Default)]
-struct Shared(OnceLock<Runtime>);
+struct Shared(PerProcess<OnceLock<Runtime>>);
 
 impl Shared {
     fn runtime(&self) -> Result<&Runtime> {
-        if let Some(runtime) = self.0.get() {
+        let slot = self.0.this()?;
+        if let Some(runtime) = slot.get() {
             return Ok(runtime);
         }
         let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -31,7 +33,7 @@ impl Shared {
             StoreError::new(StoreErrorKind::Full, message).with_source(error)
         })?;
         // Another thread may have been faster; nothing runs on ours, which is dropped then.
-        Ok(self.0.get_or_init(|| made))
+        Ok(slot.get_or_init(|| made))
     }
 }
 
@@ -64,11 +66,14 @@ impl Driver {
 }
 
 impl Drop for Shared {
-    /// Never blocks, and may be dropped inside a runtime.
+    /// Never blocks, and may be dropped inside a runtime. A forked child leaves that of its parent
+    /// alone, with which it shares its epoll and sockets.
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        let (own, others) = self.0.split_mut();
+        if let Some(runtime) = own.and_then(OnceLock::take) {
             runtime.shutdown_background();
         }
+        others.into_iter().for_each(|runtime| std::mem::forget(runtime.take()));
     }
 }
 

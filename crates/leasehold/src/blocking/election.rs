@@ -6,7 +6,7 @@ use leasehold_core::{FencingToken, LeaseOptions, LossReason, Result};
 
 use super::guard::End;
 use super::{Cancel, Driver};
-use crate::election::Leader;
+use crate::election::{Leader, Observed};
 
 /// One leader among many candidates, as [`crate::election::Election`].
 #[derive(Clone, Debug)]
@@ -87,12 +87,12 @@ impl Leadership {
 
     /// Why the leadership has ended, or `None` while it may be relied on. No I/O.
     pub fn loss(&self) -> Option<LossReason> {
-        self.inner.guard().loss()
+        self.inner.loss()
     }
 
     /// As [`Guard::on_lost`](super::Guard::on_lost).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        self.inner.guard().on_lost(call);
+        self.inner.on_lost(call);
     }
 
     /// As [`crate::Guard::ensure_held`].
@@ -101,7 +101,7 @@ impl Leadership {
     ///
     /// As there.
     pub fn ensure_held(&self) -> Result<()> {
-        self.inner.guard().ensure_held()
+        self.inner.ensure_held()
     }
 
     /// As [`crate::election::Leadership::proclaim`].
@@ -138,7 +138,7 @@ impl Observation {
     ///
     /// As there.
     #[expect(clippy::should_implement_trait, reason = "the name of the async form; it never ends")]
-    pub fn next(&mut self) -> Result<Option<Leader>> {
+    pub fn next(&mut self) -> Result<Observed> {
         self.driver.wait_unless(self.cancel.as_ref(), self.inner.next())
     }
 }

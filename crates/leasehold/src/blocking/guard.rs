@@ -32,7 +32,9 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.settle();
+        if !self.0.forget_parents() {
+            self.0.settle();
+        }
     }
 }
 
@@ -117,6 +119,24 @@ impl Guard {
     /// As there.
     pub fn renew_for(&self, ttl: Duration) -> Result<Duration> {
         self.driver.wait(self.inner.renew_for(ttl))
+    }
+
+    /// As [`crate::Guard::set_label`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Guard::set_label`].
+    pub fn set_label(&self, label: impl Into<String>) -> Result<()> {
+        self.driver.wait(self.inner.set_label(label))
+    }
+
+    /// As [`crate::Guard::set_min_hold`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn set_min_hold(&self, least: Duration) -> Result<()> {
+        self.inner.set_min_hold(least)
     }
 
     /// As [`crate::Guard::reenter`].

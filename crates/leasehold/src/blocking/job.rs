@@ -34,6 +34,11 @@ impl Job {
         self.map(|job| job.max_hold(limit))
     }
 
+    /// As [`crate::job::Job::remember`].
+    pub fn remember(self, span: Duration) -> Self {
+        self.map(|job| job.remember(span))
+    }
+
     /// As [`crate::job::Job::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.map(|job| job.ttl(ttl))

@@ -54,6 +54,11 @@ impl Lock {
         self.map(|lock| lock.min_hold(least))
     }
 
+    /// As [`crate::Lock::remember`].
+    pub fn remember(self, span: Duration) -> Self {
+        self.map(|lock| lock.remember(span))
+    }
+
     /// As [`crate::Lock::label`].
     pub fn label(self, label: impl Into<String>) -> Self {
         self.map(|lock| lock.label(label))

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{LockName, Mode};
+use leasehold_core::{LockName, LossReason, Mode, StoreErrorKind};
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, SharedString, Unit,
     with_recorder,
@@ -34,11 +34,15 @@ const UNDELIVERED: &str = "leasehold_undelivered_total";
 const WAIT: &str = "leasehold_wait_seconds";
 const WAITING: &str = "leasehold_waiting";
 
+/// The values of the label `outcome` of renewals.
+const RENEWAL_OUTCOMES: [&str; 3] = ["renewed", "overdue", "failed"];
+
 static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(module_path!()));
 
 /// Counts events, and measures how long calls wait, leases are held and the store takes, for the
 /// recorder of the crate `metrics` that is installed: that of an exporter for Prometheus,
-/// OpenTelemetry, StatsD and so on. Install it before the client is used.
+/// OpenTelemetry, StatsD and so on. Install it before the client is built: the counters that an
+/// alert watches begin there, at 0, so that the first loss of a process is an increase.
 ///
 /// - `leasehold_acquires_total`: calls that have ended, by `mode` and `outcome` (`granted`, `busy`,
 ///   `timeout`, `cancelled`, `error`)
@@ -52,7 +56,7 @@ static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(mod
 ///   `failed`, each that fails after it)
 /// - `leasehold_keeper_late_seconds`: a histogram, from 250 ms on
 /// - `leasehold_store_seconds`: a histogram of round trips, by `operation`
-/// - `leasehold_store_errors_total`, by `operation` and `kind`
+/// - `leasehold_store_errors_total`, by `kind`
 ///   ([`StoreErrorKind::as_str`](crate::error::StoreErrorKind::as_str))
 /// - `leasehold_reconnects_total`: ends of outages
 ///
@@ -70,7 +74,6 @@ static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(mod
 /// # }
 /// ```
 pub struct MetricsObserver {
-    described: Once,
     grouping: Option<Grouping>,
 }
 
@@ -83,23 +86,24 @@ impl Grouping {
     fn label(&self, name: &LockName) -> Label {
         let group = (self.group)(name);
         let mut groups = self.groups.lock();
-        let group = match groups.get(group) {
-            Some(group) => SharedString::from_shared(Arc::clone(group)),
-            None if groups.len() < MAX_GROUPS => {
-                let group: Arc<str> = group.into();
-                groups.insert(Arc::clone(&group));
-                SharedString::from_shared(group)
-            }
-            None => SharedString::const_str(OTHER),
-        };
-        Label::new("group", group)
+        if let Some(group) = groups.get(group) {
+            return Label::new("group", SharedString::from_shared(Arc::clone(group)));
+        }
+        if groups.len() >= MAX_GROUPS {
+            return Label::from_static_parts("group", OTHER);
+        }
+        let group: Arc<str> = group.into();
+        groups.insert(Arc::clone(&group));
+        let label = Label::new("group", SharedString::from_shared(group));
+        begin_leases(Some(&label));
+        label
     }
 }
 
 impl MetricsObserver {
     /// One that tells no names apart.
     pub fn new() -> Self {
-        Self { described: Once::new(), grouping: None }
+        Self { grouping: None }
     }
 
     /// Adds a label `group` to all that is about a lock: what `group` makes of its name, such as
@@ -130,8 +134,7 @@ impl MetricsObserver {
         labels: &[(&'static str, &'static str)],
     ) -> Key {
         let group = self.grouping.as_ref().map(|grouping| grouping.label(name));
-        let labels = labels.iter().map(|(label, value)| Label::from_static_parts(label, value));
-        Key::from_parts(KeyName::from_const_str(metric), labels.chain(group).collect::<Vec<_>>())
+        key(metric, labels, group)
     }
 
     fn held(&self, name: &LockName, mode: Mode) -> Gauge {
@@ -171,8 +174,17 @@ impl Default for MetricsObserver {
 }
 
 impl Observer for MetricsObserver {
+    fn begin(&self) {
+        describe();
+        begin_store();
+        match self.grouping {
+            // Those of a group begin with its first call.
+            Some(_) => begin_leases(Some(&Label::from_static_parts("group", OTHER))),
+            None => begin_leases(None),
+        }
+    }
+
     fn observe(&self, event: &Event<'_>) {
-        self.described.call_once(describe);
         match *event {
             Event::Acquiring { name, mode, .. } => self.waiting(name, mode).increment(1),
             Event::Busy { name, mode, .. } => self.end_call(name, mode, "busy"),
@@ -212,12 +224,40 @@ impl Observer for MetricsObserver {
 }
 
 fn round_trip(operation: &'static str, took: Duration, error: Option<&leasehold_core::StoreError>) {
-    let operation = Label::from_static_parts("operation", operation);
-    histogram(&Key::from_parts(STORE, vec![operation.clone()])).record(took);
+    histogram(&key(STORE, &[("operation", operation)], None)).record(took);
     if let Some(error) = error {
-        let kind = Label::from_static_parts("kind", error.kind().as_str());
-        counter(&Key::from_parts(STORE_ERRORS, vec![operation, kind])).increment(1);
+        store_error(error.kind().as_str()).increment(1);
     }
+}
+
+fn store_error(kind: &'static str) -> Counter {
+    counter(&key(STORE_ERRORS, &[("kind", kind)], None))
+}
+
+/// Registers what an alert on the store or the keeper watches: a series that begins with its first
+/// event has no increase there.
+fn begin_store() {
+    for kind in StoreErrorKind::WORDS {
+        store_error(kind).increment(0);
+    }
+    counter(&Key::from_static_name(RECONNECTS)).increment(0);
+    // Registered is all that a histogram can be before its first value.
+    drop(histogram(&Key::from_static_name(KEEPER_LATE)));
+}
+
+/// The same of leases, for all names or for one group of them.
+fn begin_leases(group: Option<&Label>) {
+    let begin = |metric, label, value| {
+        counter(&key(metric, &[(label, value)], group.cloned())).increment(0);
+    };
+    LossReason::WORDS.iter().for_each(|reason| begin(LOSSES, "reason", reason));
+    RENEWAL_OUTCOMES.iter().for_each(|outcome| begin(RENEWALS, "outcome", outcome));
+    Mode::WORDS.iter().for_each(|mode| begin(UNDELIVERED, "mode", mode));
+}
+
+fn key(metric: &'static str, labels: &[(&'static str, &'static str)], group: Option<Label>) -> Key {
+    let labels = labels.iter().map(|(label, value)| Label::from_static_parts(label, value));
+    Key::from_parts(KeyName::from_const_str(metric), labels.chain(group).collect::<Vec<_>>())
 }
 
 fn counter(key: &Key) -> Counter {

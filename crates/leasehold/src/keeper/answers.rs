@@ -1,6 +1,10 @@
 //! What answers of the store mean for a lease.
 
-use leasehold_core::{FencingToken, Grant, LossReason, Reply, StoreError, StoreErrorKind};
+use leasehold_core::{
+    FencingToken, Grant, LockName, LossReason, Mode, Reply, StoreError, StoreErrorKind,
+};
+
+use crate::refusal::refused;
 
 /// What a reply to a renewal means for a lease with this token; `None` for a reply to something
 /// else.
@@ -30,6 +34,15 @@ pub(super) fn may_pass(kind: StoreErrorKind) -> bool {
 pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
     let message = format!("the store's answer does not belong to the question: {reply:?}");
     StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+/// The error for an answer about a name that does not belong to its question, or that says why the
+/// record of the name cannot be read.
+pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
+    match reply {
+        Reply::Refused(refusal) => refused(name, Mode::Exclusive, *refusal),
+        other => unexpected_reply(other),
+    }
 }
 
 /// What is published of a name when a lease on it has ended.

@@ -8,7 +8,7 @@ use futures_util::future::{Either, join_all};
 use futures_util::poll;
 use leasehold_core::{Error, Instant, LossReason, Reply, Result};
 
-use super::answers::{may_pass, renewal_outcome, unexpected_reply};
+use super::answers::{may_pass, renewal_outcome, unusable_reply};
 use super::life::Held;
 use crate::lost::End;
 use crate::store::clocked::TimedAnswer;
@@ -32,7 +32,7 @@ impl Held {
 
     /// The same for several leases at one time.
     pub(crate) fn ensure_held_at(&self, now: Instant) -> Result<()> {
-        let loss = self.state.signal.check_at(now).and_then(End::loss);
+        let loss = self.state.signal.check_here(now).and_then(End::loss);
         loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
@@ -50,7 +50,10 @@ impl Held {
             match renewal_outcome(reply, held.state.grant_token()) {
                 Some(Ok(grant)) => granted.push((&*held.state, grant)),
                 Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),
-                None => others.push(Either::Right(ready(Err(unexpected_reply(reply).into())))),
+                None => {
+                    let error = unusable_reply(&held.state.name, reply).into();
+                    others.push(Either::Right(ready(Err(error))));
+                }
             }
         }
         if let Some(ttl) = another {

@@ -22,6 +22,10 @@ pub(super) enum Done {
         reason: LossReason,
         result: Result<TimedAnswer, StoreError>,
     },
+    Told {
+        state: Arc<LeaseState>,
+        result: Result<TimedAnswer, StoreError>,
+    },
     Renewed {
         states: Vec<Arc<LeaseState>>,
         result: Result<TimedAnswer, StoreError>,

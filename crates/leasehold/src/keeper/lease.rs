@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
-    RenewLease, StoreError,
+    PassedOn, RenewLease, StoreError,
 };
 use tokio::sync::Notify;
 
@@ -36,6 +36,8 @@ pub(crate) struct LeaseState {
     /// For how long it is renewed, in nanoseconds, and the longest that it ever was.
     ttl: AtomicU64,
     longest_ttl: AtomicU64,
+    /// How long the name stays taken at least, in nanoseconds; zero for no longer than it is held.
+    min_hold: AtomicU64,
     /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: AtomicBool,
     /// The label that others see.
@@ -45,12 +47,16 @@ pub(crate) struct LeaseState {
     /// The token of the grant, as the store knows it.
     token: AtomicU64,
     /// How often the lease was passed on since: so much higher is the token of this guard.
-    passes: u16,
+    passed_on: PassedOn,
     modes: Mutex<ModeChanges>,
     /// Why its renewals fail, since the last that did not.
     failures: Mutex<FailureStreak>,
     pub(super) reporting: Reporting,
 }
+
+/// A store is told of whoever has had a lease for 100 ms that was passed on: most have let go by
+/// then, and nobody asks the store for each of them.
+const TELL_AFTER: Duration = Duration::from_millis(100);
 
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
@@ -83,6 +89,7 @@ impl LeaseState {
             shown_label: Mutex::new(granted.options.label.clone()),
             ttl: AtomicU64::new(nanos(granted.options.ttl)),
             longest_ttl: AtomicU64::new(nanos(granted.options.ttl)),
+            min_hold: AtomicU64::new(nanos(granted.options.min_hold.unwrap_or_default())),
             options: granted.options,
             granted_at: now,
             signal,
@@ -91,7 +98,7 @@ impl LeaseState {
             unanswered: AtomicBool::new(granted.unanswered),
             finished: AtomicBool::new(false),
             token: AtomicU64::new(granted.token.get()),
-            passes: 0,
+            passed_on: PassedOn::default(),
             modes: Mutex::new(ModeChanges::granted(granted.mode)),
             failures: Mutex::default(),
             reporting: Reporting::default(),
@@ -101,8 +108,10 @@ impl LeaseState {
     /// The same lease in the hands of whoever asked for it next; `None` when its tokens are used
     /// up, or when it is not any more what was granted.
     pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Self> {
-        let passes = self.passes + 1;
-        self.grant_token().passed_on(passes)?;
+        let PassedOn { times, after } = self.passed_on;
+        let after = after + now.saturating_since(self.granted_at);
+        let passed_on = PassedOn { times: times + 1, after };
+        self.grant_token().passed_on(passed_on.times)?;
         let modes = *self.modes();
         if self.ttl() != self.options.ttl || modes.was_changed() {
             return None;
@@ -113,6 +122,7 @@ impl LeaseState {
             shown_label: Mutex::new(options.label.clone()),
             ttl: AtomicU64::new(nanos(options.ttl)),
             longest_ttl: AtomicU64::new(self.longest_ttl.load(Ordering::Acquire)),
+            min_hold: AtomicU64::new(nanos(options.min_hold.unwrap_or_default())),
             options,
             granted_at: now,
             signal: self.signal.succeeding(),
@@ -121,7 +131,7 @@ impl LeaseState {
             unanswered: AtomicBool::new(self.unanswered.load(Ordering::Acquire)),
             finished: AtomicBool::new(false),
             token: AtomicU64::new(self.token.load(Ordering::Acquire)),
-            passes,
+            passed_on,
             modes: Mutex::new(modes),
             failures: Mutex::default(),
             reporting: Reporting::default(),
@@ -131,13 +141,24 @@ impl LeaseState {
     /// The token of this guard.
     pub(crate) fn token(&self) -> FencingToken {
         let grant = self.grant_token();
-        grant.passed_on(self.passes).unwrap_or(grant) // unreachable: it was asked on passing on
+        // Else unreachable: it was asked on passing on.
+        grant.passed_on(self.passed_on.times).unwrap_or(grant)
     }
 
     /// The token of the grant, by which the store knows the lease.
     pub(crate) fn grant_token(&self) -> FencingToken {
         FencingToken::from_number(self.token.load(Ordering::Acquire))
             .unwrap_or(FencingToken::from_micros(0)) // unreachable: only tokens are stored
+    }
+
+    /// How often it was passed on since the grant, and when.
+    pub(crate) fn passed_on_since(&self) -> PassedOn {
+        self.passed_on
+    }
+
+    /// When the store is told who has it, if that knows somebody else as the holder.
+    pub(super) fn tell_at(&self) -> Option<Instant> {
+        (self.passed_on.times > 0).then(|| self.granted_at + TELL_AFTER)
     }
 
     /// For how long it is renewed.
@@ -153,6 +174,10 @@ impl LeaseState {
     pub(super) fn set_ttl(&self, ttl: Duration) {
         self.longest_ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.ttl.store(nanos(ttl), Ordering::Release);
+    }
+
+    pub(crate) fn set_min_hold(&self, least: Duration) {
+        self.min_hold.store(nanos(least), Ordering::Release);
     }
 
     fn modes(&self) -> MutexGuard<'_, ModeChanges> {
@@ -275,10 +300,11 @@ impl LeaseState {
     }
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
-        let cooldown = match (self.delivered.get(), self.options.min_hold) {
-            (Some(from), Some(least)) => least.saturating_sub(now.saturating_since(*from)),
-            (Some(_), None) | (None, _) => Duration::ZERO,
-        };
+        let least = Duration::from_nanos(self.min_hold.load(Ordering::Acquire));
+        let cooldown = self
+            .delivered
+            .get()
+            .map_or(Duration::ZERO, |from| least.saturating_sub(now.saturating_since(*from)));
         let unanswered = self.unanswered.load(Ordering::Acquire);
         Action::Release { id: self.id, cooldown, unanswered }
     }

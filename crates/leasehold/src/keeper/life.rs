@@ -17,6 +17,7 @@ use crate::background;
 use crate::event::Event;
 use crate::mutex::Mutex;
 use crate::own_process::OwnClient;
+use crate::process::MadeIn;
 use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
@@ -43,6 +44,7 @@ pub(super) type Wakeup = table::Wakeup<Held>;
 
 /// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
 pub(crate) struct Keeper {
+    made_in: MadeIn,
     pub(crate) store: ClockedStore,
     pub(crate) client: ClientId,
     /// How it presents itself to others, but for the label.
@@ -77,6 +79,7 @@ impl Keeper {
         let has_local_tokens = store.inner.capabilities().local_tokens;
         let slice = if has_local_tokens { slice } else { Duration::ZERO };
         Arc::new(Self {
+            made_in: MadeIn::this(),
             store,
             client,
             who,
@@ -87,6 +90,21 @@ impl Keeper {
             cleaned: Notify::new(),
             settled: Condvar::new(),
         })
+    }
+
+    /// Whether it is that of a process which this one was forked from. Its handle is then
+    /// [forgotten](Self::forget_parents): it is not used, and not dropped.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.made_in.is_another()
+    }
+
+    /// Sees to it that it is never dropped, if it is not of this process; says whether it is not.
+    pub(crate) fn forget_parents(self: &Arc<Self>) -> bool {
+        let is_of_parent = self.is_of_parent();
+        if is_of_parent {
+            std::mem::forget(Arc::clone(self));
+        }
+        is_of_parent
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
@@ -102,6 +120,11 @@ impl Keeper {
     /// How this client presents itself to others.
     pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
         self.who.clone().with_label(label)
+    }
+
+    /// How whoever has this lease presents itself.
+    pub(super) fn info_of(&self, state: &LeaseState) -> HolderInfo {
+        self.info(state.shown_label()).with_passed_on(state.passed_on_since())
     }
 
     /// The clients that let go of nothing before this one has.
@@ -123,11 +146,15 @@ impl Keeper {
         self.handles.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn drop_handle(&self) {
-        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.wake.notify_one();
-            self.settle();
-        }
+    /// Says whether it was the last.
+    pub(crate) fn drop_handle(&self) -> bool {
+        self.handles.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The last handle is gone.
+    pub(crate) fn end(&self) {
+        self.wake.notify_one();
+        self.settle();
     }
 
     pub(crate) fn has_handles(&self) -> bool {
@@ -260,6 +287,10 @@ impl fmt::Debug for Keeper {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if self.keeper.forget_parents() {
+            std::mem::forget(Arc::clone(&self.state));
+            return;
+        }
         if self.state.finish() {
             self.keeper.let_go(&self.state, self.keeper.store.now());
             if !self.keeper.has_handles() {

@@ -23,9 +23,10 @@ mod reporting;
 mod reports;
 mod run;
 mod table;
+mod telling;
 mod ticket;
 
-pub(crate) use self::answers::{end_notice, renewal_outcome, unexpected_reply};
+pub(crate) use self::answers::{end_notice, renewal_outcome, unexpected_reply, unusable_reply};
 pub(crate) use self::cleanups::PendingRelease;
 pub(crate) use self::delivery::{Delivery, Pulse};
 pub(crate) use self::lease::{Granted, LeaseState};

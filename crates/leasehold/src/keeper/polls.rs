@@ -10,7 +10,7 @@ use leasehold_core::{
     Result, StoreError,
 };
 
-use super::answers::unexpected_reply;
+use super::answers::unusable_reply;
 use super::delivery::Delivery;
 use super::jobs::Done;
 use super::lease::{Granted, LeaseState};
@@ -147,7 +147,7 @@ impl Keeper {
                     let _ = waiter.turn.send(Turn::Gone);
                 }
             }
-            other => self.fail_all(name, &unexpected_reply(&other)),
+            other => self.fail_all(name, &unusable_reply(name, &other)),
         }
     }
 

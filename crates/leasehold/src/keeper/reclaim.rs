@@ -33,7 +33,7 @@ impl Keeper {
         let request = Acquire::new(state.id, mode, ttl)
             .with_nonce(nonce)
             .with_not_after(self.store.not_after_us(&state.name, now))
-            .with_info(self.info(state.shown_label()));
+            .with_info(self.info_of(state));
         let action = Action::Reclaim(Reclaim::new(state.grant_token(), change, request));
         let operation = Operation::On { name: state.name.clone(), action };
         self.store.execute_at(operation, now, Some(deadline)).await

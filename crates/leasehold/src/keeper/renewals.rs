@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{Answer, BoxFuture, Grant, LossReason, Operation, Reply, StoreError};
 
-use super::answers::{renewal_outcome, unexpected_reply};
+use super::answers::{renewal_outcome, unexpected_reply, unusable_reply};
 use super::jobs::Done;
 use super::lease::LeaseState;
 use super::life::Keeper;
@@ -72,7 +72,7 @@ impl Keeper {
                     }) as BoxFuture<'static, Done>);
                 }
                 Some(Err(reason)) => self.lose(state, reason),
-                None => self.renewals_failed([state], &unexpected_reply(reply)),
+                None => self.renewals_failed([state], &unusable_reply(&state.name, reply)),
             }
         }
         self.extend(extended, timed);

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
+use tokio::task::yield_now;
 
 use super::jobs::Done;
 use super::life::{Held, Keeper, Wakeup};
@@ -29,6 +30,10 @@ const IDLE: Duration = Duration::from_hours(1);
 /// First and longest delay before an inbox that could not be opened is tried again.
 const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
+/// How many messages are taken in a row before the jobs have a turn: 64, some microseconds. A store
+/// that always has another must not keep a renewal from being sent.
+const MESSAGES_IN_A_ROW: usize = 64;
+
 type Jobs = FuturesUnordered<BoxFuture<'static, Done>>;
 
 /// One keeper while it runs.
@@ -36,6 +41,8 @@ struct Running {
     keeper: Arc<Keeper>,
     jobs: Jobs,
     inbox: Option<Box<dyn Inbox>>,
+    /// Messages since the jobs last had a turn.
+    messages: usize,
     opening: bool,
     inbox_backoff: Backoff,
     /// It was reported that the inbox cannot be opened.
@@ -49,6 +56,8 @@ enum Woken {
     Message(Message),
     Rung,
     Timer,
+    /// Enough messages were taken: the others had their turn.
+    Turn,
 }
 
 impl Keeper {
@@ -70,6 +79,7 @@ impl Keeper {
             keeper: self,
             jobs: Jobs::new(),
             inbox: None,
+            messages: 0,
             opening: false,
             inbox_backoff: Backoff::new(first, longest),
             is_warned: false,
@@ -84,8 +94,12 @@ impl Running {
         while let Some(next) = self.start_due() {
             match self.woken(next).await {
                 Woken::Done(done) => self.done(done),
-                Woken::Message(message) => self.message(message),
+                Woken::Message(message) => {
+                    self.messages += 1;
+                    self.message(message);
+                }
                 Woken::Rung => {}
+                Woken::Turn => self.messages = 0,
                 Woken::Timer => {
                     let late = self.keeper.store.now().saturating_since(next);
                     if late > STALL {
@@ -134,6 +148,9 @@ impl Running {
         for poll in due.polls {
             self.jobs.push(self.keeper.poll(poll));
         }
+        for state in due.leases.untold {
+            self.jobs.push(self.keeper.tell(state));
+        }
         let mut shards: BTreeMap<u64, Vec<_>> = BTreeMap::new();
         for renewal in due.leases.renewals {
             let shard = self.keeper.store.inner.shard(&renewal.0.name);
@@ -155,12 +172,14 @@ impl Running {
             }
         };
         let jobs = &mut self.jobs;
+        let has_turn = self.messages < MESSAGES_IN_A_ROW;
         tokio::select! {
             biased;
-            message = message => Woken::Message(message),
+            message = message, if has_turn => Woken::Message(message),
             Some(done) = jobs.next() => Woken::Done(done),
             () = keeper.wake.notified() => Woken::Rung,
             () = keeper.store.clock.sleep_until(next) => Woken::Timer,
+            () = yield_now(), if !has_turn => Woken::Turn,
         }
     }
 
@@ -184,6 +203,7 @@ impl Running {
             Done::Reclaimed { state, reason, result } => {
                 self.keeper.reclaimed(&state, reason, result);
             }
+            Done::Told { state, result } => self.keeper.told(&state, result),
             Done::Renewed { states, result } => {
                 self.jobs.extend(self.keeper.renewed(&states, result));
             }

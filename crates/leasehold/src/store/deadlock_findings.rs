@@ -1,6 +1,6 @@
 //! What an examination of a store says of deadlocks.
 
-use leasehold_core::{Deadlock, Error, Obstacle, Result};
+use leasehold_core::{Deadlock, Error, LockName, Obstacle, Result, StoreError, StoreErrorKind};
 
 use super::deadlocks::find;
 use super::finding::Finding;
@@ -12,6 +12,19 @@ const TOPIC: &str = "deadlocks";
 /// What could happen, in the words of a finding.
 const RISK: &str = "who waits for each other waits for ever, because what they hold is renewed";
 
+/// What findings about records are about.
+const RECORDS: &str = "records";
+
+/// What could happen where a record cannot be read.
+const UNREADABLE: &str =
+    "nobody can take or renew such a name, and it was left out of the search for deadlocks";
+
+/// What mends a record of another release.
+const UPGRADE: &str = "use one release of leasehold everywhere";
+
+/// How many names a finding tells.
+const MOST_NAMED: usize = 5;
+
 /// What an examination says of it.
 pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<Finding> {
     let found = match store {
@@ -19,16 +32,48 @@ pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<
         Err(error) => Err(error),
     };
     match found {
-        Ok(found) if found.is_empty() => {
-            vec![Finding::ok(place, TOPIC, "no deadlock among those who wait")]
+        Ok(found) => {
+            let deadlocks = found.deadlocks.iter().map(|deadlock| finding(place, deadlock));
+            let mut findings: Vec<_> = deadlocks.collect();
+            if findings.is_empty() {
+                findings.push(Finding::ok(place, TOPIC, "no deadlock among those who wait"));
+            }
+            findings.extend(unreadable(place, &found.unreadable));
+            findings
         }
-        Ok(found) => found.iter().map(|deadlock| finding(place, deadlock)).collect(),
         Err(error) => {
             let found = format!("deadlocks could not be looked for: {error}");
             let remedy = "mend what is wrong with the store, and look again";
             vec![Finding::warning(place, TOPIC, found, RISK, remedy)]
         }
     }
+}
+
+/// The names that were passed over, as one finding for those of another release and one for the
+/// others.
+fn unreadable(place: &str, names: &[(LockName, StoreError)]) -> Vec<Finding> {
+    let (other_release, rest): (Vec<_>, Vec<_>) =
+        names.iter().partition(|(_, error)| error.kind() == StoreErrorKind::Version);
+    let first = rest.first().map(|(name, error)| format!("{name}: {error}")).unwrap_or_default();
+    let groups = [
+        (other_release, "written by another release", UPGRADE.to_owned()),
+        (rest, "unreadable", first),
+    ];
+    let groups = groups.into_iter().filter(|(names, ..)| !names.is_empty());
+    let finding = |(names, what, remedy): (Vec<&(LockName, _)>, &str, String)| {
+        let shown = names.iter().take(MOST_NAMED).map(|(name, _)| name.as_str());
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let more = match names.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let found = match names.len() {
+            1 => format!("1 name is {what}: {shown}"),
+            count => format!("{count} names are {what}: {shown}{more}"),
+        };
+        Finding::warning(place, RECORDS, found, UNREADABLE, remedy)
+    };
+    groups.map(finding).collect()
 }
 
 /// It is not known whether there are any, and nothing is wrong with that.

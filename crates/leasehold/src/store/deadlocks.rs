@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Action, Deadlock, LockName, Operation, Reply, Snapshot, Status, StoreError, StoreErrorKind,
-    deadlocks,
+    Action, Deadlock, LockName, Mode, Operation, Reply, Snapshot, Status, StoreError,
+    StoreErrorKind, deadlocks,
 };
 
 use super::traits::Store;
+use crate::refusal::refused;
 
 /// Most names that are looked at: 10 000, some seconds of questions.
 const SCAN_LIMIT: u32 = 10_000;
@@ -21,9 +22,21 @@ const SCAN_WIDTH: usize = 32;
 /// Most holders and waiters of one name that are looked at.
 const LOOK_LIMIT: u32 = 1000;
 
+/// What a search finds.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) deadlocks: Vec<Deadlock>,
+    /// The names that were passed over, and why each cannot be read.
+    pub(crate) unreadable: Vec<(LockName, StoreError)>,
+}
+
 /// Who waits for each other, by two looks: what the first finds is looked at again, so that nobody
 /// is suspected who only seemed to wait because one name was looked at after the other.
-pub(crate) async fn find(store: &dyn Store) -> Result<Vec<Deadlock>, StoreError> {
+///
+/// # Errors
+///
+/// When the store does not answer, or has no queue.
+pub(crate) async fn find(store: &dyn Store) -> Result<Found, StoreError> {
     if !store.capabilities().queued {
         let why = "this store has no queue, so nobody can see who waits for whom";
         return Err(StoreError::new(StoreErrorKind::Unsupported, why));
@@ -34,34 +47,41 @@ pub(crate) async fn find(store: &dyn Store) -> Result<Vec<Deadlock>, StoreError>
         other => return Err(unexpected(&other)),
     };
     let suspected = among(store, names).await?;
-    if suspected.is_empty() {
+    if suspected.deadlocks.is_empty() {
         return Ok(suspected);
     }
-    let waits = suspected.into_iter().flat_map(|deadlock| deadlock.waits);
-    among(store, waits.map(|wait| wait.name).collect::<BTreeSet<_>>()).await
+    let waits = suspected.deadlocks.into_iter().flat_map(|deadlock| deadlock.waits);
+    let again = among(store, waits.map(|wait| wait.name).collect::<BTreeSet<_>>()).await?;
+    Ok(Found { deadlocks: again.deadlocks, unreadable: suspected.unreadable })
 }
 
 async fn among(
     store: &dyn Store,
     names: impl IntoIterator<Item = LockName>,
-) -> Result<Vec<Deadlock>, StoreError> {
+) -> Result<Found, StoreError> {
     let names: Vec<LockName> = names.into_iter().collect();
-    let mut seen = Vec::with_capacity(names.len());
+    let (mut seen, mut unreadable) = (Vec::with_capacity(names.len()), Vec::new());
     for some in names.chunks(SCAN_WIDTH) {
-        for status in join_all(some.iter().map(|name| inspect(store, name))).await {
-            seen.push((status?, Instant::now()));
+        let looks = join_all(some.iter().map(|name| inspect(store, name))).await;
+        for (name, look) in some.iter().zip(looks) {
+            match look {
+                Ok(status) => seen.push((name, status, Instant::now())),
+                Err(error) if error.kind().is_outage() => return Err(error),
+                Err(error) => unreadable.push((name.clone(), error)),
+            }
         }
     }
-    let snapshots = names.iter().zip(&seen);
+    let snapshots = seen.iter();
     let snapshots =
-        snapshots.map(|(name, (status, at))| Snapshot { name, status, age: at.elapsed() });
-    Ok(deadlocks(&snapshots.collect::<Vec<_>>()))
+        snapshots.map(|(name, status, at)| Snapshot { name, status, age: at.elapsed() });
+    Ok(Found { deadlocks: deadlocks(&snapshots.collect::<Vec<_>>()), unreadable })
 }
 
 async fn inspect(store: &dyn Store, name: &LockName) -> Result<Status, StoreError> {
     let action = Action::Inspect { limit: LOOK_LIMIT };
     match store.execute(Operation::On { name: name.clone(), action }).await?.reply {
         Reply::Status(status) => Ok(*status),
+        Reply::Refused(refusal) => Err(refused(name, Mode::Exclusive, refusal)),
         other => Err(unexpected(&other)),
     }
 }

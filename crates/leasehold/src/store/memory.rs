@@ -80,18 +80,8 @@ impl Memory {
         Self { clock: Arc::new(clock), shared: Arc::default() }
     }
 
-    /// The same store, which keeps so many past holders of a name in its record, up to 16 (a larger
-    /// number counts as that): who had it last, and how that ended
-    /// ([`Status::past_holders`](leasehold_core::Status::past_holders)). None by default. Clones
-    /// share this, too.
-    #[must_use]
-    pub fn history(self, holders: u32) -> Self {
-        self.shared().names.rules.history = holders.min(model::MAX_HISTORY);
-        self
-    }
-
-    /// The same store, which keeps the record of a name for so long after its last use, with its
-    /// past holders: 2 min by default. Clones share this, too.
+    /// The same store, which keeps the record of a name for so long after its last use, with
+    /// its last holder: 2 min by default. Clones share this, too.
     #[must_use]
     pub fn retention(self, span: Duration) -> Self {
         self.shared().names.rules.retention = span;

@@ -23,8 +23,6 @@ mod finding;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(any(feature = "file", feature = "redis"))]
-mod history;
 mod memory;
 mod outages;
 pub mod protocol;

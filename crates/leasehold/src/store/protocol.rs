@@ -4,9 +4,7 @@
 //! applies it atomically is right. What a record consists of is the model's own and may change with
 //! any release.
 
-pub use leasehold_core::model::{
-    DEFAULT_RETENTION, MAX_HISTORY, NOT_AFTER, Outcome, Record, Rules, step,
-};
+pub use leasehold_core::model::{DEFAULT_RETENTION, NOT_AFTER, Outcome, Record, Rules, step};
 pub use leasehold_core::{
     Acquire, Action, Addressed, Adopt, Answer, BoxFuture, Cancelled, ClientId, Grant, HolderId,
     LOCK_CAPACITY, Message, Mode, Now, Operation, Page, Place, Reclaim, Refusal, RenewLease, Reply,

@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_file_is_shown_with_options_that_are_sound_and_else_not_at_all() {
-        for url in ["file:/a/locks.db", "file:/a/locks.db?history=4&retention=1h"] {
+        for url in ["file:/a/locks.db", "file:/a/locks.db?retention=1h"] {
             assert_eq!(shown_url(url), url);
         }
         for url in ["file:/a/locks.db?hunter2", "file://u:hunter2@h/locks.db"] {

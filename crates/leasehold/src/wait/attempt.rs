@@ -135,6 +135,7 @@ impl Attempt {
             .with_wait(call.limit != Limit::Try)
             .with_nonce(self.nonce)
             .with_not_after(self.keeper.store.not_after_us(&self.name, now))
+            .with_remember(call.request.options.remember.unwrap_or_default())
             .with_info(call.engine.info(call.request.options.label.clone()));
         let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;

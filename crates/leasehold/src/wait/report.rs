@@ -117,6 +117,8 @@ impl Call<'_> {
     pub(super) async fn timeout(&self, until: Instant, is_queued: bool) -> Error {
         let (keeper, name) = (self.keeper, self.request.name.clone());
         let own = keeper.own_in_the_way(&name, self.request.mode, is_queued);
+        // Before the look: by then, who held as this began has held for longer than was waited.
+        let waited = keeper.store.now().saturating_since(self.started);
         let mut holders = self.status(until).await.holders;
         let by_self = |holder: &Holder| own.is_some() && holder.id.client == keeper.client;
         let first = holders.iter().position(by_self);
@@ -125,7 +127,6 @@ impl Call<'_> {
             true => None,
             false => Some(Box::new(holders.swap_remove(first.unwrap_or(0)))),
         };
-        let waited = keeper.store.now().saturating_since(self.started);
         Error::timeout(name, waited, holder, others, first.is_some())
     }
 

@@ -335,6 +335,7 @@ async fn whoever_stands_in_line_says_so_and_a_limit_names_the_holder() {
     let Error::Timeout { holder, own, .. } = &error else { panic!("{error:?}") };
     assert_eq!(holder.as_ref().unwrap().id, guard.holder());
     assert!(own);
+    assert!(error.to_string().ends_with("use Guard::reenter"), "it may be the same task: {error}");
 }
 
 #[tokio::test]

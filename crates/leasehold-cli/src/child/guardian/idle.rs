@@ -12,6 +12,7 @@ use super::protocol::Begin;
 use super::reaper::become_second_reaper;
 use super::relaunch::{MODE, relaunched};
 use crate::report::{Failure, NOT_EXECUTABLE};
+use crate::secrets;
 
 /// A guardian that has nothing to do yet. It ends when it is dropped, or with this process.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ impl<'a> IdleGuardian<'a> {
         let is_reaper = become_second_reaper();
         let (control, theirs) = UnixStream::pair()?;
         let mut guardian = relaunched(MODE)?;
+        secrets::keep_from(&mut guardian);
         guardian.args(command).stdin(Stdio::from(OwnedFd::from(theirs)));
         // In a group of its own: what is sent to leasehold's whole group (kill -9 %1) or typed at
         // the terminal must not hit the one who ends the command in time.

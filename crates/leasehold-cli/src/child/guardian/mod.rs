@@ -28,4 +28,4 @@ pub(crate) mod timing;
 pub(crate) mod watch;
 
 pub(crate) use self::process::main;
-pub(crate) use self::relaunch::{MODE, relaunched};
+pub(crate) use self::relaunch::{MODE, relaunched, show_as_leasehold};

@@ -9,12 +9,14 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use super::exec::{self, Forked, Stage};
 use super::protocol::{self, Begin, Rights};
 use super::reaper::become_reaper;
+use super::relaunch::show_as_leasehold;
 use super::supervisor::{Supervisor, Watched};
 use crate::report::{Failure, NOT_EXECUTABLE, Outcome};
 use crate::signals::survive_file_limits;
 
 /// Runs the guardian: the rest of the command line is CMD.
 pub(crate) fn main(command: &[OsString]) -> Outcome {
+    show_as_leasehold();
     // What is sent to the guardian before it catches signals waits until then.
     let callers_mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let callers_mask = callers_mask.map_err(|error| failed(&error.into()))?;

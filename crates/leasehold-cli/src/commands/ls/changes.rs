@@ -76,7 +76,7 @@ impl Shown {
 
     /// Whether the store has gone away, or is back.
     pub(super) fn store(&mut self, store: &Availability) -> Option<Kind> {
-        let is_away = matches!(store, Availability::Away { .. });
+        let is_away = store.why().is_some();
         let was_away = std::mem::replace(&mut self.is_away, is_away);
         match (was_away, is_away) {
             (false, true) => Some(Kind::Away),
@@ -94,17 +94,12 @@ impl<'a> Change<'a> {
         line: Option<&'a Line>,
         now_ms: u64,
     ) -> Self {
-        let view = |line: &'a Line| StatusView::new(&line.name, &line.status, line.seen_ms);
-        Self { lock: line.map(view), line, name: Some(name), ..Self::bare(change, now_ms) }
+        Self { lock: line.map(Line::view), line, name: Some(name), ..Self::bare(change, now_ms) }
     }
 
     /// Of the store.
     pub(super) fn of_store(change: Kind, store: &'a Availability, now_ms: u64) -> Self {
-        let why = match store {
-            Availability::Away { why, .. } => Some(why.as_str()),
-            Availability::There | Availability::Unknown => None,
-        };
-        Self { why, ..Self::bare(change, now_ms) }
+        Self { why: store.why(), ..Self::bare(change, now_ms) }
     }
 
     fn bare(change: Kind, now_ms: u64) -> Self {
@@ -132,8 +127,7 @@ fn in_words(line: &Line) -> String {
     let held = line.held.map(|held| format!("held for {}", show_duration(held)));
     let token = line.token().map(|token| format!("token {token}"));
     let waiting = (line.waiting > 0).then(|| format!("{} waiting", line.waiting));
-    let label = line.status.holders.first().and_then(|first| first.info.label.clone());
-    let label = label.map(|label| escaped(&label));
+    let label = Some(escaped(&line.label())).filter(|label| !label.is_empty());
     let parts = [Some(line.mode.clone()), Some(escaped(&line.holder)), held, token, waiting, label];
     parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
 }

@@ -79,7 +79,7 @@ fn row(line: &Line, now_ms: u64) -> [String; COLUMNS.len()] {
         let token = line.status.last_token.map(|token| format!("({token})"));
         let [since, held, left] = [unknown(), unknown(), unknown()];
         let token = token.unwrap_or_default();
-        return [name, mode, holder, since, held, left, token, waiting, String::new()];
+        return [name, mode, holder, since, held, left, token, waiting, line.label()];
     };
     let longest = line.status.holders.iter().map(|holder| holder.held_for).max();
     let since = longest.map(|longest| local(began_ms(line.seen_ms, longest), now_ms));
@@ -92,6 +92,6 @@ fn row(line: &Line, now_ms: u64) -> [String; COLUMNS.len()] {
         left.unwrap_or_else(unknown),
         first.token.to_string(),
         waiting,
-        first.info.label.clone().unwrap_or_default(),
+        line.label(),
     ]
 }

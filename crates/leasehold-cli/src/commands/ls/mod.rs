@@ -5,9 +5,13 @@ mod listing;
 mod screen;
 mod watch;
 
+use leasehold::Error;
+use leasehold::admin::Status;
+use leasehold::error::StoreError;
+
 use self::listing::Listing;
 use super::line::Line;
-use super::status_view::StatusView;
+use super::totals::unreadable_in_words;
 use crate::args::{Ls, Sort};
 use crate::connection::connect;
 use crate::moment::now_ms;
@@ -33,20 +37,26 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
     let locks = block_on(async {
         let client = connect(&choice, voice).await?;
         let admin = client.admin();
-        let names = match args.all {
-            true => admin.list_all(&args.prefix, LIMIT).await?,
-            false => admin.list(&args.prefix, LIMIT).await?,
+        // One more tells whether there are more.
+        let mut names = match args.all {
+            true => admin.list_all(&args.prefix, LIMIT + 1).await?,
+            false => admin.list(&args.prefix, LIMIT + 1).await?,
         };
+        if names.len() > LIMIT as usize {
+            names.truncate(LIMIT as usize);
+            voice.remark(format_args!("only the first {LIMIT} names are listed: give a prefix"));
+        }
         let mut locks = Vec::with_capacity(names.len());
         for name in names {
-            let status = admin.inspect(&name).await?;
-            locks.push(Line::seen(name, status, now_ms()));
+            let look = look(admin.inspect(&name).await)?;
+            locks.push(Line::seen(name, look, now_ms()));
         }
         client.close().await?;
         Ok::<_, Failure>(locks)
     })??;
-    if locks.len() == LIMIT as usize {
-        voice.remark(format_args!("only the first {LIMIT} names were found: give a prefix"));
+    let unreadable = locks.iter().filter(|line| line.unreadable.is_some()).count();
+    if let Some(words) = unreadable_in_words(unreadable) {
+        voice.remark(words);
     }
     let listing = Listing::new(args);
     let locks = listing.of(locks);
@@ -54,13 +64,20 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         choice.warn_if_local(voice);
     }
     if args.output.json {
-        let views =
-            locks.iter().map(|line| StatusView::new(&line.name, &line.status, line.seen_ms));
-        print_json(&views.collect::<Vec<_>>())?;
+        print_json(&locks.iter().map(Line::view).collect::<Vec<_>>())?;
     } else if locks.is_empty() {
         voice.remark(listing.nothing());
     } else {
         print(listing::rows(&locks, now_ms(), room()))?;
     }
     Ok(0)
+}
+
+/// What was seen of a lock. What a store refuses for one name alone hides no other.
+fn look(outcome: leasehold::Result<Status>) -> Result<Result<Status, StoreError>, Error> {
+    match outcome {
+        Ok(status) => Ok(Ok(status)),
+        Err(Error::Store(error)) if !error.kind().is_outage() => Ok(Err(error)),
+        Err(error) => Err(error),
+    }
 }

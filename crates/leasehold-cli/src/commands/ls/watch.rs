@@ -77,7 +77,6 @@ async fn show(
     let begun = Instant::now();
     let mut due = begun;
     loop {
-        // A name that cannot be read would keep it from being whole for ever.
         let is_first = !watcher.picture().is_whole() && begun.elapsed() < args.interval;
         tokio::select! {
             never = &mut watching => match never {},
@@ -132,14 +131,11 @@ fn draw(
     now_ms: u64,
     url: &str,
 ) -> Result<(), Failure> {
-    let is_looking = lines.is_empty() && !picture.is_whole();
-    let words = away_in_words(picture.store(), now_ms).unwrap_or_else(|| match is_looking {
-        true => "looking …".to_owned(),
-        false => totals_in_words(&picture.totals(), picture.is_cut(), now_ms),
-    });
-    let rows = match (lines.is_empty(), is_looking) {
-        (true, true) => String::new(),
-        (true, false) => escaped(&listing.nothing()),
+    let words = away_in_words(picture.store(), now_ms);
+    let words = words.unwrap_or_else(|| totals_in_words(picture, now_ms));
+    let rows = match (lines.is_empty(), picture.is_whole()) {
+        (true, false) => "none found yet".to_owned(),
+        (true, true) => escaped(&listing.nothing()),
         (false, _) => listing::rows(lines, now_ms, room()),
     };
     screen.draw(&format!("{}  {words}  {url}", local(now_ms, now_ms)), &rows)

@@ -140,7 +140,7 @@ fn read_token(path: &Path) -> Result<String, Failure> {
     let cannot = |error| Failure::usage(format!("--token-file {shown}: {error}"));
     let file = File::open(path).map_err(cannot)?;
     if file.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
-        let why = "every user of this machine may read it: run `chmod o= FILE`";
+        let why = format!("every user of this machine may read it: run `chmod o= {shown}`");
         return Err(Failure::usage(format!("--token-file {shown}: {why}")));
     }
     let mut text = String::new();

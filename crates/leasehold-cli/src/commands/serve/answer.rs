@@ -1,8 +1,10 @@
 //! Answers that are alike everywhere.
 
 use axum::Json;
+use axum::extract::rejection::{FormRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold::error::StoreError;
 use serde::Serialize;
 
 /// Why a request was not done, and what would mend that.
@@ -10,17 +12,25 @@ use serde::Serialize;
 pub(super) struct Refused {
     status: StatusCode,
     error: String,
+    /// What kind of trouble the store has, in its word.
+    kind: Option<&'static str>,
 }
 
 impl Refused {
     pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into() }
+        Self { status, error: error.into(), kind: None }
     }
 
     /// Who asks must say the token first.
     pub(super) fn without_token() -> Self {
         let why = "a token is needed: send it as `Authorization: Bearer TOKEN`, or sign in";
         Self::new(StatusCode::UNAUTHORIZED, why)
+    }
+
+    /// The store answers, and refuses.
+    pub(super) fn by_store(error: &StoreError) -> Self {
+        let kind = Some(error.kind().as_str());
+        Self { status: StatusCode::BAD_GATEWAY, error: error.to_string(), kind }
     }
 
     /// The store does not answer.
@@ -32,11 +42,27 @@ impl Refused {
 #[derive(Serialize)]
 struct ErrorView {
     error: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
 }
+
+/// What a request has wrong is said as all else is, as JSON.
+macro_rules! refused_by {
+    ($($rejection:ty),+) => {
+        $(impl From<$rejection> for Refused {
+            fn from(rejection: $rejection) -> Self {
+                Self::new(rejection.status(), rejection.body_text())
+            }
+        })+
+    };
+}
+
+refused_by!(FormRejection, JsonRejection, PathRejection, QueryRejection);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(ErrorView { error: self.error })).into_response();
+        let mut response =
+            (self.status, Json(ErrorView { error: self.error, kind: self.kind })).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

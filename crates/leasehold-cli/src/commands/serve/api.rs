@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -57,8 +58,9 @@ pub(super) async fn state(State(app): State<Arc<App>>) -> Json<StateView> {
 /// The locks that are held or awaited, by name.
 pub(super) async fn locks(
     State(app): State<Arc<App>>,
-    Query(which): Query<Which>,
+    which: Result<Query<Which>, QueryRejection>,
 ) -> Result<Response, Refused> {
+    let Query(which) = which?;
     let (now_ms, picture) = (app.watcher.time.now_ms(), app.watcher.picture());
     let view = |name: &LockName, row: &Row| {
         row.is_used().then(|| LockView::brief(name, row, &picture, now_ms))
@@ -69,8 +71,9 @@ pub(super) async fn locks(
 /// Who held them when, in the last minutes: also those that are free by now.
 pub(super) async fn timeline(
     State(app): State<Arc<App>>,
-    Query(which): Query<Which>,
+    which: Result<Query<Which>, QueryRejection>,
 ) -> Result<Response, Refused> {
+    let Query(which) = which?;
     let view = |name: &LockName, row: &Row| Some(TimelineView::new(name, row));
     Ok(Json(page(&app.watcher.picture(), &which, view)?).into_response())
 }
@@ -108,12 +111,15 @@ fn page<T>(
 /// One lock, as it is now.
 pub(super) async fn lock(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refused> {
-    let name = checked(&name)?;
+    let name = checked(&name?)?;
     let Ok(row) = timeout(INSPECT, app.watcher.inspect(&name)).await else {
         return Err(away(&app));
     };
+    if let Some(error) = &row.unreadable {
+        return Err(Refused::by_store(error));
+    }
     let (now_ms, picture) = (app.watcher.time.now_ms(), app.watcher.picture());
     Ok(Json(LockView::whole(&name, &row, &picture, now_ms)).into_response())
 }
@@ -130,10 +136,10 @@ pub(super) async fn doctor(State(app): State<Arc<App>>) -> Result<Response, Refu
 /// Takes a lease away from its holder. Whether the caller may is checked before.
 pub(super) async fn revoke(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
-    Json(revoke): Json<Revoke>,
+    name: Result<Path<String>, PathRejection>,
+    revoke: Result<Json<Revoke>, JsonRejection>,
 ) -> Result<Response, Refused> {
-    let name = checked(&name)?;
+    let (name, Json(revoke)) = (checked(&name?)?, revoke?);
     let Some(client) = app.client.get() else { return Err(away(&app)) };
     let (admin, token) = (client.admin(), revoke.token);
     let outcome = match revoke.force {
@@ -149,6 +155,7 @@ pub(super) async fn revoke(
         Err(Error::Store(error)) if error.kind().is_outage() => {
             Err(Refused::away(error.to_string()))
         }
+        Err(Error::Store(error)) => Err(Refused::by_store(&error)),
         Err(error) => Err(Refused::new(StatusCode::BAD_GATEWAY, error.to_string())),
     }
 }
@@ -172,10 +179,7 @@ fn checked(name: &str) -> Result<LockName, Refused> {
 }
 
 fn away(app: &App) -> Refused {
-    match app.watcher.picture().store() {
-        Availability::Away { why, .. } => Refused::away(why.clone()),
-        Availability::There | Availability::Unknown => {
-            Refused::away("the lock could not be looked at in time: ask again")
-        }
-    }
+    let why = app.watcher.picture().store().why().map(str::to_owned);
+    let late = || "the lock could not be looked at in time: ask again".to_owned();
+    Refused::away(why.unwrap_or_else(late))
 }

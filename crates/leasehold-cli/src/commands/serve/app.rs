@@ -14,8 +14,8 @@ use crate::store_url::StoreUrl;
 /// a busy store.
 const BACKLOG: usize = 1024;
 
-/// Most who listen at the same time: 256, each of whom costs a connection and a write per event.
-const MOST_LISTENERS: usize = 256;
+/// Most who listen at the same time: 128, each of whom costs a connection and a write per event.
+const MOST_LISTENERS: usize = 128;
 
 /// The store, what is known of it, and who may ask.
 #[derive(Debug)]

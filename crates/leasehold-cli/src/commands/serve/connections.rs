@@ -1,8 +1,10 @@
 //! Connections: not too many, and none that takes its time.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -15,8 +17,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// Most at the same time: 512, of which half may listen to events. Who comes later waits.
+/// Most at the same time: 512. Who comes later waits.
 const MOST: usize = 512;
+
+/// Most of them from one address: 192, so that one peer leaves room for others. Who comes later
+/// from there is not let in.
+const MOST_OF_ONE: usize = 192;
 
 /// How long a handshake may take, the head of a request, and a pause between requests: 10 s.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -36,13 +42,14 @@ pub(super) async fn accept(
     tls: Option<TlsAcceptor>,
     router: Router,
 ) -> Infallible {
-    let room = Arc::new(Semaphore::new(MOST));
+    let (room, peers) = (Arc::new(Semaphore::new(MOST)), Arc::<Peers>::default());
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { continue };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             sleep(PAUSE).await;
             continue;
         };
+        let Some(visit) = Visit::begin(&peers, peer.ip()) else { continue };
         let (tls, router) = (tls.clone(), router.clone());
         tokio::spawn(async move {
             bound(&stream);
@@ -54,8 +61,50 @@ pub(super) async fn accept(
                     }
                 }
             }
-            drop(place);
+            drop((place, visit));
         });
+    }
+}
+
+/// How many connections there are from each peer.
+type Peers = Mutex<HashMap<IpAddr, usize>>;
+
+/// One connection of a peer, counted as long as it lasts.
+struct Visit {
+    peers: Arc<Peers>,
+    peer: IpAddr,
+}
+
+impl Visit {
+    /// None if the peer has as many as it may.
+    fn begin(peers: &Arc<Peers>, address: IpAddr) -> Option<Self> {
+        let peer = network(address);
+        let mut counts = peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(peer).or_default();
+        if *count >= MOST_OF_ONE {
+            return None;
+        }
+        *count += 1;
+        Some(Self { peers: Arc::clone(peers), peer })
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut counts = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(count) = counts.get_mut(&self.peer) else { return };
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&self.peer);
+        }
+    }
+}
+
+/// Whom an address belongs to: of IPv6 one has a network of 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
     }
 }
 

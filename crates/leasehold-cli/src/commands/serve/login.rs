@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -21,8 +22,9 @@ pub(super) struct Login {
 /// Signs in.
 pub(super) async fn login(
     State(app): State<Arc<App>>,
-    Form(login): Form<Login>,
+    login: Result<Form<Login>, FormRejection>,
 ) -> Result<Response, Refused> {
+    let Form(login) = login?;
     if !app.access.is_token(login.token.trim()) {
         return Err(Refused::new(StatusCode::UNAUTHORIZED, "that is not the token"));
     }

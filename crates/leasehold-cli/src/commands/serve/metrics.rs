@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use leasehold_watch::{Availability, Picture};
+use leasehold_watch::{Availability, Picture, Row};
 
 use super::app::App;
 
@@ -22,22 +22,26 @@ struct Text(String);
 
 impl Text {
     fn family(&mut self, name: &str, help: &str) {
+        self.described(name, "gauge", help);
+    }
+
+    fn described(&mut self, name: &str, kind: &str, help: &str) {
         let unit = name.ends_with("_seconds");
-        self.line(format_args!("# TYPE leasehold_store_{name} gauge"));
+        self.line(format_args!("# TYPE leasehold_serve_{name} {kind}"));
         if unit {
-            self.line(format_args!("# UNIT leasehold_store_{name} seconds"));
+            self.line(format_args!("# UNIT leasehold_serve_{name} seconds"));
         }
-        self.line(format_args!("# HELP leasehold_store_{name} {help}"));
+        self.line(format_args!("# HELP leasehold_serve_{name} {help}"));
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, help);
-        self.line(format_args!("leasehold_store_{name} {value}"));
+        self.line(format_args!("leasehold_serve_{name} {value}"));
     }
 
     fn labelled(&mut self, name: &str, label: &str, label_value: &str, value: impl Display) {
         let label_value = escaped(label_value);
-        self.line(format_args!("leasehold_store_{name}{{{label}=\"{label_value}\"}} {value}"));
+        self.line(format_args!("leasehold_serve_{name}{{{label}=\"{label_value}\"}} {value}"));
     }
 
     fn line(&mut self, line: impl Display) {
@@ -55,23 +59,14 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
 fn text(app: &App) -> String {
     let (picture, now_ms) = (app.watcher.picture(), app.watcher.time.now_ms());
     let mut text = Text::default();
-    let since = |at_ms: Option<u64>| {
-        at_ms.map_or(0.0, |at_ms| now_ms.saturating_sub(at_ms) as f64 / 1000.0)
-    };
-    let totals = picture.totals();
     let is_there = u8::from(*picture.store() == Availability::There);
     text.gauge("reachable", "Whether the store answers.", is_there);
-    text.gauge("held", "Names that somebody holds.", totals.held);
-    text.gauge("awaited", "Names that somebody waits for.", totals.awaited);
-    text.gauge("waiting", "How many wait.", totals.waiting);
-    let help = "Circles of those who probably wait for each other.";
-    text.gauge("deadlocks", help, totals.deadlocks);
-    let help = "How long the one has waited who has waited longest.";
-    text.gauge("longest_wait_seconds", help, since(totals.waited_since_ms));
-    text.gauge("longest_hold_seconds", "How old the oldest hold is.", since(totals.held_since_ms));
-    older_holds(&mut text, &picture, now_ms);
-    let help = "How long ago the lock was looked at whose turn was longest ago.";
-    text.gauge("oldest_look_seconds", help, since(totals.oldest_look_ms));
+    text.described("walks", "counter", "How many walks over all keys have ended.");
+    text.line(format_args!("leasehold_serve_walks_total {}", picture.walks()));
+    // Before everything was looked at once, a number would be that of something else.
+    if picture.is_whole() {
+        totals(&mut text, &picture, now_ms);
+    }
     if let Some(took_ms) = picture.round_took_ms() {
         let help = "How long the last walk over all keys took.";
         text.gauge("scan_seconds", help, took_ms as f64 / 1000.0);
@@ -88,6 +83,27 @@ fn text(app: &App) -> String {
     text.0
 }
 
+/// What there is in all.
+fn totals(text: &mut Text, picture: &Picture, now_ms: u64) {
+    let totals = picture.totals();
+    let since = |at_ms: Option<u64>| {
+        at_ms.map_or(0.0, |at_ms| now_ms.saturating_sub(at_ms) as f64 / 1000.0)
+    };
+    text.gauge("held", "Names that somebody holds.", totals.held);
+    text.gauge("awaited", "Names that somebody waits for.", totals.awaited);
+    text.gauge("waiting", "How many wait.", totals.waiting);
+    let help = "Names whose record cannot be read: they are counted nowhere else.";
+    text.gauge("unreadable", help, totals.unreadable);
+    let help = "Circles of those who probably wait for each other.";
+    text.gauge("deadlocks", help, totals.deadlocks);
+    let help = "How long the one has waited who has waited longest.";
+    text.gauge("longest_wait_seconds", help, since(totals.waited_since_ms));
+    text.gauge("longest_hold_seconds", "How old the oldest hold is.", since(totals.held_since_ms));
+    older_holds(text, picture, now_ms);
+    let help = "How long ago the lock was looked at whose turn was longest ago.";
+    text.gauge("oldest_look_seconds", help, since(totals.oldest_look_ms));
+}
+
 fn older_holds(text: &mut Text, picture: &Picture, now_ms: u64) {
     text.family("holds_older", "Names whose oldest hold is older than so many seconds.");
     let since: Vec<u64> = picture.rows().filter_map(|(_, row)| row.held_since_ms()).collect();
@@ -99,9 +115,10 @@ fn older_holds(text: &mut Text, picture: &Picture, now_ms: u64) {
 
 /// The locks that may be named: each in four families.
 fn named(text: &mut Text, picture: &Picture, prefixes: &[String], now_ms: u64) {
+    let is_told = |row: &Row| row.is_used() && row.unreadable.is_none();
     let is_wanted = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
     let mut rows: Vec<_> =
-        picture.rows().filter(|(name, row)| row.is_used() && is_wanted(name.as_str())).collect();
+        picture.rows().filter(|(name, row)| is_told(row) && is_wanted(name.as_str())).collect();
     let left_out = rows.len().saturating_sub(MOST_NAMES);
     rows.truncate(MOST_NAMES);
     let help = "Names that begin as was asked for and are not told: there are too many.";

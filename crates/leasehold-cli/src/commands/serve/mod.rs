@@ -81,7 +81,7 @@ fn escaped_url(choice: &Choice) -> String {
 /// Connects, however long the store is away, and watches.
 async fn watch(app: &App, choice: &Choice, voice: Voice) -> Result<Infallible, Failure> {
     let tell = |error: &leasehold::Error| {
-        if app.watcher.note_away(error.to_string()) {
+        if app.watcher.note_trouble(error) {
             tell::tell_state(app);
         }
     };

@@ -24,6 +24,12 @@ pub(super) struct StateView {
     held: usize,
     awaited: usize,
     waiting: u64,
+    /// Names whose record cannot be read.
+    unreadable: usize,
+    /// Whether everything in the store was looked at once: before, what is not told may be there.
+    is_whole: bool,
+    /// How many keys were come by so far, until everything was looked at once.
+    keys_so_far: Option<u64>,
     /// How many deadlocks there probably are.
     deadlocks: usize,
     /// The first of them.
@@ -46,6 +52,8 @@ pub(super) struct StateView {
 struct StoreView {
     url: String,
     is_there: bool,
+    /// It answers that this user may not look.
+    is_denied: bool,
     away_since_ms: Option<u64>,
     why: Option<String>,
 }
@@ -57,17 +65,23 @@ impl StateView {
         let totals = picture.totals();
         let since = |at_ms: Option<u64>| at_ms.map(|at_ms| seconds(now_ms.saturating_sub(at_ms)));
         let checkup = app.checkup.borrow().clone();
-        let (is_there, away_since_ms, why) = match picture.store() {
-            Availability::There => (true, None, None),
-            Availability::Unknown => (false, None, None),
-            Availability::Away { since_ms, why } => (false, Some(*since_ms), Some(why.clone())),
+        let store = picture.store();
+        let is_there = *store == Availability::There;
+        let is_denied = matches!(store, Availability::Denied { .. });
+        let away_since_ms = match store {
+            Availability::Away { since_ms, .. } => Some(*since_ms),
+            Availability::Unknown | Availability::There | Availability::Denied { .. } => None,
         };
+        let why = store.why().map(str::to_owned);
         Self {
             now_ms,
-            store: StoreView { url: app.url.to_string(), is_there, away_since_ms, why },
+            store: StoreView { url: app.url.to_string(), is_there, is_denied, away_since_ms, why },
             held: totals.held,
             awaited: totals.awaited,
             waiting: totals.waiting,
+            unreadable: totals.unreadable,
+            is_whole: picture.is_whole(),
+            keys_so_far: picture.keys_so_far(),
             deadlocks: totals.deadlocks,
             first_deadlocks: picture.deadlocks().iter().take(MOST).map(DeadlockView::new).collect(),
             longest_wait_seconds: since(totals.waited_since_ms),
@@ -167,12 +181,12 @@ impl LockView {
             .with_waiters(waiters)
             .with_waiting(row.status.waiting)
             .with_last_token(row.status.last_token)
-            .with_past_holders(row.status.past_holders.clone(), MOST as u32);
+            .with_last_holder(row.status.last_holder.clone());
         Self::new(name, &status, row, picture, now_ms)
     }
 
     fn new(name: &LockName, status: &Status, row: &Row, picture: &Picture, now_ms: u64) -> Self {
-        let lock = StatusView::new(name, status, row.seen_ms);
+        let lock = StatusView::new(name, status, row.unreadable.as_ref(), row.seen_ms);
         Self {
             // Nothing in it can fail to be JSON.
             lock: serde_json::to_value(lock).unwrap_or_default(),
@@ -197,6 +211,7 @@ fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
         (waits_long, "long_wait"),
         (is_revoked, "asked_to_stop"),
         (has_no_end, "no_end"),
+        (row.unreadable.is_some(), "unreadable"),
     ];
     all.into_iter().filter_map(|(is_so, mark)| is_so.then_some(mark)).collect()
 }

@@ -3,7 +3,7 @@
 mod screen;
 mod view;
 
-use std::io::{IsTerminal as _, stdin, stdout};
+use std::io::{self, IsTerminal as _, stdin, stdout};
 use std::pin::pin;
 use std::thread;
 
@@ -11,8 +11,13 @@ use leasehold::admin::Admin;
 use leasehold::time::SystemClock;
 use leasehold::{FencingToken, LockName};
 use leasehold_watch::{Timekeeper, Watcher};
-use ratatui::DefaultTerminal;
+use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::{DefaultTerminal, Terminal};
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -56,6 +61,7 @@ async fn show(
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
     let mut ended = signal(SignalKind::terminate()).map_err(broken)?;
+    let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw())).map_err(broken)?;
     let mut ticks = interval(args.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -68,11 +74,13 @@ async fn show(
             _ = ended.recv() => {
                 return Err(Failure::interrupted(Signal::TERM.as_raw(), String::new()));
             }
+            _ = continued.recv() => resume(terminal).map_err(broken)?,
             event = typed.recv() => {
                 // Without a terminal there is nobody to show anything to.
                 let Some(event) = event else { return Ok(()) };
                 match view.typed(&event) {
                     Some(Demand::Quit) => return Ok(()),
+                    Some(Demand::Suspend) => suspend(terminal).map_err(broken)?,
                     Some(Demand::Revoke { name, token }) => {
                         revoke(admin.clone(), name, token, answer.clone());
                     }
@@ -81,6 +89,27 @@ async fn show(
             }
         }
     }
+}
+
+/// Stops this process and those with it in its job, with the terminal as it was before. Returns
+/// once they are continued.
+fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    ratatui::restore();
+    // Stops this thread before it returns, unless nobody is there who could continue it.
+    rustix::process::kill_current_process_group(Signal::TSTP)?;
+    resume(terminal)
+}
+
+/// Takes the screen again, whatever others have made of the terminal meanwhile.
+fn resume(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    // Has it forget how the terminal was when it was asked for last.
+    disable_raw_mode()?;
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
+    // A new one draws all. `Terminal::clear` asks where the cursor is, and the thread that reads
+    // what is typed would take the answer.
+    *terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+    Ok(())
 }
 
 /// What is typed, and the terminal's new size when that changes.
@@ -110,6 +139,6 @@ fn revoke(admin: Admin, name: LockName, token: FencingToken, answer: UnboundedSe
     });
 }
 
-fn broken(error: std::io::Error) -> Failure {
+fn broken(error: io::Error) -> Failure {
     Failure::new(STORE, format!("the terminal does not work: {error}"))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::admin::Deadlock;
-use leasehold_watch::{Availability, Bar, History, SPAN_MS};
+use leasehold_watch::{Bar, History, SPAN_MS};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -13,14 +13,14 @@ use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState, Wrap}
 use super::view::{Mode, View};
 use crate::commands::line::Line;
 use crate::commands::status_view::{mode, state};
-use crate::commands::totals::{away_in_words, in_seconds, totals_in_words};
+use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
 
 /// From this height on there is room for a plot.
 const PLOT_FROM: u16 = 14;
 
 /// The columns, with the width of the terminal from which on there is room for each.
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column { title: "NAME", width: Constraint::Fill(3), from_width: 0 },
     Column { title: "MODE", width: Constraint::Length(5), from_width: 60 },
     Column { title: "HOLDER", width: Constraint::Fill(2), from_width: 0 },
@@ -29,6 +29,7 @@ const COLUMNS: [Column; 8] = [
     Column { title: "WAITING", width: Constraint::Length(7), from_width: 0 },
     Column { title: "LONGEST", width: Constraint::Length(7), from_width: 60 },
     Column { title: "ENTRIES/S", width: Constraint::Length(9), from_width: 72 },
+    Column { title: "LABEL", width: Constraint::Fill(2), from_width: 100 },
 ];
 
 /// A column of the table.
@@ -43,7 +44,7 @@ const DEADLOCK: &str = "! ";
 
 const KEYS: &str = "q quit  / filter  s sort  Enter queue  r revoke  ? help";
 
-const HELP: [&str; 11] = [
+const HELP: [&str; 13] = [
     "Up, Down, k, j        another lock",
     "PageUp, PageDown      ten further: also b and space",
     "Home, End, g, G       the first, the last",
@@ -51,8 +52,10 @@ const HELP: [&str; 11] = [
     "s                     sort by another column",
     "Enter                 who holds and who waits, in the order of the queue",
     "r                     ask the holder to stop, after a question",
-    "q, Ctrl-C             quit",
+    "q, Ctrl-C, Ctrl-Z     quit; stop until `fg`",
     "",
+    "MODE: w one alone, r one reader, r×3 three, u one of them may upgrade, 3/4 of its permits,",
+    "? a record that cannot be read; Enter says why.",
     "! before a name: those who wait for it wait for each other; Enter says who for whom.",
     "The plot: who held the lock under the cursor in the last minutes, and how many waited.",
 ];
@@ -79,8 +82,10 @@ fn heading(view: &View) -> Text<'_> {
     if let Some(words) = away_in_words(&view.availability, view.now_ms) {
         return Text::from(words).bold();
     }
-    let numbers = totals_in_words(&view.totals, view.is_cut, view.now_ms);
-    Text::from(vec![Span::from(numbers).bold(), Span::from(format!("  {}", view.store))])
+    Text::from(vec![
+        Span::from(view.totals.as_str()).bold(),
+        Span::from(format!("  {}", view.store)),
+    ])
 }
 
 fn footing(view: &View) -> Text<'_> {
@@ -103,10 +108,11 @@ fn footing(view: &View) -> Text<'_> {
 
 fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
     if view.lines.is_empty() {
-        let words = match (&view.availability, view.filter.as_str()) {
-            (Availability::Unknown, _) => "looking …",
-            (_, "") => "no lock is held or awaited",
-            (..) => "no lock has that text",
+        let words = match (view.is_whole, view.filter.as_str()) {
+            (false, "") => "no lock found yet",
+            (false, _) => "no lock with that text found yet",
+            (true, "") => "no lock is held or awaited",
+            (true, _) => "no lock has that text",
         };
         frame.render_widget(Paragraph::new(words), area);
         return;
@@ -139,6 +145,7 @@ fn row(view: &View, line: &Line, shown: &[bool]) -> Row<'static> {
         line.waiting.to_string(),
         span(line.waited),
         format!("{:.1}", line.per_second),
+        escaped(&line.label()),
     ];
     let cells = cells.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell));
     let row = Row::new(cells);
@@ -190,7 +197,9 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
         "TOKEN".to_owned(),
         "LABEL".to_owned(),
     ]);
-    let words = view.deadlocks_of(&line.name).map(in_a_circle).collect::<Vec<_>>().join("\n");
+    let unreadable = line.unreadable.iter().map(|why| escaped(&why.to_string()));
+    let words = unreadable.chain(view.deadlocks_of(&line.name).map(in_a_circle));
+    let words = words.collect::<Vec<_>>().join("\n");
     // The queue may be long: it has half of the height at the least.
     let height =
         words.lines().map(|words| 1 + words.chars().count() / usize::from(area.width.max(1)));

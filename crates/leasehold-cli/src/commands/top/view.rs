@@ -2,11 +2,12 @@
 
 use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
-use leasehold_watch::{Availability, Picture, Totals};
+use leasehold_watch::{Availability, Picture};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::args::Sort;
 use crate::commands::line::Line;
+use crate::commands::totals::totals_in_words;
 
 /// How far the keys for a page go.
 const PAGE: isize = 10;
@@ -24,11 +25,13 @@ pub(super) struct View {
     pub(super) lines: Vec<Line>,
     /// The line under the cursor.
     pub(super) at: usize,
-    pub(super) totals: Totals,
+    /// How many hold and wait in all, in words.
+    pub(super) totals: String,
+    /// Whether everything was looked at once: before, what is not listed may be held all the same.
+    pub(super) is_whole: bool,
     /// Who probably waits for each other.
     pub(super) deadlocks: Vec<Deadlock>,
     pub(super) availability: Availability,
-    pub(super) is_cut: bool,
     pub(super) now_ms: u64,
     /// What was answered last, until a key is hit.
     pub(super) message: Option<String>,
@@ -55,7 +58,12 @@ pub(super) enum Mode {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     Quit,
-    Revoke { name: LockName, token: FencingToken },
+    /// To be stopped, as Ctrl-Z does with other programs.
+    Suspend,
+    Revoke {
+        name: LockName,
+        token: FencingToken,
+    },
 }
 
 impl View {
@@ -68,10 +76,10 @@ impl View {
             mode: Mode::Table,
             lines: Vec::new(),
             at: 0,
-            totals: Totals::default(),
+            totals: String::new(),
+            is_whole: false,
             deadlocks: Vec::new(),
             availability: Availability::Unknown,
-            is_cut: false,
             now_ms: 0,
             message: None,
         }
@@ -81,9 +89,9 @@ impl View {
     pub(super) fn refresh(&mut self, picture: &Picture, now_ms: u64) {
         let chosen = self.chosen().map(|line| line.name.clone());
         self.now_ms = now_ms;
-        self.totals = picture.totals();
+        self.totals = totals_in_words(picture, now_ms);
+        self.is_whole = picture.is_whole();
         self.availability = picture.store().clone();
-        self.is_cut = picture.is_cut();
         let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
         self.lines = rows.map(|(name, row)| Line::watched(name, row, now_ms)).collect();
         self.deadlocks = picture.deadlocks().to_vec();
@@ -123,6 +131,9 @@ impl View {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && matches!(key.code, KeyCode::Char('c' | 'd')) {
             return Some(Demand::Quit);
+        }
+        if is_control && key.code == KeyCode::Char('z') {
+            return Some(Demand::Suspend);
         }
         match &self.mode {
             Mode::Table => return self.key_of_table(key.code),

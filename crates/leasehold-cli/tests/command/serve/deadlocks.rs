@@ -41,9 +41,9 @@ fn scripts_that_wait_for_each_other_are_marked_until_one_is_ended_and_no_others_
         assert_eq!(wait["token"].as_str(), place.token(wait["name"].as_str().unwrap()).as_deref());
         assert_ne!(wait["name"], other["name"]);
     }
-    assert!(served.get("/metrics").body.contains("\nleasehold_store_deadlocks 1\n"));
+    assert!(served.get("/metrics").body.contains("\nleasehold_serve_deadlocks 1\n"));
     place.end(&["revoke", "a", "--token", &place.token("a").unwrap()]).assert_silent(0);
     until("nobody is marked any more", || marked(&served).is_empty());
-    assert!(served.get("/metrics").body.contains("\nleasehold_store_deadlocks 0\n"));
+    assert!(served.get("/metrics").body.contains("\nleasehold_serve_deadlocks 0\n"));
     scripts.into_iter().for_each(|script| drop(script.end()));
 }

@@ -49,29 +49,24 @@ fn assert_valid(schema: &Validator, value: &Value) {
     assert!(errors.is_empty(), "{errors:?} in {value:#}");
 }
 
-#[test]
-fn past_holders_are_as_described_and_as_show_prints_them() {
-    for place in Place::each_with_a_history() {
-        place.end(&["run", "x", "--label", "<b>first</b>", "--", "true"]).assert_silent(0);
-        place.end(&["run", "x", "--permits", "1/2", "--", "true"]).assert_silent(0);
-        let served = Served::start(&place, &[]);
-        served.knows(0);
-        let lock = served.json("/api/v1/locks/x");
-        let described = Described::by(&served);
-        assert_valid(&described.of_answer("/api/v1/locks/{name}", "get", "200"), &lock);
-        let shown = place.show("x");
-        assert_eq!(shown["past_holders"].as_array().unwrap().len(), 2, "{shown:#}");
-        for (told, shown) in
-            [0, 1].map(|at| (&lock["past_holders"][at], &shown["past_holders"][at]))
-        {
-            for field in ["holder", "mode", "token", "host", "pid", "label", "ending"] {
-                assert_eq!(told[field], shown[field], "{field}");
-            }
-        }
+fn the_last_holder_is_as_described_and_as_show_prints_it(place: &Place) {
+    place.end(&["run", "x", "--label", "<b>first</b>", "--", "true"]).assert_silent(0);
+    let served = Served::start(place, &[]);
+    served.knows(0);
+    let lock = served.json("/api/v1/locks/x");
+    let described = Described::by(&served);
+    assert_valid(&described.of_answer("/api/v1/locks/{name}", "get", "200"), &lock);
+    let (told, shown) = (&lock["last"], &place.show("x")["last"]);
+    assert_eq!(shown["label"], "<b>first</b>", "{shown:#}");
+    for field in ["holder", "mode", "token", "host", "pid", "label", "how"] {
+        assert_eq!(told[field], shown[field], "{field}");
     }
 }
 
-on_each_store!(every_answer_is_as_described_and_a_lock_is_what_show_prints);
+on_each_store!(
+    every_answer_is_as_described_and_a_lock_is_what_show_prints,
+    the_last_holder_is_as_described_and_as_show_prints_it,
+);
 
 fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
     let _held = place.holder("a/b <i>&\"é", &["--label", "<script>alert(1)</script>"]);
@@ -101,7 +96,7 @@ fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
     let lock = served.json(name);
     described.assert_answer("/api/v1/locks/{name}", &lock);
     let shown = place.show("a/b <i>&\"é");
-    for field in ["name", "foreign", "waiting", "last_token", "past_holders"] {
+    for field in ["name", "foreign", "waiting", "last_token", "last"] {
         assert_eq!(lock[field], shown[field], "{field}");
     }
     for field in ["holder", "token", "host", "pid", "label", "mode", "state", "held_since"] {

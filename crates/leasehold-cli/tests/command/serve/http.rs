@@ -9,10 +9,10 @@ use crate::harness::PATIENCE;
 
 /// What was answered.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     pub(super) head: String,
-    pub(super) body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
@@ -26,7 +26,7 @@ impl Answer {
         Self { status: status.unwrap_or(0), head: head.to_lowercase(), body }
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
     }
 

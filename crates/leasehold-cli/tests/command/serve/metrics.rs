@@ -6,9 +6,10 @@ use super::served::Served;
 use crate::harness::{Place, until};
 
 /// Reads the text as the specification has it, and strictly: each family is described before its
-/// samples, all of them gauges, and the end is marked.
+/// samples, a counter has its suffix, and the end is marked.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
+    let mut is_counter = false;
     let (mut family, mut families, mut samples) = (String::new(), Vec::new(), BTreeMap::new());
     for line in body.lines() {
         if let Some(described) = line.strip_prefix("# ") {
@@ -16,7 +17,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             let [keyword, name, rest] = words[..] else { panic!("{line}") };
             match keyword {
                 "TYPE" => {
-                    assert_eq!(rest, "gauge", "{line}");
+                    assert!(["gauge", "counter"].contains(&rest), "{line}");
+                    is_counter = rest == "counter";
                     assert!(!families.contains(&name.to_owned()), "twice: {line}");
                     families.push(name.to_owned());
                     family = name.to_owned();
@@ -29,6 +31,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         }
         let (series, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let name = if is_counter { name.strip_suffix("_total").unwrap() } else { name };
         assert_eq!(name, family, "a sample stands with its family: {line}");
         assert!(is_sound(labels.strip_suffix('}').unwrap()), "{line}");
         let before = samples.insert(series.to_owned(), value.parse().unwrap());
@@ -62,12 +65,28 @@ fn metrics_count_what_there_is_and_name_no_lock() {
     until("the doctor is done", || served.get("/metrics").body.contains("doctor_findings{"));
     let metrics = read(&served);
     for (name, value) in [("reachable", 1.0), ("held", 1.0), ("waiting", 0.0), ("awaited", 0.0)] {
-        assert_eq!(metrics[&format!("leasehold_store_{name}")], value, "{name}");
+        assert_eq!(metrics[&format!("leasehold_serve_{name}")], value, "{name}");
     }
-    assert!(metrics["leasehold_store_longest_hold_seconds"] > 0.0);
-    assert_eq!(metrics["leasehold_store_holds_older{seconds=\"86400\"}"], 0.0);
-    assert!(metrics.contains_key("leasehold_store_doctor_findings{level=\"danger\"}"));
+    assert!(metrics["leasehold_serve_longest_hold_seconds"] > 0.0);
+    assert!(metrics["leasehold_serve_walks_total"] >= 1.0);
+    assert_eq!(metrics["leasehold_serve_holds_older{seconds=\"86400\"}"], 0.0);
+    assert!(metrics.contains_key("leasehold_serve_doctor_findings{level=\"danger\"}"));
     assert!(!metrics.keys().any(|name| name.contains("secret")), "{metrics:?}");
+}
+
+#[test]
+fn nothing_is_counted_before_everything_was_looked_at_once() {
+    let place = Place::on_redis();
+    let _held = place.holder("x", &[]);
+    place.server.as_ref().unwrap().stop().unwrap();
+    let served = Served::start(&place, &[]);
+    let metrics = read(&served);
+    assert_eq!(metrics["leasehold_serve_walks_total"], 0.0);
+    assert!(!metrics.contains_key("leasehold_serve_held"), "{metrics:?}");
+    assert_eq!(served.json("/api/v1/state")["is_whole"], false);
+    place.server.as_ref().unwrap().cont().unwrap();
+    served.knows(1);
+    assert_eq!(read(&served)["leasehold_serve_held"], 1.0);
 }
 
 #[test]
@@ -77,7 +96,7 @@ fn names_are_told_that_begin_as_was_asked_for_however_they_are_written() {
     let served = Served::start(&place, &["--metrics-names", "job/"]);
     served.knows(2);
     let metrics = read(&served);
-    assert_eq!(metrics["leasehold_store_lock_holders{name=\"job/\\\"a\\\\b\\\"\"}"], 1.0);
+    assert_eq!(metrics["leasehold_serve_lock_holders{name=\"job/\\\"a\\\\b\\\"\"}"], 1.0);
     assert!(!metrics.keys().any(|name| name.contains("other")), "{metrics:?}");
-    assert_eq!(metrics["leasehold_store_names_left_out"], 0.0);
+    assert_eq!(metrics["leasehold_serve_names_left_out"], 0.0);
 }

@@ -10,4 +10,4 @@ mod metrics;
 mod page;
 mod pictures;
 mod safety;
-mod served;
+pub(crate) mod served;

@@ -37,7 +37,7 @@ pub(super) async fn begins(browser: &Browser, id: &str, text: &str) {
 
 #[tokio::test]
 async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_only() {
-    let mut place = Place::on_redis_with("history=4");
+    let mut place = Place::on_redis();
     place.end(&["run", "invoices/42", "--label", MARKUP, "--", "true"]).assert_silent(0);
     let _first = place.holder("invoices/42", &["--ttl", "1h", "--label", "monthly run"]);
     let _markup = place.holder(MARKUP, &["--ttl", "1h", "--label", MARKUP]);
@@ -140,6 +140,51 @@ async fn a_lease_is_revoked_on_the_page_by_who_signs_in_and_by_nobody_else() {
     // A browser tells the console of every answer that is a refusal.
     let errors = browser.errors().await;
     assert!(errors.iter().all(|error| error.contains("401")), "{errors:?}");
+    browser.close().await;
+}
+
+/// The words that a line break has torn apart, in the cells that are shown: those of 20 letters or
+/// fewer, which fit a phone.
+const TORN: &str = "[...document.querySelectorAll('#lock-body td, #lock-body button')]\
+    .flatMap((cell) => {\
+      const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT); const torn = [];\
+      for (let node = walker.nextNode(); node; node = walker.nextNode()) {\
+        for (const word of node.data.matchAll(/[^\\s:\\/-]{1,20}/g)) {\
+          const range = document.createRange(); range.setStart(node, word.index);\
+          range.setEnd(node, word.index + word[0].length);\
+          const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));\
+          if (lines.size > 1) torn.push(word[0]);\
+        }\
+      }\
+      return torn; })";
+
+#[tokio::test]
+async fn on_a_phone_the_detail_of_a_lock_tears_no_word_apart_and_its_lease_can_be_revoked() {
+    let place = Place::on_redis_with("history=4");
+    place.end(&["run", "x", "--label", "the run before", "--", "true"]).assert_silent(0);
+    let mut held = place.holder("x", &["--ttl", "3s", "--label", "nightly reconciliation"]);
+    let _waiter = Background::start(place.shell("x", &["--label", "next"], "true"));
+    let served = Served::with_token(&place);
+    let browser = open(&served, 1000, 800).await;
+    browser.resize(390, 844, true).await;
+    browser.until(&format!("{NAMES}.join() === 'x'")).await;
+    let sign_in = "fetch('/login', { method: 'POST', body: new URLSearchParams({ token: '";
+    browser.run(&format!("return {sign_in}{TOKEN}' }}) }}).then(() => true)")).await;
+    browser.run("document.querySelector('.row').click()").await;
+    browser.until("document.querySelectorAll('#lock-body table').length === 3").await;
+    browser.picture("lock-phone.png").await;
+    assert_eq!(browser.run(&format!("return {TORN}")).await, serde_json::json!([]));
+    let fits = "[document.documentElement, document.getElementById('lock')]\
+        .every((it) => it.scrollWidth <= it.clientWidth)";
+    assert_eq!(browser.run(&format!("return {fits}")).await, true);
+    // The button is large enough for a finger, and on the screen.
+    let finger = "(() => { const box = document.querySelector('#lock-body button.danger')\
+        .getBoundingClientRect(); return box.height >= 40 && box.left >= 0 \
+        && box.right <= innerWidth; })()";
+    assert_eq!(browser.run(&format!("return {finger}")).await, true);
+    browser.click("#lock-body button.danger").await;
+    browser.page.accept_alert().await.unwrap();
+    loses_it(&mut held);
     browser.close().await;
 }
 

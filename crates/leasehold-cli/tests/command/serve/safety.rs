@@ -1,10 +1,11 @@
 //! Who is let in, and what hostile requests come to.
 
 use std::io::{Read as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use leasehold_testkit::Certificates;
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -12,10 +13,13 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use super::http::{Answer, connect, send, text};
 use super::served::{Served, TOKEN, loses_it, token_file};
-use crate::harness::{Place, until};
+use crate::harness::{PATIENCE, Place, until};
 
 /// More connections than are answered at the same time.
 const CROWD: usize = 600;
+
+/// Fewer than are answered of one address.
+const SLOW: usize = 100;
 
 fn revoke_body(token: &str) -> String {
     format!(r#"{{"token":"{token}"}}"#)
@@ -84,7 +88,15 @@ fn a_lease_is_taken_away_with_the_token_and_not_without_or_with_another() {
     }
     let other = revoke(&[&bearer(TOKEN)], &revoke_body("17"));
     assert_eq!(other.status, 409, "{other:?}");
-    assert_eq!(revoke(&[&bearer(TOKEN)], r#"{"token":"x"}"#).status, 422);
+    // What a request has wrong is said as JSON, as all else is.
+    let no_token = revoke(&[&bearer(TOKEN)], r#"{"token":"x"}"#);
+    let path = "POST /api/v1/locks/x/revoke";
+    let no_type = send(served.address, path, &[&bearer(TOKEN)], &body);
+    let no_number = served.get("/api/v1/locks?limit=abc");
+    for (answer, status) in [(no_token, 422), (no_type, 415), (no_number, 400)] {
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.json()["error"].is_string(), "{answer:?}");
+    }
     assert_eq!(revoke(&[&bearer(TOKEN)], &format!("[{}]", " ".repeat(9000))).status, 413);
     assert_eq!(place.show("x")["holders"][0]["state"], "held");
     let done = revoke(&[&bearer(TOKEN)], &body);
@@ -163,7 +175,10 @@ fn what_would_not_be_safe_is_refused_with_the_remedy() {
     let short = token_file(&place, "short", 0o600);
     refused(&["--token-file", &short], "openssl rand -hex 32");
     let open = token_file(&place, TOKEN, 0o644);
-    refused(&["--token-file", &open], "chmod o=");
+    refused(&["--token-file", &open], &format!("chmod o= {open}"));
+    for listen in ["localhost:9740", ":9740", "9740"] {
+        place.end(&["serve", "--listen", listen]).assert_failed(2, "write 127.0.0.1:9740");
+    }
     place.end(&["serve", "--listen", "0.0.0.0:0"]).assert_failed(2, "give --token-file");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -190,14 +205,39 @@ fn every_answer_tells_browsers_to_fetch_nothing_from_elsewhere_and_shares_with_n
 }
 
 #[test]
+fn one_peer_with_many_connections_keeps_no_other_peer_waiting() {
+    let place = Place::on_file();
+    let served = Served::start(&place, &[]);
+    let peer = |address: &str, request: &str| {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &address.parse::<SocketAddr>().unwrap()).unwrap();
+        rustix::net::connect(&socket, &served.address).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // One that is not let in is closed meanwhile.
+        let _sent = stream.write_all(request.as_bytes());
+        stream
+    };
+    let unended = "GET / HTTP/1.1\r\nHost: localhost\r\nX-Never-Ends:";
+    let mut crowd: Vec<_> = (0..CROWD).map(|_| peer("127.0.0.2:0", unended)).collect();
+    let mut answer = Vec::new();
+    peer("127.0.0.3:0", &text(served.address, "GET /healthz", &[], ""))
+        .read_to_end(&mut answer)
+        .unwrap();
+    assert_eq!(Answer::parse(&answer).status, 200);
+    let mut none = Vec::new();
+    let _reset = crowd.pop().unwrap().read_to_end(&mut none);
+    assert_eq!(none, b"", "it has as many as it may");
+}
+
+#[test]
 fn slow_clients_are_ended_and_keep_nobody_out() {
     let place = Place::on_file();
     let served = Served::start(&place, &[]);
-    let mut slow: Vec<_> = (0..CROWD).map(|_| connect(served.address)).collect();
+    let mut slow: Vec<_> = (0..SLOW).map(|_| connect(served.address)).collect();
     for stream in &mut slow {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Never-Ends:").unwrap();
     }
-    // It waits for its turn, which comes when the slow ones are ended.
     assert_eq!(served.get("/api/v1/locks").status, 200);
     for stream in &mut slow {
         let mut rest = Vec::new();

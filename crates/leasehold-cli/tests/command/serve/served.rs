@@ -12,18 +12,18 @@ use crate::harness::{Background, Place, until};
 pub(super) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 #[derive(Debug)]
-pub(super) struct Served {
+pub(crate) struct Served {
     pub(super) address: SocketAddr,
     _process: Background,
 }
 
 impl Served {
     /// On a free port of this machine, where only it is reached.
-    pub(super) fn start(place: &Place, options: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
         Self::start_at(place, "127.0.0.1:0", options)
     }
 
-    pub(super) fn start_at(place: &Place, listen: &str, options: &[&str]) -> Self {
+    pub(crate) fn start_at(place: &Place, listen: &str, options: &[&str]) -> Self {
         let arguments = [&["serve", "--listen", listen], options].concat();
         let mut process = Background::start(place.leasehold(&arguments));
         let line = process.error_line();
@@ -33,37 +33,37 @@ impl Served {
     }
 
     /// One that lets those revoke who know [`TOKEN`].
-    pub(super) fn with_token(place: &Place) -> Self {
+    pub(crate) fn with_token(place: &Place) -> Self {
         let file = token_file(place, TOKEN, 0o600);
         Self::start(place, &["--allow-revoke", "--token-file", &file])
     }
 
-    pub(super) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         get(self.address, path)
     }
 
-    pub(super) fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.json()
     }
 
-    pub(super) fn post(&self, path: &str, headers: &[&str], body: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str, headers: &[&str], body: &str) -> Answer {
         let headers = [&["Content-Type: application/json"], headers].concat();
         send(self.address, &format!("POST {path}"), &headers, body)
     }
 
-    /// Waits until it knows the store, and so many locks.
-    pub(super) fn knows(&self, held: usize) {
+    /// Waits until it has looked at everything, and knows so many locks.
+    pub(crate) fn knows(&self, held: usize) {
         until("it knows the locks", || {
             let state = self.json("/api/v1/state");
-            state["store"]["is_there"] == true && state["held"] == held
+            state["is_whole"] == true && state["held"] == held
         });
     }
 }
 
 /// A file with a token.
-pub(super) fn token_file(place: &Place, token: &str, mode: u32) -> String {
+pub(crate) fn token_file(place: &Place, token: &str, mode: u32) -> String {
     let path = place.path("token");
     fs::write(&path, token).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
@@ -72,7 +72,7 @@ pub(super) fn token_file(place: &Place, token: &str, mode: u32) -> String {
 
 /// Waits until a holder has lost its lock, while its stdin is open.
 #[track_caller]
-pub(super) fn loses_it(holder: &mut Background) {
+pub(crate) fn loses_it(holder: &mut Background) {
     let mut code = None;
     until("its holder has lost it", || {
         code = holder.child().try_wait().unwrap().map(|status| status.code());

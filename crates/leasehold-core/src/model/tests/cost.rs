@@ -51,18 +51,6 @@ impl<K: Ord + Copy, V> Table<K, V> for Counting<BTreeMap<K, V>> {
     }
 }
 
-impl PastHolds for Counting<Vec<PastHold>> {
-    fn push(&mut self, past: PastHold, most: u32) {
-        count();
-        PastHolds::push(&mut self.0, past, most);
-    }
-
-    fn all(&mut self) -> &[PastHold] {
-        count();
-        &self.0
-    }
-}
-
 impl Holds for Counting<Vec<Hold>> {
     fn count(&self) -> u32 {
         self.0.count()
@@ -92,7 +80,6 @@ impl Tables for Counted {
     type Queue = Counting<BTreeMap<u64, Waiting>>;
     type Sequences = Counting<BTreeMap<HolderId, u64>>;
     type Clients = Counting<BTreeMap<ClientId, Seen>>;
-    type Past = Counting<Vec<PastHold>>;
 }
 
 /// A record of which each step is counted.
@@ -116,7 +103,7 @@ impl Crowd {
             last_sequence: 0,
             clients: Counting::default(),
             tombstones: Vec::new(),
-            past: Counting::default(),
+            last: None,
             collect_at_us: 0,
         })
     }

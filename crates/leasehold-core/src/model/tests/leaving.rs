@@ -181,6 +181,44 @@ fn a_holder_changes_what_it_says_of_itself_and_nothing_else() {
     assert_eq!(bench.hold(id(1, 1)), Some(&Hold { info, ..before }));
 }
 
+/// What whoever has the lease after so many others says of itself.
+fn after(times: u16) -> HolderInfo {
+    let after = Duration::from_millis(times.into());
+    HolderInfo::new("h", 7).with_passed_on(PassedOn { times, after })
+}
+
+#[test]
+fn a_lease_that_was_passed_on_is_shown_as_its_holders_and_a_late_word_changes_nothing() {
+    let mut bench = Bench::new();
+    let grant = bench.take(id(1, 1), Mode::Exclusive).token;
+    for times in [2, 1] {
+        granted(bench.act(&Action::Describe { id: id(1, 1), info: after(times) }));
+    }
+    bench.pass(seconds(1));
+    let held_for = Duration::from_millis(998);
+    let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
+    let holder = &status.holders[0];
+    assert_eq!((Some(holder.token), holder.held_for), (grant.passed_on(2), held_for));
+    bench.release(id(1, 1));
+    let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
+    let last = status.last_holder.unwrap();
+    assert_eq!((Some(last.token), last.held_for), (grant.passed_on(2), held_for));
+}
+
+#[test]
+fn the_token_of_who_has_passed_a_lease_on_revokes_nothing_once_that_is_told() {
+    let mut bench = Bench::new();
+    let grant = bench.take(id(1, 1), Mode::Exclusive).token;
+    granted(bench.act(&Action::Describe { id: id(1, 1), info: after(2) }));
+    for former in [grant, grant.passed_on(1).unwrap()] {
+        assert_eq!(bench.revoke(id(1, 1), former, true), Reply::Revoked(false));
+    }
+    let next = FencingToken::from_micros(grant.micros() + 1);
+    assert_eq!(bench.revoke(id(1, 1), next, true), Reply::Revoked(false));
+    // The one after it has the lease already, and the store will be told.
+    assert_eq!(bench.revoke(id(1, 1), grant.passed_on(3).unwrap(), true), Reply::Revoked(true));
+}
+
 #[test]
 fn nobody_but_the_holder_describes_a_hold() {
     let mut bench = Bench::held();
@@ -216,6 +254,36 @@ fn a_forced_revocation_ends_the_hold_at_once() {
     assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(true));
     assert_eq!(bench.told(), [id(2, 1)]);
     assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
+}
+
+#[test]
+fn a_holder_whose_hold_was_ended_at_once_is_told_that_it_was_revoked_until_its_deadline() {
+    let mut bench = Bench::new();
+    let ttl = 10 * TOMBSTONE_LIFE;
+    let request = Acquire { ttl, ..bench.request(id(1, 1), Mode::Exclusive) };
+    let token = granted(bench.act(&Action::Acquire(request))).token;
+    assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(true));
+    granted(bench.acquire(id(2, 1), Mode::Exclusive));
+    bench.pass(ttl / 2);
+    assert_eq!(bench.renew(id(1, 1), ttl), Reply::Revoked(true), "though another has it now");
+    let Reply::NotHeld { .. } = bench.renew(id(1, 2), ttl) else { panic!("another attempt") };
+    bench.pass(ttl / 2);
+    let Reply::NotHeld { .. } = bench.renew(id(1, 1), ttl) else { panic!("over by now anyway") };
+}
+
+#[test]
+fn a_later_attempt_of_a_client_does_not_end_the_memory_of_it_before_its_time() {
+    let mut bench = Bench::held();
+    let token = FencingToken::from_micros(bench.record.last_token_us);
+    bench.revoke(id(1, 1), token, true);
+    let ends = bench.record.tombstones[0].until_us;
+    bench.pass(seconds(1));
+    bench.record.add_tombstone(
+        Tombstone { client: ClientId(1), attempt: 0, until_us: 0, revoked: false },
+        bench.now_us,
+    );
+    assert_eq!(bench.record.tombstones[0].until_us, ends);
+    assert_eq!(bench.renew(id(1, 1), TTL), Reply::Revoked(true), "an earlier one has ended late");
 }
 
 #[test]

@@ -7,9 +7,9 @@ mod capacities;
 mod cost;
 mod events;
 mod invariants;
+mod last;
 mod leaving;
 mod modes;
-mod past;
 mod records;
 mod sound;
 mod taking;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::holder::{
-    Ending, HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT,
+    Ending, HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, PassedOn, UPGRADABLE_WEIGHT,
 };
 use crate::request::{
     Acquire, Addressed, Adopt, Cancelled, Grant, Message, Place, Reclaim, Refusal,
@@ -68,13 +68,6 @@ impl Bench {
         }
     }
 
-    /// A bench of a store that keeps so many past holders.
-    fn with_history(history: u32) -> Self {
-        let mut bench = Self::new();
-        bench.rules.history = history;
-        bench
-    }
-
     /// A bench on which client 1 holds the lock alone.
     fn held() -> Self {
         let mut bench = Self::new();
@@ -106,6 +99,7 @@ impl Bench {
             nonce: id.attempt + 1000,
             not_after_us: self.now_us + micros(NOT_AFTER),
             ballot_us: None,
+            remember: Duration::ZERO,
             info: HolderInfo::default(),
         }
     }

@@ -7,7 +7,7 @@ type Damage = fn(&mut Record);
 
 /// Client 1 holds and 2 waits; an attempt of 3 has ended, and client 4 has held before.
 fn sound() -> Record {
-    let mut bench = Bench::with_history(1);
+    let mut bench = Bench::new();
     bench.take(id(4, 1), Mode::Exclusive);
     bench.release(id(4, 1));
     bench.take(id(1, 1), Mode::Exclusive);
@@ -119,28 +119,27 @@ fn a_client_or_a_place_in_the_queue_that_no_step_makes_is_damage() {
 }
 
 #[test]
-fn a_past_holder_that_no_step_makes_is_damage() {
-    let past = sound().past[0].clone();
-    assert!(past.is_sound());
+fn a_last_holder_that_no_step_makes_is_damage() {
+    let last = sound().last.unwrap();
+    assert!(last.is_sound());
     let late = NEVER_US + 1;
-    assert!(!PastHold { token_us: late, ..past.clone() }.is_sound());
-    assert!(!PastHold { since_us: late, ..past.clone() }.is_sound());
-    assert!(!PastHold { ended_us: late, ..past.clone() }.is_sound());
-    assert!(!PastHold { capacity: LOCK_CAPACITY + 1, ..past }.is_sound());
+    assert!(!LastHold { token_us: late, ..last.clone() }.is_sound());
+    assert!(!LastHold { since_us: late, ..last.clone() }.is_sound());
+    assert!(!LastHold { ended_us: late, ..last.clone() }.is_sound());
+    assert!(!LastHold { capacity: LOCK_CAPACITY + 1, ..last }.is_sound());
 }
 
 #[test]
 fn one_damaged_part_makes_a_record_damaged() {
     assert!(sound().is_sound());
-    let damages: [(&str, Damage); 11] = [
+    let damages: [(&str, Damage); 10] = [
         ("head", |it| it.sweep.longest_ttl_us = u64::MAX),
         ("hold", |it| it.holds[0].change = u64::MAX),
         ("waiter", |it| waiter(it).since_us = u64::MAX),
         ("place in the queue", |it| it.last_sequence = 0),
         ("client", |it| client(it).last_us = u64::MAX),
         ("a wish to write of nobody who holds", |it| it.upgrading = Some(id(9, 1))),
-        ("past holders", |it| it.past = vec![it.past[0].clone(); MAX_HISTORY as usize + 1]),
-        ("past holder", |it| it.past[0].ended_us = u64::MAX),
+        ("last holder", |it| it.last.as_mut().unwrap().ended_us = u64::MAX),
         ("sum of weights", |it| it.used = 1),
         ("a client that waits for less than it is said to", |it| client(it).waiting = 2),
         ("a waiter of no client", |it| it.clients.clear()),

@@ -280,7 +280,6 @@ fn inspecting_shows_no_hold_that_has_ended_and_still_as_many_as_asked_for() {
     for _ in 0..2 {
         let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
         assert_eq!(status.holders.iter().map(|h| h.id).collect::<Vec<_>>(), [id(2, 1)]);
-        assert_eq!(status.past_holders, [], "the store keeps none");
         bench.pass(seconds(1));
     }
 }

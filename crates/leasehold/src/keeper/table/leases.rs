@@ -31,6 +31,8 @@ struct Entry {
     state: Arc<LeaseState>,
     renewing: Renewing,
     delivery: Delivery,
+    /// When the store is told who has it, if it has to be.
+    tell_at: Option<Instant>,
     due: Instant,
 }
 
@@ -40,6 +42,8 @@ pub(crate) struct DueLeases {
     pub(crate) lost: Vec<(Arc<LeaseState>, LossReason)>,
     /// Each with how long its renewal may take.
     pub(crate) renewals: Vec<(Arc<LeaseState>, Duration)>,
+    /// The store does not know yet who has it.
+    pub(crate) untold: Vec<Arc<LeaseState>>,
     /// Granted to a caller that has not fetched it in time.
     pub(crate) unfetched: Vec<Arc<LeaseState>>,
 }
@@ -48,7 +52,7 @@ impl Entry {
     fn wake_at(&self) -> Instant {
         let wake_at = self.renewing.wake_at();
         match &self.delivery {
-            Delivery::Done => wake_at,
+            Delivery::Done => self.tell_at.map_or(wake_at, |at| at.min(wake_at)),
             Delivery::Gathered(pulse) => wake_at.min(pulse.until()),
             Delivery::Waiting { until } => *until,
         }
@@ -60,6 +64,16 @@ impl Entry {
             Delivery::Waiting { .. } => Tick::Wait,
             Delivery::Done | Delivery::Gathered(_) => self.renewing.tick(now),
         }
+    }
+
+    /// Whether the store is to be told now who has it.
+    fn tells(&mut self, now: Instant) -> bool {
+        let is_due = matches!(self.delivery, Delivery::Done)
+            && self.tell_at.is_some_and(|at| at <= now + BATCH_SLACK);
+        if is_due {
+            self.tell_at = None;
+        }
+        is_due
     }
 
     /// Is due at the right time again, unless that is later: what is due too early is merely looked
@@ -104,11 +118,12 @@ impl Leases {
     ) -> Instant {
         let id = state.id;
         let wake_at = renewing.wake_at();
+        let tell_at = state.tell_at();
         // What is fetched soon, as most is, is due when it would be anyway.
-        let due = delivery.until().map_or(wake_at, |until| until.min(wake_at));
+        let due = delivery.until().into_iter().chain(tell_at).fold(wake_at, Instant::min);
         self.due.insert(due, id);
         self.by_name.insert((state.name.clone(), id));
-        self.entries.insert(id, Entry { state, renewing, delivery, due });
+        self.entries.insert(id, Entry { state, renewing, delivery, tell_at, due });
         due
     }
 
@@ -155,6 +170,7 @@ impl Leases {
             return None;
         }
         entry.state = Arc::new(next()?);
+        entry.tell_at = entry.state.tell_at();
         entry.delivery = Delivery::waiting(now, validity);
         entry.reschedule_earlier(&mut self.due);
         Some((Arc::clone(&entry.state), entry.due))
@@ -188,6 +204,18 @@ impl Leases {
             due = due.min(entry.due);
         }
         Some(due)
+    }
+
+    /// Has the store told then who has a lease, if that is still in these hands; gives when it is
+    /// due.
+    pub(crate) fn tell_at(&mut self, state: &LeaseState, at: Instant) -> Option<Instant> {
+        if !self.keeps(state) {
+            return None;
+        }
+        let entry = self.entries.get_mut(&state.id)?;
+        entry.tell_at = Some(at);
+        entry.reschedule_earlier(&mut self.due);
+        Some(entry.due)
     }
 
     /// Updates the renewal of a lease, and gives the output of that; `None` if the lease is not
@@ -253,6 +281,9 @@ impl Leases {
                 }
                 Tick::Send { timeout } => due.renewals.push((Arc::clone(&entry.state), timeout)),
                 Tick::Wait => {}
+            }
+            if entry.tells(now) {
+                due.untold.push(Arc::clone(&entry.state));
             }
             entry.reschedule(&mut self.due);
         }

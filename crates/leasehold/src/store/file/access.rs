@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Uid, chownat, fchmod, fchown, fstat};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Stat, Uid, chownat, fchmod, fchown, fstat};
 use rustix::process::geteuid;
 
 /// What a database is created with: it is for its user only.
@@ -52,6 +52,24 @@ impl Access {
     /// Whether others than its owner may use it.
     pub(super) fn is_shared(self) -> bool {
         self.mode != NEW
+    }
+
+    /// Why the directory beside the database serves others than the database does, if so. Where
+    /// `in_group` (only those who may write to the directory of both could make it), a database of
+    /// a group may have one of any member.
+    pub(super) fn trouble_with(self, side: &Stat, in_group: bool) -> Option<String> {
+        let (owner, group) = match self.owner {
+            Some((owner, group)) => (owner.as_raw(), Some(group.as_raw())),
+            None => (geteuid().as_raw(), None),
+        };
+        let is_of_group = self.mode & GROUP == GROUP && group == Some(side.st_gid);
+        let is_members = is_of_group && in_group || self.mode & OTHERS == OTHERS;
+        if ![0, owner].contains(&side.st_uid) && !is_members {
+            return Some(format!("belongs to user {}", side.st_uid));
+        }
+        let by_group = side.st_mode & 0o020 != 0 && !is_of_group && self.mode & OTHERS != OTHERS;
+        let by_others = side.st_mode & 0o002 != 0 && self.mode & OTHERS != OTHERS;
+        (by_group || by_others).then(|| "may be written by users who may not write it".to_owned())
     }
 
     /// The mode of a file or a pipe that is made for it.

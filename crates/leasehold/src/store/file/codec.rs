@@ -3,8 +3,15 @@
 //! Numbers have a fixed width, little end first; a list begins with its length. As JSON, a record
 //! with 100 waiters took three quarters of the time of an operation.
 
-use leasehold_core::model::{Bounds, Hold, Seen, Tombstone, Waiting};
-use leasehold_core::{ClientId, HoldState, HolderId, HolderInfo};
+use std::time::Duration;
+
+use leasehold_core::model::{Bounds, Hold, LastHold, Seen, Tombstone, Waiting};
+use leasehold_core::time::micros;
+use leasehold_core::{ClientId, Ending, HoldState, HolderId, HolderInfo, PassedOn};
+
+/// The highest bit of a tombstone's time, which no time has: an operator has ended that attempt's
+/// hold at once.
+const REVOKED: u64 = 1 << 63;
 
 /// The key of a row: big end first, so that bytes have the order of the keys.
 pub(super) trait Key: Ord + Copy {
@@ -150,6 +157,16 @@ pub(super) fn blank_hold() -> Hold {
     }
 }
 
+/// How a hold ended, as a number in a record.
+const ENDINGS: [Ending; 6] = [
+    Ending::Released,
+    Ending::Expired,
+    Ending::Revoked,
+    Ending::Unclaimed,
+    Ending::Adopted,
+    Ending::Died,
+];
+
 /// Bytes that are being written.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
@@ -181,10 +198,16 @@ impl Writer {
         self.text(&info.host);
         self.u32(info.pid);
         let acts_for_others = !info.on_behalf_of().is_empty();
-        self.u32(u32::from(info.label.is_some()) | u32::from(acts_for_others) << 1);
+        let PassedOn { times, after } = info.passed_on();
+        let what_follows = u32::from(info.label.is_some()) | u32::from(acts_for_others) << 1;
+        self.u32(what_follows | u32::from(times > 0) << 2);
         info.label.iter().for_each(|label| self.text(label));
         if acts_for_others {
             self.list(info.on_behalf_of().iter(), |to, client| to.client(*client));
+        }
+        if times > 0 {
+            self.u32(times.into());
+            self.u64(micros(after));
         }
     }
 
@@ -197,10 +220,11 @@ impl Writer {
         items.for_each(|item| each(self, item));
     }
 
-    pub(super) fn tombstone(&mut self, Tombstone { client, attempt, until_us }: &Tombstone) {
+    pub(super) fn tombstone(&mut self, tombstone: &Tombstone) {
+        let Tombstone { client, attempt, until_us, revoked } = tombstone;
         self.client(*client);
         self.u64(*attempt);
-        self.u64(*until_us);
+        self.u64(until_us | if *revoked { REVOKED } else { 0 });
     }
 
     pub(super) fn hold(&mut self, hold: &Hold) {
@@ -227,6 +251,18 @@ impl Writer {
         for number in [token_us, since_us, deadline_us, ttl_us, change, nonce] {
             self.u64(*number);
         }
+        self.info(info);
+    }
+
+    pub(super) fn last_hold(&mut self, last: &LastHold) {
+        let LastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info } = last;
+        self.id(id);
+        self.u32(*weight);
+        self.u32(*capacity);
+        for number in [token_us, since_us, ended_us] {
+            self.u64(*number);
+        }
+        self.u32(ENDINGS.iter().position(|known| known == ending).unwrap_or_default() as u32);
         self.info(info);
     }
 
@@ -288,12 +324,18 @@ impl<'a> Reader<'a> {
         let (host, pid) = (self.text()?, self.u32()?);
         let what_follows = self.u32()?;
         let label = if what_follows & 1 == 1 { Some(self.text()?) } else { None };
-        let on_behalf_of = match what_follows {
-            0 | 1 => Vec::new(),
-            2 | 3 => self.list(Self::client)?,
+        let on_behalf_of =
+            if what_follows & 2 == 2 { self.list(Self::client)? } else { Vec::new() };
+        let passed_on = match what_follows {
+            0..=3 => PassedOn::default(),
+            4..=7 => {
+                let times = u16::try_from(self.u32()?).ok()?;
+                PassedOn { times, after: Duration::from_micros(self.u64()?) }
+            }
             _ => return None,
         };
-        Some(HolderInfo::new(host, pid).with_label(label).with_on_behalf_of(on_behalf_of))
+        let info = HolderInfo::new(host, pid).with_label(label);
+        Some(info.with_on_behalf_of(on_behalf_of).with_passed_on(passed_on))
     }
 
     pub(super) fn list<T, L: FromIterator<T>>(
@@ -312,8 +354,9 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn tombstone(&mut self) -> Option<Tombstone> {
-        let client = self.client()?;
-        Some(Tombstone { client, attempt: self.u64()?, until_us: self.u64()? })
+        let (client, attempt, until_us) = (self.client()?, self.u64()?, self.u64()?);
+        let revoked = until_us & REVOKED != 0;
+        Some(Tombstone { client, attempt, until_us: until_us & !REVOKED, revoked })
     }
 
     pub(super) fn hold(&mut self) -> Option<Hold> {
@@ -333,6 +376,19 @@ impl<'a> Reader<'a> {
             ttl_us: self.u64()?,
             change: self.u64()?,
             nonce: self.u64()?,
+            info: self.info()?,
+        })
+    }
+
+    pub(super) fn last_hold(&mut self) -> Option<LastHold> {
+        Some(LastHold {
+            id: self.id()?,
+            weight: self.u32()?,
+            capacity: self.u32()?,
+            token_us: self.u64()?,
+            since_us: self.u64()?,
+            ended_us: self.u64()?,
+            ending: *ENDINGS.get(self.u32()? as usize)?,
             info: self.info()?,
         })
     }

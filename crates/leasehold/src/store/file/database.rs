@@ -38,8 +38,7 @@ pub(super) struct Database {
 
 impl Database {
     /// Opens the database and creates what is missing. With the write lock held. From then
-    /// on `log_pages` tells how long the log was after the last transaction. What an earlier
-    /// release has written is brought up to date if nobody else has it open.
+    /// on `log_pages` tells how long the log was after the last transaction.
     pub(super) fn open(
         location: &Location,
         boot: String,
@@ -49,7 +48,7 @@ impl Database {
     ) -> Result<Self, StoreError> {
         let failed = |error| location.database_error(error);
         let mut connection = connect(&location.database, log_pages).map_err(failed)?;
-        schema::prepare(&mut connection, location, is_alone)?;
+        schema::prepare(&mut connection, location)?;
         let disk_space = DiskSpace::new(&connection).map_err(failed)?;
         let location = location.clone();
         let database = Self { location, connection, boot, rules, files: None, disk_space };

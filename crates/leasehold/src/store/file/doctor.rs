@@ -8,6 +8,7 @@ use std::path::Path;
 use leasehold_core::{Error, StoreError, StoreErrorKind};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::access::NEW;
 use super::liveness::NO_PIPES;
@@ -67,6 +68,10 @@ fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
     if !location.may_have_pipes().map_err(failed)? {
         findings.push(pipes(&place));
     }
+    if let Some([found, harm, remedy]) = location.others_database() {
+        let found = found.strip_prefix(&place).unwrap_or(&found).trim_start();
+        findings.push(Finding::danger(&place, "owner", found, &harm, &remedy));
+    }
     findings.push(permissions(&place, location).map_err(failed)?);
     findings.push(room(&place, location).map_err(failed)?);
     findings.push(log(&place, location).map_err(failed)?);
@@ -88,7 +93,19 @@ fn allowed(location: &Location) -> Result<(), StoreError> {
         found => found.map_err(|error| is_there(error.into())),
     };
     ask(&location.database, of_file, &|error| location.io_error("use it", error))?;
-    ask(&location.side, of_directory, &|error| location.beside_error(error))
+    ask(&location.side, of_directory, &|error| location.beside_error(error))?;
+    let failed = |error| location.io_error("look at it", error);
+    let access = super::access::Access::of(&location.database).map_err(failed)?;
+    match rustix::fs::lstat(&location.side) {
+        Ok(mut side) => {
+            // Opening the store gives what is this user's own the mode that it should have.
+            if side.st_uid == geteuid().as_raw() {
+                side.st_mode = access.of_directory();
+            }
+            location.refuse_others_side(&side, access)
+        }
+        Err(_) => Ok(()),
+    }
 }
 
 /// A store that is there and will not do.

@@ -34,6 +34,7 @@ use super::transact::FileTransaction;
 use super::users::Users;
 use super::write_lock::WriteLock;
 use super::writing::Writing;
+use crate::process::{MadeIn, Note};
 
 /// How long an operation waits for its turn: 5 s. A turn takes less than a millisecond, so by then
 /// a process has been stopped in the middle of one, or the disk hangs.
@@ -49,6 +50,7 @@ const LONG_LOG_PAGES: u32 = 500;
 /// One store of this process.
 #[derive(Debug)]
 pub(super) struct Executor {
+    made_in: MadeIn,
     shared: Arc<Shared>,
     worker: Mutex<Option<Worker>>,
 }
@@ -59,6 +61,10 @@ struct Shared {
     clock: Arc<dyn Clock>,
     liveness: Arc<Liveness>,
     guarded: Mutex<Guarded>,
+    /// Children that are forked do not open the file.
+    _open: Note,
+    /// What they close.
+    _lifelines: [Option<Note>; 2],
     /// Dropped after the connection: others must not make another database before it is closed.
     _users: Users,
     /// Requests with the worker. Nobody overtakes them.
@@ -100,13 +106,15 @@ impl Executor {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let rules = options.rules()?;
+        let made_in = MadeIn::this();
         let location = Location::check(&options.path)?;
+        location.refuse_in_child()?;
         schema::refuse_others_files(&location)?;
         let failed = |error| location.io_error("look at it", error);
         let access = Access::of(&location.database).map_err(failed)?;
         location.create_side(access)?;
+        let liveness = Arc::new(Liveness::open(&location, access)?);
         let failed = |error| location.beside_error(error);
-        let liveness = Arc::new(Liveness::open(&location, access).map_err(failed)?);
         let write_lock = WriteLock::open(liveness.directory(), access).map_err(failed)?;
         let failed = |error| location.io_error("look into its directory", error);
         let users = Users::open(&location).map_err(failed)?;
@@ -120,6 +128,7 @@ impl Executor {
         };
         opening.join_others()?;
         location.create_database()?;
+        let open = location.note_open()?;
         let log_pages = Arc::new(AtomicU32::new(0));
         let is_alone = !opening.is_anyone_there()?;
         let mut database =
@@ -137,6 +146,8 @@ impl Executor {
             location,
             clock,
             liveness,
+            _open: open,
+            _lifelines: [write_lock.note(), users.note()],
             guarded: Mutex::new(Guarded { write_lock, database }),
             _users: users,
             queued: AtomicUsize::new(0),
@@ -144,15 +155,28 @@ impl Executor {
             log_pages,
             is_tidying: AtomicBool::new(false),
         };
-        Ok(Self { shared: Arc::new(shared), worker: Mutex::default() })
+        Ok(Self { made_in, shared: Arc::new(shared), worker: Mutex::default() })
+    }
+
+    pub(super) fn location(&self) -> &Location {
+        &self.shared.location
     }
 
     pub(super) fn liveness(&self) -> &Arc<Liveness> {
         &self.shared.liveness
     }
 
+    /// A store that was opened before a fork is the parent's.
+    pub(super) fn refuse_in_child(&self) -> Result<(), StoreError> {
+        match self.made_in.is_another() {
+            true => Err(self.shared.location.forked()),
+            false => Ok(()),
+        }
+    }
+
     /// Executes one operation.
     pub(super) async fn execute(&self, operation: Operation) -> Result<Answer, StoreError> {
+        self.refuse_in_child()?;
         let shared = &self.shared;
         let done = match shared.try_locked(|database| shared.apply(database, &operation)) {
             Some(done) => done.map(|done| shared.deliver(done)),
@@ -167,6 +191,7 @@ impl Executor {
         &self,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.refuse_in_child()?;
         let shared = &self.shared;
         let queued = |reply: oneshot::Sender<_>, work| {
             Request::Transact(Box::new(move |shared: &Shared| {
@@ -185,6 +210,7 @@ impl Executor {
 
     /// Registers a client of this process as alive.
     pub(super) async fn register(&self, client: ClientId) -> Result<(), StoreError> {
+        self.refuse_in_child()?;
         match self.shared.try_locked(|_| self.shared.register(client)) {
             Some(done) => done,
             None => self.queue(|reply| Request::Register(client, reply)).await,
@@ -247,6 +273,12 @@ impl Executor {
 
 impl Drop for Executor {
     fn drop(&mut self) {
+        if self.made_in.is_another() {
+            // SQLite's connection, the thread and the locks of files are the parent's.
+            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(self.worker.get_mut().map(Option::take));
+            return;
+        }
         let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Worker { requests, end, thread }) = worker else { return };
         drop(requests);
@@ -422,6 +454,9 @@ impl Shared {
     }
 }
 
+/// What is wrong with one record alone.
+const UNREADABLE: [StoreErrorKind; 2] = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
+
 /// The records of all names, in one transaction.
 struct Transacted<'a> {
     shared: &'a Shared,
@@ -464,7 +499,7 @@ impl Records for Transacted<'_> {
     fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
         match self.step(now, &lease.name, &lease.action()) {
             // It ends this lease and none that is renewed with it.
-            Err(error) if error.kind() == StoreErrorKind::Corrupt => Ok(Outcome {
+            Err(error) if UNREADABLE.contains(&error.kind()) => Ok(Outcome {
                 reply: Reply::NotHeld { newest: None },
                 messages: Vec::new(),
                 more: false,

@@ -1,6 +1,6 @@
 //! What a database says of a name, as a target of fuzzing.
 
-use leasehold_core::model::{self, Rules};
+use leasehold_core::model;
 use leasehold_core::{Action, LockName, Now};
 use rusqlite::Connection;
 
@@ -10,9 +10,6 @@ use super::rows::Source;
 use super::rules::RULES;
 use super::schema;
 
-/// The store's, with a history.
-const WITH_HISTORY: Rules = RULES.with_history(3);
-
 /// When the record is read.
 const NOW: Now = Now { lease_us: 1_000_000_000, token_us: 1_800_000_000_000_000 };
 
@@ -20,7 +17,7 @@ thread_local! {
     static DATABASE: Option<Connection> = {
         let connection = Connection::open_in_memory().ok();
         connection.and_then(|mut connection| {
-            schema::prepare(&mut connection, &location(), true).is_ok().then_some(connection)
+            schema::prepare(&mut connection, &location()).is_ok().then_some(connection)
         })
     };
 }
@@ -47,7 +44,7 @@ pub(in crate::store) fn record(bytes: &[u8], actions: &[Action]) {
         for action in actions {
             let source = Source::new(&transaction, &location, &name);
             let Ok(mut record) = record::decode(&source, bytes) else { return };
-            let _ = model::step(&mut record, NOW, WITH_HISTORY, action);
+            let _ = model::step(&mut record, NOW, RULES, action);
             if source.check().is_ok() {
                 drop(record::encode(&mut record));
             }

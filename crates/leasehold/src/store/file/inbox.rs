@@ -11,6 +11,7 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use super::liveness::{Client, ClientState, FRAME, Liveness, decode};
+use crate::process::{self, Note};
 use crate::store::Inbox;
 
 /// Most bytes read at once: as many whole messages as fit the smallest pipe there is, one page.
@@ -20,6 +21,8 @@ const READ: usize = 4096 / FRAME * FRAME;
 #[derive(Debug)]
 pub(super) struct FileInbox {
     client: Arc<Client>,
+    /// A child that is forked closes the pipe below.
+    lifeline: Option<Note>,
     /// Registered with the runtime that first asks for a message.
     pipe: Option<Receiver>,
     /// The processes that are watched; none once a death was told.
@@ -39,7 +42,7 @@ enum Event {
 impl FileInbox {
     pub(super) fn new(liveness: Arc<Liveness>, client: Arc<Client>) -> Self {
         let (watches, arrived) = (HashMap::new(), VecDeque::new());
-        Self { client, pipe: None, watches, arrived, liveness }
+        Self { client, lifeline: None, pipe: None, watches, arrived, liveness }
     }
 
     /// Waits for something to happen. An error comes from the runtime (it has no I/O driver, or no
@@ -65,7 +68,11 @@ impl FileInbox {
     async fn event(&mut self) -> io::Result<Event> {
         let pipe = match &mut self.pipe {
             Some(pipe) => pipe,
-            none => none.insert(Receiver::from_owned_fd(self.client.pipe.try_clone()?)?),
+            none => {
+                let pipe = self.client.pipe.try_clone()?;
+                self.lifeline = process::note_lifeline(&pipe);
+                none.insert(Receiver::from_owned_fd(pipe)?)
+            }
         };
         let mut broken: FuturesUnordered<_> = self
             .watches

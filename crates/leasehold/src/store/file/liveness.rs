@@ -19,13 +19,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_core::{ClientId, FencingToken, Message};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, open, openat, unlinkat};
+use leasehold_core::{ClientId, FencingToken, Message, StoreError};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
 use super::access::Access;
 use super::location::Location;
+use crate::process::{self, MadeIn, Note};
 
 /// Bytes of one message on a pipe: six numbers. Far below what a pipe takes as a whole (512 bytes
 /// in POSIX), so messages of several writers do not mix.
@@ -49,6 +50,7 @@ const REVOKED_BY_FORCE: u64 = 3;
 /// The directory beside the database, and the clients that live in this process.
 #[derive(Debug)]
 pub(super) struct Liveness {
+    made_in: MadeIn,
     directory: OwnedFd,
     access: Access,
     has_pipes: bool,
@@ -58,6 +60,8 @@ pub(super) struct Liveness {
 /// One client of this process.
 #[derive(Debug)]
 pub(super) struct Client {
+    /// A child that is forked closes the pipe, or this process would seem alive.
+    _lifeline: Option<Note>,
     /// Its pipe. Open for writing too, so that the last writer's leaving is not the end of it.
     pub(super) pipe: OwnedFd,
     /// Its attempts that hold or wait, and whose deaths each of them wants to know of.
@@ -78,23 +82,31 @@ pub(super) enum ClientState {
 }
 
 impl Liveness {
-    pub(super) fn open(location: &Location, access: Access) -> io::Result<Self> {
+    pub(super) fn open(location: &Location, access: Access) -> Result<Self, StoreError> {
+        let failed = |error: Errno| location.beside_error(error.into());
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let directory = open(&location.side, flags, Mode::empty())?;
-        access.give(&directory)?;
+        let directory = open(&location.side, flags, Mode::empty()).map_err(failed)?;
+        access.give(&directory).map_err(|error| location.beside_error(error))?;
+        location.refuse_others_side(&fstat(&directory).map_err(failed)?, access)?;
         let has_pipes = match make_pipe(directory.as_fd(), TRIAL, access) {
             Ok(()) | Err(Errno::EXIST) => true,
             // What file systems without special files say, such as FAT.
             Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => false,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(failed(error)),
         };
-        Ok(Self { directory, access, has_pipes, clients: Mutex::default() })
+        let made_in = MadeIn::this();
+        Ok(Self { made_in, directory, access, has_pipes, clients: Mutex::default() })
     }
 
     /// Whether named pipes can be made here. Without, a dead process is noticed when its lease
     /// ends, and a waiter finds out by asking.
     pub(super) fn has_pipes(&self) -> bool {
         self.has_pipes
+    }
+
+    /// Whether it is that of a process which this one was forked from.
+    pub(super) fn is_of_parent(&self) -> bool {
+        self.made_in.is_another()
     }
 
     pub(super) fn directory(&self) -> BorrowedFd<'_> {
@@ -118,7 +130,8 @@ impl Liveness {
             Err(error) => return Err(error.into()),
         }
         let pipe = open_pipe(self.directory.as_fd(), &name, self.access)?;
-        let client = Client { pipe, attempts: Mutex::default(), changed: Notify::new() };
+        let _lifeline = process::note_lifeline(&pipe);
+        let client = Client { _lifeline, pipe, attempts: Mutex::default(), changed: Notify::new() };
         lock(&self.clients).insert(id, Arc::new(client));
         Ok(())
     }
@@ -195,6 +208,10 @@ impl Liveness {
 
 impl Drop for Liveness {
     fn drop(&mut self) {
+        if self.made_in.is_another() {
+            std::mem::forget(self.clients.get_mut().map(std::mem::take));
+            return;
+        }
         let clients = std::mem::take(&mut *lock(&self.clients));
         for (id, client) in clients {
             // A pipe that nobody reads proves that what is left of this client can be ended at

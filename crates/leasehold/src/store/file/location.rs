@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 
 use leasehold_core::{Error, InvalidInput, StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
-use rustix::process::{Resource, getrlimit};
+use rustix::fs::Stat;
+use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::access::{Access, NEW};
+use super::hash::hash;
 use super::mount::is_mounted_alone;
 use super::write_lock::{self, WriteLock};
+use crate::process::{self, Note};
 
 /// Appended to the database's name: the directory with what belongs to running processes.
 const SIDE_SUFFIX: &str = ".clients";
@@ -102,6 +105,34 @@ impl Location {
         self.database.parent().unwrap_or(Path::new("/"))
     }
 
+    /// Refuses a directory beside the database that belongs to another user, or in which users may
+    /// write who may not write the database: they could end what others hold.
+    pub(super) fn refuse_others_side(&self, side: &Stat, access: Access) -> Result<(), StoreError> {
+        let in_group = fs::metadata(self.directory()).is_ok_and(|found| found.mode() & 0o002 == 0);
+        let Some(what) = access.trouble_with(side, in_group) else { return Ok(()) };
+        let (shown, side) = (self.database.display(), self.side.display());
+        let text = format!(
+            "file:{shown}: {side} {what}, who could end the locks of others: remove it if no \
+             process uses it, or name a path in a directory that others cannot write to"
+        );
+        Err(StoreError::new(StoreErrorKind::Denied, text))
+    }
+
+    /// Whose database this is, if somebody else put it where all may put files.
+    pub(super) fn others_database(&self) -> Option<[String; 3]> {
+        let [found, place] = [&*self.database, self.directory()].map(fs::metadata);
+        let (owner, place) = (found.ok()?.uid(), place.ok()?.mode());
+        let is_others = owner != geteuid().as_raw() && owner != 0 && place & 0o1002 == 0o1002;
+        is_others.then(|| {
+            let shown = self.database.display();
+            [
+                format!("file:{shown} belongs to user {owner}, in a directory where all may write"),
+                "that user decides who else has these locks, and can end them".to_owned(),
+                "name a path in a directory that others cannot write to".to_owned(),
+            ]
+        })
+    }
+
     /// Creates the directory beside the database, for those who may use that, if it is not there.
     /// Several processes may do so at once.
     pub(super) fn create_side(&self, access: Access) -> Result<(), StoreError> {
@@ -151,6 +182,37 @@ impl Location {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    /// SQLite's view of the locks of files is copied by a fork, and the locks are not: what a child
+    /// does to the file of its parent is seen by nobody, and undoes what others rely on.
+    pub(super) fn refuse_in_child(&self) -> Result<(), StoreError> {
+        match fs::metadata(&self.database) {
+            Ok(found) if process::is_open_in_parent(file_number(&found)) => Err(self.forked()),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Notes that this process has the database open.
+    pub(super) fn note_open(&self) -> Result<Note, StoreError> {
+        let found = fs::metadata(&self.database);
+        let found = found.map_err(|error| self.io_error("look at it", error))?;
+        process::note_file(file_number(&found)).ok_or_else(|| {
+            let shown = self.database.display();
+            let text = format!("file:{shown}: this process has 1024 stores open: close some");
+            StoreError::new(StoreErrorKind::Full, text)
+        })
+    }
+
+    /// A parent of this process has the database open.
+    pub(super) fn forked(&self) -> StoreError {
+        let shown = self.database.display();
+        let text = format!(
+            "file:{shown}: the parent of this process has this file open, and SQLite cannot be \
+             used on both sides of a fork: use it after the fork only, or start the process by \
+             exec, or use a server (redis://…)"
+        );
+        StoreError::new(StoreErrorKind::Unsupported, text)
     }
 
     /// The same database by two paths has two logs, and each side would see its own locks only.
@@ -291,16 +353,6 @@ impl Location {
         StoreError::new(StoreErrorKind::Version, text)
     }
 
-    /// An earlier release has written it, and somebody has it open.
-    pub(super) fn in_use_by_earlier(&self) -> StoreError {
-        let shown = self.database.display();
-        let text = format!(
-            "file:{shown} was written by an earlier release of leasehold, and is in use: end all \
-             processes that use it, and start again"
-        );
-        StoreError::new(StoreErrorKind::Version, text)
-    }
-
     /// Whether named pipes can be made there, as far as the kind of file system tells.
     pub(super) fn may_have_pipes(&self) -> io::Result<bool> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -352,6 +404,11 @@ fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> Invalid
         },
     };
     InvalidInput::new("url", why)
+}
+
+fn file_number(found: &fs::Metadata) -> u64 {
+    let number = [found.dev().to_ne_bytes(), found.ino().to_ne_bytes()];
+    hash(number.as_flattened())
 }
 
 fn is_too_long(path: &Path) -> bool {

@@ -27,10 +27,8 @@ mod identity;
 mod inbox;
 mod liveness;
 mod location;
-mod migrate;
 mod mount;
 mod options;
-mod past;
 mod reap;
 mod record;
 mod rows;
@@ -107,7 +105,7 @@ impl File {
         Self::with_clock(options, SystemClock::new(), boot()?)
     }
 
-    /// Opens the database that a URL names, `file:PATH?history=N&retention=SPAN`, as
+    /// Opens the database that a URL names, `file:PATH?retention=SPAN`, as
     /// [`open`](Self::open).
     ///
     /// # Errors
@@ -247,6 +245,7 @@ impl Store for File {
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
+        self.executor.refuse_in_child().ok()?;
         let client = self.executor.liveness().client(client)?;
         client.pipe.try_clone().ok()
     }
@@ -256,10 +255,12 @@ impl Store for File {
     }
 
     fn warnings(&self) -> Vec<String> {
-        match self.executor.liveness().has_pipes() {
-            true => Vec::new(),
-            false => vec![NO_PIPES.join(": ")],
+        let mut warnings = Vec::new();
+        if !self.executor.liveness().has_pipes() {
+            warnings.push(NO_PIPES.join(": "));
         }
+        warnings.extend(self.executor.location().others_database().map(|said| said.join(": ")));
+        warnings
     }
 }
 

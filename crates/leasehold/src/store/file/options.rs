@@ -7,7 +7,7 @@ use leasehold_core::InvalidInput;
 use leasehold_core::model::Rules;
 
 use super::rules::RULES;
-use crate::store::{history, retention};
+use crate::store::retention;
 
 /// Where a file store is and how it is used: all that a store URL can say, as values. A path alone
 /// stands for the rest as usual.
@@ -15,10 +15,14 @@ use crate::store::{history, retention};
 /// # Examples
 ///
 /// ```no_run
+/// use std::time::Duration;
+///
 /// use leasehold::store::{File, FileOptions};
 ///
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = File::open(FileOptions::new("/srv/jobs/locks.db").history(8))?;
+/// let store = File::open(
+///     FileOptions::new("/srv/jobs/locks.db").retention(Duration::from_secs(3600)),
+/// )?;
 /// # Ok(())
 /// # }
 /// ```
@@ -26,25 +30,16 @@ use crate::store::{history, retention};
 #[must_use = "options do nothing until a store is opened with them"]
 pub struct FileOptions {
     pub(super) path: PathBuf,
-    history: u32,
     retention: Duration,
 }
 
 impl FileOptions {
     /// The database at this path: `file:PATH`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), history: RULES.history, retention: RULES.retention }
+        Self { path: path.into(), retention: RULES.retention }
     }
 
-    /// How many past holders of a name are kept beside its record, up to 16: who had it last, and
-    /// how that ended ([`Status::past_holders`](leasehold_core::Status::past_holders)). None by
-    /// default. The same for all who use a name.
-    pub fn history(mut self, holders: u32) -> Self {
-        self.history = holders;
-        self
-    }
-
-    /// How long the record of a name is kept after its last use, with its past holders: 2 min by
+    /// How long the record of a name is kept after its last use, with its last holder: 2 min by
     /// default, 1 s to 24 h. A restart of the machine ends it sooner.
     pub fn retention(mut self, span: Duration) -> Self {
         self.retention = span;
@@ -53,9 +48,8 @@ impl FileOptions {
 
     /// What steps keep to, if it can be.
     pub(super) fn rules(&self) -> Result<Rules, InvalidInput> {
-        history::check(self.history)?;
         retention::check(self.retention)?;
-        Ok(RULES.with_history(self.history).with_retention(self.retention))
+        Ok(RULES.with_retention(self.retention))
     }
 }
 

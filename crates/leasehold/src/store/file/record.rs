@@ -5,11 +5,10 @@ use leasehold_core::model::{Hold, Record, Seen, Sweep, Table as _, Tables, Waiti
 use leasehold_core::{ClientId, HolderId};
 
 use super::codec::{Reader, Writer};
-use super::past::PastRow;
 use super::rows::{Rows, Source};
 
 /// The first byte of every record: the layout that this release reads and writes.
-pub(super) const LAYOUT: u8 = 4;
+pub(super) const LAYOUT: u8 = 5;
 
 /// What the rows of one table are marked with.
 const HOLD: u8 = 1;
@@ -27,7 +26,6 @@ impl<'a> Tables for Stored<'a> {
     type Queue = Rows<'a, u64, Waiting>;
     type Sequences = Rows<'a, HolderId, u64>;
     type Clients = Rows<'a, ClientId, Seen>;
-    type Past = PastRow<'a>;
 }
 
 /// A record in the database.
@@ -57,7 +55,7 @@ pub(super) fn empty<'a>(source: &'a Source<'a>, last_token_us: u64) -> StoredRec
         last_sequence: 0,
         clients: Rows::empty(source, CLIENT),
         tombstones: Vec::new(),
-        past: PastRow::new(source),
+        last: None,
         collect_at_us: 0,
     }
 }
@@ -79,7 +77,7 @@ pub(super) fn encode(record: &mut StoredRecord<'_>) -> Vec<u8> {
         last_sequence,
         clients,
         tombstones,
-        past,
+        last,
         collect_at_us,
     } = record;
     let mut to = Writer(vec![LAYOUT]);
@@ -93,12 +91,12 @@ pub(super) fn encode(record: &mut StoredRecord<'_>) -> Vec<u8> {
     to.u64(*collect_at_us);
     to.list(upgrading.iter(), Writer::id);
     to.list(tombstones.iter(), Writer::tombstone);
+    to.list(last.iter(), Writer::last_hold);
     holds.pack(&mut to);
     slots.pack(&mut to);
     queue.pack(&mut to);
     sequences.pack(&mut to);
     clients.pack(&mut to);
-    past.write();
     to.0
 }
 
@@ -129,6 +127,7 @@ fn read<'a>(source: &'a Source<'a>, from: &mut Reader<'_>) -> Option<StoredRecor
     let (bound_us, running_us, longest_ttl_us) = (from.u64()?, from.u64()?, from.u64()?);
     let (last_sequence, collect_at_us) = (from.u64()?, from.u64()?);
     let (upgrading, tombstones) = (from.option(Reader::id)?, from.list(Reader::tombstone)?);
+    let last = from.option(Reader::last_hold)?;
     Some(Record {
         capacity,
         asked,
@@ -138,7 +137,7 @@ fn read<'a>(source: &'a Source<'a>, from: &mut Reader<'_>) -> Option<StoredRecor
         upgrading,
         last_sequence,
         tombstones,
-        past: PastRow::new(source),
+        last,
         collect_at_us,
         holds: Rows::unpack(source, HOLD, from)?,
         slots: Rows::unpack(source, SLOT, from)?,

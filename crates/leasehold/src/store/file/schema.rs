@@ -5,14 +5,10 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::location::Location;
-use super::migrate;
 use super::record;
 
 /// The layout of tables and records that this release reads and writes.
 const VERSION: u32 = record::LAYOUT as u32;
-
-/// The layout before, which it brings up to date.
-const EARLIER: u32 = migrate::LAYOUT as u32;
 
 /// Marks a database as one of leasehold's: "lshd" in ASCII.
 const APPLICATION_ID: u32 = 0x6c73_6864;
@@ -26,10 +22,6 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO number VALUES ('highest_token_us', 0), ('tidy_at_us', 0);
-";
-
-/// The rows of records that do not lie in these.
-const LOCK_ROW: &str = "
     CREATE TABLE lock_row (
         name TEXT NOT NULL,
         kind INTEGER NOT NULL,
@@ -39,62 +31,36 @@ const LOCK_ROW: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// Creates the tables in an empty database; refuses one that is not ours or too new.
-pub(super) fn prepare(
-    connection: &mut Connection,
-    location: &Location,
-    is_alone: bool,
-) -> Result<(), StoreError> {
+/// Creates the tables in an empty database; refuses one that is not ours or of another release.
+pub(super) fn prepare(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    let found = found(&transaction, location)?;
-    match found {
-        Found::Current => return Ok(()),
-        Found::Earlier if !is_alone => return Err(location.in_use_by_earlier()),
-        Found::Earlier => {
-            transaction.execute_batch(LOCK_ROW).map_err(failed)?;
-            migrate::records(&transaction, location)?;
-        }
-        Found::Nothing => {
-            transaction.execute_batch(TABLES).map_err(failed)?;
-            transaction.execute_batch(LOCK_ROW).map_err(failed)?;
-            transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-        }
+    if is_prepared(&transaction, location)? {
+        return Ok(());
     }
+    transaction.execute_batch(TABLES).map_err(failed)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
     transaction.commit().map_err(failed)
 }
 
-/// What is in a database.
-enum Found {
-    /// Tables and records of this release.
-    Current,
-    /// Those of the release before.
-    Earlier,
-    Nothing,
-}
-
-/// What is in it; refuses one that is not ours, too new or too old.
-fn found(connection: &Connection, location: &Location) -> Result<Found, StoreError> {
+/// Whether the tables are there; refuses a database that is not ours or of another release.
+fn is_prepared(connection: &Connection, location: &Location) -> Result<bool, StoreError> {
     let failed = |error| location.database_error(error);
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0));
     let version = number("PRAGMA user_version").map_err(failed)?;
     let application = number("PRAGMA application_id").map_err(failed)?;
     let tables = number("SELECT count(*) FROM sqlite_schema").map_err(failed)?;
     if (version, application, tables) == (0, 0, 0) {
-        return Ok(Found::Nothing);
+        return Ok(false);
     }
     if application != APPLICATION_ID {
         let shown = location.database.display();
         let text = format!("file:{shown} is a database of another program: name another path");
         return Err(StoreError::new(StoreErrorKind::Corrupt, text));
     }
-    match version {
-        VERSION => Ok(Found::Current),
-        EARLIER => Ok(Found::Earlier),
-        other => Err(location.other_version(other)),
-    }
+    if version == VERSION { Ok(true) } else { Err(location.other_version(version)) }
 }
 
 /// Refuses a file that is there and nobody has used as a store yet, if it cannot become one: before
@@ -127,5 +93,5 @@ pub(super) fn check_read_only(location: &Location) -> Result<(), StoreError> {
         let path: String = bytes.map(|byte| format!("%{byte:02x}")).collect();
         Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)
     };
-    found(&opened.map_err(failed)?, location).map(drop)
+    is_prepared(&opened.map_err(failed)?, location).map(drop)
 }

@@ -153,6 +153,11 @@ impl Subscription for FileSubscription {
 
 impl Drop for FileSubscription {
     fn drop(&mut self) {
+        if self.liveness.is_of_parent() {
+            // What the parent listens to stays.
+            std::mem::forget(self.reader.take());
+            return;
+        }
         // If it cannot be removed, the next publisher does it.
         let _ = unlinkat(self.liveness.directory(), &self.file, AtFlags::empty());
     }

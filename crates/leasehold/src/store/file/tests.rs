@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold_core::model::{Holds as _, PastHolds as _, Record, Table};
+use leasehold_core::model::{Holds as _, Record, Table};
 use leasehold_core::{
     Acquire, Action, Adopt, FakeClock, FencingToken, HolderId, HolderInfo, LockName, Message, Mode,
     Reply,
@@ -21,9 +21,8 @@ use super::*;
 mod cost;
 mod damage;
 mod disk_space;
-mod earlier;
 mod history;
-mod past;
+mod last;
 mod places;
 mod subscription;
 mod transact;
@@ -48,11 +47,6 @@ impl Place {
 
     fn open(&self) -> File {
         self.boot("first")
-    }
-
-    fn open_with_history(&self, history: u32) -> File {
-        let options = FileOptions::new(self.path()).history(history);
-        File::with_clock(options, self.clock.clone(), "first".to_owned()).unwrap()
     }
 
     fn boot(&self, id: &str) -> File {
@@ -102,7 +96,7 @@ fn whole(record: &mut StoredRecord<'_>) -> Record {
         last_sequence: record.last_sequence,
         clients: rows(&mut record.clients, ClientId(0), |client| ClientId(client.0 + 1)),
         tombstones: record.tombstones.clone(),
-        past: record.past.all().to_vec(),
+        last: record.last.clone(),
         collect_at_us: record.collect_at_us,
     }
 }

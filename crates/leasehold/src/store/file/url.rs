@@ -3,7 +3,7 @@
 use leasehold_core::InvalidInput;
 
 use super::options::FileOptions;
-use crate::store::{history, retention};
+use crate::store::retention;
 
 /// What `file:PATH?OPTION=VALUE&…` says.
 pub(super) fn read(url: &str) -> Result<FileOptions, InvalidInput> {
@@ -19,12 +19,11 @@ pub(super) fn read(url: &str) -> Result<FileOptions, InvalidInput> {
         }
         seen.push(name);
         read = match name {
-            "history" => read.history(history::parse(value)?),
             "retention" => read.retention(retention::parse(value)?),
             _ => {
                 return Err(invalid(format!(
-                    "the store URL has the unknown option {name:?}: for a file store there are \
-                     history and retention"
+                    "the store URL has the unknown option {name:?}: for a file store there is \
+                     retention"
                 )));
             }
         };
@@ -42,6 +41,11 @@ fn checked(path: &str) -> Result<&str, InvalidInput> {
         return Err(invalid(format!(
             "`~` stands for no directory in a store URL: write file:$HOME{}",
             &path[1..]
+        )));
+    }
+    if path.is_empty() || path.ends_with('/') {
+        return Err(invalid(format!(
+            "file:{path} names no file: write file:PATH, as in file:locks.db"
         )));
     }
     Ok(path)
@@ -76,22 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn a_url_may_ask_for_a_history_for_a_retention_and_for_nothing_else() {
-        let options = read("file:/a b/c.db?history=16").unwrap();
-        assert_eq!(
-            (path_of("file:c.db?history=3").as_str(), options.rules().unwrap().history),
-            ("c.db", 16)
-        );
-        assert_eq!(read("file:c.db").unwrap().rules().unwrap().history, 0);
+    fn a_url_may_ask_for_a_retention_and_for_nothing_else() {
+        assert_eq!(path_of("file:/a b/c.db?retention=1h"), "/a b/c.db");
         assert!(why("file:c.db?timeout=3s").contains("the unknown option \"timeout\""));
-        assert!(why("file:c.db?history=2&history=2").contains("twice"));
-        for value in ["17", "-1", "", "all"] {
-            let why = why(&format!("file:c.db?history={value}"));
-            assert!(why.contains(&format!("`history` is {value:?}")), "{why}");
-        }
+        assert!(why("file:c.db?retention=2h&retention=2h").contains("twice"));
         let retention = |url| read(url).unwrap().rules().unwrap().retention;
-        assert_eq!(retention("file:c.db?history=3"), Duration::from_mins(2));
-        assert_eq!(retention("file:c.db?retention=24h&history=3"), Duration::from_hours(24));
+        assert_eq!(retention("file:c.db"), Duration::from_mins(2));
+        assert_eq!(retention("file:c.db?retention=24h"), Duration::from_hours(24));
         for value in ["25h", "10ms"] {
             assert!(why(&format!("file:c.db?retention={value}")).contains("`retention` is "));
         }

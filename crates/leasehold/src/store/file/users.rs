@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::hash::hash;
 use super::location::Location;
+use crate::process::{self, Note};
 
 /// A directory, and the byte of it that stands for one database.
 #[derive(Debug)]
@@ -26,6 +27,13 @@ impl Users {
         // The lower half of the numbers there are: a length of one must fit behind it.
         let byte = (hash(name.as_encoded_bytes()) >> 2) as i64;
         Ok(Self { directory: open(location.directory(), flags, Mode::empty())?, byte })
+    }
+}
+
+impl Users {
+    /// A child that is forked closes it: it would seem to have the database open.
+    pub(super) fn note(&self) -> Option<Note> {
+        process::note_lifeline(&self.directory)
     }
 }
 

@@ -17,6 +17,7 @@ use rustix::fs::{FlockOperation, OFlags, flock, openat};
 use rustix::io::Errno;
 
 use super::access::Access;
+use crate::process::{self, Note};
 
 pub(super) const FILE_NAME: &str = "gate";
 
@@ -37,6 +38,11 @@ impl WriteLock {
         let file = openat(directory, FILE_NAME, flags, access.of_file())?;
         access.give(&file)?;
         Ok(Self(file.into()))
+    }
+
+    /// A child that is forked closes it: it would keep the lock of a parent that was killed.
+    pub(super) fn note(&self) -> Option<Note> {
+        process::note_lifeline(&self.0)
     }
 
     /// What is written in it.

@@ -107,7 +107,7 @@ impl<'a> Writing<'a> {
         Ok(done)
     }
 
-    /// Names that begin with `prefix`, in order, without those whose record is damaged.
+    /// Names that begin with `prefix`, in order, with those whose record cannot be read.
     pub(super) fn list(
         &self,
         prefix: &str,
@@ -119,7 +119,7 @@ impl<'a> Writing<'a> {
             if names.len() == limit as usize || !name.as_str().starts_with(prefix) {
                 return false;
             }
-            if record.is_some_and(|record| idle || !record.is_idle()) {
+            if record.is_none_or(|record| idle || !record.is_idle()) {
                 names.push(name.clone());
             }
             true
@@ -127,7 +127,8 @@ impl<'a> Writing<'a> {
         Ok(names)
     }
 
-    /// Those in use of the next `keys` names that begin with `prefix` and come after `after`.
+    /// Those in use, or unreadable, of the next `keys` names that begin with `prefix` and come
+    /// after `after`.
     pub(super) fn page(
         &self,
         prefix: &str,
@@ -139,7 +140,7 @@ impl<'a> Writing<'a> {
             if after == Some(name.as_str()) {
                 return true;
             }
-            let is_used = record.is_some_and(|record| !record.is_idle());
+            let is_used = record.is_none_or(|record| !record.is_idle());
             name.as_str().starts_with(prefix) && page.scan(name, is_used, keys)
         })?;
         Ok(page)

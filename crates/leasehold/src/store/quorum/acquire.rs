@@ -10,7 +10,7 @@ use leasehold_core::quorum::{
 };
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Mode, Operation, Refusal,
+    Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Operation, Refusal,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
@@ -18,7 +18,6 @@ use super::fan_out::FanOut;
 use super::handed_out::HandedOut;
 use super::leases::{Claim, Known, held};
 use super::nodes::Nodes;
-use super::unsupported::without_permits;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
 
@@ -70,9 +69,6 @@ impl<'a> Attempt<'a> {
 
     pub(super) async fn run(mut self) -> Result<Answer, StoreError> {
         let (nodes, request) = (self.nodes, self.request);
-        if let Mode::Permits { capacity: 2.., .. } = request.mode {
-            return Err(without_permits(self.name));
-        }
         if micros(self.started.since_origin()) > request.not_after_us {
             return Ok(nodes.answer(self.started, Reply::Late));
         }
@@ -239,7 +235,7 @@ impl<'a> Attempt<'a> {
         nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
 
-    /// Releases what was granted, and cancels what may have been, also where there is no answer.
+    /// Cancels what was granted, or may have been, also without an answer: nobody has had it.
     /// Waits for those that hold it, or a retry would find its own minority in its way.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
@@ -250,9 +246,7 @@ impl<'a> Attempt<'a> {
         for (index, vote) in round.votes().iter().enumerate() {
             match vote.trace() {
                 Trace::Held => {
-                    let release =
-                        Action::Release { id, cooldown: Duration::ZERO, unanswered: false };
-                    actions.push((index, release));
+                    actions.push((index, Action::Cancel { id, unanswered: false }));
                     holding += 1;
                 }
                 Trace::MayBeHeld => {

@@ -15,7 +15,10 @@ pub(super) async fn run(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     if let Some(known) = nodes.leases().get_mut(id) {
-        known.claim.info = info.clone();
+        // Not by a late copy of what one said who has passed it on since.
+        if info.passed_on().times >= known.claim.info.passed_on().times {
+            known.claim.info = info.clone();
+        }
     }
     let replies = ask_holders(nodes, name, Action::Describe { id, info }).await;
     replies.granted_or_lost(nodes, name, id, started)

@@ -1,10 +1,10 @@
-//! Who holds a name, and who held it before: the answers of the nodes, merged.
+//! Who holds a name, and who held it last: the answers of the nodes, merged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, Ending, ForeignHolder, Holder, HolderId, LockName, Mode, Operation, PastHolder,
+    Action, Answer, Ending, ForeignHolder, Holder, HolderId, LastHolder, LockName, Mode, Operation,
     Reply, Status, StoreError,
 };
 
@@ -50,7 +50,7 @@ fn is_certain(nodes: usize, needed: usize, seen: &[Status]) -> bool {
             is_settled(reports.iter().filter(|other| is_alike(other, holder)).count())
         })
     });
-    has_settled_holders && by_past_holder(seen).into_values().all(|them| is_settled(them.len()))
+    has_settled_holders && by_last_holder(seen).into_values().all(|them| is_settled(them.len()))
 }
 
 /// The nodes' reports of each who holds it somewhere.
@@ -62,11 +62,11 @@ fn by_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&Holder>> {
     by_holder
 }
 
-/// The nodes' reports of each who held it somewhere.
-fn by_past_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&PastHolder>> {
+/// The nodes' reports of each who held it last somewhere.
+fn by_last_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&LastHolder>> {
     let mut by_holder: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for past in seen.iter().flat_map(|status| &status.past_holders) {
-        by_holder.entry(past.id).or_default().push(past);
+    for last in seen.iter().flat_map(|status| &status.last_holder) {
+        by_holder.entry(last.id).or_default().push(last);
     }
     by_holder
 }
@@ -74,32 +74,28 @@ fn by_past_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&PastHolder>> {
 fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
     let least = nodes.least(seen.len());
     let held = by_holder(seen).into_values().filter(|reports| reports.len() >= least);
-    let (past, most) = past_holders(seen, least);
     Status::default()
         .with_holders(held.map(|reports| agreed(reports, least)).collect())
         .with_last_token(seen.iter().filter_map(|status| status.last_token).max())
         .with_foreign(foreign(nodes, seen))
-        .with_past_holders(past, most)
+        .with_last_holder(last_holder(seen, least))
 }
 
-/// Who held it before on a majority of the nodes, and how many are shown at most: as many as the
-/// node with the most of them has. What only a minority has was granted in a round that failed.
-fn past_holders(seen: &[Status], least: usize) -> (Vec<PastHolder>, u32) {
-    let most = seen.iter().map(|status| status.past_holders.len()).max().unwrap_or_default();
-    let them = by_past_holder(seen).into_values().filter(|reports| reports.len() >= least);
-    (them.map(agreed_past).collect(), most as u32)
+/// Who held it last on a majority of the nodes: as most of them have it, until when the middle one
+/// had it. What only a minority has was granted in a round that failed.
+fn last_holder(seen: &[Status], least: usize) -> Option<LastHolder> {
+    let them = by_last_holder(seen).into_values().filter(|reports| reports.len() >= least);
+    them.map(agreed_last).min_by_key(|last| last.ended_ago)
 }
 
-/// One past holder, out of the reports of several nodes: as most of them have it, until when the
-/// middle one had it.
-fn agreed_past(mut reports: Vec<&PastHolder>) -> PastHolder {
-    reports.sort_by_key(|past| past.ended_ago);
-    let mut past = reports[reports.len() / 2].clone();
-    let ended = |ending: Ending| reports.iter().filter(|past| past.ending == ending).count();
-    let endings = reports.iter().map(|past| past.ending);
-    past.ending = endings.max_by_key(|ending| ended(*ending)).unwrap_or(past.ending);
-    past.token = reports.iter().map(|past| past.token).max().unwrap_or(past.token);
-    past
+fn agreed_last(mut reports: Vec<&LastHolder>) -> LastHolder {
+    reports.sort_by_key(|last| last.ended_ago);
+    let mut agreed = reports[reports.len() / 2].clone();
+    let ended = |ending: Ending| reports.iter().filter(|last| last.ending == ending).count();
+    let endings = reports.iter().map(|last| last.ending);
+    agreed.ending = endings.max_by_key(|ending| ended(*ending)).unwrap_or(agreed.ending);
+    agreed.token = reports.iter().map(|last| last.token).max().unwrap_or(agreed.token);
+    agreed
 }
 
 /// A holder on a majority of the nodes that is no program of leasehold.
@@ -158,42 +154,36 @@ mod tests {
         labels.iter().map(status).collect()
     }
 
-    fn ended(client: u128, ago: u64, ending: Ending) -> PastHolder {
+    fn ended(client: u128, ago: u64, ending: Ending) -> LastHolder {
         let id = HolderId { client: ClientId(client), attempt: 1 };
         let token = FencingToken::from_micros(1_800_000_000_000_000 + client as u64);
-        PastHolder::new(id, Mode::Exclusive, token, ending).with_ended_ago(Duration::from_secs(ago))
+        LastHolder::new(id, Mode::Exclusive, token, ending).with_ended_ago(Duration::from_secs(ago))
     }
 
-    fn seen_past(nodes: &[&[PastHolder]]) -> Vec<Status> {
-        let status = |past: &&[PastHolder]| Status::default().with_past_holders(past.to_vec(), 9);
+    fn seen_last(nodes: &[Option<&LastHolder>]) -> Vec<Status> {
+        let status = |last: &Option<&LastHolder>| Status::default().with_last_holder(last.cloned());
         nodes.iter().map(status).collect()
     }
 
     #[test]
-    fn past_holders_are_those_of_a_majority_as_most_nodes_have_them() {
+    fn the_last_holder_is_that_of_a_majority_as_most_nodes_have_it() {
         use Ending::{Expired, Released};
-        let all = seen_past(&[
-            &[ended(1, 30, Released), ended(3, 10, Released)],
-            &[ended(1, 31, Released), ended(2, 20, Released)],
-            &[ended(3, 12, Expired), ended(1, 3, Expired)],
-        ]);
-        let (past, most) = past_holders(&all, 2);
-        let status = Status::default().with_past_holders(past, most);
-        let told: Vec<_> = status
-            .past_holders
-            .iter()
-            .map(|past| (past.id.client.0, past.ended_ago.as_secs(), past.ending))
-            .collect();
-        assert_eq!(told[1], (1, 30, Released));
-        assert_eq!((told.len(), told[0].0), (2, 3), "2 was never granted by a majority");
+        let (one, late, other) =
+            (ended(1, 30, Released), ended(1, 31, Expired), ended(2, 3, Released));
+        let again = ended(1, 29, Released);
+        let nodes = [Some(&one), Some(&late), Some(&other), Some(&again), None];
+        let last = last_holder(&seen_last(&nodes), 3).unwrap();
+        assert_eq!((last.id, last.ended_ago.as_secs(), last.ending), (one.id, 30, Released));
+        let nodes = [Some(&one), Some(&other), None];
+        assert_eq!(last_holder(&seen_last(&nodes), 2), None, "no majority has granted either");
     }
 
     #[test]
-    fn a_past_holder_that_one_of_three_nodes_has_waits_for_the_last_answer() {
-        let one = [ended(1, 30, Ending::Released)];
-        assert!(!is_certain(3, 2, &seen_past(&[&one, &[]])));
-        assert!(is_certain(3, 2, &seen_past(&[&one, &one])));
-        assert!(is_certain(3, 2, &seen_past(&[&one, &[], &[]])));
+    fn a_last_holder_that_one_of_three_nodes_has_waits_for_the_last_answer() {
+        let one = ended(1, 30, Ending::Released);
+        assert!(!is_certain(3, 2, &seen_last(&[Some(&one), None])));
+        assert!(is_certain(3, 2, &seen_last(&[Some(&one), Some(&one)])));
+        assert!(is_certain(3, 2, &seen_last(&[Some(&one), None, None])));
     }
 
     #[test]

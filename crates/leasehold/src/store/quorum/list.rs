@@ -69,6 +69,10 @@ pub(super) async fn page(
             _ => return Err(StoreError::unknown_request()),
         },
         Err(error) if place.missing + nodes.needed >= nodes.len() => {
+            // Why those before did not is not known any more.
+            if !error.kind().is_outage() {
+                return Err(StoreError::new(error.kind(), format!("the list: {error}")));
+            }
             let answered = nodes.len() - place.missing - 1;
             return Err(nodes.undecided("the list", answered, &[error]));
         }

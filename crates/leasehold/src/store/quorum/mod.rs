@@ -153,6 +153,9 @@ impl Quorum {
             Operation::On { name, action } => (name, action),
             _ => return Err(StoreError::unknown_request()),
         };
+        if asks_for_permits(&action) {
+            return Err(without_permits(&name));
+        }
         if !nodes.all_can(needed_for(&action)) {
             return Err(beyond_a_node(&name));
         }
@@ -179,7 +182,6 @@ impl Quorum {
             Action::Revoke { id, token, force } => {
                 revoke::run(nodes, &name, id, token, force).await
             }
-            Action::SetCapacity { .. } => Err(without_permits(&name)),
             _ => Err(StoreError::unknown_request()),
         }
     }
@@ -258,6 +260,17 @@ impl Store for Quorum {
         }
         warnings
     }
+}
+
+/// Whether it is about permits of several, which nodes cannot count together.
+fn asks_for_permits(action: &Action) -> bool {
+    let mode = match action {
+        Action::Acquire(request) => request.mode,
+        Action::Adopt(request) => request.mode,
+        Action::SetCapacity { .. } => return true,
+        _ => return false,
+    };
+    matches!(mode, Mode::Permits { capacity: 2.., .. })
 }
 
 /// What each node must be capable of for this.

@@ -9,7 +9,7 @@ use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Bounds, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind,
+    Action, Bounds, Clock, Instant, LockName, Operation, Refusal, Reply, StoreError, StoreErrorKind,
 };
 use tokio::sync::watch;
 
@@ -90,7 +90,10 @@ impl Node {
         match self.store.send(operation, self.store.now()).await {
             Ok(timed) => {
                 self.answered();
-                Ok(timed)
+                match other_version(&timed.answer.reply) {
+                    Some(refusal) => Err(refusal),
+                    None => Ok(timed),
+                }
             }
             Err(error) => {
                 if is_out_of_reach(&error) && !error.may_have_executed() {
@@ -210,6 +213,14 @@ async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockNam
             return;
         }
     }
+}
+
+/// Why a node refuses every request for a name, if it does: its record is of another release.
+pub(super) fn other_version(reply: &Reply) -> Option<StoreError> {
+    let Reply::Refused(Refusal::Version { found }) = reply else { return None };
+    let why =
+        format!("the name's record has version {found}: use one release of leasehold everywhere");
+    Some(StoreError::new(StoreErrorKind::Version, why))
 }
 
 /// Whether a request failed because there is no way to the node, or nothing at its end.

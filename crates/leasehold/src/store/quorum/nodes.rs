@@ -152,7 +152,12 @@ impl Nodes {
         errors: &[StoreError],
     ) -> StoreError {
         let (nodes, needed) = (self.len(), self.needed);
-        let why = format!("{what}: {answered} of {nodes} nodes answered, {needed} are needed");
+        let mut refusals = errors.iter().filter(|error| !error.kind().is_outage());
+        let answered = answered + refusals.clone().count();
+        let of_which = refusals.next_back().map(|error| format!("; one refuses: {error}"));
+        let of_which = of_which.unwrap_or_default();
+        let why =
+            format!("{what}: {answered} of {nodes} nodes answered, {needed} are needed{of_which}");
         let unreachable = || StoreError::new(StoreErrorKind::Unreachable, why);
         self.refusal(what, errors).unwrap_or_else(unreachable).maybe_executed()
     }

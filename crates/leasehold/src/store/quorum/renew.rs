@@ -17,6 +17,7 @@ use leasehold_core::{
 
 use super::fan_out::FanOut;
 use super::leases::held;
+use super::node::other_version;
 use super::nodes::{Nodes, default_timeout};
 use crate::store::clocked::TimedAnswer;
 
@@ -33,7 +34,7 @@ pub(super) async fn renew(
         fan_out.add(index, renew_at(nodes, index, &renewals));
     }
     let mut enough = nodes.clock.sleep_until(started + default_timeout(shortest));
-    let mut is_enough = false;
+    let (mut is_enough, mut errors) = (false, Vec::new());
     loop {
         let is_certain = tallies.iter().all(RenewTally::is_certain);
         if is_enough && is_certain {
@@ -50,8 +51,9 @@ pub(super) async fn renew(
             },
         };
         let Some((_, outcome)) = reply else { break };
-        for (tally, vote) in tallies.iter_mut().zip(outcome.into_iter().flatten()) {
-            tally.add(vote);
+        match outcome {
+            Ok(votes) => tallies.iter_mut().zip(votes).for_each(|(tally, vote)| tally.add(vote)),
+            Err(error) => errors.push(error),
         }
     }
     let replies: Vec<Reply> = renewals
@@ -61,7 +63,9 @@ pub(super) async fn renew(
         .collect();
     if !replies.is_empty() && replies.iter().all(is_undecided) {
         let why = format!("fewer than {} of {} nodes answered", nodes.needed, nodes.len());
-        return Err(StoreError::new(StoreErrorKind::Timeout, why).maybe_executed());
+        let unanswered = || StoreError::new(StoreErrorKind::Timeout, why);
+        let refusal = nodes.refusal("the renewal", &errors);
+        return Err(refusal.unwrap_or_else(unanswered).maybe_executed());
     }
     Ok(nodes.answer(started, Reply::Many(replies)))
 }
@@ -134,6 +138,10 @@ async fn renew_at(
     let Reply::Many(replies) = &timed.answer.reply else {
         return Ok(vec![NodeVote::Nothing; renewals.len()]);
     };
+    let refusals: Vec<_> = replies.iter().map_while(other_version).collect();
+    if let (true, Some(refusal)) = (refusals.len() == replies.len(), refusals.into_iter().next()) {
+        return Err(refusal);
+    }
     let timed = &timed;
     let each = renewals.iter().zip(replies).map(|(renewal, reply)| async move {
         if let Reply::Granted(grant) = reply {

@@ -31,12 +31,9 @@ pub struct Scene {
 }
 
 /// Every layout, with a short prefix.
-fn layouts() -> [Box<dyn Layout>; 5] {
+fn layouts() -> [Box<dyn Layout>; 4] {
     let prefix = "p:".to_owned();
-    let native = |history| {
-        let retention = Duration::from_secs(120);
-        Native(Keyspace { prefix: prefix.clone(), retention, history })
-    };
+    let retention = Duration::from_secs(120);
     let redisson = |fenced| Redisson {
         prefix: prefix.clone(),
         inboxes: prefix.clone(),
@@ -44,8 +41,7 @@ fn layouts() -> [Box<dyn Layout>; 5] {
         fenced,
     };
     [
-        Box::new(native(0)),
-        Box::new(native(3)),
+        Box::new(Native(Keyspace { prefix: prefix.clone(), retention })),
         Box::new(Plain { prefix: prefix.clone() }),
         Box::new(redisson(false)),
         Box::new(redisson(true)),

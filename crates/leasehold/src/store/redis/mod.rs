@@ -4,7 +4,6 @@
 //! what its operators need to know.
 
 mod connection;
-mod delifeq;
 mod doctor;
 mod durability;
 #[cfg(feature = "fuzzing")]
@@ -34,7 +33,6 @@ use leasehold_core::{
 };
 
 use self::connection::dial::Admission;
-use self::delifeq::Values;
 use self::doctor::clocks::{self, ClockReading};
 use self::durability::Durability;
 use self::layout::native::{Keyspace, Native};
@@ -52,6 +50,7 @@ use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::warnings::Warnings;
 use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription, deadlock_findings};
+use crate::process::MadeIn;
 
 /// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
 pub use tokio_rustls::rustls;
@@ -68,13 +67,14 @@ pub const MANUAL: &str = include_str!("../../../docs/redis.md");
 /// URLs and their options: [`store::MANUAL`](super::MANUAL). What each topology and each option
 /// promises and costs, what to configure on the server, which rights to grant: [`MANUAL`].
 pub struct Redis {
+    made_in: MadeIn,
     servers: Servers,
+    /// Its number is in the names of channels, which all databases of a server share.
+    database: u32,
     name: LayoutName,
     fenced: bool,
     layout: Box<dyn Layout>,
     keyspace: Keyspace,
-    /// Of plain locks only.
-    values: Option<Values>,
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     durability: Option<Arc<Durability>>,
@@ -102,8 +102,7 @@ impl Redis {
     pub const CLUSTER_RIGHTS: &'static str = rights::CLUSTER;
 
     /// The rights that a program needs to hold locks with `layout=plain`: as
-    /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands. From Valkey 9 on, `+delifeq` on
-    /// top makes a release cheaper.
+    /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands.
     pub const PLAIN_RIGHTS: &'static str = rights::PLAIN;
 
     /// The rights that a program needs to hold locks with `layout=redisson`. With a `prefix=` of
@@ -174,30 +173,24 @@ impl Redis {
             apart.iter().for_each(|finding| warnings.add(finding.to_string()));
         }
         let prefix = settings.prefix().to_owned();
-        let keyspace = Keyspace {
-            prefix: prefix.clone(),
-            retention: settings.retention,
-            history: settings.history,
-        };
-        let (layout, values): (Box<dyn Layout>, _) = match settings.layout {
-            LayoutName::Native => (Box::new(Native(keyspace.clone())), None),
-            LayoutName::Plain => (Box::new(Plain { prefix }), Some(Values::default())),
-            LayoutName::Redisson => (
-                Box::new(Redisson {
-                    prefix: settings.lock_prefix().to_owned(),
-                    inboxes: prefix,
-                    sharded: !topology.has_one_clock(),
-                    fenced: settings.fenced,
-                }),
-                None,
-            ),
+        let keyspace = Keyspace { prefix: prefix.clone(), retention: settings.retention };
+        let layout: Box<dyn Layout> = match settings.layout {
+            LayoutName::Native => Box::new(Native(keyspace.clone())),
+            LayoutName::Plain => Box::new(Plain { prefix }),
+            LayoutName::Redisson => Box::new(Redisson {
+                prefix: settings.lock_prefix().to_owned(),
+                inboxes: prefix,
+                sharded: !topology.has_one_clock(),
+                fenced: settings.fenced,
+            }),
         };
         Ok(Self {
+            made_in: MadeIn::this(),
+            database: settings.database,
             name: settings.layout,
             fenced: settings.fenced,
             layout,
             keyspace,
-            values,
             servers: settings.servers,
             topology,
             warnings,
@@ -282,25 +275,23 @@ impl Redis {
         }
     }
 
-    async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
-        if let Some(values) = &self.values
-            && let Some(value) = values.let_go(action)
-        {
-            let key = self.layout.key(name);
-            let server = self.topology.serving(&key).await?;
-            if let Some(answer) = values.delete(&server, key, value, action).await? {
-                return Ok(answer);
+    /// A store that was opened before a fork shares its connections with the parent.
+    pub(crate) fn topology(&self) -> Result<&Topology, StoreError> {
+        match self.made_in.is_another() {
+            false => Ok(&self.topology),
+            true => {
+                let text = "the store was opened before a fork: open it anew in this process";
+                Err(StoreError::new(leasehold_core::StoreErrorKind::Unsupported, text))
             }
         }
-        let answer = self.topology.run(&self.layout.act(name, action)?).await?;
-        if let Some(values) = &self.values {
-            values.note(action, &answer.reply);
-        }
-        Ok(answer)
+    }
+
+    async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
+        self.topology()?.run(&self.layout.act(name, action)?).await
     }
 
     async fn renew(&self, leases: &[RenewLease]) -> Result<Answer, StoreError> {
-        let together = async |leases| self.topology.run(&self.layout.renew(leases)).await;
+        let together = async |leases| self.topology()?.run(&self.layout.renew(leases)).await;
         match &*self.topology {
             Topology::Standalone(_) | Topology::Sentinel(_) => together(leases).await,
             // A script may only touch keys of one slot there, and keys of one slot are apart while
@@ -353,7 +344,7 @@ impl Store for Redis {
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(key::channel(&self.keyspace.prefix, name)).arg(message);
+        publish.arg(key::channel(&self.keyspace.prefix, self.database, name)).arg(message);
         let key = self.layout.key(name);
         // By the same server as before, so that messages arrive in the order in which they are
         // published.
@@ -364,7 +355,7 @@ impl Store for Redis {
         &self,
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        let own = key::channel(&self.keyspace.prefix, name);
+        let own = key::channel(&self.keyspace.prefix, self.database, name);
         let theirs = self.layout.release_channels(name);
         let channels = match theirs.is_empty() || self.topology.has_one_clock() {
             true => Channels { all: [vec![own], theirs].concat(), sharded: None },

@@ -1,6 +1,7 @@
 //! A server among the nodes of a quorum: it need not be there when the quorum is made, and must be
 //! none of the others.
 
+use std::error::Error as _;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use tokio::time::timeout_at;
 use super::Redis;
 use super::doctor::clocks::ServerClock;
 use super::doctor::fleet;
+use super::doctor::info_checks::Incompatible;
 use super::node_list::{NodeEntry, NodeList};
 use super::options::{Address, LayoutName, RedisOptions, Servers, Settings};
 use crate::background;
@@ -316,7 +318,11 @@ impl Store for Arc<LazyNode> {
 /// Says what it means that a server is of the wrong kind.
 fn in_a_quorum(error: Error) -> StoreError {
     match error {
-        Error::Store(error) if error.kind() == StoreErrorKind::Unsupported => {
+        // A replica among them is no failover that passes: nodes do not take over from each other.
+        Error::Store(error)
+            if error.kind() == StoreErrorKind::Unsupported
+                || error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>) =>
+        {
             let why = format!(
                 "{error}; the nodes of a quorum are independent primaries: no replicas of each \
                  other, and not the masters of one cluster, though many tutorials call that Redlock"

@@ -69,7 +69,7 @@ impl Redis {
         keys: Vec<Vec<u8>>,
         args: Vec<Vec<u8>>,
     ) -> Result<Vec<RedisItem>, StoreError> {
-        self.topology.run(&Call::new(&script.0, keys, args, items)).await
+        self.topology()?.run(&Call::new(&script.0, keys, args, items)).await
     }
 }
 

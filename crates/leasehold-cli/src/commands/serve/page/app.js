@@ -14,6 +14,7 @@ let selected = null;
 let opened = null;
 let dirty = true;
 let stream = null;
+let listed = false; // the locks were read once
 
 const now = () => Date.now() + skew;
 
@@ -28,11 +29,12 @@ function span(seconds) {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
-const listed = (names) => (names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`);
+const inWords = (names) => (names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`);
 const since = (ms) => (ms === null || ms === undefined ? null : (now() - ms) / 1000);
 const who = (one) => `${one.host}:${one.pid}${one.label ? ` (${one.label})` : ''}`;
 
 function use(lock) {
+  if (lock.unreadable) return '?';
   const modes = lock.holders.map((holder) => holder.mode);
   if (modes.length === 0) return lock.foreign ? 'exclusive' : '–';
   if (modes[0].includes('/')) {
@@ -43,6 +45,7 @@ function use(lock) {
 }
 
 function holder(lock) {
+  if (lock.unreadable) return lock.unreadable.why;
   if (lock.foreign) return 'another program';
   if (lock.holders.length === 0) return '–';
   const more = lock.holding > 1 ? ` +${lock.holding - 1}` : '';
@@ -54,6 +57,7 @@ const MARKS = {
   long_wait: 'somebody has waited for more than a minute',
   asked_to_stop: 'its holder was asked to stop and has not let go yet',
   no_end: 'held by another program, and nothing ends that but itself',
+  unreadable: 'its record cannot be read, so nobody knows who holds it',
 };
 
 const ENDINGS = {
@@ -86,6 +90,8 @@ function table(titles, rows) {
     const row = body.insertRow();
     for (const cell of cells) {
       const td = row.insertCell();
+      // Where there is no room for columns, each cell says what it is.
+      td.dataset.title = titles[row.cells.length - 1];
       td.append(cell instanceof Node ? cell : String(cell));
     }
   }
@@ -117,18 +123,21 @@ async function all(path) {
 
 async function read() {
   const began = now();
-  const [listed, timed] = [await all('/api/v1/locks'), await all('/api/v1/timeline')];
-  const names = new Set(listed.map((lock) => lock.name));
+  const [told, timed] = [await all('/api/v1/locks'), await all('/api/v1/timeline')];
+  const names = new Set(told.map((lock) => lock.name));
   // What was told meanwhile is newer.
   for (const [name, lock] of locks) {
     if (!names.has(name) && lock.seen_ms < began) locks.delete(name);
   }
-  for (const lock of listed) {
+  for (const lock of told) {
     if (!(locks.get(lock.name)?.seen_ms > lock.seen_ms)) locks.set(lock.name, lock);
   }
   times.clear();
   for (const { name, bars, queue } of timed) times.set(name, { bars, queue });
+  listed = true;
+  totals();
   dirty = true;
+  draw();
 }
 
 function learn(change) {
@@ -173,18 +182,25 @@ function note(told) {
   state = told;
   skew = told.now_ms - Date.now();
   by('store').textContent = told.store.url;
-  by('held').textContent = told.held;
-  by('awaited').textContent = told.awaited;
-  by('waiting').textContent = told.waiting;
-  by('longest-wait').textContent = span(told.longest_wait_seconds);
-  by('longest-hold').textContent = span(told.longest_hold_seconds);
+  totals();
   const sick = [[told.dangers, 'danger'], [told.warnings, 'warning']].filter(([n]) => n > 0);
   by('doctor').textContent = told.dangers === null ? '…'
     : sick.map(([n, word]) => `${n} ${word}${n > 1 ? 's' : ''}`).join(', ') || 'all is well';
   if (told.store.is_there) link('live', 'live');
+  else if (told.store.is_denied) link('away', 'not allowed');
   else link('away', told.store.away_since_ms === null ? 'connecting …'
     : `the store is away for ${span(since(told.store.away_since_ms))}`);
   dirty = true;
+}
+
+// Numbers stand above the list that they belong to, not before it is there.
+function totals() {
+  if (!state || !listed) return;
+  by('held').textContent = state.held;
+  by('awaited').textContent = state.awaited;
+  by('waiting').textContent = state.waiting;
+  by('longest-wait').textContent = span(state.longest_wait_seconds);
+  by('longest-hold').textContent = span(state.longest_hold_seconds);
 }
 
 function link(is, text) {
@@ -208,6 +224,7 @@ function verdict() {
 
 function judge() {
   if (!state) return ['', 'Looking …'];
+  if (state.store.is_denied) return ['bad', `Not allowed to look: ${state.store.why}`];
   if (!state.store.is_there) {
     return ['bad', `The store does not answer${state.store.why ? `: ${state.store.why}` : ''}. What is shown is from before.`];
   }
@@ -215,7 +232,7 @@ function judge() {
     const [first] = state.first_deadlocks;
     const others = state.deadlocks > 1 ? `, and ${state.deadlocks - 1} more` : '';
     const names = first.waits.map((wait) => wait.name);
-    return ['bad', `Probably a deadlock: ${names.length > 1 ? `those who wait for ${listed(names)} wait for each other` : `${names[0]} is awaited by what its holder started`}${others}`];
+    return ['bad', `Probably a deadlock: ${names.length > 1 ? `those who wait for ${inWords(names)} wait for each other` : `${names[0]} is awaited by what its holder started`}${others}`];
   }
   const stuck = [...locks.values()].filter((lock) => since(lock.waited_since_ms) >= 60);
   stuck.sort((one, other) => one.waited_since_ms - other.waited_since_ms);
@@ -223,6 +240,12 @@ function judge() {
     const [worst] = stuck;
     const others = stuck.length > 1 ? `, and ${stuck.length - 1} more` : '';
     return ['bad', `Perhaps stuck: ${worst.name} has been awaited for ${span(since(worst.waited_since_ms))}${others}`];
+  }
+  if (!state.is_whole) return ['', `Still looking: ${state.keys_so_far} keys so far`];
+  if (state.unreadable > 0) {
+    const [first] = [...locks.values()].filter((lock) => lock.unreadable);
+    const names = state.unreadable === 1 ? '1 name' : `${state.unreadable} names`;
+    return ['warn', `${names} cannot be read${first ? `, such as ${first.name}: ${first.unreadable.why}` : ''}`];
   }
   if (state.dangers > 0) return ['warn', 'Nothing is stuck, but the doctor found what breaks a promise'];
   if (state.waiting > 0) return ['good', `Nothing is stuck: ${state.waiting} wait, the longest for ${span(state.longest_wait_seconds)}`];
@@ -254,7 +277,8 @@ function select() {
   keyed.sort(([a, x], [b, y]) => (a === b ? (x < y ? -1 : 1) : a < b ? -1 : 1));
   shown = keyed.map(([, name]) => name);
   const cut = state?.is_cut ? '; there are more than are watched' : '';
-  by('count').textContent = `${shown.length} of ${total} locks${cut}`;
+  const yet = state?.is_whole ? '' : ' found so far';
+  by('count').textContent = listed ? `${shown.length} of ${total} locks${yet}${cut}` : '';
 }
 
 const pool = new Map(); // name -> its row, of those that can be seen
@@ -483,14 +507,14 @@ function parts(lock) {
     ]);
     made.push(table(['#', 'Who', 'Mode', 'Waits', 'Label'], rows));
   }
-  if (lock.past_holders.length > 0) {
-    const rows = lock.past_holders.map((one) => [
-      person(one, one.holder), one.mode, span(one.held_seconds),
-      new Date(lock.seen_ms - one.ended_seconds_ago * 1000).toLocaleString(), ENDINGS[one.ending] ?? one.ending,
-      token(one.token), one.label ?? '',
-    ]);
-    made.push(element('h3', 'Held before'));
-    made.push(table(['Past holder', 'Mode', 'Held', 'Until', 'How it ended', 'Token', 'Label'], rows));
+  if (lock.last) {
+    const one = lock.last;
+    const row = [
+      person(one, one.holder), one.mode, span(one.held_seconds), new Date(one.ended).toLocaleString(),
+      ENDINGS[one.how] ?? one.how, token(one.token), one.label ?? '',
+    ];
+    made.push(element('h3', 'Held last'));
+    made.push(table(['Last holder', 'Mode', 'Held', 'Until', 'How it ended', 'Token', 'Label'], [row]));
   }
   if (lock.last_token) made.push(element('p', `last token ${lock.last_token}`, 'dim'));
   return made;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::Memory;
 use leasehold::time::FakeClock;
 use leasehold::{Client, Guard};
@@ -227,4 +228,41 @@ async fn those_who_wait_for_each_other_are_marked_and_the_details_say_who_for_wh
         assert!(width < 100 || details.contains("(second) has held for"), "{details}");
     }
     waits.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn what_was_not_looked_at_is_not_said_to_be_free_nor_is_what_nobody_may_look_at() {
+    let mut place = Place::new().await;
+    place.refresh();
+    let screen = place.screen(120, 24);
+    assert!(screen[0].starts_with("still looking, 0 keys so far: 0 held"), "{screen:#?}");
+    assert_eq!(screen[1], "no lock found yet");
+    place.keys("/x");
+    assert_eq!(place.screen(120, 24)[1], "no lock with that text found yet");
+    let lacking = StoreError::new(StoreErrorKind::Denied, "the user may not `scan`");
+    assert!(place.watcher.note_trouble(&lacking.into()));
+    place.refresh();
+    let screen = place.screen(120, 24);
+    assert_eq!(screen[0], "not allowed: the user may not `scan`");
+    assert!(!screen.concat().contains("no lock has that text"), "{screen:#?}");
+    // Once all was looked at, what it says is the whole of it.
+    place.key(KeyCode::Esc);
+    place.inspect(&["y"]).await;
+    let screen = place.screen(120, 24);
+    assert!(screen[0].starts_with("0 held"), "{screen:#?}");
+    assert!(!screen.concat().contains("found yet"), "{screen:#?}");
+}
+
+#[tokio::test]
+async fn a_wide_table_has_labels_and_the_help_says_what_the_modes_mean() {
+    let mut place = Place::new().await;
+    let _held = place.hold("invoices/42", "billing").await;
+    place.inspect(&["invoices/42"]).await;
+    assert!(place.screen(110, 24)[1].contains("LABEL"));
+    assert!(place.screen(110, 24)[2].contains("billing"));
+    assert!(!place.screen(80, 24)[1].contains("LABEL"));
+    place.keys("?");
+    assert!(place.screen(110, 24).concat().contains("r×3 three"));
+    let stop = KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL);
+    assert_eq!(place.view.typed(&Event::Key(stop)), Some(Demand::Suspend));
 }

@@ -58,30 +58,20 @@ impl History {
         }
     }
 
-    /// Whoever held and does so no more is remembered, once, behind those before; and nobody else.
-    pub(super) fn check_past(&self, before: &Record) {
+    /// The last holder is one of those who held before the step and do so no more, or as it was.
+    pub(super) fn check_last(&self, before: &Record) {
         let after = &self.bench.record;
-        let is_held = |record: &Record, id: HolderId| {
-            record.holds.iter().any(|hold| hold.id == id && hold.state != HoldState::Cooldown)
-        };
-        let held = before.holds.iter().filter(|hold| is_held(before, hold.id));
-        let mut ended: Vec<_> =
-            held.map(|hold| hold.id).filter(|id| !is_held(after, *id)).collect();
-        let kept = |count: usize| count.min(self.bench.rules.history as usize);
-        assert_eq!(after.past.len(), kept(before.past.len() + ended.len()), "{ended:?} have ended");
-        let (old, new) = after.past.split_at(after.past.len() - kept(ended.len()));
-        assert!(before.past.ends_with(old), "what was remembered stays as it is");
-        let mut noted: Vec<_> = new.iter().map(|past| past.id).collect();
-        ended.sort_unstable();
-        noted.sort_unstable();
-        assert_eq!(noted, ended);
-        for past in new {
-            let hold = before.holds.iter().find(|hold| hold.id == past.id).unwrap();
-            assert_eq!((past.info.clone(), past.since_us), (hold.info.clone(), hold.since_us));
-            assert!(past.ended_us <= self.bench.now_us);
-            let may_be_revoked = self.revoked.contains(&past.id);
-            assert!(past.ending != Ending::Revoked || may_be_revoked, "{past:?}");
+        if after.last == before.last {
+            return;
         }
+        let last = after.last.as_ref().expect("it is not forgotten");
+        let hold = before.holds.iter().find(|hold| hold.id == last.id).expect("it has held");
+        let holds =
+            after.holds.iter().any(|hold| hold.id == last.id && hold.state != HoldState::Cooldown);
+        assert!(!holds, "{last:?}");
+        assert_eq!((&last.info, last.since_us), (&hold.info, hold.since_us));
+        assert!(last.ended_us <= self.bench.now_us);
+        assert!(last.ending != Ending::Revoked || self.revoked.contains(&last.id), "{last:?}");
     }
 
     /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.

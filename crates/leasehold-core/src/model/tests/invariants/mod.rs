@@ -73,7 +73,7 @@ struct History {
 impl History {
     fn new() -> Self {
         Self {
-            bench: Bench::with_history(MAX_HISTORY),
+            bench: Bench::new(),
             elapsed_us: 0,
             back: Duration::ZERO,
             attempts: Vec::new(),
@@ -138,7 +138,7 @@ impl History {
             self.hear(client, message);
         }
         self.check_order(&before);
-        self.check_past(&before);
+        self.check_last(&before);
         self.check_capacity(&before, event);
         self.check_promises();
         check_record(&self.bench.record, self.bench.now_us);

@@ -53,14 +53,16 @@ pub(super) struct KeptForNext {
 }
 
 impl Terms {
-    /// Those of a call that may stand in line: what limits how long something is held, or leaves
-    /// renewals to its holder, is about one grant.
+    /// Those of a call that may stand in line: what limits how long something is held or
+    /// remembered, or leaves renewals to its holder, is about one grant.
     pub(super) fn of(mode: Mode, options: &LeaseOptions) -> Option<Self> {
-        let LeaseOptions { ttl, renewal, min_validity, max_hold, min_hold, .. } = *options;
+        let LeaseOptions { ttl, renewal, min_validity, max_hold, min_hold, remember, .. } =
+            *options;
         let joins = mode == Mode::Exclusive
             && renewal == Renewal::Auto
             && max_hold.is_none()
-            && min_hold.is_none();
+            && min_hold.is_none()
+            && remember.is_none();
         joins.then_some(Self { ttl, min_validity })
     }
 }

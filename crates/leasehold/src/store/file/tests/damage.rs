@@ -6,6 +6,7 @@ use leasehold_core::{Now, RenewLease};
 
 use super::history::History;
 use super::*;
+use crate::store::file::record::LAYOUT;
 use crate::store::file::writing::Writing;
 
 fn start() -> Now {
@@ -131,23 +132,30 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
         token(on(&store, of, acquire(ALICE, attempt, true)).await);
     }
     let connection = Connection::open(place.path()).unwrap();
-    let sql = "UPDATE lock SET record = substr(record, 1, 20) WHERE name = 'b'";
-    connection.execute(sql, []).unwrap();
-
     let lease = |attempt, of| {
         let id = HolderId { client: ALICE, attempt };
         RenewLease::new(name(of), id, TTL, Mode::Exclusive)
     };
     let leases = vec![lease(1, "a"), lease(2, "b"), lease(3, "c")];
-    let Reply::Many(renewed) = store.execute(Operation::Renew(leases)).await.unwrap().reply else {
-        panic!("not many")
-    };
-    let is_held: Vec<_> = renewed.iter().map(|reply| matches!(reply, Reply::Granted(_))).collect();
-    assert_eq!(is_held, [true, false, true], "{renewed:?}");
+    // Of another release, and then of this one and cut.
+    for layout in [LAYOUT + 4, LAYOUT] {
+        let read = "SELECT record FROM lock WHERE name = 'b'";
+        let mut record: Vec<u8> = connection.query_row(read, [], |row| row.get(0)).unwrap();
+        record[0] = layout;
+        record.truncate(20);
+        connection.execute("UPDATE lock SET record = ?1 WHERE name = 'b'", [record]).unwrap();
+        let renew = Operation::Renew(leases.clone());
+        let Reply::Many(renewed) = store.execute(renew).await.unwrap().reply else {
+            panic!("not many")
+        };
+        let renewed: Vec<_> =
+            renewed.iter().map(|reply| matches!(reply, Reply::Granted(_))).collect();
+        assert_eq!(renewed, [true, false, true], "{layout}");
+    }
 
     let list = Operation::List { prefix: String::new(), limit: 9, idle: true };
     let Reply::Names(names) = store.execute(list).await.unwrap().reply else { panic!("no names") };
-    assert_eq!(names, [name("a"), name("c")]);
+    assert_eq!(names, [name("a"), name("b"), name("c")]);
     let inspect = Operation::On { name: name("b"), action: Action::Inspect { limit: 1 } };
     let error = store.execute(inspect).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt);

@@ -139,3 +139,48 @@ async fn what_is_looked_at_is_not_created() {
     // And the store is none the worse for it.
     assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
 }
+
+/// A user without rights; only root can give something to it.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn a_directory_of_another_user_beside_the_database_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let mut side = place.path().into_os_string();
+    side.push(".clients");
+    fs::create_dir(&side).unwrap();
+    fs::set_permissions(&side, fs::Permissions::from_mode(0o777)).unwrap();
+    chown(&side, Some(NOBODY), Some(NOBODY)).unwrap();
+    let refused = place.refusal();
+    assert_eq!(kind(&refused), StoreErrorKind::Denied, "{refused}");
+    assert!(refused.to_string().contains("belongs to user 65534"), "{refused}");
+    assert!(refused.to_string().contains("remove it"), "{refused}");
+    fs::remove_dir(&side).unwrap();
+    drop(place.open());
+}
+
+#[tokio::test]
+async fn a_database_of_another_user_where_all_may_write_is_warned_of() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    assert!(place.open().warnings().is_empty());
+    let everybodys = fs::Permissions::from_mode(0o1777);
+    fs::set_permissions(place.directory.path(), everybodys).unwrap();
+    chown(place.path(), Some(NOBODY), None).unwrap();
+    let warnings = place.open().warnings();
+    assert!(warnings.iter().any(|warning| warning.contains("user 65534")), "{warnings:?}");
+    let findings = File::examine(&format!("file:{}", place.path().display())).await.unwrap();
+    let found = findings.iter().any(|finding| finding.to_string().contains("user 65534"));
+    assert!(found, "{findings:?}");
+}

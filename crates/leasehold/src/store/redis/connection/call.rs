@@ -20,6 +20,9 @@ pub struct ScriptText {
     /// Whether calls of it with one key each may be made as one: with the first argument that they
     /// share, then the other one of each. The reply is a list of theirs then.
     pub takes_many: bool,
+    /// The same behind the question whether the server may have forgotten something: its keys end
+    /// with the boot record, and its arguments with the run of the server and the span.
+    pub guarded: Option<Box<Self>>,
 }
 
 impl ScriptText {
@@ -27,7 +30,7 @@ impl ScriptText {
     pub(crate) fn new(source: String) -> Self {
         let sha1 = Sha1::from(&source).digest().to_string();
         let is_read_only = source.starts_with("#!lua flags=no-writes\n");
-        Self { source, sha1, is_read_only, takes_many: false }
+        Self { source, sha1, is_read_only, takes_many: false, guarded: None }
     }
 }
 
@@ -45,8 +48,14 @@ pub struct Request {
 impl Request {
     /// The command that makes the call.
     pub(crate) fn command(&self) -> Cmd {
+        self.with(self.script, &[], &[])
+    }
+
+    /// The command that calls a script with more keys and arguments behind those of this call.
+    pub(crate) fn with(&self, script: &ScriptText, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.script.sha1).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command.arg(&script.sha1).arg(self.keys.len() + keys.len());
+        command.arg(&self.keys).arg(keys).arg(&self.args).arg(args);
         command
     }
 }

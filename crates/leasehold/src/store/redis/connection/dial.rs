@@ -1,5 +1,6 @@
 //! Opening a connection: address, socket, TLS, greeting, database.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -9,11 +10,10 @@ use std::time::Duration;
 use futures_util::future::select_ok;
 use leasehold_core::{BoxFuture, InvalidInput, StoreError};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -21,6 +21,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::error::{self, Peer};
 use super::pace::Paces;
+use super::pushes::PushSender;
 use super::{Connection, tls};
 use crate::store::redis::options::{Address, Login, Settings};
 
@@ -107,7 +108,7 @@ impl Dialer {
     pub(crate) async fn dial(
         &self,
         address: &Address,
-        pushes: Option<UnboundedSender<PushInfo>>,
+        pushes: Option<PushSender>,
     ) -> Result<Connection, StoreError> {
         self.paces.turn(address).await?;
         // Nothing is asked of the store before the connection is there.
@@ -119,7 +120,7 @@ impl Dialer {
     async fn open_link(
         &self,
         address: &Address,
-        pushes: Option<UnboundedSender<PushInfo>>,
+        pushes: Option<PushSender>,
     ) -> Result<Connection, StoreError> {
         let until = Instant::now() + self.connect_timeout;
         let stream = self.connect(address, until).await?;
@@ -167,7 +168,7 @@ impl Dialer {
         &self,
         stream: Box<dyn Stream>,
         address: &Address,
-        pushes: Option<UnboundedSender<PushInfo>>,
+        pushes: Option<PushSender>,
         until: Instant,
     ) -> Result<Connection, StoreError> {
         let mut login = RedisConnectionInfo::default()
@@ -188,7 +189,10 @@ impl Dialer {
         let mut config =
             AsyncConnectionConfig::new().set_response_timeout(Some(self.connect_timeout));
         if let Some(pushes) = pushes {
-            config = config.set_push_sender(pushes);
+            config = config.set_push_sender(move |push| {
+                pushes.send(push);
+                Ok::<(), Infallible>(())
+            });
         }
         let server = address.to_string();
         let greeting = MultiplexedConnection::new_with_config(&login, stream, config);

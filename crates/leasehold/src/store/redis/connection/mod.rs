@@ -9,6 +9,7 @@ pub(crate) mod eval;
 pub(crate) mod info;
 mod outbox;
 mod pace;
+pub(crate) mod pushes;
 mod tls;
 
 use std::fmt;

@@ -46,13 +46,13 @@ pub(crate) async fn finding(
     for parts in keys.parts(&slots).chunks(AT_ONCE) {
         let mut read = Pipeline::new();
         for part in parts {
-            read.cmd("HMGET").arg(keys.key(*part)).arg("run").arg("since");
+            read.cmd("HMGET").arg(keys.key(*part)).arg("run").arg("followed").arg("since");
         }
         let records = connection.ask_all_within(limit, &read).await?;
         if records.iter().any(is_denied) {
             return Ok(None);
         }
-        let age = |record| age(record, info.field("run_id")?, here + offset.ahead);
+        let age = |record| age(record, info, here + offset.ahead);
         ages.extend(records.into_iter().map(age));
     }
     Ok(match in_cluster {
@@ -68,10 +68,15 @@ async fn slots_of(connection: &Connection, limit: Duration) -> Result<Vec<u16>, 
     Ok(map.map(|map| map.slots_of(connection.address())).unwrap_or_default())
 }
 
-/// How many seconds ago the quarantine began that a record is of; `None` if it is not of this run.
-fn age(record: Value, run_id: &str, now: f64) -> Option<f64> {
-    let (run, since) = <(Option<String>, Option<u64>)>::from_redis_value(record).ok()?;
-    let since = since.filter(|_| run.as_deref() == Some(run_id))?;
+/// How many seconds ago the quarantine of a record began; `None` if the record is of another run,
+/// or the server was a replica since.
+fn age(record: Value, info: &Info, now: f64) -> Option<f64> {
+    type Record = (Option<String>, Option<String>, Option<u64>);
+    let (run, followed, since) = Record::from_redis_value(record).ok()?;
+    let follows = info.field("master_replid2").filter(|id| id.bytes().any(|digit| digit != b'0'));
+    let is_of_this = run.as_deref() == Some(info.field("run_id")?)
+        && (follows.is_none() || follows == followed.as_deref());
+    let since = since.filter(|_| is_of_this)?;
     Some(now - Duration::from_micros(since).as_secs_f64())
 }
 

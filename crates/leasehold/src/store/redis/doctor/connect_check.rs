@@ -41,7 +41,7 @@ pub(crate) async fn check(
         info.incompatibility(matches!(settings.servers, Servers::Cluster(_)))
     {
         let why = format!("{server}: {}: {}", incompatible.is, incompatible.remedy);
-        return Err(StoreError::new(incompatible.kind, why));
+        return Err(StoreError::new(incompatible.kind, why).with_source(incompatible));
     }
     let persistence = info.persistence(server, settings);
     let reading = reading?;

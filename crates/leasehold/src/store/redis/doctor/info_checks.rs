@@ -15,7 +15,8 @@ const OLDEST_VALKEY: (u32, u32) = (7, 2);
 const NEARLY_FULL: f64 = 0.9;
 
 /// Why a server cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{is}: {remedy}")]
 pub(crate) struct Incompatible {
     pub(crate) kind: StoreErrorKind,
     pub(crate) topic: &'static str,
@@ -26,10 +27,10 @@ pub(crate) struct Incompatible {
 impl Info {
     /// Why this cannot be a primary of the store; nothing if it can.
     pub(crate) fn incompatibility(&self, in_cluster: bool) -> Option<Incompatible> {
-        let unsupported = |is: &str, remedy| {
-            let (kind, topic) = (StoreErrorKind::Unsupported, "role");
-            Some(Incompatible { kind, topic, is: is.to_owned(), remedy })
+        let refused = |kind, is: &str, remedy| {
+            Some(Incompatible { kind, topic: "role", is: is.to_owned(), remedy })
         };
+        let unsupported = |is, remedy| refused(StoreErrorKind::Unsupported, is, remedy);
         match self.field("redis_mode").or_else(|| self.field("server_mode")) {
             Some("sentinel") => {
                 return unsupported(
@@ -53,7 +54,12 @@ impl Info {
         }
         // In a cluster it was the primary a moment ago, and the route finds the new one.
         if !in_cluster && self.is_replica() {
-            return unsupported("the server is a replica", "give the primary in the store URL");
+            // It may be promoted in a moment: a failover behind one address passes by itself.
+            return refused(
+                StoreErrorKind::Unreachable,
+                "the server is a replica",
+                "give the primary in the store URL",
+            );
         }
         let (name, version) = self.version()?;
         let oldest = if name == "Valkey" { OLDEST_VALKEY } else { OLDEST_REDIS };
@@ -147,12 +153,12 @@ mod tests {
 
     #[test]
     fn a_server_that_cannot_be_used_is_refused() {
-        use StoreErrorKind::{Unsupported, Version};
+        use StoreErrorKind::{Unreachable, Unsupported, Version};
         assert_eq!(kind("redis_version:7.0.15\r\nrole:master\r\n"), None);
         assert_eq!(kind("redis_version:6.2.14\r\nrole:master\r\n"), Some(Version));
         assert_eq!(kind("redis_version:7.2.4\r\nvalkey_version:8.0.1\r\n"), None);
         assert_eq!(kind("redis_version:7.2.4\r\nvalkey_version:7.1.0\r\n"), Some(Version));
-        assert_eq!(kind("redis_version:7.0.15\r\nrole:slave\r\n"), Some(Unsupported));
+        assert_eq!(kind("redis_version:7.0.15\r\nrole:slave\r\n"), Some(Unreachable));
         assert_eq!(kind("redis_mode:cluster\r\n"), Some(Unsupported));
         assert_eq!(kind("redis_mode:sentinel\r\n"), Some(Unsupported));
         assert_eq!(kind("something else"), None);

@@ -22,11 +22,9 @@ for number, command in ipairs(ARGV) do
 end
 return allowed";
 
-/// A script that nobody has: a server that is asked for it says so, or that one may not ask.
-const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
-
 /// What the asking itself needs.
-const FOUND_OUT_BY_ASKING: [&str; 2] = ["+evalsha", "+script|load"];
+const LOAD: &str = "+script|load";
+const CALL: &str = "+evalsha";
 
 /// Rights without which waiters are not woken, and everything else works.
 const WAKING: [&str; 4] = ["+publish", "+spublish", "+ssubscribe", "+subscribe"];
@@ -34,6 +32,8 @@ const WAKING: [&str; 4] = ["+publish", "+spublish", "+ssubscribe", "+subscribe"]
 /// What the user may and may not do.
 #[derive(Debug, Default)]
 pub(crate) struct Rights {
+    /// The right that is missing to ask; nothing is known of the others then.
+    missing_to_ask: Option<&'static str>,
     /// What is missing of what a holder needs.
     missing: Vec<String>,
     pub(crate) may_read_settings: bool,
@@ -121,18 +121,14 @@ impl Rights {
         settings: &Settings,
         limit: Duration,
     ) -> Result<Self, StoreError> {
-        let mut rights = Self::default();
         let load = connection.send_within(limit, redis::cmd("SCRIPT").arg("LOAD").arg(ASK)).await?;
-        let sha1 = match is_denied(&load) {
-            true => {
-                rights.missing.push("+script|load".to_owned());
-                NO_SCRIPT.to_owned()
-            }
-            false => String::from_redis_value(connection.check(load)?).unwrap_or_default(),
-        };
+        if is_denied(&load) {
+            return Ok(Self::unknown(LOAD));
+        }
+        let sha1 = String::from_redis_value(connection.check(load)?).unwrap_or_default();
         let mut rules = needed(settings);
         rules.extend(["+config|get", "+scan"]);
-        rules.retain(|rule| !FOUND_OUT_BY_ASKING.contains(rule));
+        rules.retain(|rule| ![LOAD, CALL].contains(rule));
         let key = format!("{}%doctor", settings.lock_prefix());
         let channel = key::inbox(settings.prefix(), ClientId(0));
         let channel = String::from_utf8_lossy(&channel).into_owned();
@@ -144,12 +140,11 @@ impl Rights {
         }
         let answer = connection.send_within(limit, &ask).await?;
         if is_denied(&answer) {
-            rights.missing.push("+evalsha".to_owned());
-            rights.missing_to_look.clone_from(&rights.missing);
-            return Ok(rights);
+            return Ok(Self::unknown(CALL));
         }
-        // Nothing is known if the script could not be loaded.
+        // A refusal for another reason says nothing of rights.
         let allowed = Vec::<u8>::from_redis_value(answer).unwrap_or_default();
+        let mut rights = Self::default();
         for (rule, allowed) in rules.iter().zip(allowed) {
             match (*rule, allowed) {
                 ("+config|get", allowed) => rights.may_read_settings = allowed == 1,
@@ -163,37 +158,50 @@ impl Rights {
         Ok(rights)
     }
 
+    /// Those of a user who may not ask.
+    fn unknown(missing_to_ask: &'static str) -> Self {
+        let missing_to_look = vec![missing_to_ask.to_owned()];
+        Self { missing_to_ask: Some(missing_to_ask), missing_to_look, ..Self::default() }
+    }
+
     /// What is missing, with the rule that grants it.
     pub(crate) fn findings(&self, server: &str, settings: &Settings) -> Vec<Finding> {
         let user = settings.login.user.as_deref().unwrap_or("default");
+        let (prefix, keys) = (settings.lock_prefix(), key_patterns(settings));
+        let (inboxes, channels) =
+            (key::inbox_prefix(settings.prefix()), channel_patterns(settings));
+        let grant =
+            |rules: String, patterns: String| format!("ACL SETUSER {user} {rules} {patterns}");
+        if let Some(right) = self.missing_to_ask {
+            return vec![Finding::danger(
+                server,
+                "rights",
+                format!("the user {user} lacks {right}, so its other rights cannot be found out"),
+                "locking fails",
+                // One that it has already does no harm.
+                grant(needed(settings).join(" "), format!("{keys} {channels}")),
+            )];
+        }
         let (waking, needed): (Vec<String>, Vec<String>) =
             self.missing.iter().cloned().partition(|rule| is_waking(rule));
-        let (prefix, keys) = (settings.lock_prefix(), patterns(settings));
-        let grant = |rules: &[String], pattern: String| {
-            format!("ACL SETUSER {user} {} {pattern}", rules.join(" "))
-        };
+        let (waking, needed) = (waking.join(" "), needed.join(" "));
         let mut findings = Vec::new();
         if !needed.is_empty() {
             findings.push(Finding::danger(
                 server,
                 "rights",
-                format!("the user {user} lacks {} on {prefix}*", needed.join(" ")),
+                format!("the user {user} lacks {needed} on {prefix}*"),
                 "locking fails, or a part of it",
-                grant(&needed, keys),
+                grant(needed, keys),
             ));
         }
         if !waking.is_empty() {
-            let channels = key::inbox_prefix(settings.prefix());
-            let more = match settings.layout {
-                LayoutName::Redisson => " &redisson_lock__channel:* &redisson_rwlock:*",
-                LayoutName::Native | LayoutName::Plain => "",
-            };
             findings.push(Finding::warning(
                 server,
                 "rights",
-                format!("the user {user} lacks {} on {channels}*", waking.join(" ")),
+                format!("the user {user} lacks {waking} on {inboxes}*"),
                 "waiters are not woken, and find out by asking once a second",
-                grant(&waking, format!("&{channels}*{more}")),
+                grant(waking, channels),
             ));
         }
         if findings.is_empty() {
@@ -205,13 +213,22 @@ impl Rights {
 }
 
 /// The keys of all locks, as rules.
-fn patterns(settings: &Settings) -> String {
+fn key_patterns(settings: &Settings) -> String {
     match (settings.layout, settings.lock_prefix()) {
         (LayoutName::Redisson, prefix) if !prefix.is_empty() => {
             format!("~{prefix}* ~{{{prefix}* ~redisson_lock_token:*")
         }
         (_, prefix) => format!("~{prefix}*"),
     }
+}
+
+/// The channels by which waiters are woken, as rules.
+fn channel_patterns(settings: &Settings) -> String {
+    let more = match settings.layout {
+        LayoutName::Redisson => " &redisson_lock__channel:* &redisson_rwlock:*",
+        LayoutName::Native | LayoutName::Plain => "",
+    };
+    format!("&{}*{more}", key::inbox_prefix(settings.prefix()))
 }
 
 /// Whether the server says that the user may not.
@@ -240,7 +257,7 @@ mod tests {
         let rights = [rights::HOLDER, rights::PLAIN, rights::REDISSON, rights::CLUSTER];
         let more = ["+config|get", "+role", "+scan", "+select", "+wait", "+waitaof"];
         for rule in rights.into_iter().flat_map(words).chain(more) {
-            if rule == "+info" || FOUND_OUT_BY_ASKING.contains(&rule) {
+            if ["+info", LOAD, CALL].contains(&rule) {
                 continue;
             }
             let asked = command(rule, "lh:k", "lh:c");

@@ -1,11 +1,12 @@
 //! Durability: what must be so before a grant counts. Enough replicas have it, and the server has
 //! forgotten nothing.
 //!
-//! Neither changes the scripts of the locks. What is to be known is asked for behind them, on the
-//! same connection: the [boot record](quarantine::Quarantine) because only what comes after a grant
-//! can tell that nothing was forgotten before it, and [WAIT](replication::Replication) because it
-//! counts acknowledgements of what its own connection wrote. Where neither is asked for there is no
-//! [`Durability`] at all, and not a command more.
+//! An acquire asks for the [boot record](quarantine::Quarantine) in its own script, and is refused
+//! there without a trace: a token that it left would keep holders from taking back what is theirs.
+//! All else is asked for behind the scripts, on the same connection: the boot record because only
+//! what comes after a grant can tell that nothing was forgotten before it, and
+//! [WAIT](replication::Replication) because it counts acknowledgements of what its own connection
+//! wrote. Where neither is asked for there is no [`Durability`] at all, and not a command more.
 //!
 //! A grant that does not count is left where it is, for whoever asked to take back. Of one attempt
 //! two questions may be out, and while a replica hangs the first may be answered "too few replicas"

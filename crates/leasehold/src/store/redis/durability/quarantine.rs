@@ -17,8 +17,9 @@
 //!   answers.
 //! - *A slot that comes back* brings the record of the server that had it meanwhile, if anybody
 //!   used it there. If nobody did, not even a renewal, then no lease of it has been prolonged for
-//!   as long, and only what that server forgot by itself in between is not noticed. The same holds
-//!   of a server that was a replica for a while: its run id is what it was.
+//!   as long, and only what that server forgot by itself in between is not noticed.
+//! - *A server that was a replica for a while* has the run id that it had, and the data of another.
+//!   The record also says which server's replication it followed last.
 //!
 //! A deadline that moves with its slot is read by another clock. What has ended by that clock alone
 //! is not granted before the quarantine has, and by then it has ended by every clock.
@@ -29,9 +30,9 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::text::show_duration;
 use leasehold_core::{Operation, StoreError, StoreErrorKind};
-use redis::{FromRedisValue, Pipeline, Value};
+use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
-use crate::store::redis::connection::call::Call;
+use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::eval::{self, Failure, is_unknown_script, run};
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::layout::boot_key::{BootKeys, Part};
@@ -104,10 +105,26 @@ impl Quarantine {
     /// The call that asks whether the server has forgotten anything; or, if `ends`, that says for
     /// an operator that it has not.
     pub(crate) fn question(&self, part: Part, run_id: &str, ends: bool) -> Call<Value> {
-        let span = self.span.as_micros().to_string().into_bytes();
         let word = if ends { b"end".to_vec() } else { Vec::new() };
-        let args = vec![run_id.into(), span, word];
+        let args = self.run_and_span(run_id).into_iter().chain([word]).collect();
         Call::new(Script::BootRecord.text(), vec![self.keys.key(part)], args, Ok)
+    }
+
+    fn run_and_span(&self, run_id: &str) -> [Vec<u8>; 2] {
+        [run_id.into(), self.span.as_micros().to_string().into_bytes()]
+    }
+
+    /// The script and the command of a call that the server refuses while it is in quarantine,
+    /// without a trace; none if the call gives nothing that nobody held. Nor in a cluster: the boot
+    /// record of a slot that moves may be at another server than the lock.
+    pub(super) fn guard<A>(
+        &self,
+        call: &Call<A>,
+        part: Part,
+        run_id: &str,
+    ) -> Option<(&'static ScriptText, Cmd)> {
+        let script = call.script.guarded.as_deref().filter(|_| part.is_none())?;
+        Some((script, call.with(script, &[self.keys.key(part)], &self.run_and_span(run_id))))
     }
 
     /// Asks, and takes note.
@@ -123,7 +140,7 @@ impl Quarantine {
         }
     }
 
-    /// Takes note of what the boot record says: why nothing new is granted, if so.
+    /// The same of a reply that was asked for together with others.
     pub(crate) async fn judge(
         &self,
         connection: &Connection,
@@ -140,7 +157,8 @@ impl Quarantine {
         }
     }
 
-    fn note(
+    /// Takes note of what the boot record says: why nothing new is granted, if so.
+    pub(super) fn note(
         &self,
         connection: &Connection,
         part: Part,

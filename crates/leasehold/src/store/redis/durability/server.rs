@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use leasehold_core::{Effect, StoreError};
-use redis::{Cmd, Pipeline, PushInfo};
-use tokio::sync::mpsc::UnboundedSender;
+use redis::{Cmd, Pipeline, Value};
 
 use super::policy::{Durability, Outcome, Verdict};
 use super::quarantine::{self, Pause, Quarantine};
@@ -18,6 +17,7 @@ use super::wait_batch::WaitBatcher;
 use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
+use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
@@ -48,7 +48,7 @@ impl ServerDialer {
     pub(crate) async fn dial_for_messages(
         &self,
         address: &Address,
-        pushes: UnboundedSender<PushInfo>,
+        pushes: PushSender,
     ) -> Result<Connection, StoreError> {
         self.dialer.dial(address, Some(pushes)).await
     }
@@ -236,6 +236,12 @@ impl Durable {
                 self.asked().remove(&part);
             }
         })?;
+        if let (Some(quarantine), Value::Int(_)) = (quarantine, &value)
+            && call.script.guarded.is_some()
+            && let Some(pause) = quarantine.note(connection, part, value.clone())?
+        {
+            return Err(quarantine::refusal(connection.server(), pause).into());
+        }
         let answer = call.answer(value)?;
         if !(call.is_granted)(&answer) {
             return Ok(answer);
@@ -294,21 +300,27 @@ impl Durable {
         call: &Call<A>,
         (effect, asking, part): (Effect, bool, Part),
     ) -> Outcome {
-        let command = call.command();
+        let guarded = match &self.durability.quarantine {
+            Some(quarantine) => quarantine.guard(call, part, connection.run_id().await?),
+            None => None,
+        };
+        let is_guarded = guarded.is_some();
+        let (script, command) = guarded.unwrap_or_else(|| (call.script, call.command()));
         let mut loads = Loads::default();
         loop {
             let (value, verdict) = match &self.durability.replication {
                 Some(_) => {
-                    self.load_once(connection, call.script).await?;
+                    self.load_once(connection, script).await?;
                     self.with_replicas(connection, command.clone(), (asking, part)).await?
                 }
                 None if asking => {
                     let verdict = Verdict { pause: Some(Pause::Moving), ..Verdict::default() };
                     (eval::ask(connection, command.clone()).await?, Ok(verdict))
                 }
+                None if is_guarded => (connection.send(&command).await?, Ok(Verdict::default())),
                 None => self.with_boot_record(connection, command.clone(), (effect, part)).await?,
             };
-            if !loads.helped(connection, call.script, &value).await? {
+            if !loads.helped(connection, script, &value).await? {
                 return Ok((value, verdict));
             }
         }

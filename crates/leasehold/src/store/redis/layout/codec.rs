@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::PastHold;
+use leasehold_core::model::LastHold;
 use leasehold_core::time::micros;
 use leasehold_core::{
-    ClientId, Ending, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF,
+    ClientId, Ending, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF, PassedOn,
 };
 
 /// The largest number that a script takes: 2⁵³ − 1.
@@ -50,12 +50,16 @@ impl Writer {
         self.bytes(&id.client.0.to_be_bytes()).number(id.attempt)
     }
 
-    /// Host, process, on whose behalf, and label; scripts keep them as they are.
+    /// Process, how often passed on (which scripts compare), host, on whose behalf, and label.
     pub(crate) fn info(self, info: &HolderInfo) -> Self {
         let host = info.host.as_bytes();
         let length = u16::try_from(host.len()).unwrap_or(u16::MAX);
-        let mut whole =
-            self.word(info.pid).bytes(&length.to_le_bytes()).bytes(&host[..usize::from(length)]);
+        let PassedOn { times, after } = info.passed_on();
+        let mut whole = self.word(info.pid).bytes(&times.to_le_bytes());
+        if times > 0 {
+            whole = whole.span(after);
+        }
+        whole = whole.bytes(&length.to_le_bytes()).bytes(&host[..usize::from(length)]);
         if let count @ 1.. = info.on_behalf_of().len().min(MAX_ON_BEHALF_OF) {
             whole = whole.byte(b'^').byte(count as u8);
             for client in &info.on_behalf_of()[..count] {
@@ -155,15 +159,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A hold that has ended, which is all that is left.
-    pub fn past_hold(mut self) -> Option<PastHold> {
+    /// The hold that has ended last, which is all that is left.
+    pub fn last_hold(mut self) -> Option<LastHold> {
         let (ended_us, ending, capacity) = (self.number()?, self.ending()?, self.word()?);
         let (id, weight) = (self.id()?, self.word()?);
         self.hold_state()?;
         let (token_us, since_us) = (self.number()?, self.number()?);
-        self.take::<32>()?; // its deadline, ttl, change and nonce, which are over
         let info = self.info()?;
-        Some(PastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info })
+        Some(LastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info })
     }
 
     /// A value whose length comes first, in 2 bytes.
@@ -176,7 +179,8 @@ impl<'a> Reader<'a> {
 
     /// Facts, which are all that is left.
     pub fn info(mut self) -> Option<HolderInfo> {
-        let pid = self.word()?;
+        let (pid, times) = (self.word()?, u16::from_le_bytes(self.take()?));
+        let after = if times > 0 { self.span()? } else { Duration::ZERO };
         let host = self.counted()?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
         let mut on_behalf_of = Vec::new();
@@ -191,7 +195,8 @@ impl<'a> Reader<'a> {
             Some(_) => return None,
         };
         let info = HolderInfo::new(text(host.0)?, pid).with_label(label);
-        Some(info.with_on_behalf_of(on_behalf_of))
+        let passed_on = PassedOn { times, after };
+        Some(info.with_on_behalf_of(on_behalf_of).with_passed_on(passed_on))
     }
 }
 
@@ -220,14 +225,23 @@ mod tests {
                     let asked = HolderInfo::new(host.clone(), u32::MAX)
                         .with_label(label.clone())
                         .with_on_behalf_of(on_behalf_of);
-                    assert_eq!(Reader(&Writer::default().info(&asked).0).info(), Some(asked));
+                    let after = Duration::from_micros(1_250);
+                    for times in [0, 1, 4_095] {
+                        let asked = asked.clone().with_passed_on(PassedOn { times, after });
+                        assert_eq!(Reader(&Writer::default().info(&asked).0).info(), Some(asked));
+                    }
                 }
             }
         }
-        let half_a_client = b"\x01\0\0\0\0\0^\x0112345678";
-        for damaged in
-            [&b""[..], b"\x01\0\0\0\0", b"\x01\0\0\0\x02\0x", b"\x01\0\0\0\0\0?", half_a_client]
-        {
+        let half_a_client = b"\x01\0\0\0\0\0\0\0^\x0112345678";
+        for damaged in [
+            &b""[..],
+            b"\x01\0\0\0\0\0\0",
+            b"\x01\0\0\0\x01\0half",
+            b"\x01\0\0\0\0\0\x02\0x",
+            b"\x01\0\0\0\0\0\0\0?",
+            half_a_client,
+        ] {
             assert_eq!(Reader(damaged).info(), None, "{damaged:?}");
         }
     }

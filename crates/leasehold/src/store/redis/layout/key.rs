@@ -53,10 +53,11 @@ pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {
     format!("{}{client}", inbox_prefix(prefix)).into_bytes()
 }
 
-/// The channel of the messages about a name. It is among the inboxes, so that the rights to those
-/// suffice; no client has a `@` in its name.
-pub fn channel(prefix: &str, name: &LockName) -> Vec<u8> {
-    format!("{}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
+/// The channel of the messages about a name in a database: channels know no databases, and locks of
+/// two may have one name. It is among the inboxes, so that the rights to those suffice; no client
+/// has a `@` in its name.
+pub fn channel(prefix: &str, database: u32, name: &LockName) -> Vec<u8> {
+    format!("{}{database}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
 }
 
 /// What the channels of all clients begin with.

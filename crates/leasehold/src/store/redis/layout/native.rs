@@ -29,10 +29,8 @@ const IDLE_STATE_BYTES: usize = 26;
 pub struct Keyspace {
     /// What all keys and channels begin with.
     pub prefix: String,
-    /// How long a record outlives its last use.
+    /// How long a record outlives its last use, if nobody has asked for longer.
     pub retention: Duration,
-    /// How many past holders a record remembers.
-    pub history: u32,
 }
 
 /// The layout of one store.
@@ -47,14 +45,16 @@ impl Native {
     /// [`Unsupported`](leasehold_core::StoreErrorKind::Unsupported) for an action without a script.
     pub fn on(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let Self(keyspace) = self;
-        let Some((script, packed)) =
-            pack_action(Writer::default().span(keyspace.retention), action)
-        else {
+        let retention = match action {
+            Action::Acquire(request) => keyspace.retention.max(request.remember),
+            _ => keyspace.retention,
+        };
+        let Some((script, packed)) = pack_action(Writer::default().span(retention), action) else {
             return Err(StoreError::unknown_request());
         };
         let keys = vec![key::key(&keyspace.prefix, name)];
         let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
-        let call = Call::new(script.with_history(keyspace.history), keys, args, reply::one);
+        let call = Call::new(script.text(), keys, args, reply::one);
         Ok(call.with_effect(action.effect(), is_granted))
     }
 
@@ -67,7 +67,7 @@ impl Native {
             });
         let keys = leases.iter().map(|lease| key::key(&keyspace.prefix, &lease.name)).collect();
         let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
-        Call::new(Script::Renew.with_history(keyspace.history), keys, args, reply::many)
+        Call::new(Script::Renew.text(), keys, args, reply::many)
             .with_effect(Some(Effect::Renewal), is_granted)
     }
 }

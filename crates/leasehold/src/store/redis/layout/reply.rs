@@ -137,7 +137,7 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
                 .with_state(state)
                 .with_held_for(held_for)
                 .with_ttl_left(ttl_left);
-            Some(holder.with_info(packed.counted()?.info()?))
+            Some(holder.with_info(packed.counted()?.info()?).as_passed_on())
         })
         .collect::<Option<_>>()?;
     let waiters = (1..=packed.word()?)
@@ -147,16 +147,17 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
             Some(Waiter::new(id, mode, packed.counted()?.info()?, waited, position))
         })
         .collect::<Option<_>>()?;
-    let (most, count) = (packed.word()?, packed.word()?);
-    let past = (0..count)
-        .map(|_| Some(packed.counted()?.past_hold()?.at(now_us)))
-        .collect::<Option<_>>()?;
+    let last = packed.counted()?;
+    let last = match last.0 {
+        [] => None,
+        _ => Some(last.last_hold()?.at(now_us)),
+    };
     let status = Status::default()
         .with_holders(holders)
         .with_waiters(waiters)
         .with_waiting(waiting)
         .with_last_token(last_token)
-        .with_past_holders(past, most);
+        .with_last_holder(last);
     Some(status)
 }
 

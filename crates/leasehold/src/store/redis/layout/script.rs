@@ -5,16 +5,11 @@
 //! code therefore exists once, and an operation can take a fast path (`lua/fast/`) before Lua has
 //! to build the functions of the general code. Constants are written in as values, those of the
 //! model from the model.
-//!
-//! A line that begins with `--@history` is there only for clients that keep past holders, and how
-//! many is written into the text: without them a script is none the longer for it. One that begins
-//! with `--@without_history` is there for the others.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, bugs, model, token};
-use sha1_smol::Sha1;
 
 use super::codec::RECORD_VERSION;
 use super::plain::value;
@@ -29,17 +24,15 @@ pub const CLOCK: &str = include_str!("lua/clock.lua");
 
 const INCLUDE: &str = "--@include ";
 
-const HISTORY: &str = "--@history";
-const WITHOUT_HISTORY: &str = "--@without_history";
-
 /// The files that others include, by their names: `lua/NAME.lua`. The clock is not among them, so
 /// that a test can bring its own.
 macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 20] = shared![
+const SHARED: [(&str, &str); 21] = shared![
     "arguments",
+    "boot",
     "fast/acquire",
     "fast/confirm",
     "fast/hand_on",
@@ -48,10 +41,10 @@ const SHARED: [(&str, &str); 20] = shared![
     "fast/release",
     "fast/renew",
     "fast/waiters",
+    "guard",
     "native/acquire_request",
     "native/grant",
     "native/hold",
-    "native/past",
     "native/queue",
     "native/record",
     "native/release_request",
@@ -93,11 +86,10 @@ const STATE: [(&str, &str); 22] = [
 const HELD_FROM: usize = 6;
 const HOLD_FROM: usize = 13;
 
-/// Where in the state its capacity stands.
-const TOTAL: usize = 2;
-
-/// Where in a hold its state stands, and its last value, the nonce.
+/// Where in a hold its state stands, how many of its values outlive it, and its last value, the
+/// nonce.
 const HOLD_STATE: usize = 2;
+const KEPT: usize = 5;
 const NONCE: usize = 8;
 
 /// How values are packed, as `struct.pack` takes it.
@@ -137,7 +129,6 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         span("WATCHDOG", WATCHDOG),
         number("GRANT_BOUND", model::GRANT_BOUND.into()),
         number("LOCK_CAPACITY", LOCK_CAPACITY.into()),
-        number("MAX_HISTORY", model::MAX_HISTORY.into()),
         number("MAX_TOMBSTONES", model::MAX_TOMBSTONES as u64),
         number("MAX_WAITING", model::MAX_WAITING as u64),
         number("PEEK_LIMIT", PEEK_LIMIT.into()),
@@ -146,7 +137,6 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         number("REAP_BOUND", model::REAP_BOUND.into()),
         number("SKIP_BOUND", model::SKIP_BOUND.into()),
         number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
-        number("TOTAL_AT", bytes_of(&STATE[..TOTAL]) + 1),
         number("UPGRADABLE_WEIGHT", UPGRADABLE_WEIGHT.into()),
         number("VERSION", RECORD_VERSION.into()),
         number("CLAIMED", 0),
@@ -174,8 +164,9 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         ("HELD_BY_ONE_FIELDS", STATE.map(|(name, _)| name).join(", ")),
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
-        format("PAST", "<dBI4"),
-        number("PAST_BYTES", 13 + bytes_of(hold)),
+        number("KEPT_BYTES", bytes_of(&hold[..KEPT])),
+        format("LAST", "<dBI4c24I4Bdd"),
+        number("LAST_BYTES", 13 + bytes_of(&hold[..KEPT])),
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),
@@ -296,21 +287,18 @@ scripts! {
     SetCapacity: "native/set_capacity", Frees;
 }
 
-/// All texts, for each number of past holders that a client may keep.
-static TEXTS: [OnceLock<[ScriptText; Script::ALL.len()]>; model::MAX_HISTORY as usize + 1] =
-    [const { OnceLock::new() }; model::MAX_HISTORY as usize + 1];
-
-fn texts(history: u32) -> &'static [ScriptText; Script::ALL.len()] {
-    let history = history.min(model::MAX_HISTORY);
-    TEXTS[history as usize].get_or_init(|| {
-        Script::ALL.map(|script| {
-            let source = script.assemble(CLOCK, history);
-            let sha1 = Sha1::from(&source).digest().to_string();
-            let is_read_only = script.access() == Access::Reads;
-            ScriptText { source, sha1, is_read_only, takes_many: script.takes_many() }
-        })
+/// All texts.
+static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
+    Script::ALL.map(|script| {
+        let mut text = ScriptText::new(script.assemble(CLOCK));
+        text.takes_many = script.takes_many();
+        if script == Script::Acquire {
+            let guarded = script.assemble(&format!("{CLOCK}{INCLUDE}guard\n"));
+            text.guarded = Some(Box::new(ScriptText::new(guarded)));
+        }
+        text
     })
-}
+});
 
 impl Script {
     /// Whether one call does it to many names, each as if it were alone.
@@ -320,12 +308,7 @@ impl Script {
 
     /// As a server is given it.
     pub fn text(self) -> &'static ScriptText {
-        self.with_history(0)
-    }
-
-    /// As a server is given it by a client that keeps so many past holders.
-    pub fn with_history(self, history: u32) -> &'static ScriptText {
-        &texts(history)[self as usize]
+        &TEXTS[self as usize]
     }
 
     /// What to give to SCRIPT LOAD.
@@ -338,22 +321,20 @@ impl Script {
         &self.text().sha1
     }
 
-    /// The whole text for so many past holders, with this line as its clock. Only a test brings
-    /// another than [`CLOCK`].
-    pub fn assemble(self, clock: &str, history: u32) -> String {
+    /// The whole text, with these lines as its clock. Only a test brings another than [`CLOCK`].
+    pub fn assemble(self, clock: &str) -> String {
         let mut whole = self.access().flags().to_owned();
-        include(&mut whole, self.file(), clock, history > 0);
-        write_constants(&whole, history)
+        include(&mut whole, self.file(), clock);
+        write_constants(&whole)
     }
 }
 
 /// Adds a file with all that it includes.
-fn include(whole: &mut String, file: &str, clock: &str, has_history: bool) {
+fn include(whole: &mut String, file: &str, clock: &str) {
     for line in file.lines() {
-        let Some(line) = line_for(line, has_history) else { continue };
         match line.strip_prefix(INCLUDE) {
-            Some("clock") => whole.push_str(clock),
-            Some(name) => include(whole, shared(name), clock, has_history),
+            Some("clock") => include(whole, clock, ""),
+            Some(name) => include(whole, shared(name), clock),
             None => {
                 whole.push_str(bugs::patched(line));
                 whole.push('\n');
@@ -362,24 +343,13 @@ fn include(whole: &mut String, file: &str, clock: &str, has_history: bool) {
     }
 }
 
-/// A line as it is for clients with or without past holders; none if it is for the others alone.
-fn line_for(line: &str, has_history: bool) -> Option<&str> {
-    for (mark, is_for) in [(HISTORY, has_history), (WITHOUT_HISTORY, !has_history)] {
-        if let Some(line) = line.strip_prefix(mark) {
-            return is_for.then(|| line.strip_prefix(' ').unwrap_or(line));
-        }
-    }
-    Some(line)
-}
-
 /// An unknown name gives nothing, and the script fails its first test.
 fn shared(name: &str) -> &'static str {
     SHARED.iter().find_map(|(shared, text)| (*shared == name).then_some(*text)).unwrap_or_default()
 }
 
 /// The text with each constant's name replaced by its value, except in comments.
-fn write_constants(text: &str, history: u32) -> String {
-    let history = history.to_string();
+fn write_constants(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (code, comment) = line.split_at(line.find("--").unwrap_or(line.len()));
@@ -391,7 +361,7 @@ fn write_constants(text: &str, history: u32) -> String {
             let constant = CONSTANTS.iter().find(|(name, _)| *name == word);
             let value = constant.map_or(word, |(_, value)| value);
             written.push_str(before);
-            written.push_str(if word == "HISTORY" { &history } else { value });
+            written.push_str(value);
             rest = after;
         }
         written.push_str(rest);
@@ -412,10 +382,8 @@ mod tests {
         }
         let files = Script::ALL.map(Script::file).into_iter();
         for line in files.chain(SHARED.map(|(_, text)| text)).flat_map(str::lines) {
-            for line in [line_for(line, true), line_for(line, false)].into_iter().flatten() {
-                if let Some(name) = line.strip_prefix(INCLUDE) {
-                    assert!(name == "clock" || !shared(name).is_empty(), "{name}");
-                }
+            if let Some(name) = line.strip_prefix(INCLUDE) {
+                assert!(name == "clock" || !shared(name).is_empty(), "{name}");
             }
         }
     }
@@ -426,37 +394,14 @@ mod tests {
         let nobody = r"\0".repeat(24);
         let expected =
             format!("if a.NEVER_MIND == 1 or KEYS[1] then b = 'x'..'{nobody}' end -- COOLDOWN\n");
-        assert_eq!(write_constants(text, 0), expected);
-        assert_eq!(write_constants("HISTORY + MAX_HISTORY\n", 3), "3 + 16\n");
+        assert_eq!(write_constants(text), expected);
     }
 
     #[test]
     fn each_script_reads_the_clock_once() {
-        for text in Script::ALL.map(|script| [script.text(), script.with_history(1)]).concat() {
+        let texts = Script::ALL.map(Script::text);
+        for text in texts.iter().flat_map(|text| [Some(*text), text.guarded.as_deref()]).flatten() {
             assert_eq!(text.source.matches("'TIME'").count(), 1, "{}", text.source);
-        }
-    }
-
-    #[test]
-    fn without_a_history_no_script_but_an_inspection_has_a_word_of_it() {
-        for script in Script::ALL {
-            let source = script.source();
-            let is_free_of_it =
-                ["history", "past", "'p'", "BY_"].iter().all(|it| !source.contains(it));
-            assert_eq!(is_free_of_it, script != Script::Inspect, "{script:?}");
-        }
-    }
-
-    #[test]
-    fn with_a_history_each_script_that_may_end_a_hold_keeps_it() {
-        for script in Script::ALL {
-            let may_end =
-                script.source().contains("expire = function") && script != Script::Inspect;
-            let (without, with) = (script.source(), &script.with_history(2).source);
-            let keeps = with.contains("local function pack_past");
-            assert_eq!(keeps, may_end || script == Script::Inspect, "{script:?}");
-            assert_eq!(without != with, keeps, "{script:?}");
-            assert!(![without, with.as_str()].iter().any(|it| it.contains("--@")), "{script:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use leasehold_core::text::show_duration;
 use super::servers::{Address, Servers};
 use super::settings::{LayoutName, QuarantineSpan, Replicas, Settings};
 use super::tls::Tls;
-use crate::store::{history, retention};
+use crate::store::retention;
 
 /// Longest prefix: 64 bytes, since every key carries it.
 const MAX_PREFIX_BYTES: usize = 64;
@@ -43,7 +43,6 @@ impl Settings {
         check_span("timeout", self.timeout, TIMEOUTS)?;
         check_span("offset", self.offset, OFFSETS)?;
         retention::check(self.retention)?;
-        self.check_history()?;
         if let QuarantineSpan::Of(span) = self.quarantine {
             check_span("quarantine", Some(span), QUARANTINES)?;
         }
@@ -144,17 +143,6 @@ impl Settings {
             "`retention` is {retention}, and the nodes of a quorum would forget a token before a \
              lower one is refused for its age: give {least} or more, or leave it out"
         )))
-    }
-
-    fn check_history(&self) -> Result<(), InvalidInput> {
-        history::check(self.history)?;
-        if self.history > 0 && self.layout.is_shared() {
-            return Err(invalid(
-                "`history` does not go with layout=plain or layout=redisson: what programs in \
-                 other languages share has no room for it",
-            ));
-        }
-        Ok(())
     }
 
     fn check_layout(&self) -> Result<(), InvalidInput> {

@@ -150,14 +150,6 @@ impl RedisOptions {
         self
     }
 
-    /// How many past holders of a name are kept in its record, up to 16: who had it last, and how
-    /// that ended ([`Status::past_holders`](leasehold_core::Status::past_holders)). None by
-    /// default. For [`LayoutName::Native`] alone, and the same for all who use a name.
-    pub fn history(mut self, holders: u32) -> Self {
-        self.0.history = holders;
-        self
-    }
-
     /// How long opening a connection may take: 5 s by default, 10 ms to 60 s.
     pub fn connect_timeout(mut self, span: Duration) -> Self {
         self.0.connect_timeout = span;

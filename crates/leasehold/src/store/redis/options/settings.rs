@@ -87,8 +87,6 @@ pub(crate) struct Settings {
     /// Whether tokens are the counter of an `RFencedLock`.
     pub(crate) fenced: bool,
     pub(crate) retention: Duration,
-    /// How many past holders of a name are kept.
-    pub(crate) history: u32,
     pub(crate) connect_timeout: Duration,
     /// How long one request may take, if that was given.
     pub(crate) timeout: Option<Duration>,
@@ -113,7 +111,6 @@ impl Settings {
             prefix: None,
             fenced: false,
             retention: DEFAULT_RETENTION,
-            history: 0,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             timeout: None,
             offset: None,

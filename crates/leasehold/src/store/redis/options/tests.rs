@@ -30,7 +30,6 @@ fn whatever_a_url_says_can_be_said_by_a_setter() {
         ("rediss://h?ca=/a&cert=/b&key=/c", standalone().tls(files())),
         ("rediss://h?insecure=on", standalone().tls(TlsFiles::new().insecure())),
         ("redis://h?connect_timeout=1s", standalone().connect_timeout(SECOND)),
-        ("redis://h?history=8", standalone().history(8)),
         ("redis://h?layout=plain", standalone().layout(LayoutName::Plain)),
         (
             "redis://h?layout=redisson&fenced=on",
@@ -85,12 +84,6 @@ fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
             RedisOptions::quorum(nodes()).layout(LayoutName::Redisson),
         ),
         ("redis://h?fenced=on", standalone().fenced(true)),
-        ("redis://h?history=17", standalone().history(17)),
-        ("redis://h?layout=plain&history=1", standalone().layout(LayoutName::Plain).history(1)),
-        (
-            "redis://h?layout=redisson&history=1",
-            standalone().layout(LayoutName::Redisson).history(1),
-        ),
         (
             "redis+quorum://a,b,c?retention=29s",
             RedisOptions::quorum(nodes()).retention(29 * SECOND),

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{BoxFuture, Message, StoreError, StoreErrorKind};
-use redis::{PushInfo, PushKind, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
 use super::message;
 use crate::store::Inbox;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::pushes::{Pushes, pushes};
 use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
 use crate::store::redis::warnings::Warnings;
@@ -154,7 +153,14 @@ impl ChannelSubscription {
             match &mut self.state {
                 State::Listening(subscribed) => match subscribed.next().await {
                     Some(payload) => return Some(payload),
-                    None => self.state = self.mend(),
+                    None => {
+                        // A server that floods one subscription after the other must not have the
+                        // leases renewed at each of the gaps as fast as it can.
+                        if subscribed.opened.elapsed() >= LONGEST_PAUSE {
+                            self.backoff.reset();
+                        }
+                        self.state = self.mend();
+                    }
                 },
                 State::Mending(mending) => {
                     let outcome = mending.await;
@@ -162,7 +168,6 @@ impl ChannelSubscription {
                         // Whatever was published since the last message is lost.
                         Ok(state) => {
                             self.state = state;
-                            self.backoff.reset();
                             return None;
                         }
                         Err(_) => self.state = self.mend(),
@@ -196,7 +201,8 @@ impl crate::store::Subscription for ChannelSubscription {
 struct SubscribedConnection {
     topology: Arc<Topology>,
     connection: Arc<Connection>,
-    pushes: UnboundedReceiver<PushInfo>,
+    pushes: Pushes,
+    opened: Instant,
     /// When to ask whether it still lives, if nothing arrives until then.
     ping_at: Instant,
     /// The question under way. Messages wait for its answer: a round trip at most, or the end.
@@ -209,7 +215,7 @@ impl SubscribedConnection {
         channels: Channels,
         node: Option<Address>,
     ) -> Result<Self, StoreError> {
-        let (sender, pushes) = unbounded_channel();
+        let (sender, pushes) = pushes();
         let node = match &channels.sharded {
             Some((key, _)) => Some(topology.serving(key).await?.address().clone()),
             None => node,
@@ -219,7 +225,8 @@ impl SubscribedConnection {
         if let Some((_, sharded)) = channels.sharded {
             connection.ask(redis::cmd("SSUBSCRIBE").arg(sharded)).await?;
         }
-        Ok(Self { topology, connection, pushes, ping_at: Instant::now() + PING_EVERY, ping: None })
+        let opened = Instant::now();
+        Ok(Self { topology, connection, pushes, opened, ping_at: opened + PING_EVERY, ping: None })
     }
 
     /// The next payload, or `None` once the connection is lost.
@@ -231,26 +238,14 @@ impl SubscribedConnection {
                 answer.ok()?;
                 self.ping_at = Instant::now() + PING_EVERY;
             }
-            let Ok(push) = timeout_at(self.ping_at, self.pushes.recv()).await else {
+            let Ok(push) = timeout_at(self.ping_at, self.pushes.next()).await else {
                 let (topology, connection) =
                     (Arc::clone(&self.topology), Arc::clone(&self.connection));
                 self.ping = Some(Box::pin(async move { topology.probe(&connection).await }));
                 continue;
             };
-            let PushInfo { kind, mut data } = push?;
             self.ping_at = Instant::now() + PING_EVERY;
-            match kind {
-                // The slot of a sharded channel was moved away.
-                PushKind::Disconnection | PushKind::SUnsubscribe => return None,
-                // Channel, payload.
-                PushKind::Message | PushKind::SMessage => {
-                    if let Some(Value::BulkString(payload)) = data.pop() {
-                        return Some(payload);
-                    }
-                }
-                // The confirmation of the subscription, and what later servers may add.
-                _ => {}
-            }
+            return push;
         }
     }
 }

@@ -9,8 +9,6 @@ mod standalone;
 use std::sync::Arc;
 
 use leasehold_core::{InvalidInput, StoreError};
-use redis::PushInfo;
-use tokio::sync::mpsc::UnboundedSender;
 
 use self::cluster::Cluster;
 pub(crate) use self::cluster::Map;
@@ -19,6 +17,7 @@ use self::standalone::Standalone;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::{Admission, Dialer};
+use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::durability::{Durability, Server, ServerDialer};
 use crate::store::redis::options::{Address, Servers, Settings};
 
@@ -142,7 +141,7 @@ impl Topology {
     pub(crate) async fn listen(
         &self,
         node: Option<&Address>,
-        pushes: UnboundedSender<PushInfo>,
+        pushes: PushSender,
     ) -> Result<Connection, StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.listen(node, pushes).await,

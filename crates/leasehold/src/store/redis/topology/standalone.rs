@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use leasehold_core::StoreError;
-use redis::PushInfo;
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::pool::Pool;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::options::Address;
 
@@ -29,10 +28,7 @@ impl Standalone {
         self.pool.to(&self.address).await
     }
 
-    pub(super) async fn listen(
-        &self,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> Result<Connection, StoreError> {
+    pub(super) async fn listen(&self, pushes: PushSender) -> Result<Connection, StoreError> {
         self.dialer.dial_for_messages(&self.address, pushes).await
     }
 }

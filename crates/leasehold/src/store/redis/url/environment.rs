@@ -63,24 +63,24 @@ mod tests {
         };
         let only_file = |name: &str| (name == PASSWORD_FILE).then(|| path.clone());
         let password = |url, environment: &dyn Fn(&str) -> Option<String>| {
-            revealed(RedisOptions::parse_with(url, environment).unwrap().0.login).unwrap()
+            revealed(RedisOptions::from_url_with(url, environment).unwrap().0.login).unwrap()
         };
         assert_eq!(password("redis://h", &both), "from env");
         assert_eq!(password("redis://u@h", &only_file), "from file");
         assert_eq!(password("redis://u:url@h", &both), "url");
         fs::remove_file(&file).unwrap();
-        let refusal = RedisOptions::parse_with("redis://h", only_file).unwrap_err();
+        let refusal = RedisOptions::from_url_with("redis://h", only_file).unwrap_err();
         assert!(refusal.why.contains("LEASEHOLD_PASSWORD_FILE"), "{refusal}");
     }
 
     #[test]
     fn sentinels_have_a_password_of_their_own() {
         let environment = |name: &str| (name == SENTINEL_PASSWORD).then(|| "watch".to_owned());
-        let options = RedisOptions::parse_with("redis+sentinel://a/main", environment).unwrap();
+        let options = RedisOptions::from_url_with("redis+sentinel://a/main", environment).unwrap();
         assert_eq!(revealed(options.0.sentinel_login).as_deref(), Some("watch"));
         assert_eq!(revealed(options.0.login), None);
         let url = "redis+sentinel://a/main?sentinel_user=eve";
-        let refusal = RedisOptions::parse_with(url, |_| None).unwrap_err();
+        let refusal = RedisOptions::from_url_with(url, |_| None).unwrap_err();
         assert!(refusal.why.contains(SENTINEL_PASSWORD), "{refusal}");
     }
 }

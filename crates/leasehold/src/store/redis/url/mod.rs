@@ -24,10 +24,16 @@ impl RedisOptions {
     ///
     /// [`InvalidInput`] names the part of the URL that is wrong, without showing a password.
     pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
-        Self::parse_with(url, |name| std::env::var(name).ok())
+        Self::from_url_with(url, |name| std::env::var(name).ok())
     }
 
-    fn parse_with(
+    /// As [`from_url`](Self::from_url), with another place for passwords than the environment of
+    /// this process: asked with the names of those variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_url`](Self::from_url).
+    pub fn from_url_with(
         url: &str,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, InvalidInput> {
@@ -170,7 +176,7 @@ mod tests {
     use crate::store::redis::options::{LayoutName, QUARANTINE, Replicas, Settings};
 
     fn parse(url: &str) -> Result<Settings, String> {
-        RedisOptions::parse_with(url, |_| None)
+        RedisOptions::from_url_with(url, |_| None)
             .map(|options| options.0)
             .map_err(|refusal| refusal.why)
     }
@@ -342,7 +348,8 @@ mod tests {
             assert!(!why.contains("hunter"), "{why}");
         }
         for url in ["redis://bob:hunter2@h", "redis://hunter@h"] {
-            let settings = RedisOptions::parse_with(url, |_| Some("hunter2".to_owned())).unwrap();
+            let settings =
+                RedisOptions::from_url_with(url, |_| Some("hunter2".to_owned())).unwrap();
             assert!(!format!("{settings:?}").contains("hunter"));
         }
     }

@@ -9,7 +9,7 @@ use super::parts::decode;
 use crate::store::redis::options::{
     LayoutName, QUARANTINE, RedisOptions, Replicas, Tls, TlsFiles, invalid, replicas,
 };
-use crate::store::{history, retention};
+use crate::store::retention;
 
 /// The options with those of a URL.
 pub(super) fn read(mut options: RedisOptions, query: &str) -> Result<RedisOptions, InvalidInput> {
@@ -44,7 +44,6 @@ fn with(
         }
         "connect_timeout" => options.connect_timeout(span(name, &value)?),
         "fenced" => options.fenced(switch(name, &value)?),
-        "history" => options.history(history::parse(&value)?),
         "insecure" => {
             files(&mut options, name)?.is_insecure = switch(name, &value)?;
             options
@@ -73,7 +72,7 @@ fn with(
         _ => {
             return Err(invalid(format!(
                 "the store URL has the unknown option {name:?}: there are ca, cert, \
-                 connect_timeout, fenced, history, insecure, key, layout, offset, prefix, \
+                 connect_timeout, fenced, insecure, key, layout, offset, prefix, \
                  quarantine, replicas, retention, sentinel_user, timeout and waitaof"
             )));
         }

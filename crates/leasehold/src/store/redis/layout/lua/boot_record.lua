@@ -4,28 +4,17 @@
 -- quarantine begins: for its span nothing new may be granted. In a cluster each slot has a record,
 -- and another run id may also mean that the slot has moved.
 --
--- KEYS  1 the boot record: `run`, `since` (µs)
+-- KEYS  1 the boot record: `run`, `followed`, `since` (µs)
 -- ARGV  1 the run id that the server gave on this very connection, which dies with its process
 --       2 span of a quarantine, µs   3 'end' if an operator says that nothing was forgotten
 -- reply µs that the quarantine still lasts, 0 for none
 --@include clock
 --@include arguments
+--@include boot
 
 local run, span = bytes(1, 40), number(2, SPAN_MAX)
-local boot = redis.call('HMGET', KEYS[1], 'run', 'since')
-local since = tonumber(boot[2] or '')
-
-local function begin(at)
-  redis.call('HSET', KEYS[1], 'run', run, 'since', string.format('%.0f', at))
-end
-
 if ARGV[3] == 'end' then
-  begin(math.max(now - SPAN_MAX, 0)) -- longer ago than any span
+  begin(KEYS[1], run, followed_id(), math.max(now - SPAN_MAX, 0)) -- before any span
   return 0
 end
--- A beginning that lies ahead was written before the clock was set back: it counts from now.
-if boot[1] ~= run or not (since and since <= now) then
-  begin(now)
-  return span
-end
-return math.max(since + span - now, 0)
+return quarantine_left(KEYS[1], run, span)

@@ -80,6 +80,9 @@ impl Plain {
         let (script, args) = match action {
             Action::Acquire(request) => {
                 check(name, request.mode)?;
+                if !request.remember.is_zero() {
+                    return Err(refused(name, "who held it last is not remembered"));
+                }
                 // The nodes of a quorum take its ballot, so that they all have the same token.
                 let token = match request.ballot_us {
                     Some(ballot_us) => (ballot_us, BALLOT_LEAD),
@@ -125,7 +128,10 @@ impl Plain {
                 let inbox = key::inbox(&self.prefix, id.client);
                 let args =
                     [value::begin(*id), number(token.micros()), number(u64::from(*force)), inbox];
-                (Script::PlainRevoke, args.into_iter().chain([message.0]).collect())
+                (
+                    Script::PlainRevoke,
+                    args.into_iter().chain([message.0, number(token.passes().into())]).collect(),
+                )
             }
             Action::SetCapacity { .. } => return Err(refused(name, "such a lock has no permits")),
             _ => return Err(StoreError::unknown_request()),

@@ -3,13 +3,15 @@
 //!
 //! `leasehold-1 ID TOKEN STATE PID HOST`, and behind a tab the label if there is one. TOKEN is the
 //! time of the grant in microseconds, STATE is `held`, `kept` or `revoked`. Only the attempt that
-//! ID names, which no other ever has, ends or renews the hold.
+//! ID names, which no other ever has, ends or renews the hold. `PID/TIMES/AFTER` says that the
+//! lease was passed on TIMES times inside the process, at last AFTER microseconds after its grant.
 
 use std::time::Duration;
 
+use leasehold_core::time::micros;
 use leasehold_core::{
     FencingToken, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, MAX_INFO_BYTES, Mode,
-    Status,
+    PassedOn, Status,
 };
 
 use crate::store::redis::layout::codec::Reader;
@@ -19,8 +21,20 @@ pub(crate) const MARK: &str = "leasehold-1 ";
 
 /// Most bytes of a value of ours: the mark, an id, a token, the longest state, a process, facts,
 /// and what separates them.
-pub(crate) const MAX_VALUE_BYTES: usize =
-    MARK.len() + (32 + 1 + 20) + 1 + 16 + 1 + "revoked".len() + 1 + 10 + 1 + MAX_INFO_BYTES + 1;
+pub(crate) const MAX_VALUE_BYTES: usize = MARK.len()
+    + (32 + 1 + 20)
+    + 1
+    + 16
+    + 1
+    + "revoked".len()
+    + 1
+    + MAX_PID
+    + 1
+    + MAX_INFO_BYTES
+    + 1;
+
+/// Most bytes of a process and of how often its lease was passed on, and when.
+const MAX_PID: usize = 10 + 1 + 4 + 1 + 20;
 
 /// How much is shown of a value that is not ours: enough to find out whose it is.
 const SHOWN_CHARACTERS: usize = 64;
@@ -32,7 +46,11 @@ pub(crate) fn begin(id: HolderId) -> Vec<u8> {
 
 /// What follows the token in the value of an attempt that holds.
 pub(crate) fn end(info: &HolderInfo) -> Vec<u8> {
-    let (host, pid) = (&info.host, info.pid);
+    let (host, mut pid) = (&info.host, info.pid.to_string());
+    let PassedOn { times, after } = info.passed_on();
+    if times > 0 {
+        pid = format!("{pid}/{times}/{}", micros(after));
+    }
     let label = info.label.as_deref().map(|label| format!("\t{label}")).unwrap_or_default();
     format!(" held {pid} {host}{label}").into_bytes()
 }
@@ -67,17 +85,29 @@ pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Hol
         "revoked" => HoldState::Revoked,
         _ => return None,
     };
-    let pid = parts.next()?.parse().ok()?;
+    let (pid, passed_on) = process(parts.next()?)?;
     let rest = parts.next()?;
     let (host, label) = rest.split_once('\t').map_or((rest, None), |(a, b)| (a, Some(b)));
-    let info = HolderInfo::new(host, pid).with_label(label.map(str::to_owned));
+    let info =
+        HolderInfo::new(host, pid).with_label(label.map(str::to_owned)).with_passed_on(passed_on);
     let held_for = Duration::from_micros(now_us.saturating_sub(token_us));
     let holder = Holder::new(id, Mode::Exclusive, FencingToken::from_micros(token_us))
         .with_state(state)
         .with_info(info)
         .with_held_for(held_for)
-        .with_ttl_left(ttl_left);
+        .with_ttl_left(ttl_left)
+        .as_passed_on();
     Some(holder)
+}
+
+/// A process, and how often its lease was passed on inside it.
+fn process(text: &str) -> Option<(u32, PassedOn)> {
+    let Some((pid, passed_on)) = text.split_once('/') else {
+        return Some((text.parse().ok()?, PassedOn::default()));
+    };
+    let (times, after) = passed_on.split_once('/')?;
+    let after = Duration::from_micros(after.parse().ok()?);
+    Some((pid.parse().ok()?, PassedOn { times: times.parse().ok()?, after }))
 }
 
 #[cfg(test)]
@@ -118,7 +148,8 @@ mod tests {
     fn the_longest_value_of_ours_is_looked_at_wholly() {
         let id = HolderId { client: ClientId(u128::MAX), attempt: u64::MAX };
         let (host, label) = ("h".repeat(MAX_INFO_BYTES - 1), Some("l".to_owned()));
-        let info = HolderInfo::new(host, u32::MAX).with_label(label);
+        let often = PassedOn { times: 4_095, after: Duration::from_micros(u64::MAX) };
+        let info = HolderInfo::new(host, u32::MAX).with_label(label).with_passed_on(often);
         let longest = value(id, (1 << 53) - 1, &info).len() + "revoked".len() - "held".len();
         assert_eq!(longest, MAX_VALUE_BYTES);
     }

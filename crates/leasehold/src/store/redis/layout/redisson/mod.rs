@@ -194,7 +194,9 @@ impl Redisson {
             .bytes(&token.get().to_be_bytes())
             .flag(force);
         let hold = vec![text(&names::owner(id)), number(self.counted(token)), flag(force)];
-        let message = vec![key::inbox(&self.inboxes, id.client), message.0];
+        // A token that counts grants says nothing of passing on.
+        let passes = if self.fenced { 0 } else { token.passes() };
+        let message = vec![key::inbox(&self.inboxes, id.client), message.0, number(passes.into())];
         [hold, self.telling(names), message].concat()
     }
 
@@ -274,6 +276,9 @@ fn fence_reply(reply: &mut Reply) {
 /// Refuses what Redisson's locks are not.
 fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
     let (mode, ttl) = match action {
+        Action::Acquire(request) if !request.remember.is_zero() => {
+            return Err(refused(name, "who held it last is not remembered"));
+        }
         Action::Acquire(request) => (request.mode, request.ttl),
         Action::Adopt(request) => (request.mode, request.ttl),
         Action::ChangeMode { .. } => {

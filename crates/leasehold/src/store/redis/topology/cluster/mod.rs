@@ -18,8 +18,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, select_ok};
 use leasehold_core::{StoreError, StoreErrorKind};
-use redis::PushInfo;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::slots::Map;
@@ -27,6 +25,7 @@ use super::pool::Pool;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::connection::info::Info;
+use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::layout::slot::slot;
@@ -223,7 +222,7 @@ impl Cluster {
     pub(crate) async fn listen(
         &self,
         node: Option<&Address>,
-        pushes: UnboundedSender<PushInfo>,
+        pushes: PushSender,
     ) -> Result<Connection, StoreError> {
         let map = self.map().await?;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

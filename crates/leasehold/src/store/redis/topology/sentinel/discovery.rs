@@ -9,12 +9,12 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
-use redis::{PushInfo, Value};
-use tokio::sync::mpsc::UnboundedSender;
+use redis::Value;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::switches::SwitchListener;
 use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::options::Address;
@@ -76,7 +76,7 @@ impl Discovery {
     pub(super) async fn dial_for_messages(
         &self,
         address: &Address,
-        pushes: UnboundedSender<PushInfo>,
+        pushes: PushSender,
     ) -> Result<Connection, StoreError> {
         self.to_primary(address, self.to_servers.dial_for_messages(address, pushes)).await
     }

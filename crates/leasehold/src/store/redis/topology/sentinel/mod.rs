@@ -9,8 +9,6 @@ mod switches;
 use std::sync::Arc;
 
 use leasehold_core::{StoreError, StoreErrorKind};
-use redis::PushInfo;
-use tokio::sync::mpsc::UnboundedSender;
 
 use self::discovery::Discovery;
 use super::pool::Pool;
@@ -19,6 +17,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::Failure;
+use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::options::Address;
 
@@ -80,10 +79,7 @@ impl Sentinel {
     }
 
     /// Opens a connection for messages to the server that requests go to.
-    pub(super) async fn listen(
-        &self,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> Result<Connection, StoreError> {
+    pub(super) async fn listen(&self, pushes: PushSender) -> Result<Connection, StoreError> {
         let primary = self.primary().await?;
         self.discovery.dial_for_messages(primary.address(), pushes).await
     }

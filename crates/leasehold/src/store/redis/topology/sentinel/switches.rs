@@ -9,15 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
-use redis::{PushInfo, PushKind, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::sleep;
 
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
+use crate::store::redis::connection::pushes::{Pushes, pushes};
 use crate::store::redis::options::Address;
-use crate::store::redis::topology::role::text;
 
 /// The channel on which a sentinel tells it: `SERVICE OLD-IP OLD-PORT NEW-IP NEW-PORT`.
 const CHANNEL: &str = "+switch-master";
@@ -62,19 +60,16 @@ impl SwitchListener {
         }
     }
 
-    async fn subscribe(
-        &self,
-        sentinel: &Address,
-    ) -> Result<(Connection, UnboundedReceiver<PushInfo>), StoreError> {
-        let (sender, pushes) = unbounded_channel();
+    async fn subscribe(&self, sentinel: &Address) -> Result<(Connection, Pushes), StoreError> {
+        let (sender, pushes) = pushes();
         let connection = self.to_sentinels.dial(sentinel, Some(sender)).await?;
         connection.ask(redis::cmd("SUBSCRIBE").arg(CHANNEL)).await?;
         Ok((connection, pushes))
     }
 
-    fn announced(&self, payload: &Value) {
-        let Some(primary) = text(payload).and_then(|payload| new_primary(&self.service, &payload))
-        else {
+    fn announced(&self, payload: &[u8]) {
+        let payload = String::from_utf8_lossy(payload);
+        let Some(primary) = new_primary(&self.service, &payload) else {
             return;
         };
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,13 +100,9 @@ async fn listen(switches: Weak<SwitchListener>) {
         drop(listener);
         match opened {
             Ok((_link, mut pushes)) => {
-                while let Some(PushInfo { kind, data }) = pushes.recv().await {
+                while let Some(payload) = pushes.next().await {
                     let Some(listener) = switches.upgrade() else { return };
-                    match (kind, data.last()) {
-                        (PushKind::Disconnection, _) => break,
-                        (PushKind::Message, Some(payload)) => listener.announced(payload),
-                        _ => {}
-                    }
+                    listener.announced(&payload);
                 }
             }
             Err(error) if error.kind() == StoreErrorKind::Denied => return,

@@ -39,22 +39,22 @@ local function hand_on(state)
   local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
   local deadline = math.min(patience, now + math.min(CLAIM_WINDOW, held_ttl))
   if collect_at < deadline + retention then return end
---@history  local past_field, ring = next_past(redis.call('HGET', key, 'p'))
---@history  if not past_field then return end
---@history  local past = pack_past(now, hold_state, BY_RELEASE, total,
---@history    string.sub(state, HELD_BY_ONE_AT))
+  local ending = hold_state == REVOKED and BY_REVOKE or BY_RELEASE
+  local last = pack('<dBI4', now, ending, total)
+    .. string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + KEPT_BYTES - 1)
+    .. string.sub(state, HELD_BY_ONE_BYTES + 1)
 
   local flags, holder, hold_state = flags - (next_waiter and 0 or 1), head, UNCLAIMED
   local version, last_token, count, used, cursor, change = VERSION, token, 1, held_weight, 0, 0
   local bound, running, longest_ttl, upgrading, since = deadline, NEVER, held_ttl, NOBODY, now
   local held = struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. string.sub(waiter, facts)
---@history  redis.call('HSET', key, 'p', ring, past_field, past)
   if next_waiter then
-    redis.call('HSET', key, 's', held, 'q', struct.pack(QUEUE, waiting - 1, last_sequence,
+    redis.call('HSET', key, 's', held, 'l', last,
+      'q', struct.pack(QUEUE, waiting - 1, last_sequence,
       head_sequence, after, tail), 'w' .. after, string.sub(next_waiter, 1, 8) .. NOBODY
       .. string.sub(next_waiter, 33))
   else
-    redis.call('HSET', key, 's', held)
+    redis.call('HSET', key, 's', held, 'l', last)
     redis.call('HDEL', key, 'q')
   end
   if of_client > 1 then

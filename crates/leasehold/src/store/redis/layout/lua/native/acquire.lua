@@ -15,7 +15,6 @@
 --         | 'V' version: found (4) | 'W' weight
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local replies, states, missed = {}, {}, 0

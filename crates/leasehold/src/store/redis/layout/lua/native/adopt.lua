@@ -11,7 +11,6 @@
 --       'R' refused: 'B' ballot | 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] < 104 then return redis.error_reply('ARGUMENT 2 is too short') end
 local retention, id, from, weight, capacity, token, ttl, nonce, not_after, ballot, facts =
@@ -56,7 +55,7 @@ local function take_over()
   if hold.state == REVOKED then return struct.pack('<c1B', 'V', 1) end
   if step.is_too_far_ahead(ballot) then return 'RB' end
   if record.upgrading == from then record.upgrading = NOBODY end
---@history  holds.note_end(hold, BY_ADOPTION)
+  holds.note_end(hold, BY_ADOPTION)
   if index > 0 then
     holds.put_index(from, 0)
     holds.put_index(id, index)

@@ -8,7 +8,6 @@
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] ~= 33 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, id, unanswered = struct.unpack('<dc24B', ARGV[2])
@@ -29,7 +28,7 @@ local function leave_or_release()
   end
   local index = holds.live_hold(id)
   if not index or holds.hold_at(index).state == COOLDOWN then return 'CU' end
---@history  holds.note_end(holds.hold_at(index), BY_RELEASE)
+  -- Nobody has had it: whoever asked does not know of the grant.
   holds.remove_hold(index)
   return 'CL'
 end

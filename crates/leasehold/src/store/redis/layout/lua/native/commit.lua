@@ -10,7 +10,6 @@
 --       'R' refused: 'B' ballot | 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] ~= 48 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, id, token, ttl = struct.unpack('<dc24dd', ARGV[2])

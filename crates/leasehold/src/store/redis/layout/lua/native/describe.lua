@@ -8,7 +8,6 @@
 --       'V' revoked: 1 (1)   'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] < 32 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, id, facts = struct.unpack('<dc24', ARGV[2])
@@ -30,7 +29,9 @@ return store.answer(store.run(KEYS[1], nil, function()
     if hold.state == REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
     elseif hold.state ~= COOLDOWN then
-      hold.facts = string.sub(ARGV[2], facts)
+      local said = string.sub(ARGV[2], facts)
+      -- Not by a late copy of what one said who has passed it on since.
+      if holds.passes_of(said) >= holds.passes_of(hold.facts) then hold.facts = said end
       holds.keep_until(now)
       reply = holds.granted(hold)
     end

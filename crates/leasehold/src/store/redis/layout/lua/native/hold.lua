@@ -6,6 +6,11 @@ holds = {
     return string.sub(id, 1, 16)
   end,
 
+  -- How often a lease was passed on inside its process, by what its holder says (codec.rs).
+  passes_of = function(facts)
+    return #facts < 6 and 0 or (struct.unpack('<I2', facts, 5))
+  end,
+
   attempt_of = function(id)
     local attempt = struct.unpack('<d', id, 17)
     store.check_times(attempt, 0, 0, 0)
@@ -58,29 +63,31 @@ holds = {
     record.count = record.count + 1
   end,
 
---@history  -- Lays out anew a ring of those who keep more or fewer, with room for one more, for
---@history  -- which the oldest give way. Gives the field for that, and the ring.
---@history  lay_out_past = function(ring)
---@history    local fields, kept = past_fields(ring) or store.corrupt(), {}
---@history    for at = math.max(#fields - HISTORY + 2, 1), #fields do
---@history      kept[#kept + 1] = store.get(fields[at]) or store.corrupt()
---@history    end
---@history    for _, field in ipairs(fields) do record.changed[field] = false end
---@history    for at, past in ipairs(kept) do record.changed['p' .. string.char(at - 1)] = past end
---@history    local count = #kept + 1
---@history    return 'p' .. string.char(#kept), string.char(HISTORY, count, count % HISTORY)
---@history  end,
---@history
---@history  -- Remembers that whoever has a hold has it no more. Nobody has one in its cooldown.
---@history  note_end = function(hold, ending)
---@history    if hold.state == COOLDOWN then return end
---@history    local ring = store.get('p')
---@history    local field, changed = next_past(ring)
---@history    if not field then field, changed = holds.lay_out_past(ring) end
---@history    record.changed.p = changed
---@history    record.changed[field] = pack_past(math.min(hold.deadline, now), hold.state, ending,
---@history      record.capacity, store.pack_hold(hold))
---@history  end,
+  -- Remembers a hold as the last one, unless the end of another one was later. Nobody has one in
+  -- its cooldown.
+  note_end = function(hold, ending)
+    if hold.state == COOLDOWN then return end
+    record.changed.l = holds.later(store.get('l'), hold, ending)
+  end,
+
+  -- What is remembered of the last hold when another one ends: the end that was later, but for one
+  -- in the future, because the server's clock went back since then.
+  later = function(last, hold, ending)
+    local ended = math.min(hold.deadline, now)
+    if last then
+      if #last < LAST_BYTES then store.corrupt() end
+      local before = struct.unpack('<d', last)
+      if ended < before and before <= now then return last end
+    end
+    if hold.state == REVOKED then
+      ending = BY_REVOKE
+    elseif hold.state == UNCLAIMED and ending == BY_TIME then
+      ending = BY_SILENCE
+    end
+    return struct.pack(LAST, ended, ending, record.capacity, hold.id, hold.weight, hold.state,
+      hold.token, hold.since) .. hold.facts
+  end,
+
   -- Removes a hold; the last one takes its place.
   remove_hold = function(index)
     local removed, last = holds.hold_at(index), record.count - 1
@@ -126,6 +133,7 @@ holds = {
     return raw
   end,
 
+  -- Whether an attempt has ended, and whether an operator has ended its hold at once.
   is_finished = function(id)
     local raw, at = holds.tombstones(), 0
     repeat
@@ -133,32 +141,39 @@ holds = {
     until not at or at % TOMBSTONE_BYTES == 1
     if not at then return false end
     local _, attempt, over = struct.unpack(TOMBSTONE, raw, at)
-    return attempt >= holds.attempt_of(id) and over > now
+    if math.abs(over) <= now then return false end
+    return attempt >= holds.attempt_of(id), over < 0 and attempt == holds.attempt_of(id)
   end,
 
-  leave_tombstone = function(id)
+  -- For a hold that an operator has ended at once, its deadline comes along.
+  leave_tombstone = function(id, deadline)
     local client, attempt = holds.client_of(id), holds.attempt_of(id)
-    local forget_at = now + TOMBSTONE_LIFE
+    local is_revoked = deadline ~= nil
+    local needed = math.max(now + TOMBSTONE_LIFE, deadline or 0)
+    local forget_at = needed
     local raw, kept = holds.tombstones(), {}
     for at = 1, #raw, TOMBSTONE_BYTES do
       local other, earlier, over = struct.unpack(TOMBSTONE, raw, at)
-      if over > now and other == client then
-        attempt = math.max(attempt, earlier)
-      elseif over > now then
+      local ends = math.abs(over)
+      if ends > now and other == client then
+        forget_at = math.max(forget_at, ends)
+        if earlier >= attempt then attempt, is_revoked = earlier, over < 0 end
+      elseif ends > now then
         kept[#kept + 1] = string.sub(raw, at, at + TOMBSTONE_BYTES - 1)
       end
     end
     if #kept == MAX_TOMBSTONES then table.remove(kept, 1) end
-    kept[#kept + 1] = struct.pack(TOMBSTONE, client, attempt, forget_at)
+    local over = is_revoked and -forget_at or forget_at
+    kept[#kept + 1] = struct.pack(TOMBSTONE, client, attempt, over)
     record.changed.t = table.concat(kept)
     record.has_tombstones = true
-    holds.keep_until(forget_at)
+    holds.keep_until(needed)
   end,
 
   -- Ends a hold whose time has come. A late copy of its acquire must not grant to an attempt that
   -- nobody waits for any more, hence the tombstone.
   expire = function(index)
---@history    holds.note_end(holds.hold_at(index), BY_TIME)
+    holds.note_end(holds.hold_at(index), BY_TIME)
     holds.leave_tombstone(holds.remove_hold(index).id)
   end,
 

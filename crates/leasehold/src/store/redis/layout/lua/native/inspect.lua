@@ -1,32 +1,24 @@
--- Who holds, who waits and who held before; changes nothing (model/inspect.rs).
+-- Who holds, who waits and who held last; changes nothing (model/inspect.rs).
 --
 -- KEYS  1 … n the locks' records, all different
 -- ARGV  1 what all inboxes' names begin with
---       2 … n + 1 packed, for each key: retention (µs), at most so many holders, waiters and past
---         holders (4)
+--       2 … n + 1 packed, for each key: retention (µs), at most so many holders and waiters (4)
 -- reply for one key its own, for several a list: an error, or packed: now (µs), 0 (1), one of
 --       'I' status: capacity (4), last token (µs, or 0), how many wait (4),
 --         how many holders follow (4), each attempt (24 bytes), weight (4), state (1), token (µs),
 --         since (µs), deadline (µs), length of facts (2), facts,
 --         how many waiters follow (4), each attempt (24 bytes), weight (4), capacity (4),
 --         since (µs), length of facts (2), facts,
---         at most how many past holders are shown (4), how many follow (4), each its length (2) and
---         as it is packed
+--         length of the last hold (2, or 0 if none is known), as it is packed
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
 
-local retention, limit, past
---@include native/past
+local retention, limit, last
 --@include publish
 --@include native/record
 --@include native/hold
 --@include native/queue
-
--- Adds a hold that has ended, with its length.
-local function show_past(hold)
-  past[#past + 1] = struct.pack('<I2', #hold) .. hold
-end
 
 local function holders()
   local list = {}
@@ -36,9 +28,8 @@ local function holders()
     if hold.deadline > now then
       list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
         hold.since, hold.deadline, #hold.facts) .. hold.facts
---@history    elseif hold.state ~= COOLDOWN then -- no step has come by yet
---@history      show_past(pack_past(hold.deadline, hold.state, BY_TIME, record.capacity,
---@history        store.pack_hold(hold)))
+    elseif hold.state ~= COOLDOWN then -- no step has come by yet
+      last = holds.later(last, hold, BY_TIME)
     end
   end
   return struct.pack('<I4', #list) .. table.concat(list)
@@ -55,22 +46,13 @@ local function waiters_in_order()
   return struct.pack('<I4', #list) .. table.concat(list)
 end
 
--- Also what others keep, where this client keeps none.
-local function past_holders()
-  local most = HISTORY > 0 and HISTORY or MAX_HISTORY
-  local ring = limit > 0 and redis.call('HGET', record.key, 'p')
-  for _, field in ipairs(ring and (past_fields(ring) or store.corrupt()) or {}) do
-    local hold = redis.call('HGET', record.key, field)
-    if not hold or #hold < PAST_BYTES then store.corrupt() end
-    show_past(hold)
-  end
-  return struct.pack('<I4I4', math.min(most, limit), #past) .. table.concat(past)
-end
-
 local function status()
-  past = {}
-  return struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
-    .. holders() .. waiters_in_order() .. past_holders()
+  last = redis.call('HGET', record.key, 'l')
+  local known = struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
+    .. holders() .. waiters_in_order()
+  if not last then return known .. struct.pack('<I2', 0) end
+  if #last < LAST_BYTES then store.corrupt() end
+  return known .. struct.pack('<I2', #last) .. last
 end
 
 local replies = {}

@@ -10,7 +10,6 @@
 --       'O' gone   'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] ~= 40 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, id, ttl = struct.unpack('<dc24d', ARGV[2])

@@ -12,7 +12,6 @@
 --       'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] < 80 then return redis.error_reply('ARGUMENT 2 is too short') end
 local retention, id, weight, capacity, change, token, ttl, nonce, not_after, facts =

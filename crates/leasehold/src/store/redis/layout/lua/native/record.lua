@@ -20,8 +20,10 @@
 --   w<id>     a waiter: sequence, the ids before and after it (24 bytes each), weight (4),
 --             capacity (4), ttl, since, nonce (8 bytes), facts (the rest)
 --   c<client> a client with waiters: last seen, how many (4)
---   t         tombstones, the oldest first: client (16 bytes), attempt, until
---@history --   p, p<…>   holds that have ended (native/past.lua)
+--   t         tombstones, the oldest first: client (16 bytes), attempt, until;
+--             that time is negative if an operator has ended that attempt's hold at once
+--   l         the hold that has ended last: when (µs), how (1), its capacity (4), and as it was: id
+--             (24 bytes), weight (4), state (1), token, since, facts (the rest)
 
 local record
 

@@ -10,9 +10,9 @@
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
-local read, released = struct.unpack, struct.pack('<dBc1', now, 0, 'F')
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local released = pack('<dBc1', now, 0, 'F')
 local replies, states, missed = {}, {}, 0
 local key, asked, retention, id, cooldown, unanswered
 for at = 1, #KEYS do
@@ -60,7 +60,7 @@ local function release()
   end
   local hold = holds.hold_at(index)
   if hold.state == COOLDOWN then return 'F' end
---@history  holds.note_end(hold, BY_RELEASE)
+  holds.note_end(hold, BY_RELEASE)
   if cooldown == 0 then
     holds.remove_hold(index)
   else

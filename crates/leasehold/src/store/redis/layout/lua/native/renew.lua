@@ -10,7 +10,6 @@
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] ~= 8 + 44 * #KEYS then
   return redis.error_reply('ARGUMENT 2 has a wrong length')
@@ -43,6 +42,9 @@ local function renew(lease)
     elseif hold.state ~= COOLDOWN and step.agree(hold, lease.weight, lease.change) then
       reply = holds.confirm(index, lease.ttl)
     end
+  else
+    local _, is_revoked = holds.is_finished(lease.id)
+    if is_revoked then reply = struct.pack('<c1B', 'V', 1) end
   end
   step.promote(nil)
   return reply

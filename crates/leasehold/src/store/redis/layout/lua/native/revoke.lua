@@ -8,7 +8,6 @@
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] ~= 49 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, id, token_us, token, force = struct.unpack('<dc24dc8B', ARGV[2])
@@ -25,7 +24,9 @@ return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
   local index = holds.live_hold(id)
   local hold = index and holds.hold_at(index)
-  if not hold or hold.token ~= token_us then
+  local first, second = string.byte(token, 7, 8)
+  local passes = first % 16 * 256 + second -- the low 12 bits
+  if not hold or hold.token ~= token_us or passes < holds.passes_of(hold.facts) then
     step.promote(nil)
     return struct.pack('<c1B', 'V', 0)
   end
@@ -33,8 +34,9 @@ return store.answer(store.run(KEYS[1], nil, function()
   -- A cooldown is held by nobody, so nobody has to be asked.
   local forced = force == 1 or is_cooldown
   if forced then
---@history    if not is_cooldown then hold.state = REVOKED end
-    holds.expire(index)
+    if not is_cooldown then hold.state = REVOKED end
+    holds.note_end(hold, BY_TIME)
+    holds.leave_tombstone(holds.remove_hold(index).id, hold.deadline)
   else
     hold.state = REVOKED
     -- Else the reader would become the writer all the same, with a token that nobody saw.

@@ -10,7 +10,6 @@
 --       'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of so many bytes.
 --@include clock
---@history --@include native/past
 
 if not ARGV[2] or #ARGV[2] ~= 12 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
 local retention, capacity = struct.unpack('<dI4', ARGV[2])

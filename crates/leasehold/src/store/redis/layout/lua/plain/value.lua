@@ -15,6 +15,11 @@ local function parts_of(value, mine)
   return string.match(value, '^(%d+) (%a+) (.*)$', #mine + 1)
 end
 
+-- How often a lease was passed on inside its process, by what its holder says.
+local function passes_of(facts)
+  return tonumber(string.match(facts, '^%d+/(%d+)/') or 0)
+end
+
 -- When a lease that lasts so long from now on ends. Servers count in milliseconds: the later one.
 local function end_of(ttl)
   return math.ceil((now + ttl) / 1000)

@@ -9,5 +9,8 @@
 local hold = find(KEYS[1], KEYS[2], ARGV[1])
 if hold and hold.state == 'revoked' then return answer('V\1') end
 if not hold or hold.state ~= 'held' then return answer(not_held(KEYS[1], KEYS[2], ARGV[1])) end
-redis.call('SET', hold.key, hold.begin .. hold.token .. ARGV[2], 'KEEPTTL')
+-- Not by a late copy of what one said who has passed it on since.
+local said = ARGV[2]
+if passes_of(string.sub(said, 7)) < passes_of(hold.facts) then said = ' held ' .. hold.facts end
+redis.call('SET', hold.key, hold.begin .. hold.token .. said, 'KEEPTTL')
 return answer(granted(tonumber(hold.token), redis.call('PEXPIRETIME', hold.key)))

@@ -27,6 +27,11 @@ local function find(lock, key, owner)
     token = token, state = state, facts = facts }
 end
 
+-- How often a lease was passed on inside its process, by what its holder says.
+local function passes_of(facts)
+  return tonumber(string.match(facts, '^%d+/(%d+)/') or 0)
+end
+
 local function exact(number)
   return string.format('%.0f', number)
 end

@@ -3,14 +3,17 @@
 -- KEYS  1 the lock   2 the hold's key
 -- ARGV  1 owner   2 the token it was seen with (µs)   3 force: 0 or 1
 --       4 the command that publishes   5 and 6 the channels of the lock
---       7 its client's inbox   8 the message for it
+--       7 its client's inbox   8 the message for it   9 how often passed on by that token
 -- reply packed as that of revoke.lua: 'V' revoked: whether that token was held (1)
 --@include clock
 --@include arguments
 --@include redisson/lock
 
 local force, hold = number(3, 1) == 1, find(KEYS[1], KEYS[2], ARGV[1])
-if not hold or hold.token ~= ARGV[2] then return answer('V\0') end
+local passes = number(9, TIME_MAX)
+if not hold or hold.token ~= ARGV[2] or passes < passes_of(hold.facts) then
+  return answer('V\0')
+end
 local is_cooldown, is_free = hold.state == 'cooldown', false
 -- A cooldown is held by nobody, so nobody has to be asked.
 if force or is_cooldown then

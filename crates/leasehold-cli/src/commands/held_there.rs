@@ -1,0 +1,114 @@
+//! What the store knows of a lease that was taken, where its holder process cannot be asked.
+
+use leasehold::{Client, LockName};
+
+use crate::connection::{connect, holders};
+use crate::report::{Failure, LOST, Voice};
+use crate::secrets::Secrets;
+use crate::store_choice::{self, Because, Choice};
+use crate::store_url::StoreUrl;
+use crate::taken::{Handle, HeldName};
+
+/// Where to look for what a handle says.
+pub(super) struct StoreOf<'a> {
+    pub(super) handle: &'a Handle,
+    /// `--store`.
+    pub(super) option: Option<&'a StoreUrl>,
+    pub(super) voice: Voice,
+}
+
+impl StoreOf<'_> {
+    /// Ends the lease there.
+    ///
+    /// # Errors
+    ///
+    /// [`LOST`] if it had ended before.
+    pub(super) async fn end(&self) -> Result<(), Failure> {
+        let (voice, client) = (self.voice, self.connect().await?);
+        let mut ended_before = Vec::new();
+        for HeldName { name, token } in &self.handle.names {
+            let admin = client.admin();
+            let status = admin.inspect(name).await?;
+            if self.handle.holds(*token, &status) && admin.revoke_now(name, *token).await? {
+                voice.detail(format_args!("{name}: given back"));
+            } else {
+                ended_before.push(ended(name, holders(&status)));
+            }
+        }
+        client.close().await?;
+        ended_before.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Says whether it is still held there.
+    ///
+    /// # Errors
+    ///
+    /// [`LOST`] if it has ended.
+    pub(super) async fn check(&self) -> Result<(), Failure> {
+        let client = self.connect().await?;
+        for HeldName { name, token } in &self.handle.names {
+            let status = client.admin().inspect(name).await?;
+            if !self.handle.holds(*token, &status) {
+                return Err(ended(name, holders(&status)));
+            }
+        }
+        client.close().await.map_err(Failure::from)
+    }
+
+    /// What came of it, where no holder process of this user's is left on this machine: if it was
+    /// here, its lease is not renewed, whatever the store cannot say.
+    pub(super) fn or_lost_here(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        outcome.map_err(|failure| {
+            let is_refused = self.option.is_some() && failure.exit == crate::report::USAGE;
+            if failure.exit == LOST || is_refused || !self.handle.is_from_here() {
+                return failure;
+            }
+            Failure::new(
+                LOST,
+                format!(
+                    "{}: its holder process has ended, so the lease is over or soon will be, and \
+                     the store cannot say more: {}",
+                    self.handle.shown(),
+                    failure.message
+                ),
+            )
+        })
+    }
+
+    async fn connect(&self) -> Result<Client, Failure> {
+        connect(&self.choose()?, self.voice).await
+    }
+
+    /// The store that was chosen, if it is that of the handle: it may have a password. Else what
+    /// the handle says, without any: it may come from anybody.
+    fn choose(&self) -> Result<Choice, Failure> {
+        let handle = self.handle;
+        let taken_in = StoreUrl::from(handle.store.as_str());
+        let chosen = store_choice::choose(self.option);
+        let is_it = |choice: &Choice| choice.url.place() == taken_in.place();
+        match (chosen, taken_in.remote()) {
+            (Ok(choice), _) if is_it(&choice) => Ok(choice),
+            (Err(failure), _) if self.option.is_some() => Err(failure),
+            (_, Some(url)) if self.option.is_none() => {
+                Ok(Choice { url, because: Because::Handle, secrets: Secrets::Nowhere })
+            }
+            (chosen, _) => {
+                let this =
+                    chosen.map_or_else(|_| String::new(), |it| format!(", not in {}", it.url));
+                Err(Failure::usage(format!(
+                    "{}: it was taken in the store {taken_in}{this}: name that with --store, or \
+                     do this on {}, as {}",
+                    handle.shown(),
+                    handle.host,
+                    handle.user
+                )))
+            }
+        }
+    }
+}
+
+fn ended(name: &LockName, by: Option<String>) -> Failure {
+    let by = by.map_or_else(String::new, |by| format!(", and is {by}"));
+    let why = "this lease has ended before: it was given back already, or was lost";
+    Failure::new(LOST, format!("{name}: {why}{by}"))
+}

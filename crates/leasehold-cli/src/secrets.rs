@@ -1,0 +1,91 @@
+//! Passwords that a process has besides a store URL, and that no process inherits which lives on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::process::Command;
+
+use leasehold::Client;
+use leasehold::store::{RedisOptions, open};
+use serde::{Deserialize, Serialize};
+
+use crate::store_url::StoreUrl;
+
+/// The variable that names the store, by a URL that may have a password.
+pub(crate) const STORE: &str = "LEASEHOLD_STORE";
+
+/// Variables that are passwords.
+const PASSWORDS: [&str; 2] = ["LEASEHOLD_PASSWORD", "LEASEHOLD_SENTINEL_PASSWORD"];
+
+/// Where passwords come from that are not in a URL.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Secrets {
+    /// This process's environment.
+    OfEnvironment,
+    /// They were passed on, as the variables they were in. The file that another variable names
+    /// may have a newer one.
+    PassedOn(BTreeMap<String, String>),
+    /// There are none, so that none is told to a server that nobody chose.
+    Nowhere,
+}
+
+impl Secrets {
+    /// For another process, which does not have them in its environment.
+    pub(crate) fn passed_on() -> Self {
+        let found = PASSWORDS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
+        Self::PassedOn(found.map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// A client of this store is built with them.
+    pub(crate) async fn client(
+        &self,
+        url: &StoreUrl,
+        builder: leasehold::ClientBuilder,
+    ) -> leasehold::Result<Client> {
+        let environment = |name: &str| match self {
+            Self::OfEnvironment => std::env::var(name).ok(),
+            Self::PassedOn(found) => found.get(name).cloned().or_else(|| std::env::var(name).ok()),
+            Self::Nowhere => None,
+        };
+        let builder = match url.is_on_servers() && *self != Self::OfEnvironment {
+            true => {
+                builder.store(open(RedisOptions::from_url_with(url.reveal(), environment)?).await?)
+            }
+            false => builder.url(url.reveal()),
+        };
+        builder.build().await
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OfEnvironment => "OfEnvironment",
+            Self::PassedOn(_) => "PassedOn(***)",
+            Self::Nowhere => "Nowhere",
+        })
+    }
+}
+
+/// Has a process inherit no password. What it runs and looks for its own store finds the same,
+/// and is told that a password is lacking: without the variable it would take a local file.
+pub(crate) fn keep_from(command: &mut Command) {
+    for name in PASSWORDS {
+        command.env_remove(name);
+    }
+    if let Some(url) = store_with_password() {
+        command.env(STORE, StoreUrl::from(url.as_str()).without_password());
+    }
+}
+
+/// What [`keep_from`] keeps from a process, for one that is to have it all the same.
+pub(crate) fn variables() -> Vec<(String, String)> {
+    let passwords = PASSWORDS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
+    let store = store_with_password().map(|url| (STORE, url));
+    passwords.chain(store).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn store_with_password() -> Option<String> {
+    // One that is not UTF-8 is refused before anything is started.
+    let url = std::env::var(STORE).ok()?;
+    (StoreUrl::from(url.as_str()).without_password() != url).then_some(url)
+}

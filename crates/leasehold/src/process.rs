@@ -1,0 +1,141 @@
+//! Which process this is: what was made before a fork(2) belongs to the parent.
+//!
+//! A child has copies of its parent's memory and descriptors, but only one of its threads. The
+//! keeper's thread is not there, a lock that another thread had stays locked, and sockets and
+//! tokio's epoll are shared with the parent. So a child uses nothing that its parent has made, and
+//! drops none of it. Each process of a row of forks has a number, and finds it by comparing its id
+//! with the last one noted: a system call, some 50 ns. Nothing here takes a lock, since the thread
+//! that had it may be in another process.
+
+#[cfg(feature = "file")]
+mod notes;
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use leasehold_core::{StoreError, StoreErrorKind};
+
+#[cfg(feature = "file")]
+pub(crate) use self::notes::Note;
+
+/// Most processes in a row, each the child of the one before.
+const MOST: usize = 16;
+
+/// The id of each process in the row, and zero for those that are not there yet.
+static IDS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
+
+/// The last of them.
+static LAST: AtomicUsize = AtomicUsize::new(0);
+
+/// Says that this process is a child that was forked, and closes what it has inherited of its
+/// parent's file stores. A child that uses leasehold need not say so: its first call finds out. One
+/// that does not keeps others from seeing that its parent was killed, as long as both have the
+/// pipes open: leases of the parent then last until their ttl.
+///
+/// For children that a server forks in advance, and for `os.register_at_fork` of bindings. In a
+/// process that was not forked it does nothing.
+pub fn forked() {
+    number();
+}
+
+/// The number of this process: zero for the first that uses leasehold, one more in each child;
+/// [`MOST`] for those that are too many.
+fn number() -> usize {
+    let id = std::process::id();
+    let mut number = LAST.load(Ordering::Acquire);
+    loop {
+        let noted = IDS[number].compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
+        match noted {
+            Ok(_) => {
+                #[cfg(feature = "file")]
+                notes::close_lifelines_of_parents(number);
+                return number;
+            }
+            Err(found) if found == id => return number,
+            Err(_) if number + 1 == MOST => return MOST,
+            Err(_) => {
+                number += 1;
+                LAST.fetch_max(number, Ordering::AcqRel);
+            }
+        }
+    }
+}
+
+/// The process that something was made in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadeIn(usize);
+
+impl MadeIn {
+    /// This one.
+    pub(crate) fn this() -> Self {
+        Self(number())
+    }
+
+    /// Whether that is not this process, but one that it was forked from.
+    pub(crate) fn is_another(self) -> bool {
+        self.0 != number()
+    }
+}
+
+/// A value for each process in the row. None is touched by another process than its own.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T>([T; MOST]);
+
+impl<T> PerProcess<T> {
+    pub(crate) const fn new(values: [T; MOST]) -> Self {
+        Self(values)
+    }
+
+    /// That of this process.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many processes in the row.
+    pub(crate) fn this(&self) -> Result<&T, StoreError> {
+        self.0.get(number()).ok_or_else(|| {
+            let text = format!(
+                "this process is the last of more than {MOST} that were forked one from the other: \
+                 start it by exec"
+            );
+            StoreError::new(StoreErrorKind::Unsupported, text)
+        })
+    }
+
+    /// That of this process, and those of its parents.
+    pub(crate) fn split_mut(&mut self) -> (Option<&mut T>, Vec<&mut T>) {
+        let number = number();
+        let (mut own, mut others) = (None, Vec::new());
+        for (nth, value) in self.0.iter_mut().enumerate() {
+            if nth == number {
+                own = Some(value);
+            } else {
+                others.push(value);
+            }
+        }
+        (own, others)
+    }
+}
+
+impl<T: Default> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| T::default()))
+    }
+}
+
+/// Notes a descriptor that a child must close.
+#[cfg(feature = "file")]
+pub(crate) fn note_lifeline(descriptor: &impl std::os::fd::AsRawFd) -> Option<Note> {
+    notes::LIFELINES.add(number(), u64::try_from(descriptor.as_raw_fd()).ok()?)
+}
+
+/// Notes a file that SQLite has open; `None` if there are too many.
+#[cfg(feature = "file")]
+pub(crate) fn note_file(file: u64) -> Option<Note> {
+    notes::FILES.add(number(), file)
+}
+
+/// Whether a process that this one was forked from had a file open then.
+#[cfg(feature = "file")]
+pub(crate) fn is_open_in_parent(file: u64) -> bool {
+    let number = number();
+    (0..number).any(|parent| notes::FILES.has(parent, file))
+}

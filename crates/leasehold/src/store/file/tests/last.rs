@@ -1,0 +1,77 @@
+//! Who held a name last.
+
+use leasehold_core::{Ending, LastHolder};
+
+use super::*;
+
+async fn last(store: &File, of: &str) -> Option<LastHolder> {
+    match on(store, of, Action::Inspect { limit: 100 }).await {
+        Reply::Status(status) => status.last_holder,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn ending(store: &File, of: &str) -> Option<(ClientId, Ending)> {
+    last(store, of).await.map(|last| (last.id.client, last.ending))
+}
+
+#[tokio::test]
+async fn a_holder_whose_process_is_found_dead_is_told_as_that() {
+    let place = Place::new();
+    let (alices, bobs) = (place.open(), place.open());
+    let inbox = alices.inbox(ALICE).await.unwrap();
+    on(&alices, "a", acquire(ALICE, 1, true)).await;
+    place.clock.advance(Duration::from_secs(7));
+    drop((inbox, alices));
+    let last = last(&bobs, "a").await.unwrap();
+    assert_eq!((last.id.client, last.ending), (ALICE, Ending::Died));
+    assert_eq!(last.held_for, Duration::from_secs(7));
+    assert_eq!(last.info.label.as_deref(), Some("\"quoted\" ü"));
+}
+
+#[tokio::test]
+async fn the_last_holder_is_remembered_for_as_long_as_it_asked_for() {
+    let place = Place::new();
+    let store = place.open();
+    let hour = Duration::from_secs(3600);
+    let Action::Acquire(request) = acquire(ALICE, 1, true) else { panic!("it acquires") };
+    on(&store, "a", Action::Acquire(request.with_remember(48 * hour))).await;
+    on(&store, "a", release(ALICE, 1)).await;
+    on(&store, "b", acquire(BOB, 1, true)).await;
+    on(&store, "b", release(BOB, 1)).await;
+    place.clock.advance(47 * hour);
+    // Tidied up with each call, a few at a time.
+    while place.record(&name("b")).is_some() {
+        on(&store, "c", acquire(BOB, 2, true)).await;
+        on(&store, "c", release(BOB, 2)).await;
+        tokio::task::yield_now().await;
+    }
+    let last = last(&store, "a").await.unwrap();
+    assert_eq!((last.id.client, last.ended_ago), (ALICE, 47 * hour));
+}
+
+#[tokio::test]
+async fn the_last_holder_goes_with_its_record_and_with_a_restart_of_the_machine() {
+    let place = Place::new();
+    let hour = Duration::from_secs(3600);
+    let options = || FileOptions::new(place.path()).retention(hour);
+    let store = File::with_clock(options(), place.clock.clone(), "first".to_owned()).unwrap();
+    on(&store, "a", acquire(ALICE, 1, true)).await;
+    on(&store, "a", release(ALICE, 1)).await;
+    for of in ["b", "c", "d"] {
+        place.clock.advance(hour / 4);
+        // Tidied up with each.
+        on(&store, of, acquire(BOB, 1, true)).await;
+        on(&store, of, release(BOB, 1)).await;
+        assert_eq!(ending(&store, "a").await, Some((ALICE, Ending::Released)));
+    }
+    place.clock.advance(hour);
+    while place.record(&name("a")).is_some() {
+        assert_eq!(ending(&store, "d").await, Some((BOB, Ending::Released)));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ending(&store, "a").await, None);
+    drop(store);
+    let store = File::with_clock(options(), place.clock.clone(), "second".to_owned()).unwrap();
+    assert_eq!(ending(&store, "d").await, None);
+}

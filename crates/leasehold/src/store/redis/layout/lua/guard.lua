@@ -1,0 +1,13 @@
+-- In front of an acquire: a server in quarantine refuses it before it leaves a token, behind which
+-- no holder could take its lease back.
+--
+-- KEYS  the last one: the boot record
+-- ARGV  the last two: the run id, and the span of a quarantine (µs)
+-- reply the µs that the quarantine still lasts; without one, that of the acquire
+--@include boot
+do
+  local span, run = tonumber(ARGV[#ARGV]), ARGV[#ARGV - 1]
+  local left = quarantine_left(KEYS[#KEYS], run, span)
+  if left > 0 then return left end
+end
+local KEYS, ARGV = {unpack(KEYS, 1, #KEYS - 1)}, {unpack(ARGV, 1, #ARGV - 2)}
