@@ -393,7 +393,11 @@ fn records_of_another_release_are_named_and_a_quorum_does_not_wait_for_them() {
     let nodes: Vec<_> = servers.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
     let quorum = format!("redis+quorum://{}?timeout=30s&quarantine=off", nodes.join(","));
     for url in [&quorum, &servers[0].patient_url()] {
-        Visit::to(url, &[]).assert_found("danger", "records", "bad cannot be read (version 103)");
+        Visit::to(url, &[]).assert_found(
+            "danger",
+            "records",
+            "1 name is written by another release: bad",
+        );
         let ended = Place::on_file().end(&["run", "bad", "-n", "-s", url, "--", "true"]);
         assert_eq!(ended.code, Some(69), "{}", ended.stderr);
         assert!(ended.stderr.contains("use one release of leasehold"), "{}", ended.stderr);

@@ -1,7 +1,8 @@
 //! Every block of shell in the README and in `docs/recipes.md`, as it stands there.
 //!
 //! What its info string says beyond `sh` says what becomes of it: `by-hand` is what changes the
-//! machine or builds the project, `synopsis` has NAMEs instead of names.
+//! machine or builds the project, `alone` has a test of its own in `recipes.rs`, `synopsis` has NAMEs
+//! instead of names.
 
 use std::collections::BTreeMap;
 
@@ -145,7 +146,7 @@ fn every_block_of_shell_runs_as_it_stands_or_says_why_not() {
         match block.kind.as_str() {
             "" if block.text.contains("--listen") => run_together(&block),
             "" => run(&block),
-            "by-hand" | "synopsis" => {}
+            "by-hand" | "alone" | "synopsis" => {}
             other => panic!("{}: what is {other:?}?", block.place),
         }
         *kinds.entry(block.kind).or_default() += 1;

@@ -167,7 +167,11 @@ impl Ended {
 #[track_caller]
 pub(crate) fn ended(mut command: Command) -> Ended {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
+    output_of(command.spawn().unwrap())
+}
+
+#[track_caller]
+fn output_of(child: Child) -> Ended {
     let pid = Pid::from_child(&child);
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(child.wait_with_output()));
@@ -176,7 +180,7 @@ pub(crate) fn ended(mut command: Command) -> Ended {
         Err(_) => {
             kill_process(pid, Signal::KILL).unwrap();
             let output = receiver.recv_timeout(Duration::from_secs(1));
-            panic!("{command:?} did not end: {output:?}");
+            panic!("{pid} did not end: {output:?}");
         }
     }
 }
@@ -213,17 +217,54 @@ impl Background {
     }
 
     /// The next line of stdout.
+    #[track_caller]
     pub(crate) fn line(&mut self) -> String {
-        line(self.child().stdout.as_mut().unwrap())
+        let watch = self.watch();
+        let line = line(self.child().stdout.as_mut().unwrap());
+        watch.ended(&line);
+        line
     }
 
     /// The next line of stderr.
+    #[track_caller]
     pub(crate) fn error_line(&mut self) -> String {
-        line(self.child().stderr.as_mut().unwrap())
+        let watch = self.watch();
+        let line = line(self.child().stderr.as_mut().unwrap());
+        watch.ended(&line);
+        line
     }
 
+    /// Kills it if it says nothing for too long.
+    fn watch(&self) -> Watch {
+        let (pid, (done, receiver)) = (self.pid(), mpsc::channel::<()>());
+        let watching = thread::spawn(move || {
+            let is_late = receiver.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+            if is_late {
+                let _is_gone = kill_process(pid, Signal::KILL);
+            }
+            is_late
+        });
+        Watch { done, watching }
+    }
+
+    /// What it said until it ended by itself. One that hangs is killed, and the test with it.
+    #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
-        Ended::of(self.0.take().unwrap().wait_with_output().unwrap())
+        output_of(self.0.take().unwrap())
+    }
+}
+
+/// What kills a program that says nothing.
+struct Watch {
+    done: mpsc::Sender<()>,
+    watching: thread::JoinHandle<bool>,
+}
+
+impl Watch {
+    #[track_caller]
+    fn ended(self, line: &str) {
+        drop(self.done);
+        assert!(!self.watching.join().unwrap(), "no line within {PATIENCE:?}, only {line:?}");
     }
 }
 

@@ -14,8 +14,8 @@ const TESTING: &str = include_str!("../../../../docs/testing-your-code.md");
 fn block(page: &str, section: &str, language: &str) -> String {
     let found = page.split("\n## ").find_map(|part| part.strip_prefix(section));
     let section = found.unwrap_or_else(|| panic!("there is no section {section:?}"));
-    let begin = format!("\n```{language}\n");
-    let block = section.split(&begin).nth(1).and_then(|rest| rest.split("```").next());
+    let mut opened = section.split("\n```").filter_map(|rest| rest.split_once('\n'));
+    let block = opened.find_map(|(info, text)| info.starts_with(language).then_some(text));
     block.unwrap_or_else(|| panic!("no {language} in it: {section}")).to_owned()
 }
 

@@ -2,7 +2,7 @@
 
 use leasehold_core::{Deadlock, Error, LockName, Obstacle, Result, StoreError, StoreErrorKind};
 
-use super::deadlocks::find;
+use super::deadlocks::{self, find};
 use super::finding::Finding;
 use super::traits::Store;
 
@@ -49,6 +49,14 @@ pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<
     }
 }
 
+/// What cannot be read at a node of a quorum, where nobody is seen to wait. Nothing of a node that
+/// cannot be asked: that is said elsewhere.
+#[cfg(feature = "redis")]
+pub(super) async fn unreadable_at(place: &str, node: &dyn Store) -> Vec<Finding> {
+    let found = deadlocks::look_at_all(node).await.unwrap_or_default();
+    unreadable(place, &found.unreadable)
+}
+
 /// The names that were passed over, as one finding for those of another release and one for the
 /// others.
 fn unreadable(place: &str, names: &[(LockName, StoreError)]) -> Vec<Finding> {
@@ -71,7 +79,7 @@ fn unreadable(place: &str, names: &[(LockName, StoreError)]) -> Vec<Finding> {
             1 => format!("1 name is {what}: {shown}"),
             count => format!("{count} names are {what}: {shown}{more}"),
         };
-        Finding::warning(place, RECORDS, found, UNREADABLE, remedy)
+        Finding::danger(place, RECORDS, found, UNREADABLE, remedy)
     };
     groups.map(finding).collect()
 }

@@ -41,6 +41,15 @@ pub(crate) async fn find(store: &dyn Store) -> Result<Found, StoreError> {
         let why = "this store has no queue, so nobody can see who waits for whom";
         return Err(StoreError::new(StoreErrorKind::Unsupported, why));
     }
+    look_at_all(store).await
+}
+
+/// The same where nobody may be seen to wait: then it finds what cannot be read.
+///
+/// # Errors
+///
+/// When the store does not answer.
+pub(super) async fn look_at_all(store: &dyn Store) -> Result<Found, StoreError> {
     let list = Operation::List { prefix: String::new(), limit: SCAN_LIMIT, idle: false };
     let names = match store.execute(list).await?.reply {
         Reply::Names(names) => names,

@@ -3,7 +3,7 @@
 use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
 
-#[cfg(feature = "file")]
+#[cfg(any(feature = "file", feature = "redis"))]
 use super::deadlock_findings;
 #[cfg(feature = "file")]
 use super::file::File;
@@ -12,7 +12,7 @@ use super::memory::{self, Memory};
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
 #[cfg(feature = "redis")]
-use super::redis::{self, Redis, RedisOptions, quorum_node::QuorumNodes};
+use super::redis::{self, Diagnosis, Redis, RedisOptions, quorum_node::QuorumNodes};
 use super::traits::Store;
 
 /// The kinds of stores that a URL can name.
@@ -119,7 +119,23 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
         }
         Scheme::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "redis")]
-        Scheme::Redis => Redis::diagnose(url, finds_deadlocks).await,
+        Scheme::Redis => {
+            let Diagnosis { mut findings, place, nodes, sees_no_waits } =
+                redis::diagnose(url).await?;
+            if !finds_deadlocks {
+                return Ok(findings);
+            }
+            findings.extend(match sees_no_waits {
+                Some(why) => vec![deadlock_findings::not_looked_for(&place, &why)],
+                None => deadlock_findings::findings(&place, connect(url).await).await,
+            });
+            for (place, options) in nodes {
+                if let Ok(node) = Redis::open(options).await {
+                    findings.extend(deadlock_findings::unreadable_at(&place, &node).await);
+                }
+            }
+            Ok(findings)
+        }
     }
 }
 

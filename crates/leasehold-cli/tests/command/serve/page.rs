@@ -80,8 +80,8 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     let queue = queue.as_str().unwrap();
     assert!(queue.contains("2 wait, in this order") && queue.contains("monthly run"), "{queue}");
     assert!(!queue.contains("Revoke"), "{queue}");
-    // Who held it before, too.
-    let before = queue.split_once("Held before").unwrap().1;
+    // Who held it last, too.
+    let before = queue.split_once("Held last").unwrap().1;
     assert!(before.contains("released") && before.contains(MARKUP), "{before}");
     browser.picture("lock.png").await;
     browser.click("#close").await;
@@ -160,7 +160,7 @@ const TORN: &str = "[...document.querySelectorAll('#lock-body td, #lock-body but
 
 #[tokio::test]
 async fn on_a_phone_the_detail_of_a_lock_tears_no_word_apart_and_its_lease_can_be_revoked() {
-    let place = Place::on_redis_with("history=4");
+    let place = Place::on_redis();
     place.end(&["run", "x", "--label", "the run before", "--", "true"]).assert_silent(0);
     let mut held = place.holder("x", &["--ttl", "3s", "--label", "nightly reconciliation"]);
     let _waiter = Background::start(place.shell("x", &["--label", "next"], "true"));

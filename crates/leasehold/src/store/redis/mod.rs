@@ -34,6 +34,7 @@ use leasehold_core::{
 
 use self::connection::dial::Admission;
 use self::doctor::clocks::{self, ClockReading};
+pub(super) use self::doctor::{Diagnosis, diagnose};
 use self::durability::Durability;
 use self::layout::native::{Keyspace, Native};
 use self::layout::plain::{Plain, keys_note};
@@ -49,7 +50,7 @@ pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 pub(super) use self::url::without_password;
 use self::warnings::Warnings;
-use super::{Capabilities, Finding, Inbox, Reading, Store, Subscription, deadlock_findings};
+use super::{Capabilities, Inbox, Reading, Store, Subscription};
 use crate::process::MadeIn;
 
 /// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
@@ -203,28 +204,6 @@ impl Redis {
     /// Whether a URL can be one.
     pub(super) fn check_url(url: &str) -> Result<(), leasehold_core::InvalidInput> {
         RedisOptions::from_url(url)?.0.check()
-    }
-
-    /// What would break a promise, of every server that a URL leads to.
-    pub(crate) async fn diagnose(
-        url: &str,
-        finds_deadlocks: bool,
-    ) -> leasehold_core::Result<Vec<Finding>> {
-        let options = RedisOptions::from_url(url)?;
-        let (place, diagnosis) =
-            (options.0.servers.to_string(), doctor::diagnose(options.clone()).await?);
-        let mut findings = diagnosis.findings;
-        if !finds_deadlocks {
-            return Ok(findings);
-        }
-        findings.extend(match diagnosis.sees_no_waits {
-            Some(why) => vec![deadlock_findings::not_looked_for(&place, &why)],
-            None => {
-                let store = Self::open(options).await;
-                deadlock_findings::findings(&place, store.map(|store| Box::new(store) as _)).await
-            }
-        });
-        Ok(findings)
     }
 
     /// What a store of this layout can do, whatever else is asked of it.

@@ -7,7 +7,6 @@ pub(crate) mod connect_check;
 pub(crate) mod fleet;
 pub(crate) mod info_checks;
 mod nodes;
-mod records;
 mod replication;
 mod rights;
 mod server;
@@ -27,6 +26,10 @@ use crate::store::redis::topology::Topology;
 /// What servers say of themselves.
 pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
+    /// What all of them are together.
+    pub(crate) place: String,
+    /// The nodes of a quorum, each as a store of its own.
+    pub(crate) nodes: Vec<(String, RedisOptions)>,
     /// Why this user cannot see who waits for whom, if so.
     pub(crate) sees_no_waits: Option<String>,
 }
@@ -36,8 +39,8 @@ pub(crate) struct Diagnosis {
 /// # Errors
 ///
 /// When not one of them can be reached.
-pub(crate) async fn diagnose(options: RedisOptions) -> leasehold_core::Result<Diagnosis> {
-    let settings = options.0;
+pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
+    let settings = RedisOptions::from_url(url)?.0;
     let dialer = Dialer::new(&settings)?;
     let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
     let (reports, missing) = match &settings.servers {
@@ -73,7 +76,13 @@ pub(crate) async fn diagnose(options: RedisOptions) -> leasehold_core::Result<Di
     let is_followed = reports.iter().any(|primary| !primary.followers().is_empty());
     findings.extend(apart(&settings, is_followed, clocks));
     let sees_no_waits = sees_no_waits(&settings, &reports);
-    Ok(Diagnosis { findings, sees_no_waits })
+    let nodes = match &settings.servers {
+        Servers::Quorum(nodes) => nodes.as_slice(),
+        Servers::Cluster(_) | Servers::Standalone(_) | Servers::Sentinel { .. } => &[],
+    };
+    let node = |at: &Address| (at.to_string(), RedisOptions(settings.of_node(at)));
+    let nodes = nodes.iter().map(node).collect();
+    Ok(Diagnosis { findings, place: settings.servers.to_string(), nodes, sees_no_waits })
 }
 
 /// Asking would only be refused, and the refusal logged.

@@ -8,7 +8,6 @@ use leasehold_core::text::show_duration;
 use super::boot;
 use super::config::ServerConfig;
 use super::nodes::Node;
-use super::records;
 use super::replication;
 use super::rights::Rights;
 use super::slots;
@@ -29,7 +28,6 @@ pub(crate) struct ServerReport {
     pub(crate) offset: Option<Offset>,
     pub(crate) node: Node,
     quarantine: Option<Finding>,
-    records: Option<Finding>,
     rights: Rights,
     /// Of a node of a cluster.
     slots: Option<Finding>,
@@ -60,10 +58,6 @@ impl ServerReport {
             Servers::Cluster(_) => slots::finding(&connection, limit).await?,
             Servers::Standalone(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => None,
         };
-        let records = match rights.missing_to_look.is_empty() {
-            true => records::finding(&connection, settings).await?,
-            false => None,
-        };
         // Without a password of one's own the answer is known: one is in.
         let is_open = settings.login.password.is_none()
             || dialer.without_login().dial(address, None).await.is_ok();
@@ -79,7 +73,6 @@ impl ServerReport {
             offset,
             node,
             quarantine,
-            records,
             rights,
             slots,
             is_open,
@@ -121,7 +114,6 @@ impl ServerReport {
         }));
         findings.extend(self.slots.clone());
         findings.extend(self.quarantine.clone());
-        findings.extend(self.records.clone());
         findings.extend(self.rights.findings(&self.server, settings));
         findings.extend(self.protection(settings));
         findings
