@@ -1,8 +1,8 @@
 //! Every block of shell in the README and in `docs/recipes.md`, as it stands there.
 //!
 //! What its info string says beyond `sh` says what becomes of it: `by-hand` is what changes the
-//! machine or builds the project, `alone` has a test of its own in `recipes.rs`, `synopsis` has NAMEs
-//! instead of names.
+//! machine or builds the project, `alone` has a test of its own in `recipes.rs`, and `synopsis` has
+//! NAMEs instead of names.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use leasehold_core::{Deadlock, Error, LockName, Obstacle, Result, StoreError, StoreErrorKind};
 
-use super::deadlocks::{self, find};
+use super::deadlocks;
 use super::finding::Finding;
 use super::traits::Store;
 
@@ -28,7 +28,7 @@ const MOST_NAMED: usize = 5;
 /// What an examination says of it.
 pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<Finding> {
     let found = match store {
-        Ok(store) => find(&*store).await.map_err(Error::from),
+        Ok(store) => deadlocks::find(&*store).await.map_err(Error::from),
         Err(error) => Err(error),
     };
     match found {
