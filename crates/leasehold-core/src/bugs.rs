@@ -85,8 +85,8 @@ bugs! {
 pub const PATCHES: [(Bug, &str, &str); 4] = [
     (
         Bug::BootOfAnotherRun,
-        "if boot[1] ~= run or not (since and since <= now) then",
-        "if not (since and since <= now) then",
+        "if boot[1] ~= run or was_replica or not (since and since <= now) then",
+        "if was_replica or not (since and since <= now) then",
     ),
     (
         Bug::PublishMayFail,

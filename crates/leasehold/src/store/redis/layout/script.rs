@@ -389,6 +389,16 @@ mod tests {
     }
 
     #[test]
+    fn each_line_that_a_named_bug_replaces_is_in_a_script() {
+        let files = Script::ALL.map(Script::file).into_iter();
+        let lines = files.chain(SHARED.map(|(_, text)| text)).flat_map(str::lines);
+        let lines: Vec<&str> = lines.map(str::trim_start).collect();
+        for (bug, right, _) in bugs::PATCHES {
+            assert!(lines.contains(&right), "{}: {right}", bug.name());
+        }
+    }
+
+    #[test]
     fn constants_are_written_as_values_and_other_words_stay() {
         let text = "if a.NEVER_MIND == COOLDOWN or KEYS[1] then b = 'x'..NOBODY end -- COOLDOWN\n";
         let nobody = r"\0".repeat(24);
