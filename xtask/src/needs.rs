@@ -14,8 +14,13 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 const SERVERS: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// Packages, and the program of each, without which a test is left out.
-const READERS: [(&str, &str); 4] =
-    [("fish", "fish"), ("man-db", "man"), ("mandoc", "mandoc"), ("zsh", "zsh")];
+const READERS: [(&str, &str); 5] = [
+    ("fish", "fish"),
+    ("man-db", "man"),
+    ("mandoc", "mandoc"),
+    ("prometheus", "promtool"),
+    ("zsh", "zsh"),
+];
 
 /// The library of Debian's faketime, below the directory of this kind of machine.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
@@ -55,8 +60,8 @@ pub(crate) fn musl(target: &str) -> Outcome {
     Run::program("rustup", &words).show()
 }
 
-/// Installs what some tests try if it is there: the shells that completions are for, and what reads
-/// manual pages. Gives a line for each that could not be had.
+/// Installs what some tests try if it is there: the shells that completions are for, what reads
+/// manual pages, and what evaluates alerts. Gives a line for each that could not be had.
 pub(crate) fn readers() -> Vec<String> {
     let wanted = READERS
         .into_iter()

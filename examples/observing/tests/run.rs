@@ -43,7 +43,8 @@ fn alerts(page: &str) -> Vec<(&str, &str)> {
     let asks = page.split('`').filter_map(|code| {
         let (_, rest) = code.split_once("increase(").or_else(|| code.split_once("rate("))?;
         let (metric, _) = rest.split_once('[')?;
-        Some(metric.split_once('{').unwrap_or((metric, "")))
+        // What must happen again and again begins when it may.
+        rest.contains("> 0").then(|| metric.split_once('{').unwrap_or((metric, "")))
     });
     asks.filter(|(metric, _)| !metric.contains("bucket")).collect()
 }
@@ -70,6 +71,61 @@ fn what_an_alert_watches_is_shown_with_0_before_it_happens() {
         watched += 1;
     }
     assert!(watched >= 5, "{alerts:?}");
+}
+
+/// What a rule asks, without how it is laid out.
+fn expressions(rules: &str) -> Vec<String> {
+    let mut lines = rules.lines().peekable();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        let Some(first) = line.trim_start().strip_prefix("expr: ") else { continue };
+        let mut words = vec![first.trim_start_matches(">-")];
+        while let Some(more) = lines.next_if(|more| first == ">-" && more.starts_with("          ")) {
+            words.push(more.trim());
+        }
+        found.push(words.join(" ").trim().to_owned());
+    }
+    found
+}
+
+#[test]
+fn each_rule_for_prometheus_is_explained_on_the_page() {
+    let rules = expressions(include_str!("../../../packaging/prometheus/leasehold.rules.yml"));
+    let page = include_str!("../../../docs/observing.md");
+    assert!(rules.len() > 10, "{rules:?}");
+    for rule in rules {
+        assert!(page.contains(&format!("`{rule}`")), "{rule} is not on the page");
+    }
+}
+
+#[test]
+fn each_metric_of_the_dashboard_is_explained_on_a_page() {
+    let dashboard = include_str!("../../../packaging/grafana/leasehold.json");
+    let pages = [include_str!("../../../docs/observing.md"), include_str!("../../../docs/serve.md")];
+    let words = dashboard.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let metrics: Vec<&str> = words.filter(|word| word.starts_with("leasehold_")).collect();
+    assert!(metrics.len() > 15, "{metrics:?}");
+    for metric in metrics {
+        let parts = ["_bucket", "_sum", "_count"];
+        let name = parts.iter().find_map(|part| metric.strip_suffix(part)).unwrap_or(metric);
+        // The page of `serve` names what begins all of its metrics once.
+        let name = name.strip_prefix("leasehold_serve_").unwrap_or(name);
+        let is_there = pages.iter().any(|page| page.contains(&format!("`{name}`")));
+        assert!(is_there, "{name} is on no page");
+    }
+}
+
+/// Prometheus itself evaluates them, where its `promtool` is there: at rest none fires, and each
+/// does when what it watches for lasts.
+#[test]
+fn the_rules_for_prometheus_fire_when_they_should_and_only_then() {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus");
+    let mut promtool = Command::new("promtool");
+    promtool.args(["test", "rules", "leasehold.rules.test.yml"]).current_dir(place);
+    match promtool.output() {
+        Ok(tested) => assert!(tested.status.success(), "{tested:?}"),
+        Err(missing) => println!("not tried, promtool is missing: {missing}"),
+    }
 }
 
 #[test]

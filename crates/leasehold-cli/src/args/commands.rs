@@ -1,6 +1,7 @@
 //! The arguments of each command.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -62,6 +63,10 @@ pub(crate) struct Elect {
     /// With --listen or --show, prints JSON; tokens are strings, because they do not fit a double
     #[arg(long, conflicts_with = "value")]
     pub(crate) json: bool,
+    /// Keeps a file for probes, which ask nobody: `stands by` once the store was reached, `leads`
+    /// while leading, no file after a loss or the end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "show"])]
+    pub(crate) ready_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// How long a leader that crashed is waited for

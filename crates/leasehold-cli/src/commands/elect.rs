@@ -11,6 +11,7 @@ use leasehold::{Client, FencingToken, LeaseOptions, LockName};
 use serde::Serialize;
 
 use super::hold::{Until, let_go, until_asked};
+use super::ready_file::ReadyFile;
 use super::status_view::HolderView;
 use crate::args::Elect;
 use crate::child::guardian::idle::IdleGuardian;
@@ -50,12 +51,16 @@ fn stand(args: &Elect, value: &str) -> Outcome {
         voice,
     };
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    block_on(async {
+    let ready = ReadyFile::at(args.ready_file.as_deref())?;
+    let outcome = block_on(async {
         let mut connection = Connection::open(&choice, voice, WaitBudget::Forever).await?;
+        ready.say("stands by")?;
         let election = connection.client.election(&args.name).options(options);
-        let outcome = lead(args, value, spec, &mut connection, &election).await;
+        let outcome = lead(args, value, spec, &mut connection, &election, &ready).await;
         connection.close(outcome).await
-    })?
+    });
+    ready.remove();
+    outcome?
 }
 
 async fn lead(
@@ -64,11 +69,15 @@ async fn lead(
     spec: CommandSpec<'_>,
     connection: &mut Connection,
     election: &Election,
+    ready: &ReadyFile,
 ) -> Outcome {
     let asked_at = Instant::now();
     let campaign = async { Ok(election.campaign(value).await?) };
     let leadership = connection.wait(from_ref(&args.name), Mode::Exclusive, campaign).await?;
     connection.settle(leadership.guard(), args.ttl, asked_at).await?;
+    ready.say("leads")?;
+    let at_a_loss = ready.clone();
+    leadership.on_lost(move |_| at_a_loss.remove());
     if args.command.is_empty() {
         until_asked(connection, leadership.guard(), args.ttl, Until::default(), spec.voice).await?;
         let resigned = leadership.resign().await;

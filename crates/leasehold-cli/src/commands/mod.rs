@@ -11,6 +11,7 @@ mod line;
 mod ls;
 mod man;
 mod permits;
+mod ready_file;
 mod renew;
 mod revoke;
 mod run;

@@ -9,6 +9,7 @@ on_each_store!(
     whoever_listens_is_told_of_every_change,
     nobody_leading_is_exit_code_1,
     without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost,
+    the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_at_the_end,
 );
 
 fn candidate(place: &Place, value: &str) -> Background {
@@ -114,6 +115,37 @@ fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(p
     place.end(&["revoke", "e", "--token", &token]).assert_silent(0);
     third.end().assert_failed(76, "an operator revoked the lease");
     assert_eq!(place.end(&["elect", "e", "--show"]).code, Some(1));
+}
+
+fn the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_at_the_end(
+    place: &Place,
+) {
+    // A process that was killed has left it.
+    std::fs::write(place.path("one"), "leads\n").unwrap();
+    let stand = |file: &str| {
+        let arguments = ["elect", "e", "--value", file, "--ready-file", file, "-q"];
+        // What it runs does not end when it is asked to, so a loss is over before the process is.
+        let deaf = ["--kill-after", "5s", "--", "sh", "-c", "trap '' TERM; echo leads; cat"];
+        Background::fed(place.leasehold(&[&arguments[..], &deaf].concat()))
+    };
+    let mut first = stand("one");
+    assert_eq!(first.line(), "leads");
+    assert_eq!(place.read("one"), "leads\n");
+    let mut second = stand("two");
+    until("it stands by", || place.read("two") == "stands by\n");
+    let token = place.token("e").unwrap();
+    place.end(&["revoke", "e", "--token", &token]).assert_silent(0);
+    until("it is gone", || !place.path("one").exists());
+    assert!(first.child().try_wait().unwrap().is_none(), "its command goes on");
+    first.close_stdin();
+    first.end().assert_ended(76);
+    assert_eq!(second.line(), "leads");
+    until("it says so", || place.read("two") == "leads\n");
+    second.close_stdin();
+    second.end().assert_silent(0);
+    assert!(!place.path("two").exists());
+    let nowhere = ["elect", "e", "--value", "x", "--ready-file", "no/where", "--", "true"];
+    place.end(&nowhere).assert_failed(2, "--ready-file no/where: No such file");
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! The file of `elect --ready-file`, which a probe reads instead of asking the store.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::report::{Failure, escaped};
+
+/// Says `stands by` or `leads` while the process does, and is gone afterwards.
+#[derive(Clone, Debug)]
+pub(super) struct ReadyFile(Arc<Mutex<Option<PathBuf>>>);
+
+impl ReadyFile {
+    /// Where it will be; a file that a process has left there that was killed is removed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be removed.
+    pub(super) fn at(path: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(path) = path
+            && let Err(error) = fs::remove_file(path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(refused(path, &error));
+        }
+        Ok(Self(Arc::new(Mutex::new(path.map(Path::to_path_buf)))))
+    }
+
+    /// Replaces it in one step, so that nobody reads half a word.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub(super) fn say(&self, state: &str) -> Result<(), Failure> {
+        let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = path.as_ref() else { return Ok(()) };
+        let mut beside = path.clone().into_os_string();
+        beside.push(format!(".{}", std::process::id()));
+        let written = fs::write(&beside, format!("{state}\n"));
+        written.and_then(|()| fs::rename(&beside, path)).map_err(|error| refused(path, &error))
+    }
+
+    /// Removes it for good: nothing is said any more.
+    pub(super) fn remove(&self) {
+        if let Some(path) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // Nobody can be helped here; the next start says what is wrong.
+            let _gone = fs::remove_file(path);
+        }
+    }
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!("--ready-file {}: {error}", escaped(&path.to_string_lossy())))
+}
