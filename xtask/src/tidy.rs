@@ -1,18 +1,11 @@
 //! `cargo xtask tidy`: the house style, as far as a program can tell.
 
-use std::path::Path;
-
-use crate::mirror;
-use crate::outcome::Outcome;
 use crate::promises;
-use crate::source::{Attribute, Function, Source};
+use crate::run::{Outcome, root};
 use crate::tree::{self, File};
 
 /// Lines in a file: a reader keeps one purpose in mind, and 600 lines rarely have one.
 const MAX_FILE_LINES: usize = 600;
-
-/// Lines in a function: two screens.
-const MAX_FUNCTION_LINES: usize = 70;
 
 /// Columns in a line, as rustfmt sets them.
 const MAX_COLUMNS: usize = 100;
@@ -24,16 +17,18 @@ const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat
 const MACHINE_PATHS: [&str; 3] =
     [concat!("/ro", "ot/"), concat!("/tm", "p/wt/"), concat!("/wo", "rk/")];
 
-/// Lints that a file switches off, with the reason: path, lint, why.
-const ALLOWED: [(&str, &str, &str); 0] = [];
+/// Pages that are published with the library. The tree shows them by links, so that each is written
+/// once.
+const LINKS: [&str; 3] = ["README.md", "docs/redis.md", "docs/store-urls.md"];
 
 /// Checks the whole tree.
-pub(crate) fn run(root: &Path) -> Outcome {
-    let files = tree::files(root)?;
+pub(crate) fn run() -> Outcome {
+    let files = tree::files()?;
     let mut wrong: Vec<String> = files.iter().flat_map(check).collect();
     wrong.extend(promises::check(&files));
-    wrong.extend(mirror::check(&files));
     wrong.extend(check_changelog(&files));
+    let copied = LINKS.iter().filter(|page| !root().join(page).is_symlink());
+    wrong.extend(copied.map(|page| format!("{page}: make it a link to that of crates/leasehold")));
     for line in &wrong {
         eprintln!("{line}");
     }
@@ -71,38 +66,6 @@ fn check_rust(file: &File, say: &mut impl FnMut(usize, String)) {
     check_unfinished(&file.text, say);
     if !["//!", "#![doc"].iter().any(|begin| file.text.starts_with(begin)) {
         say(1, "no module documentation: begin with `//!`".to_owned());
-    }
-    let source = match Source::parse(&file.text) {
-        Ok(source) => source,
-        Err(why) => return say(1, why),
-    };
-    let is_root = file.path.ends_with("src/lib.rs") || file.path.ends_with("src/main.rs");
-    let forbids = |attribute: Attribute| attribute.text == "forbid (unsafe_code)";
-    if is_root && !source.attributes().any(forbids) {
-        say(1, "the crate's root lacks `#![forbid(unsafe_code)]`".to_owned());
-    }
-    for Function { name, line, lines } in source.functions() {
-        if lines > MAX_FUNCTION_LINES {
-            say(line, format!("{name} has {lines} lines: at most {MAX_FUNCTION_LINES}"));
-        }
-    }
-    for line in ["todo", "unimplemented"].iter().flat_map(|called| source.calls_of(called)) {
-        say(line, "unfinished code".to_owned());
-    }
-    for attribute in source.attributes() {
-        check_attribute(file, &attribute, say);
-    }
-}
-
-/// A lint is switched off where an exception is listed, or expected with a reason.
-fn check_attribute(file: &File, attribute: &Attribute, say: &mut impl FnMut(usize, String)) {
-    let Attribute { line, text } = attribute;
-    let is_listed = ALLOWED.iter().any(|(path, lint, _)| *path == file.path && text.contains(lint));
-    if text.starts_with("allow (") && !is_listed {
-        let remedy = "use `#[expect(…, reason = \"…\")]` or mend the cause";
-        say(*line, format!("a lint is switched off: {remedy}"));
-    } else if text.starts_with("expect (") && !text.contains("reason") {
-        say(*line, "a lint is switched off without a reason".to_owned());
     }
 }
 
@@ -194,7 +157,7 @@ mod tests {
     use super::*;
 
     fn wrong(path: &str, text: &str) -> Vec<String> {
-        check(&File { path: path.to_owned(), text: text.to_owned() })
+        check(&File::new(path, text))
     }
 
     fn fails(path: &str, text: &str, why: &str) {
@@ -204,10 +167,7 @@ mod tests {
 
     #[test]
     fn a_tidy_file_passes() {
-        let lint = "#[expect(clippy::expect_used, reason = \"it is never empty\")]\nfn f() {}\n";
-        let text = format!("//! A module.\n\n{lint}");
-        assert_eq!(wrong("crates/x/src/y.rs", &text), [""; 0]);
-        assert_eq!(wrong("crates/x/src/lib.rs", "//! A.\n#![forbid(unsafe_code)]\n"), [""; 0]);
+        assert_eq!(wrong("crates/x/src/y.rs", "//! A module.\n\nfn f() {}\n"), [""; 0]);
         assert_eq!(wrong("x.lua", "#!lua flags=no-writes\n-- Reads.\nreturn 1\n"), [""; 0]);
     }
 
@@ -217,13 +177,8 @@ mod tests {
         fails(path, "fn f() {}\n", "module documentation");
         fails(path, &format!("//! A.\n{}", "\n".repeat(600)), "601 lines");
         fails(path, &format!("//! A.\n// {}\n", "x".repeat(98)), "101 columns");
-        fails(path, &format!("//! A.\nfn f() {{{}}}\n", "\n".repeat(70)), "f has 71 lines");
         fails(path, &format!("//! A.\n// {}: later\n", UNFINISHED[0]), "unfinished");
-        fails(path, "//! A.\nfn f() { todo!() }\n", "unfinished");
-        fails(path, "//! A.\n#[allow(dead_code)]\nfn f() {}\n", "switched off");
-        fails(path, "//! A.\n#[expect(dead_code)]\nfn f() {}\n", "without a reason");
         fails(path, &format!("//! See {}a.\n", MACHINE_PATHS[0]), "one machine");
-        fails("crates/x/src/main.rs", "//! A.\nfn main() {}\n", "unsafe_code");
     }
 
     #[test]
@@ -238,9 +193,8 @@ mod tests {
 
     #[test]
     fn the_changelog_names_the_version() {
-        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
-        let manifest = || file("Cargo.toml", "[workspace.package]\nversion = \"1.2.3\"\n");
-        let with = |text: &str| check_changelog(&[manifest(), file("CHANGELOG.md", text)]);
+        let manifest = || File::new("Cargo.toml", "[workspace.package]\nversion = \"1.2.3\"\n");
+        let with = |text: &str| check_changelog(&[manifest(), File::new("CHANGELOG.md", text)]);
         assert!(check_changelog(&[manifest()]).is_some_and(|why| why.contains("missing")));
         assert!(with("## 1.2.2\n").is_some_and(|why| why.contains("## 1.2.3")));
         assert!(with("# Changes\n\n## 1.2.3, unreleased\n").is_none());

@@ -6,7 +6,7 @@ mod args;
 mod child;
 mod commands;
 mod connection;
-#[cfg(feature = "fuzzing")]
+#[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod moment;

@@ -1,5 +1,6 @@
 //! The corpus of fuzzing, read again: what has made a target fail once, and what reaches something
 //! in it that nothing else does.
+#![cfg(fuzzing)]
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,9 +1,9 @@
 //! Named bugs: mistakes that a distributed lock must not make, each of which can be switched on to
 //! see that a test finds it. `cargo xtask mutants` does that for all of them.
 //!
-//! The feature `bugs` compiles the switches in, and `LEASEHOLD_BUG=name` turns one on. Without the
-//! feature [`is_on`] is a constant. It is for the tests of this repository: no program should have
-//! it on.
+//! `--cfg leasehold_test_bugs` compiles the switches in, and `LEASEHOLD_BUG=name` turns one on.
+//! Only `xtask/rustc-for-tests.sh` sets it; otherwise [`is_on`] is a constant. It is no feature,
+//! because any package in a build could turn on a feature for all others.
 
 /// The table of bugs: a line of Rust each, with what is broken.
 macro_rules! bugs {
@@ -107,14 +107,14 @@ pub const PATCHES: [(Bug, &str, &str); 4] = [
     ),
 ];
 
-/// Whether a bug is switched on: never, without the feature `bugs`.
-#[cfg(not(feature = "bugs"))]
+/// Whether a bug is switched on: never, in what is published.
+#[cfg(not(leasehold_test_bugs))]
 pub const fn is_on(_: Bug) -> bool {
     false
 }
 
 /// Whether a bug is switched on.
-#[cfg(feature = "bugs")]
+#[cfg(leasehold_test_bugs)]
 pub fn is_on(bug: Bug) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
     let chosen = CHOSEN.get_or_init(|| {

@@ -11,7 +11,7 @@ pub mod cluster;
 mod contenders;
 mod faulty;
 pub mod fleet;
-#[cfg(feature = "fuzzing")]
+#[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod harness;
 pub mod history;

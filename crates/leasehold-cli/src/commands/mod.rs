@@ -27,7 +27,7 @@ mod r#where;
 use crate::args::Command;
 use crate::report::Outcome;
 
-#[cfg(feature = "fuzzing")]
+#[cfg(fuzzing)]
 pub(crate) use self::serve::fuzzing;
 
 /// Does what the command line asks for.

@@ -20,7 +20,7 @@ pub(crate) mod deadlocks;
 #[cfg(feature = "file")]
 mod file;
 mod finding;
-#[cfg(feature = "fuzzing")]
+#[cfg(all(fuzzing, feature = "file", feature = "redis"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod memory;

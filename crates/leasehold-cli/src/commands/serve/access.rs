@@ -65,7 +65,7 @@ impl Access {
     }
 
     /// With this token, for reading, too, and for revoking.
-    #[cfg(feature = "fuzzing")]
+    #[cfg(fuzzing)]
     pub(super) fn with_token(token: &str) -> Self {
         Self {
             token: Some(token.to_owned()),

@@ -9,7 +9,7 @@ mod authorize;
 mod checkup;
 mod connections;
 mod events;
-#[cfg(feature = "fuzzing")]
+#[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod login;
 mod metrics;

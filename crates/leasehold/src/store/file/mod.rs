@@ -20,7 +20,7 @@ mod disk_space;
 mod doctor;
 mod executor;
 mod files;
-#[cfg(feature = "fuzzing")]
+#[cfg(fuzzing)]
 pub(super) mod fuzzing;
 mod hash;
 mod identity;

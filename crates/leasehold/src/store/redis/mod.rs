@@ -6,7 +6,7 @@
 mod connection;
 mod doctor;
 mod durability;
-#[cfg(feature = "fuzzing")]
+#[cfg(fuzzing)]
 pub(super) mod fuzzing;
 mod layout;
 mod list;

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Installs what the programs in other languages need with which our tests share a lock, into
+# `target/mixed`, from the registries of their languages and at the versions that are named here in
+# the tree. What cannot be had is said, and its tests are left out.
+set -u
+cd "$(dirname "$0")/../.."
+into=$PWD/target/mixed
+
+# each LANGUAGE INSTALL FILE...: INSTALL PLACE FILE, unless that has been done of the same files.
+each() {
+    language=$1 install=$2 place=$into/$1
+    shift 2
+    wanted=$(cat "$@")
+    [ "$(cat "$place/installed" 2>&1)" = "$wanted" ] && return
+    rm -rf "$place"
+    mkdir -p "$place"
+    # Written last, so that what was broken off half-way is begun anew.
+    if $install "$place" "$1" >"$place.log" 2>&1; then
+        printf '%s' "$wanted" >"$place/installed"
+    else
+        echo "left out: the tests with programs in $language: $(tail -n 1 "$place.log")"
+    fi
+}
+
+with_npm() {
+    cp "$2" "$1" && npm install --prefix "$1" --no-package-lock --ignore-scripts --no-audit --no-fund
+}
+
+with_pip() {
+    python3 -m venv "$1" && "$1/bin/pip" install --quiet --requirement "$2"
+}
+
+with_maven() {
+    java -version && mvn --quiet --batch-mode --file "$2" "-Dplace=$1" compile \
+        dependency:copy-dependencies
+}
+
+# Built from a copy: the sums of what is downloaded are written beside it.
+with_go() {
+    cp "$2" "$(dirname "$2")/main.go" "$1" && go build -C "$1" -mod=mod -o "$(basename "$1")" .
+}
+
+each node with_npm tests/mixed/package.json
+each python with_pip tests/mixed/requirements.txt
+java=src/main/java
+each redisson with_maven tests/peers/redisson/pom.xml \
+    tests/peers/redisson/$java/Peer.java tests/peers/redisson/$java/Control.java
+each java with_maven tests/peers/java/pom.xml tests/peers/java/$java/Plain.java
+each redsync with_go tests/peers/redsync/go.mod tests/peers/redsync/main.go
+each rueidislock with_go tests/controls/rueidislock/go.mod tests/controls/rueidislock/main.go

@@ -1,0 +1,115 @@
+//! Running a program: said before, shown while it runs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Done, or one line that says what is wrong and where.
+pub(crate) type Outcome<T = ()> = Result<T, String>;
+
+/// How cargo is told what compiles the packages of this workspace, and the program that adds what
+/// only tests compile in. Dependencies are built as they are anyway.
+const FOR_TESTS: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "xtask/rustc-for-tests.sh");
+
+/// A program to run, and its words as a person would type them.
+#[derive(Debug)]
+pub(crate) struct Run {
+    command: Command,
+    words: String,
+}
+
+impl Run {
+    /// A program, in the root of the workspace.
+    ///
+    /// It is not told which package this program is of. Build scripts look at that: what
+    /// `cargo xtask` builds would be built anew by a `cargo` that is typed.
+    pub(crate) fn program(name: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(name);
+        command.args(arguments).current_dir(root()).stdin(Stdio::null());
+        for (variable, _) in std::env::vars_os() {
+            let of_package = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+            if of_package.iter().any(|begin| variable.to_string_lossy().starts_with(begin)) {
+                command.env_remove(variable);
+            }
+        }
+        Self { command, words: format!("{name} {}", arguments.join(" ")) }
+    }
+
+    /// The cargo that runs this task.
+    pub(crate) fn cargo(arguments: &[&str]) -> Self {
+        Self::program("cargo", arguments)
+    }
+
+    /// The same with a variable in its environment.
+    pub(crate) fn with(mut self, variable: &str, value: &str) -> Self {
+        self.command.env(variable, value);
+        self.words = format!("{variable}='{value}' {}", self.words);
+        self
+    }
+
+    /// The same with what only tests of this workspace compile in.
+    pub(crate) fn for_tests(mut self) -> Self {
+        self.command.env(FOR_TESTS.0, root().join(FOR_TESTS.1));
+        self
+    }
+
+    /// The same in another directory.
+    pub(crate) fn within(mut self, directory: &Path) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// Whether it starts and succeeds; shows nothing.
+    pub(crate) fn works(mut self) -> bool {
+        let (out, err) = (Stdio::null(), Stdio::null());
+        self.command.stdout(out).stderr(err).status().is_ok_and(|end| end.success())
+    }
+
+    /// Runs it with its output shown.
+    pub(crate) fn show(mut self) -> Outcome {
+        eprintln!("$ {}", self.words);
+        let end = self.command.status().map_err(|error| format!("`{}`: {error}", self.words))?;
+        if end.success() { Ok(()) } else { Err(format!("`{}` ({end})", self.words)) }
+    }
+
+    /// Runs it with its complaints shown, and returns what it says, whether it succeeds or not.
+    pub(crate) fn read(mut self) -> Outcome<(String, bool)> {
+        eprintln!("$ {}", self.words);
+        let output = self.command.stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("`{}`: {error}", self.words))?;
+        Ok((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
+    }
+
+    /// Runs it silently, and returns what it says and complains.
+    pub(crate) fn record(mut self) -> Outcome<(String, bool)> {
+        let output = self.command.output();
+        let output = output.map_err(|error| format!("`{}`: {error}", self.words))?;
+        let text = [output.stderr, output.stdout].concat();
+        Ok((String::from_utf8_lossy(&text).into_owned(), output.status.success()))
+    }
+}
+
+/// The root of the workspace: the directory above this package.
+pub(crate) fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fails_is_named_with_its_words() {
+        let failed = Run::program("false", &["--loudly"]).show();
+        assert!(failed.is_err_and(|why| why.contains("`false --loudly`")));
+        assert!(!Run::program("no-such-program-anywhere", &[]).works());
+    }
+
+    #[test]
+    fn a_cargo_is_not_told_which_package_this_program_is() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "cargo tells it");
+        let run = Run::cargo(&["--version"]);
+        let is_removed = |name: &str| run.command.get_envs().any(|it| it == (name.as_ref(), None));
+        assert!(is_removed("CARGO_MANIFEST_DIR") && is_removed("CARGO_PKG_NAME"));
+    }
+}

@@ -1,0 +1,178 @@
+//! `cargo xtask test`: the whole mandatory suite, in the order in which mistakes are cheapest, and
+//! `cargo xtask quick`: the part of it that takes less than three minutes.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use crate::programs::{self, Program, counts};
+use crate::run::{Outcome, Run};
+use crate::{api, bugs, layers, needs, tidy};
+
+/// How the tests are asked for longer random runs: some 25 times as long as without.
+const LONG: [(&str, &str); 6] = [
+    ("LEASEHOLD_CAMPAIGN", "250s"),              // each topology
+    ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
+    ("LEASEHOLD_LARGE_WORLDS", "yes"),           // model checks that take minutes
+    ("LEASEHOLD_SCHEDULES", "2500"),             // orders in which threads go on, of each kind
+    ("LEASEHOLD_SEEDS", "150"),                  // simulations with faults
+    ("PROPTEST_CASES", "6400"),                  // every other property
+];
+
+/// The packages of a whole workspace, each built once, whatever step wants it.
+const ALL: [&str; 3] = ["--workspace", "--all-features", "--locked"];
+
+/// Warnings are errors, also in what only tests compile in.
+const DENIED: [&str; 7] =
+    ["--", "--deny", "warnings", "--cfg", "leasehold_test_bugs", "--cfg", "fuzzing"];
+
+/// Runs the suite; stops at the first step that fails.
+pub(crate) fn run(is_long: bool) -> Outcome {
+    let mut steps = Steps::default();
+    // What is fetched waits for the network, and what is compiled for the processors.
+    let fetched = thread::spawn(|| {
+        needs::install()?;
+        Run::program("tests/peers/install.sh", &[]).show()
+    });
+    steps.run("tidy", tidy::run)?;
+    steps.run("layers", layers::run)?;
+    steps.run("format", format)?;
+    steps.run("clippy", || {
+        clippy()?;
+        let bare = ["clippy", "--locked", "--package", "leasehold", "--no-default-features"];
+        Run::cargo(&[&bare[..], &DENIED].concat()).show()
+    })?;
+    steps.run("docs", || {
+        // The command and the library share a name, so the command's own pages are left out.
+        let words = [&["doc", "--lib", "--no-deps"], &ALL[..]].concat();
+        Run::cargo(&words).with("RUSTDOCFLAGS", "--deny warnings").show()
+    })?;
+    steps.run("api", api::check)?;
+    steps.run("publish", publish)?;
+    let programs = steps.run("build", programs::build)?;
+    steps.run("needs", || fetched.join().map_err(|_| "the installation panicked".to_owned())?)?;
+    let tested = steps.run("tests", || tests(&programs, if is_long { &LONG } else { &[] }))?;
+    steps.run("bugs", || bugs::run(&programs, &[]))?;
+    let documented = steps.run("doctests", || {
+        let (text, succeeded) =
+            Run::cargo(&[&["test", "--doc"], &ALL[..]].concat()).for_tests().read()?;
+        print!("{text}");
+        if succeeded { Ok(counts(&text)) } else { Err("a doctest failed".to_owned()) }
+    })?;
+    let [passed, failed, ignored] = [0, 1, 2].map(|at| tested[at] + documented[at]);
+    println!("seconds: {}", steps.words());
+    println!(
+        "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {} of them \
+         doctests; in {} s",
+        documented[0],
+        steps.begin.elapsed().as_secs()
+    );
+    Ok(())
+}
+
+/// What is run at each change: under three minutes, once everything has been built.
+pub(crate) fn quick() -> Outcome {
+    let mut steps = Steps::default();
+    steps.run("format", format)?;
+    steps.run("clippy", clippy)?;
+    let unit = ["--package", "leasehold-core", "--package", "leasehold", "--lib"];
+    let test = ["test", "--all-features", "--locked"];
+    steps.run("unit tests", || Run::cargo(&[&test[..], &unit].concat()).show())?;
+    let conformance = ["--package", "leasehold-tests", "--test", "conformance", "--"];
+    let stores = ["memory::", "file::"];
+    let words = [&test[..], &conformance, &stores].concat();
+    steps.run("conformance", || Run::cargo(&words).show())?;
+    println!("seconds: {}", steps.words());
+    Ok(())
+}
+
+fn format() -> Outcome {
+    Run::cargo(&["fmt", "--all", "--check"]).show()
+}
+
+fn clippy() -> Outcome {
+    Run::cargo(&[&["clippy", "--all-targets"], &ALL[..], &DENIED].concat()).show()
+}
+
+/// Packs each package that others build on, as `cargo publish` would.
+fn publish() -> Outcome {
+    let words = ["package", "--no-verify", "--allow-dirty", "--locked", "--quiet"];
+    let published = ["leasehold-watch", "leasehold-cli"].into_iter().chain(api::PUBLISHED);
+    let published: Vec<&str> = published.flat_map(|name| ["--package", name]).collect();
+    Run::cargo(&[&words[..], &["--target-dir", "target/publish"], &published].concat()).show()
+}
+
+/// Runs every test but the doctests, and every example: one that does not run is worse than none.
+fn tests(programs: &[Program], environment: &[(&'static str, &'static str)]) -> Outcome<[u64; 3]> {
+    let sum = Mutex::new(([0; 3], Vec::new()));
+    let jobs = programs.iter().map(|program| {
+        let mut job = program.whole();
+        job.environment = environment.to_vec();
+        job
+    });
+    programs::run(jobs.collect(), |job, report| {
+        let (name, seconds) =
+            (format!("{} {}", job.program.package, job.program.target), report.seconds);
+        println!("{}{name}: {seconds:.0} s", report.text);
+        let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = report.counts();
+        sum.0 = [0, 1, 2].map(|at| sum.0[at] + counts[at]);
+        if !report.succeeded {
+            sum.1.push((format!("{name}: {}", report.failed().join(", ")), report.text));
+        }
+    })?;
+    let (counts, failed) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Whoever sees only the end of a log sees what failed.
+    failed.iter().for_each(|(_, text)| println!("{text}"));
+    let names: Vec<_> = failed.into_iter().map(|(name, _)| name).collect();
+    match names.is_empty() {
+        true if counts[0] == 0 => Err("not one was run".to_owned()),
+        true => Ok(counts),
+        false => Err(format!("failed: {}", names.join("; "))),
+    }
+}
+
+/// The steps that have been run, and how many seconds each took.
+#[derive(Debug)]
+struct Steps {
+    begin: Instant,
+    taken: Vec<(&'static str, u64)>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { begin: Instant::now(), taken: Vec::new() }
+    }
+}
+
+impl Steps {
+    /// Names the step before it runs, says how long it took, and names it in its failure.
+    fn run<T>(&mut self, name: &'static str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+        eprintln!("== {name}");
+        let begin = Instant::now();
+        let outcome = work();
+        let seconds = begin.elapsed().as_secs();
+        eprintln!("== {name}: {seconds} s");
+        self.taken.push((name, seconds));
+        outcome.map_err(|why| format!("{name}: {why}"))
+    }
+
+    fn words(&self) -> String {
+        let steps = self.taken.iter().map(|(name, seconds)| format!("{name} {seconds}"));
+        steps.collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_is_named_and_the_seconds_of_every_step_are_told() {
+        let mut steps = Steps::default();
+        let failed: Outcome = steps.run("docs", || Err("`cargo doc` (exit status: 1)".to_owned()));
+        assert_eq!(failed, Err("docs: `cargo doc` (exit status: 1)".to_owned()));
+        steps.run("tidy", || Ok(())).unwrap();
+        assert_eq!(steps.words(), "docs 0, tidy 0");
+    }
+}
