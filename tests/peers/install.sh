@@ -47,4 +47,4 @@ each redisson with_maven tests/peers/redisson/pom.xml \
     tests/peers/redisson/$java/Peer.java tests/peers/redisson/$java/Control.java
 each java with_maven tests/peers/java/pom.xml tests/peers/java/$java/Plain.java
 each redsync with_go tests/peers/redsync/go.mod tests/peers/redsync/main.go
-each rueidislock with_go tests/controls/rueidislock/go.mod tests/controls/rueidislock/main.go
+each rueidislock with_go evidence/controls/rueidislock/go.mod evidence/controls/rueidislock/main.go

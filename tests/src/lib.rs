@@ -5,7 +5,7 @@
 //!
 //! | letter | what it befalls | tests |
 //! |---|---|---|
-//! | A | a process that holds or waits | `contention.rs`, `deaths.rs`, `campaign/` |
+//! | A | a process that holds or waits | `contention.rs`, `deaths.rs`, `evidence/campaign` |
 //! | B | the network between a client and a server | `faults/network.rs`, `plain/late.rs` |
 //! | C | one server: process, memory, disk | `faults/server.rs`, `faults/data.rs`, `replicas/` |
 //! | D | a primary, its replicas and its sentinels | `sentinel/`, `replicas/` |

@@ -22,7 +22,7 @@ const OUTAGE: Duration = Duration::from_secs(6);
 /// clear that nothing is there, by connections that were open.
 const DIALS: (usize, usize) = (4, 10);
 
-/// A build for tests on a busy machine; the figures are in benches/README.md.
+/// A build for tests on a busy machine; the figures are in evidence/benches/README.md.
 const MOST_CPU: f64 = 0.3;
 const MOST_MEMORY: u64 = 64 << 20;
 

@@ -102,8 +102,8 @@ pub(crate) fn run(jobs: Vec<Job<'_>>, heard: impl Fn(&Job<'_>, Report) + Sync) -
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..PROGRAMS).map(|_| scope.spawn(work)).collect();
-        let ends = workers.into_iter().map(thread::ScopedJoinHandle::join);
-        ends.map(|end| end.map_err(|_| "a worker panicked".to_owned())?).collect()
+        let mut ends = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        ends.try_for_each(|end| end.map_err(|_| "a worker panicked".to_owned())?)
     })
 }
 

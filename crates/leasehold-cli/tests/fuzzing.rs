@@ -16,7 +16,7 @@ fn targets() -> impl Iterator<Item = Target> {
 }
 
 fn corpus() -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus"].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "../../evidence/fuzz/corpus"].iter().collect()
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Named bugs: mistakes that a distributed lock must not make, each of which can be switched on to
-//! see that a test finds it. `cargo xtask mutants` does that for all of them.
+//! see that a test finds it. `cargo xtask bugs` does that for all of them.
 //!
 //! `--cfg leasehold_test_bugs` compiles the switches in, and `LEASEHOLD_BUG=name` turns one on.
 //! Only `xtask/rustc-for-tests.sh` sets it; otherwise [`is_on`] is a constant. It is no feature,

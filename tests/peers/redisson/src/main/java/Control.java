@@ -13,7 +13,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
-/** A negative control: Redisson's RLock. tests/controls/README.md says how it is called. */
+/** A negative control: Redisson's RLock. evidence/controls/README.md says how it is called. */
 public final class Control {
     private static final AtomicLong COUNTED = new AtomicLong();
     private static final AtomicLong SERVED = new AtomicLong();

@@ -15,7 +15,7 @@ use crate::table::Table;
 /// The hidden task of this program: to enter and leave as it is told.
 pub(crate) const PEER: &str = "redisson-peer";
 
-const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed/redisson");
+const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed/redisson");
 const NAME: &str = "bench";
 
 /// How many processes a fleet has.

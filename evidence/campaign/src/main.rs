@@ -3,7 +3,7 @@
 //! where the locks live. What they wrote is judged: what each guard promised, on the clock that all
 //! of them share, the tokens, who waited for how long, and what the locks protected.
 //!
-//! `cargo xtask campaign` runs it for as long as one likes.
+//! `evidence/README.md` says how to run it for as long as one likes.
 #![cfg(test)]
 
 mod control;
@@ -115,7 +115,7 @@ fn sharded_guards_keep_their_word_while_nodes_forget_and_take_over() {
     run(Topology::Sharded);
 }
 
-/// The negative controls: `cargo xtask campaign --controls`.
+/// The negative controls: run them with `control_ --ignored`.
 macro_rules! controls {
     ($($test:ident: $control:ident on $topology:ident;)*) => {
         $(

@@ -180,7 +180,8 @@ fn fail(
         verdict.cases.iter().map(|(check, case)| format!("{check}: {case}")).collect();
     panic!(
         "{}: {:?} in round {} after {took:.0?}\n{}\nTry the same choices again: \
-         cargo xtask campaign {}s --seed {} --topology {}",
+         LEASEHOLD_CAMPAIGN={}s LEASEHOLD_CAMPAIGN_SEED={} \
+         cargo test --package leasehold-campaign -- {}_",
         outcome.topology,
         verdict.violations,
         outcome.rounds,

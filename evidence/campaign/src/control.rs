@@ -23,8 +23,8 @@ use crate::random::Random;
 use crate::register;
 
 /// Where `cargo xtask test` installs what is not Rust, and where the programs are.
-const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed");
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/controls");
+const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../controls");
 
 /// Tasks of each process.
 const TASKS: usize = 8;

@@ -1,5 +1,5 @@
 //! leasehold beside the locks that people use today, each a program in its own language that does
-//! what its documentation recommends. `benches/peers/README.md` says how they are called.
+//! what its documentation recommends. `peers/README.md` says how they are called.
 
 mod histogram;
 mod ours;

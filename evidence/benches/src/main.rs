@@ -43,7 +43,7 @@ use crate::outcome::Outcome;
 /// The hidden task that runs one benchmark in this process.
 const ONE: &str = "one";
 
-/// The tasks of `cargo xtask soak` and `cargo xtask campaign --report`.
+/// The tasks that `evidence/README.md` names.
 const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
