@@ -71,13 +71,13 @@ const LAYERS: [(&str, &[&str]); 7] = [
         &["batch model", "store", "part", "cell numbers queue stock", "data", "blocking"],
     ),
     (
-        "crates/leasehold-watch/src",
+        "crates/leasehold-cli/src/watch",
         &["budget change", "history", "row", "deadlocks", "picture", "scanner"],
     ),
     (
         "crates/leasehold-cli/src",
         &[
-            "moment signals store_url terminal user",
+            "moment signals store_url terminal user watch",
             "report secrets",
             "runtime store_choice table",
             "args other_process",

@@ -1,5 +1,5 @@
 //! The command `leasehold`: runs programs under a lock, and shows who holds what. It is no public
-//! API: the program is all that it is for, and leasehold's own tests.
+//! API: the program is all that it is for, and leasehold's own tests and benchmarks.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -21,6 +21,8 @@ mod table;
 mod taken;
 mod terminal;
 mod user;
+#[doc(hidden)]
+pub mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

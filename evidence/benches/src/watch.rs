@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use leasehold::time::SystemClock;
 use leasehold::{Client, Guard};
+use leasehold_cli::watch::{Timekeeper, Watcher};
 use leasehold_testkit::RedisServer;
-use leasehold_watch::{Timekeeper, Watcher};
 use tokio::time::{sleep, timeout};
 
 use crate::measure::number;

@@ -3,6 +3,7 @@
 use leasehold::Error;
 use leasehold::store::{Finding, Level, examine, examine_setup};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::args::Doctor;
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
@@ -10,31 +11,39 @@ use crate::runtime::block_on;
 use crate::store_choice;
 use crate::store_url::StoreUrl;
 
+/// The words for levels that are counted.
+const DANGER: &str = "danger";
+const WARNING: &str = "warning";
+
 /// What is printed with `--json`: a line for each finding at each place.
-#[derive(Serialize)]
-struct Report<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Doctor)]
+pub(super) struct Report {
     store: String,
-    dangers: usize,
-    warnings: usize,
-    findings: Vec<Line<'a>>,
+    pub(super) dangers: usize,
+    pub(super) warnings: usize,
+    /// The worst first, for readers of the first lines.
+    findings: Vec<FindingView>,
 }
 
 /// One finding in it.
-#[derive(Serialize)]
-struct Line<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Finding)]
+struct FindingView {
+    /// `ok`, `warning` or `danger`.
     level: &'static str,
-    place: &'a str,
-    topic: &'a str,
-    found: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    risk: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    remedy: &'a str,
+    place: String,
+    topic: &'static str,
+    found: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    risk: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    remedy: String,
 }
 
 /// What is printed for people: a finding, and all the places where it was made.
 struct Group<'a> {
-    finding: &'a Finding,
+    finding: &'a FindingView,
     places: Vec<&'a str>,
 }
 
@@ -43,86 +52,82 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     choice.prepare()?;
     let store = choice.url.to_string();
-    let findings = match block_on(examine(choice.url.reveal()))? {
-        Ok(findings) => worst_first(findings),
+    let report = match block_on(examine(choice.url.reveal()))? {
+        Ok(findings) => Report::new(store, findings),
         Err(error) => {
             if args.output.json && matches!(error, Error::Store(_)) {
-                print_json(&unreachable(&store, &error.to_string()))?;
+                print_json(&Report::unreachable(store, &error))?;
             }
             return Err(error.into());
         }
     };
-    let report = Report::new(&store, &findings);
-    let (dangers, warnings) = (report.dangers, report.warnings);
     match args.output.json {
         true => print_json(&report)?,
         false => {
-            let groups = grouped(&findings);
+            let groups = grouped(&report.findings);
             let count = |level| groups.iter().filter(|group| group.finding.level == level).count();
-            let summary = summary(count(Level::Danger), count(Level::Warning));
-            print(format_args!("{}: {summary}", escaped(&store)))?;
+            let summary = summary(count(DANGER), count(WARNING));
+            print(format_args!("{}: {summary}", escaped(&report.store)))?;
             groups.iter().try_for_each(print_group)?;
         }
     }
-    let is_sick = dangers > 0 || (args.strict && warnings > 0);
+    let is_sick = report.dangers > 0 || (args.strict && report.warnings > 0);
     Ok(if is_sick { NO } else { 0 })
 }
 
-/// What `--json` prints of a store but for deadlocks, which would take a scan of all names, and how
-/// many dangers and warnings there are.
-pub(super) async fn report(url: &StoreUrl) -> (serde_json::Value, usize, usize) {
-    let store = url.to_string();
-    let findings = examine_setup(url.reveal()).await.map(worst_first);
-    let error = findings.as_ref().err().map(ToString::to_string);
-    let report = match (&findings, &error) {
-        (Ok(findings), _) => Report::new(&store, findings),
-        (Err(_), error) => unreachable(&store, error.as_deref().unwrap_or_default()),
-    };
-    // Nothing in it can fail to be JSON.
-    let json = serde_json::to_value(&report).unwrap_or_default();
-    (json, report.dangers, report.warnings)
-}
-
-/// The worst first, for readers of the first lines.
-fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by_key(|finding| rank(finding.level));
-    findings
-}
-
-impl<'a> Report<'a> {
-    fn new(store: &str, findings: &'a [Finding]) -> Self {
-        let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-        Self {
-            store: store.to_owned(),
-            dangers: count(Level::Danger),
-            warnings: count(Level::Warning),
-            findings: findings.iter().map(line).collect(),
-        }
+/// What `--json` prints of a store but for deadlocks, which would take a scan of all names.
+pub(super) async fn report(url: &StoreUrl) -> Report {
+    match examine_setup(url.reveal()).await {
+        Ok(findings) => Report::new(url.to_string(), findings),
+        Err(error) => Report::unreachable(url.to_string(), &error),
     }
 }
 
-/// The report of a store of which nothing could be looked at.
-fn unreachable<'a>(store: &'a str, error: &'a str) -> Report<'a> {
-    let line = Line {
-        level: word(Level::Danger),
-        place: store,
-        topic: "reachable",
-        found: error,
-        risk: "nothing can be locked",
-        remedy: "start it, or mend the store URL",
-    };
-    Report { store: store.to_owned(), dangers: 1, warnings: 0, findings: vec![line] }
+impl Report {
+    fn new(store: String, mut findings: Vec<Finding>) -> Self {
+        findings.sort_by_key(|finding| rank(finding.level));
+        let findings: Vec<_> = findings.into_iter().map(FindingView::new).collect();
+        let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+        Self { store, dangers: count(DANGER), warnings: count(WARNING), findings }
+    }
+
+    /// Of a store of which nothing could be looked at.
+    fn unreachable(store: String, error: &Error) -> Self {
+        let finding = FindingView {
+            level: DANGER,
+            place: store.clone(),
+            topic: "reachable",
+            found: error.to_string(),
+            risk: "nothing can be locked".to_owned(),
+            remedy: "start it, or mend the store URL".to_owned(),
+        };
+        Self { store, dangers: 1, warnings: 0, findings: vec![finding] }
+    }
+}
+
+impl FindingView {
+    fn new(finding: Finding) -> Self {
+        let level = match finding.level {
+            Level::Danger => DANGER,
+            Level::Ok => "ok",
+            _ => WARNING,
+        };
+        let Finding { place, topic, found, risk, remedy, .. } = finding;
+        Self { level, place, topic, found, risk, remedy }
+    }
+
+    /// Whether it is the same, at whatever place.
+    fn is_like(&self, other: &Self) -> bool {
+        (self.level, self.topic, &self.found) == (other.level, other.topic, &other.found)
+            && (&self.risk, &self.remedy) == (&other.risk, &other.remedy)
+    }
 }
 
 /// The same finding at several places is one, where it was made first.
-fn grouped(findings: &[Finding]) -> Vec<Group<'_>> {
-    let is_same = |one: &Finding, other: &Finding| {
-        (one.level, one.topic, &one.found) == (other.level, other.topic, &other.found)
-            && (&one.risk, &one.remedy) == (&other.risk, &other.remedy)
-    };
+fn grouped(findings: &[FindingView]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for finding in findings {
-        match groups.iter_mut().find(|group| is_same(group.finding, finding)) {
+        match groups.iter_mut().find(|group| group.finding.is_like(finding)) {
             Some(group) => group.places.push(&finding.place),
             None => groups.push(Group { finding, places: vec![&finding.place] }),
         }
@@ -135,25 +140,6 @@ fn rank(level: Level) -> u8 {
         Level::Danger => 0,
         Level::Ok => 2,
         _ => 1,
-    }
-}
-
-fn word(level: Level) -> &'static str {
-    match level {
-        Level::Danger => "danger",
-        Level::Ok => "ok",
-        _ => "warning",
-    }
-}
-
-fn line(finding: &Finding) -> Line<'_> {
-    Line {
-        level: word(finding.level),
-        place: &finding.place,
-        topic: finding.topic,
-        found: &finding.found,
-        risk: &finding.risk,
-        remedy: &finding.remedy,
     }
 }
 
@@ -173,7 +159,7 @@ fn summary(dangers: usize, warnings: usize) -> String {
 
 /// What was found in one line, then what could happen and what mends it.
 fn print_group(Group { finding, places }: &Group<'_>) -> Result<(), Failure> {
-    let (level, places) = (word(finding.level), escaped(&places.join(", ")));
+    let (level, places) = (finding.level, escaped(&places.join(", ")));
     print(format_args!("{level:<8} {places}: {}", escaped(&finding.found)))?;
     for (title, text) in [("risk", &finding.risk), ("remedy", &finding.remedy)] {
         if !text.is_empty() {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use leasehold::admin::Status;
 use leasehold::error::StoreError;
 use leasehold::{FencingToken, LockName};
-use leasehold_watch::{History, Row};
 
 use super::status_view::{StatusView, UNREADABLE, holder_in_words, use_of};
 use crate::args::Sort;
+use crate::watch::{History, Look, Row};
 
 /// One lock, as it is shown.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Of a lock that was looked at once.
-    pub(super) fn seen(name: LockName, look: Result<Status, StoreError>, seen_ms: u64) -> Self {
+    pub(super) fn seen(name: LockName, look: Look, seen_ms: u64) -> Self {
         match look {
             Ok(status) => Self::aged(name, status, seen_ms, Duration::ZERO),
             Err(why) => {

@@ -8,6 +8,7 @@ use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::moment::{began_ms, iso};
 
@@ -84,13 +85,16 @@ pub(super) fn holder_in_words(status: &Status) -> String {
 }
 
 /// One lock as JSON: spans are seconds, tokens are strings, moments are of UTC.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Status)]
 pub(super) struct StatusView<'a> {
+    #[schema(value_type = String)]
     name: &'a LockName,
     foreign: Option<ForeignView<'a>>,
     holders: Vec<HolderView<'a>>,
     waiters: Vec<WaiterView<'a>>,
     waiting: u32,
+    #[schema(value_type = Option<String>)]
     last_token: Option<FencingToken>,
     last: Option<LastView<'a>>,
     /// Why its record cannot be read: then nothing else is known.
@@ -99,13 +103,15 @@ pub(super) struct StatusView<'a> {
 }
 
 /// What a store says of a record that it cannot read.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Unreadable)]
 pub(super) struct UnreadableView {
     kind: &'static str,
     why: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Foreign)]
 struct ForeignView<'a> {
     mode: String,
     value: &'a str,
@@ -113,11 +119,14 @@ struct ForeignView<'a> {
 }
 
 /// One holder of a lock as JSON.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Holder)]
 pub(super) struct HolderView<'a> {
+    #[schema(value_type = String)]
     holder: HolderId,
     mode: String,
     state: &'static str,
+    #[schema(value_type = String)]
     token: FencingToken,
     host: &'a str,
     pid: u32,
@@ -127,8 +136,10 @@ pub(super) struct HolderView<'a> {
     left_seconds: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Waiter)]
 struct WaiterView<'a> {
+    #[schema(value_type = String)]
     waiter: HolderId,
     mode: String,
     position: u32,
@@ -139,10 +150,13 @@ struct WaiterView<'a> {
     waited_seconds: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LastHolder)]
 struct LastView<'a> {
+    #[schema(value_type = String)]
     holder: HolderId,
     mode: String,
+    #[schema(value_type = String)]
     token: FencingToken,
     host: &'a str,
     pid: u32,
@@ -162,7 +176,19 @@ impl<'a> StatusView<'a> {
         unreadable: Option<&StoreError>,
         seen_ms: u64,
     ) -> Self {
-        let (holders, waiters) = (status.holders.iter(), status.waiters.iter());
+        Self::with_first(usize::MAX, name, status, unreadable, seen_ms)
+    }
+
+    /// The same with the first holders and waiters only.
+    pub(super) fn with_first(
+        most: usize,
+        name: &'a LockName,
+        status: &'a Status,
+        unreadable: Option<&StoreError>,
+        seen_ms: u64,
+    ) -> Self {
+        let (holders, waiters) =
+            (status.holders.iter().take(most), status.waiters.iter().take(most));
         Self {
             name,
             foreign: status.foreign.as_ref().map(ForeignView::new),

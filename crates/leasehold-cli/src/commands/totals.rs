@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leasehold::time::show_duration;
-use leasehold_watch::{Availability, Picture};
 
 use crate::report::escaped;
+use crate::watch::{Availability, Picture};
 
 /// What there is in all, as far as names are watched and were looked at.
 pub(super) fn totals_in_words(picture: &Picture, now_ms: u64) -> String {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use leasehold::LockName;
 use leasehold::time::show_duration;
-use leasehold_watch::Availability;
 use serde::Serialize;
 
 use crate::commands::line::Line;
 use crate::commands::status_view::StatusView;
 use crate::moment::iso;
 use crate::report::escaped;
+use crate::watch::Availability;
 
 /// What has happened to a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

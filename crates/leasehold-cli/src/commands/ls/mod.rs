@@ -5,10 +5,6 @@ mod listing;
 mod screen;
 mod watch;
 
-use leasehold::Error;
-use leasehold::admin::Status;
-use leasehold::error::StoreError;
-
 use self::listing::Listing;
 use super::line::Line;
 use super::totals::unreadable_in_words;
@@ -19,6 +15,7 @@ use crate::report::{Failure, Outcome, Voice, print, print_json};
 use crate::runtime::block_on;
 use crate::store_choice;
 use crate::table::room;
+use crate::watch::look;
 
 /// Most names that are listed: 10 000, each one request. Whoever has more gives a prefix.
 const LIMIT: u32 = 10_000;
@@ -71,13 +68,4 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         print(listing::rows(&locks, now_ms(), room()))?;
     }
     Ok(0)
-}
-
-/// What was seen of a lock. What a store refuses for one name alone hides no other.
-fn look(outcome: leasehold::Result<Status>) -> Result<Result<Status, StoreError>, Error> {
-    match outcome {
-        Ok(status) => Ok(Ok(status)),
-        Err(Error::Store(error)) if !error.kind().is_outage() => Ok(Err(error)),
-        Err(error) => Err(error),
-    }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use leasehold::LockName;
 use leasehold::admin::Admin;
 use leasehold::time::SystemClock;
-use leasehold_watch::{Picture, Timekeeper, Update, Watcher};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
 
@@ -26,6 +25,7 @@ use crate::runtime::block_on;
 use crate::signals::Signals;
 use crate::store_choice;
 use crate::table::room;
+use crate::watch::{Picture, Timekeeper, Update, Watcher};
 
 /// How soon it is looked whether all names have been found, before the first list: 20 ms.
 const SOON: Duration = Duration::from_millis(20);

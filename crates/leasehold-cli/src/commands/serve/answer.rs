@@ -1,11 +1,15 @@
 //! Answers that are alike everywhere.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::rejection::{FormRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold::error::StoreError;
 use serde::Serialize;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
 
 /// Why a request was not done, and what would mend that.
 #[derive(Debug)]
@@ -39,11 +43,31 @@ impl Refused {
     }
 }
 
-#[derive(Serialize)]
-struct ErrorView {
+/// Why a request was not done.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(super) struct ErrorView {
     error: String,
+    /// What kind of trouble the store has, such as `version` or `corrupt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
+}
+
+/// What any request may be refused for.
+impl IntoResponses for Refused {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        let said = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
+        let described = |(status, why): (&str, &str)| {
+            let answer = ResponseBuilder::new().description(why);
+            (status.to_owned(), answer.content("application/json", said.clone()).build().into())
+        };
+        let all = [
+            ("401", "A token is needed."),
+            ("403", "Not allowed here, or asked by a page of another origin."),
+            ("421", "The Host header names somebody else."),
+        ];
+        all.map(described).into()
+    }
 }
 
 /// What a request has wrong is said as all else is, as JSON.

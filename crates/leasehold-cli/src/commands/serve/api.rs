@@ -9,13 +9,15 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold::{Error, FencingToken, LockName};
-use leasehold_watch::{Availability, Picture, Row};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
+use utoipa::ToSchema;
 
-use super::answer::Refused;
+use super::answer::{ErrorView, Refused};
 use super::app::App;
 use super::views::{LockView, PageView, StateView, TimelineView};
+use crate::commands::doctor::Report;
+use crate::watch::{Availability, Picture, Row};
 
 /// Most locks in one answer, and as many as there are if nobody says: 1000.
 const MOST: usize = 1_000;
@@ -24,64 +26,83 @@ const MOST: usize = 1_000;
 const INSPECT: Duration = Duration::from_secs(3);
 
 /// Which locks are asked for.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Which {
     /// Only names that begin so.
     #[serde(default)]
     prefix: String,
-    /// At most so many.
+    /// At most so many; 1000 if nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// Where the page before ended.
+    /// The `next` of the page before.
     cursor: Option<String>,
 }
 
-/// What is to be taken away.
-#[derive(Debug, Deserialize)]
+/// Which lease is taken away.
+#[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Revoke {
     /// The token of the lease: no other is hit.
+    #[schema(value_type = String)]
     token: FencingToken,
-    /// Now, without waiting for its holder.
+    /// Now, although its holder may still be at work: two overlap then.
     #[serde(default)]
     force: bool,
 }
 
-#[derive(Serialize)]
+/// It was.
+#[derive(Serialize, ToSchema)]
 struct Revoked {
     revoked: bool,
 }
 
-/// How things are.
+/// How things are
+#[utoipa::path(get, path = "/api/v1/state", responses(
+    (status = 200, description = "Done.", body = StateView),
+    Refused,
+))]
 pub(super) async fn state(State(app): State<Arc<App>>) -> Json<StateView> {
     Json(StateView::of(&app))
 }
 
-/// The locks that are held or awaited, by name.
+/// The locks that are held or awaited, by name
+#[utoipa::path(get, path = "/api/v1/locks", params(Which), responses(
+    (status = 200, description = "Done.", body = PageView<LockView<'_>>),
+    (status = 400, description = "A parameter is wrong.", body = ErrorView),
+    Refused,
+))]
 pub(super) async fn locks(
     State(app): State<Arc<App>>,
     which: Result<Query<Which>, QueryRejection>,
 ) -> Result<Response, Refused> {
     let Query(which) = which?;
     let (now_ms, picture) = (app.watcher.time.now_ms(), app.watcher.picture());
-    let view = |name: &LockName, row: &Row| {
+    let used = page(&picture, &which, |name, row| {
         row.is_used().then(|| LockView::brief(name, row, &picture, now_ms))
-    };
-    Ok(Json(page(&picture, &which, view)?).into_response())
+    });
+    Ok(Json(used?).into_response())
 }
 
-/// Who held them when, in the last minutes: also those that are free by now.
+/// Who held the locks when, in the last 10 minutes, and how many waited
+#[utoipa::path(get, path = "/api/v1/timeline", params(Which), responses(
+    (status = 200, description = "Done.", body = PageView<TimelineView<'_>>),
+    (status = 400, description = "A parameter is wrong.", body = ErrorView),
+    Refused,
+))]
 pub(super) async fn timeline(
     State(app): State<Arc<App>>,
     which: Result<Query<Which>, QueryRejection>,
 ) -> Result<Response, Refused> {
     let Query(which) = which?;
-    let view = |name: &LockName, row: &Row| Some(TimelineView::new(name, row));
-    Ok(Json(page(&app.watcher.picture(), &which, view)?).into_response())
+    let picture = app.watcher.picture();
+    let all = page(&picture, &which, |name, row| Some(TimelineView::new(name, row)));
+    Ok(Json(all?).into_response())
 }
 
-fn page<T>(
-    picture: &Picture,
+fn page<'a, T>(
+    picture: &'a Picture,
     which: &Which,
-    view: impl Fn(&LockName, &Row) -> Option<T>,
+    view: impl Fn(&'a LockName, &'a Row) -> Option<T>,
 ) -> Result<PageView<T>, Refused> {
     let limit = which.limit.unwrap_or(MOST);
     if !(1..=MOST).contains(&limit) {
@@ -108,7 +129,20 @@ fn page<T>(
     Ok(PageView { locks, next })
 }
 
-/// One lock, as it is now.
+/// One lock, as it is now or was at most a second ago
+#[utoipa::path(get, path = "/api/v1/locks/{name}", params(
+    ("name" = String, Path, description = "The name of the lock, percent-encoded, a slash as %2F."),
+), responses(
+    (status = 200, description = "Done.", body = LockView<'_>),
+    (status = 400, description = "That is no name.", body = ErrorView),
+    (
+        status = 502,
+        description = "The store cannot read its record; `kind` says why.",
+        body = ErrorView,
+    ),
+    (status = 503, description = "The store does not answer.", body = ErrorView),
+    Refused,
+))]
 pub(super) async fn lock(
     State(app): State<Arc<App>>,
     name: Result<Path<String>, PathRejection>,
@@ -124,16 +158,33 @@ pub(super) async fn lock(
     Ok(Json(LockView::whole(&name, &row, &picture, now_ms)).into_response())
 }
 
-/// What the doctor found last.
+/// What the doctor found last
+#[utoipa::path(get, path = "/api/v1/doctor", responses(
+    (status = 200, description = "Done.", body = Report),
+    Refused,
+))]
 pub(super) async fn doctor(State(app): State<Arc<App>>) -> Result<Response, Refused> {
-    let mut checkups = app.checkup.subscribe();
-    let checkup = checkups.wait_for(Option::is_some).await;
-    let checkup = checkup.ok().and_then(|checkup| checkup.clone());
-    let checkup = checkup.ok_or_else(|| Refused::away("the doctor is not done yet"))?;
-    Ok(Json(&checkup.report).into_response())
+    let mut reports = app.report.subscribe();
+    let report = reports.wait_for(Option::is_some).await;
+    let report = report.ok().and_then(|report| report.clone());
+    let report = report.ok_or_else(|| Refused::away("the doctor is not done yet"))?;
+    Ok(Json(&*report).into_response())
 }
 
-/// Takes a lease away from its holder. Whether the caller may is checked before.
+/// Takes a lease away from its holder, who stops and lets go
+#[utoipa::path(post, path = "/api/v1/locks/{name}/revoke", security(("token" = [])), params(
+    ("name" = String, Path, description = "The name of the lock, percent-encoded, a slash as %2F."),
+), request_body = Revoke, responses(
+    (
+        status = 200,
+        description = "Its holder is asked to stop, or with `force` has lost it.",
+        body = Revoked,
+    ),
+    (status = 400, description = "That is no name.", body = ErrorView),
+    (status = 409, description = "Nobody holds it with this token.", body = ErrorView),
+    (status = 503, description = "The store does not answer.", body = ErrorView),
+    Refused,
+))]
 pub(super) async fn revoke(
     State(app): State<Arc<App>>,
     name: Result<Path<String>, PathRejection>,
@@ -160,12 +211,19 @@ pub(super) async fn revoke(
     }
 }
 
-/// Whether this process answers.
+/// Whether this process answers
+#[utoipa::path(get, path = "/healthz", security(()), responses(
+    (status = 200, description = "It does.", body = String),
+))]
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether the store does.
+/// Whether the store answers
+#[utoipa::path(get, path = "/readyz", security(()), responses(
+    (status = 200, description = "It does.", body = String),
+    (status = 503, description = "It does not.", body = ErrorView),
+))]
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refused> {
     let is_there = *app.watcher.picture().store() == Availability::There;
     // Why it does not is for those who may read.

@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use leasehold::Client;
-use leasehold_watch::Watcher;
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::access::Access;
-use super::checkup::Checkup;
+use crate::commands::doctor::Report;
 use crate::store_url::StoreUrl;
+use crate::watch::Watcher;
 
 /// How many messages a slow listener may be behind before it is told to read anew: some seconds of
 /// a busy store.
@@ -26,7 +26,7 @@ pub(super) struct App {
     pub(super) url: StoreUrl,
     pub(super) access: Access,
     /// What the doctor said last.
-    pub(super) checkup: watch::Sender<Option<Arc<Checkup>>>,
+    pub(super) report: watch::Sender<Option<Arc<Report>>>,
     /// Messages for those who listen, ready to be sent.
     pub(super) messages: broadcast::Sender<Arc<str>>,
     pub(super) listeners: Arc<Semaphore>,
@@ -46,7 +46,7 @@ impl App {
             client: OnceLock::new(),
             url,
             access,
-            checkup: watch::Sender::new(None),
+            report: watch::Sender::new(None),
             messages: broadcast::Sender::new(BACKLOG),
             listeners: Arc::new(Semaphore::new(MOST_LISTENERS)),
             metrics_names: metrics_names.to_vec(),

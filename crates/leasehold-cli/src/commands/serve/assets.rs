@@ -3,9 +3,6 @@
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
-/// The description of the interface, against which a test checks its answers.
-const OPENAPI: &str = include_str!("page/openapi.json");
-
 pub(super) async fn page() -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("page/index.html"))
 }
@@ -20,8 +17,4 @@ pub(super) async fn style() -> impl IntoResponse {
 
 pub(super) async fn icon() -> impl IntoResponse {
     ([(CONTENT_TYPE, "image/svg+xml")], include_str!("page/icon.svg"))
-}
-
-pub(super) async fn openapi() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], OPENAPI)
 }

@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::answer::Refused;
+use super::answer::{ErrorView, Refused};
 use super::app::App;
 use super::tell::message;
 use super::views::StateView;
@@ -25,8 +25,15 @@ struct Listener {
     _place: OwnedSemaphorePermit,
 }
 
-/// Sends `state` now and then, `lock` when one has changed, and `resync` to whoever was too slow to
-/// be told of all of them: then the locks are to be read anew.
+/// Server-sent events: `state` every 2 s, `lock` for each change, `resync` after lost changes
+///
+/// The data of `state` is a State, that of `lock` a Change. After `resync` the locks are to be read
+/// anew.
+#[utoipa::path(get, path = "/api/v1/events", responses(
+    (status = 200, description = "Done.", body = String, content_type = "text/event-stream"),
+    (status = 503, description = "Too many listen already.", body = ErrorView),
+    Refused,
+))]
 pub(super) async fn events(State(app): State<Arc<App>>) -> Result<Response, Refused> {
     let Ok(place) = Arc::clone(&app.listeners).try_acquire_owned() else {
         let why = "too many listen already: ask for /api/v1/locks now and then instead";

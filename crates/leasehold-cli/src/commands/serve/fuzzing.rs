@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::time::FakeClock;
-use leasehold_watch::{Timekeeper, Watcher};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -14,6 +13,7 @@ use super::access::Access;
 use super::app::App;
 use super::connections::answer;
 use super::router::router;
+use crate::watch::{Timekeeper, Watcher};
 
 /// More than any request and any answer has: 1 MiB.
 const ROOM: usize = 1 << 20;

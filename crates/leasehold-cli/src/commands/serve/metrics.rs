@@ -1,14 +1,22 @@
 //! Numbers for Prometheus and the like, as OpenMetrics has them.
 
-use std::fmt::{Display, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use leasehold_watch::{Availability, Picture, Row};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
 
+use super::answer::Refused;
 use super::app::App;
+use super::views::seconds;
+use crate::watch::{Availability, Picture, Row};
 
 /// Most names that are told: 1000, for each is a time series or several.
 const MOST_NAMES: usize = 1_000;
@@ -16,136 +24,145 @@ const MOST_NAMES: usize = 1_000;
 /// The ages by which holds are counted, in seconds: a minute, ten, an hour, a day.
 const AGES: [u64; 4] = [60, 600, 3_600, 86_400];
 
-/// Metrics, one after the other.
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, name: &str, help: &str) {
-        self.described(name, "gauge", help);
-    }
-
-    fn described(&mut self, name: &str, kind: &str, help: &str) {
-        let unit = name.ends_with("_seconds");
-        self.line(format_args!("# TYPE leasehold_serve_{name} {kind}"));
-        if unit {
-            self.line(format_args!("# UNIT leasehold_serve_{name} seconds"));
-        }
-        self.line(format_args!("# HELP leasehold_serve_{name} {help}"));
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, help);
-        self.line(format_args!("leasehold_serve_{name} {value}"));
-    }
-
-    fn labelled(&mut self, name: &str, label: &str, label_value: &str, value: impl Display) {
-        let label_value = escaped(label_value);
-        self.line(format_args!("leasehold_serve_{name}{{{label}=\"{label_value}\"}} {value}"));
-    }
-
-    fn line(&mut self, line: impl Display) {
-        // Writing to a text does not fail.
-        let _written = writeln!(self.0, "{line}");
-    }
+/// Numbers, as OpenMetrics has them
+#[utoipa::path(get, path = "/metrics", responses(
+    (
+        status = 200,
+        description = "Done.",
+        body = String,
+        content_type = "application/openmetrics-text",
+    ),
+    Refused,
+))]
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let mut registry = Registry::with_prefix("leasehold_serve");
+    registry.register_collector(Box::new(Known(app)));
+    let mut metrics = String::new();
+    // Writing to a text does not fail.
+    let _written = text::encode(&mut metrics, &registry);
+    ([(CONTENT_TYPE, kind)], metrics)
 }
 
 /// What is known now.
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(CONTENT_TYPE, kind)], text(&app))
-}
+#[derive(Debug)]
+struct Known(Arc<App>);
 
-fn text(app: &App) -> String {
-    let (picture, now_ms) = (app.watcher.picture(), app.watcher.time.now_ms());
-    let mut text = Text::default();
-    let is_there = u8::from(*picture.store() == Availability::There);
-    text.gauge("reachable", "Whether the store answers.", is_there);
-    text.described("walks", "counter", "How many walks over all keys have ended.");
-    text.line(format_args!("leasehold_serve_walks_total {}", picture.walks()));
-    // Before everything was looked at once, a number would be that of something else.
-    if picture.is_whole() {
-        totals(&mut text, &picture, now_ms);
-    }
-    if let Some(took_ms) = picture.round_took_ms() {
-        let help = "How long the last walk over all keys took.";
-        text.gauge("scan_seconds", help, took_ms as f64 / 1000.0);
-    }
-    if let Some(checkup) = app.checkup.borrow().as_deref() {
-        text.family("doctor_findings", "What the doctor found last.");
-        text.labelled("doctor_findings", "level", "danger", checkup.dangers);
-        text.labelled("doctor_findings", "level", "warning", checkup.warnings);
-    }
-    if !app.metrics_names.is_empty() {
-        named(&mut text, &picture, &app.metrics_names, now_ms);
-    }
-    text.line("# EOF");
-    text.0
-}
-
-/// What there is in all.
-fn totals(text: &mut Text, picture: &Picture, now_ms: u64) {
-    let totals = picture.totals();
-    let since = |at_ms: Option<u64>| {
-        at_ms.map_or(0.0, |at_ms| now_ms.saturating_sub(at_ms) as f64 / 1000.0)
-    };
-    text.gauge("held", "Names that somebody holds.", totals.held);
-    text.gauge("awaited", "Names that somebody waits for.", totals.awaited);
-    text.gauge("waiting", "How many wait.", totals.waiting);
-    let help = "Names whose record cannot be read: they are counted nowhere else.";
-    text.gauge("unreadable", help, totals.unreadable);
-    let help = "Circles of those who probably wait for each other.";
-    text.gauge("deadlocks", help, totals.deadlocks);
-    let help = "How long the one has waited who has waited longest.";
-    text.gauge("longest_wait_seconds", help, since(totals.waited_since_ms));
-    text.gauge("longest_hold_seconds", "How old the oldest hold is.", since(totals.held_since_ms));
-    older_holds(text, picture, now_ms);
-    let help = "How long ago the lock was looked at whose turn was longest ago.";
-    text.gauge("oldest_look_seconds", help, since(totals.oldest_look_ms));
-}
-
-fn older_holds(text: &mut Text, picture: &Picture, now_ms: u64) {
-    text.family("holds_older", "Names whose oldest hold is older than so many seconds.");
-    let since: Vec<u64> = picture.rows().filter_map(|(_, row)| row.held_since_ms()).collect();
-    for age in AGES {
-        let older = since.iter().filter(|since_ms| *since_ms + age * 1000 < now_ms).count();
-        text.labelled("holds_older", "seconds", &age.to_string(), older);
+impl Collector for Known {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let app = &self.0;
+        let (picture, now_ms) = (app.watcher.picture(), app.watcher.time.now_ms());
+        let mut gauges = Gauges(encoder);
+        let is_there = u32::from(*picture.store() == Availability::There);
+        gauges.one("reachable", "Whether the store answers.", is_there)?;
+        let help = "How many walks over all keys have ended.";
+        let walks = gauges.0.encode_descriptor("walks", help, None, MetricType::Counter)?;
+        ConstCounter::new(picture.walks()).encode(walks)?;
+        // Before everything was looked at once, a number would be that of something else.
+        if picture.is_whole() {
+            gauges.totals(&picture, now_ms)?;
+        }
+        if let Some(took_ms) = picture.round_took_ms() {
+            let help = "How long the last walk over all keys took.";
+            gauges.one("scan_seconds", help, seconds(took_ms))?;
+        }
+        if let Some(report) = app.report.borrow().as_deref() {
+            let counts = [("danger", report.dangers), ("warning", report.warnings)];
+            gauges.each("doctor_findings", "What the doctor found last.", "level", counts)?;
+        }
+        match app.metrics_names.is_empty() {
+            true => Ok(()),
+            false => gauges.named(&picture, &app.metrics_names, now_ms),
+        }
     }
 }
 
-/// The locks that may be named: each in four families.
-fn named(text: &mut Text, picture: &Picture, prefixes: &[String], now_ms: u64) {
-    let is_told = |row: &Row| row.is_used() && row.unreadable.is_none();
-    let is_wanted = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    let mut rows: Vec<_> =
-        picture.rows().filter(|(name, row)| is_told(row) && is_wanted(name.as_str())).collect();
-    let left_out = rows.len().saturating_sub(MOST_NAMES);
-    rows.truncate(MOST_NAMES);
-    let help = "Names that begin as was asked for and are not told: there are too many.";
-    text.gauge("names_left_out", help, left_out);
-    let since = |at_ms: Option<u64>| {
-        at_ms.map_or(0.0, |at_ms| now_ms.saturating_sub(at_ms) as f64 / 1000.0)
-    };
-    text.family("lock_holders", "How many hold this lock.");
-    for (name, row) in &rows {
-        let holders = row.status.holders.len() + usize::from(row.status.foreign.is_some());
-        text.labelled("lock_holders", "name", name.as_str(), holders);
+/// Where gauges are written, one family after the other.
+struct Gauges<'a>(DescriptorEncoder<'a>);
+
+impl Gauges<'_> {
+    /// A family with one sample.
+    fn one<V: EncodeGaugeValue>(&mut self, name: &str, help: &str, value: V) -> fmt::Result {
+        let (name, unit) = unit_of(name);
+        let family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        ConstGauge::new(value).encode(family)
     }
-    text.family("lock_waiting", "How many wait for this lock.");
-    for (name, row) in &rows {
-        text.labelled("lock_waiting", "name", name.as_str(), row.status.waiting);
+
+    /// A family with a sample for each value of a label.
+    fn each<'v, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (&'v str, V)>,
+    ) -> fmt::Result {
+        let (name, unit) = unit_of(name);
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        let mut samples = samples.into_iter();
+        samples.try_for_each(|(of, value)| {
+            ConstGauge::new(value).encode(family.encode_family(&[(label, of)])?)
+        })
     }
-    text.family("lock_hold_seconds", "How old the oldest hold of this lock is.");
-    for (name, row) in &rows {
-        text.labelled("lock_hold_seconds", "name", name.as_str(), since(row.held_since_ms()));
+
+    /// What there is in all.
+    fn totals(&mut self, picture: &Picture, now_ms: u64) -> fmt::Result {
+        let totals = picture.totals();
+        self.one("held", "Names that somebody holds.", totals.held)?;
+        self.one("awaited", "Names that somebody waits for.", totals.awaited)?;
+        self.one("waiting", "How many wait.", totals.waiting)?;
+        let help = "Names whose record cannot be read: they are counted nowhere else.";
+        self.one("unreadable", help, totals.unreadable)?;
+        let help = "Circles of those who probably wait for each other.";
+        self.one("deadlocks", help, totals.deadlocks)?;
+        let help = "How long the one has waited who has waited longest.";
+        self.one("longest_wait_seconds", help, since(totals.waited_since_ms, now_ms))?;
+        let help = "How old the oldest hold is.";
+        self.one("longest_hold_seconds", help, since(totals.held_since_ms, now_ms))?;
+        let holds: Vec<u64> = picture.rows().filter_map(|(_, row)| row.held_since_ms()).collect();
+        let is_older = |age: u64| move |since_ms: &&u64| **since_ms + age * 1000 < now_ms;
+        let older = AGES.map(|age| (age.to_string(), holds.iter().filter(is_older(age)).count()));
+        let older = older.iter().map(|(age, count)| (age.as_str(), *count));
+        let help = "Names whose oldest hold is older than so many seconds.";
+        self.each("holds_older", help, "seconds", older)?;
+        let help = "How long ago the lock was looked at whose turn was longest ago.";
+        self.one("oldest_look_seconds", help, since(totals.oldest_look_ms, now_ms))
     }
-    text.family("lock_wait_seconds", "How long the one has waited who has waited longest.");
-    for (name, row) in &rows {
-        text.labelled("lock_wait_seconds", "name", name.as_str(), since(row.waited_since_ms()));
+
+    /// The locks that may be named: each in four families.
+    fn named(&mut self, picture: &Picture, prefixes: &[String], now_ms: u64) -> fmt::Result {
+        let is_told = |row: &Row| row.is_used() && row.unreadable.is_none();
+        let is_wanted = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let rows = picture.rows().map(|(name, row)| (name.as_str(), row));
+        let mut rows: Vec<_> = rows.filter(|(name, row)| is_told(row) && is_wanted(name)).collect();
+        let left_out = rows.len().saturating_sub(MOST_NAMES);
+        rows.truncate(MOST_NAMES);
+        let help = "Names that begin as was asked for and are not told: there are too many.";
+        self.one("names_left_out", help, left_out)?;
+        let holders = |row: &Row| row.status.holders.len() + row.status.foreign.iter().len();
+        let help = "How many hold this lock.";
+        let counts = rows.iter().map(|(name, row)| (*name, holders(row)));
+        self.each("lock_holders", help, "name", counts)?;
+        let help = "How many wait for this lock.";
+        let counts = rows.iter().map(|(name, row)| (*name, row.status.waiting));
+        self.each("lock_waiting", help, "name", counts)?;
+        let help = "How old the oldest hold of this lock is.";
+        let spans = rows.iter().map(|(name, row)| (*name, since(row.held_since_ms(), now_ms)));
+        self.each("lock_hold_seconds", help, "name", spans)?;
+        let help = "How long the one has waited who has waited longest.";
+        let spans = rows.iter().map(|(name, row)| (*name, since(row.waited_since_ms(), now_ms)));
+        self.each("lock_wait_seconds", help, "name", spans)
     }
 }
 
-/// A label's value as the format has it.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+/// The name without its unit, and that.
+fn unit_of(name: &str) -> (&str, Option<&'static Unit>) {
+    match name.strip_suffix("_seconds") {
+        Some(bare) => (bare, Some(&Unit::Seconds)),
+        None => (name, None),
+    }
+}
+
+/// How long ago something was, in seconds; zero if it was not.
+fn since(at_ms: Option<u64>, now_ms: u64) -> f64 {
+    at_ms.map_or(0.0, |at_ms| seconds(now_ms.saturating_sub(at_ms)))
 }

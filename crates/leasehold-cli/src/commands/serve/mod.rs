@@ -6,7 +6,6 @@ mod api;
 mod app;
 mod assets;
 mod authorize;
-mod checkup;
 mod connections;
 mod events;
 #[cfg(fuzzing)]
@@ -24,18 +23,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::time::SystemClock;
-use leasehold_watch::{Timekeeper, Watcher};
 use tokio::net::TcpListener;
 
 use self::access::Access;
 use self::app::App;
-use self::checkup::Checkup;
 use crate::args::Serve;
+use crate::commands::doctor;
 use crate::connection::connect_patiently;
 use crate::report::{Failure, Outcome, STORE, Voice, escaped};
 use crate::runtime::block_on;
 use crate::signals::{Signals, is_end};
 use crate::store_choice::{self, Choice};
+use crate::watch::{Timekeeper, Watcher};
 
 /// How often those who listen are told how things are: every 2 seconds, by which they also know
 /// that the connection lives.
@@ -94,7 +93,7 @@ async fn watch(app: &App, choice: &Choice, voice: Voice) -> Result<Infallible, F
 /// Has the doctor look, again and again.
 async fn check_again_and_again(app: &App) -> Infallible {
     loop {
-        app.checkup.send_replace(Some(Arc::new(Checkup::of(&app.url).await)));
+        app.report.send_replace(Some(Arc::new(doctor::report(&app.url).await)));
         tokio::time::sleep(CHECKUP).await;
     }
 }

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use tower_http::timeout::TimeoutLayer;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::answer::Refused;
 use super::app::App;
 use super::authorize::{Needs, authorize};
+use super::views::ChangeView;
 use super::{api, assets, events, login, metrics};
 
 /// Largest body that is read: 4 KiB, more than any request has.
@@ -39,40 +44,74 @@ const HEADERS: [(&str, &str); 8] = [
     ("x-frame-options", "DENY"),
 ];
 
+/// What the description of the interface says besides the routes.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "leasehold serve",
+        version = "1",
+        description = "Who holds and who awaits which lock. Spans are seconds, tokens are strings, \
+                       times are milliseconds since 1970. What is answered was seen when `seen_ms` \
+                       says, within the budget of the watcher.",
+    ),
+    components(schemas(ChangeView<'_>)),
+    security(("token" = []), ()),
+    modifiers(&Bearer),
+)]
+struct Description;
+
+/// How the token is sent.
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let why = "The token of --token-file: needed to revoke, and for everything where other \
+                   machines can reach this.";
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(why));
+        let components = description.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme.build()));
+    }
+}
+
 /// Everything that is answered.
 pub(super) fn router(app: &Arc<App>) -> Router {
     let needing = |needs| from_fn_with_state((Arc::clone(app), needs), authorize);
-    let open = Router::new()
+    let open = OpenApiRouter::with_openapi(Description::openapi())
         .route("/", get(assets::page))
         .route("/app.js", get(assets::script))
         .route("/style.css", get(assets::style))
         .route("/icon.svg", get(assets::icon))
-        .route("/healthz", get(api::healthz))
-        .route("/readyz", get(api::readyz))
+        .routes(routes!(api::healthz))
+        .routes(routes!(api::readyz))
         .route("/login", post(login::login))
         .route("/logout", post(login::logout))
         .fallback(async || Refused::new(StatusCode::NOT_FOUND, "there is nothing here"))
         .layer(needing(Needs::Nothing));
-    let read = Router::new()
-        .route("/metrics", get(metrics::metrics))
-        .route("/api/v1/openapi.json", get(assets::openapi))
-        .route("/api/v1/state", get(api::state))
-        .route("/api/v1/locks", get(api::locks))
-        .route("/api/v1/locks/{name}", get(api::lock))
-        .route("/api/v1/timeline", get(api::timeline))
-        .route("/api/v1/doctor", get(api::doctor))
+    let read = OpenApiRouter::default()
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(api::state))
+        .routes(routes!(api::locks))
+        .routes(routes!(api::lock))
+        .routes(routes!(api::timeline))
+        .routes(routes!(api::doctor))
         .route_layer(needing(Needs::Reading));
-    let revoke = Router::new()
-        .route("/api/v1/locks/{name}/revoke", post(api::revoke))
-        .route_layer(needing(Needs::Revoking));
-    // Who listens does so for as long as he likes.
-    let listen = Router::new()
-        .route("/api/v1/events", get(events::events))
+    let revoke =
+        OpenApiRouter::default().routes(routes!(api::revoke)).route_layer(needing(Needs::Revoking));
+    // Listeners stay as long as they like.
+    let listen = OpenApiRouter::default()
+        .routes(routes!(events::events))
         .route_layer(needing(Needs::Reading));
-    open.merge(read)
+    let (router, description) = open
+        .merge(read)
         .merge(revoke)
         .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, LONGEST))
         .merge(listen)
+        .split_for_parts();
+    let description = Router::new()
+        .route("/api/v1/openapi.json", get(async move || Json(description)))
+        .route_layer(needing(Needs::Reading));
+    router
+        .merge(description)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
         .layer(from_fn(with_headers))
         .with_state(Arc::clone(app))

@@ -1,10 +1,10 @@
 //! What is new, as messages for those who listen.
 
-use leasehold_watch::Update;
 use serde::Serialize;
 
 use super::app::App;
 use super::views::{ChangeView, StateView};
+use crate::watch::Update;
 
 /// Tells those who listen what is new.
 pub(super) fn tell(app: &App, update: Update) {

@@ -1,13 +1,14 @@
 //! What is answered, as JSON: spans are seconds, tokens are strings, times are milliseconds since
 //! 1970.
 
-use leasehold::admin::{Deadlock, HoldState, HolderId, HolderInfo, Obstacle, Status, Wait};
+use leasehold::admin::{Deadlock, HoldState, Obstacle, Wait};
 use leasehold::{FencingToken, LockName};
-use leasehold_watch::{Availability, Bar, Change, Event, EventKind, Picture, Row, SPAN_MS, Who};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::app::App;
 use crate::commands::status_view::StatusView;
+use crate::watch::{Availability, Change, Event, History, Picture, Row, SPAN_MS, Who};
 
 /// Most holders, and most waiters, of a lock among others: who wants all asks for that lock. As
 /// many deadlocks, of which one is enough to end.
@@ -17,7 +18,8 @@ const MOST: usize = 20;
 const LONG_WAIT_MS: u64 = 60_000;
 
 /// How things are.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = State)]
 pub(super) struct StateView {
     now_ms: u64,
     store: StoreView,
@@ -48,8 +50,11 @@ pub(super) struct StateView {
     version: &'static str,
 }
 
-#[derive(Serialize)]
+/// The store.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Store)]
 struct StoreView {
+    /// Without a password.
     url: String,
     is_there: bool,
     /// It answers that this user may not look.
@@ -64,7 +69,7 @@ impl StateView {
         let picture = app.watcher.picture();
         let totals = picture.totals();
         let since = |at_ms: Option<u64>| at_ms.map(|at_ms| seconds(now_ms.saturating_sub(at_ms)));
-        let checkup = app.checkup.borrow().clone();
+        let report = app.report.borrow().clone();
         let store = picture.store();
         let is_there = *store == Availability::There;
         let is_denied = matches!(store, Availability::Denied { .. });
@@ -89,8 +94,8 @@ impl StateView {
             oldest_look_seconds: since(totals.oldest_look_ms),
             scan_seconds: picture.round_took_ms().map(seconds),
             is_cut: picture.is_cut(),
-            dangers: checkup.as_ref().map(|checkup| checkup.dangers),
-            warnings: checkup.as_ref().map(|checkup| checkup.warnings),
+            dangers: report.as_ref().map(|report| report.dangers),
+            warnings: report.as_ref().map(|report| report.warnings),
             may_revoke: app.access.may_revoke(),
             version: env!("CARGO_PKG_VERSION"),
         }
@@ -98,22 +103,25 @@ impl StateView {
 }
 
 /// Some who probably wait for each other: each for the next, the last for the first.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Deadlock)]
 struct DeadlockView {
     words: String,
     waits: Vec<WaitView>,
 }
 
 /// One of them.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Wait)]
 struct WaitView {
     /// What is awaited.
     name: String,
-    waiter: WhoView,
+    waiter: Who,
     waited_seconds: f64,
     /// Who is in the way.
-    behind: WhoView,
+    behind: Who,
     /// The token with which that one holds it; none if it stands before this one in the queue.
+    #[schema(value_type = Option<String>)]
     token: Option<FencingToken>,
 }
 
@@ -129,14 +137,14 @@ impl DeadlockView {
 impl WaitView {
     fn new(wait: &Wait) -> Self {
         let (behind, token) = match &wait.obstacle {
-            Obstacle::Holder(holder) => (WhoView::of(holder.id, &holder.info), Some(holder.token)),
-            Obstacle::Waiter(ahead) => (WhoView::of(ahead.id, &ahead.info), None),
+            Obstacle::Holder(holder) => (Who::new(holder.id, &holder.info), Some(holder.token)),
+            Obstacle::Waiter(ahead) => (Who::new(ahead.id, &ahead.info), None),
             // Whoever else may be in the way one day is not named.
-            _ => (WhoView::of(wait.waiter.id, &wait.waiter.info), None),
+            _ => (Who::new(wait.waiter.id, &wait.waiter.info), None),
         };
         Self {
             name: wait.name.to_string(),
-            waiter: WhoView::of(wait.waiter.id, &wait.waiter.info),
+            waiter: Who::new(wait.waiter.id, &wait.waiter.info),
             waited_seconds: wait.waiter.waited.as_secs_f64(),
             behind,
             token,
@@ -145,10 +153,11 @@ impl WaitView {
 }
 
 /// A lock as `show --json` prints it, and what only watching tells.
-#[derive(Serialize)]
-pub(super) struct LockView {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Lock)]
+pub(super) struct LockView<'a> {
     #[serde(flatten)]
-    lock: serde_json::Value,
+    lock: StatusView<'a>,
     /// How many hold it: of those, only the first are listed among other locks.
     holding: usize,
     /// When it was looked at.
@@ -162,34 +171,21 @@ pub(super) struct LockView {
     marks: Vec<&'static str>,
 }
 
-impl LockView {
+impl<'a> LockView<'a> {
     /// With all holders and waiters.
-    pub(super) fn whole(name: &LockName, row: &Row, picture: &Picture, now_ms: u64) -> Self {
-        Self::new(name, &row.status, row, picture, now_ms)
+    pub(super) fn whole(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
+        Self::new(usize::MAX, name, row, picture, now_ms)
     }
 
     /// With the first holders and waiters.
-    pub(super) fn brief(name: &LockName, row: &Row, picture: &Picture, now_ms: u64) -> Self {
-        if row.status.holders.len() <= MOST && row.status.waiters.len() <= MOST {
-            return Self::whole(name, row, picture, now_ms);
-        }
-        let holders = row.status.holders.iter().take(MOST).cloned().collect();
-        let waiters = row.status.waiters.iter().take(MOST).cloned().collect();
-        let status = Status::default()
-            .with_foreign(row.status.foreign.clone())
-            .with_holders(holders)
-            .with_waiters(waiters)
-            .with_waiting(row.status.waiting)
-            .with_last_token(row.status.last_token)
-            .with_last_holder(row.status.last_holder.clone());
-        Self::new(name, &status, row, picture, now_ms)
+    pub(super) fn brief(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
+        Self::new(MOST, name, row, picture, now_ms)
     }
 
-    fn new(name: &LockName, status: &Status, row: &Row, picture: &Picture, now_ms: u64) -> Self {
-        let lock = StatusView::new(name, status, row.unreadable.as_ref(), row.seen_ms);
+    fn new(most: usize, name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
+        let unreadable = row.unreadable.as_ref();
         Self {
-            // Nothing in it can fail to be JSON.
-            lock: serde_json::to_value(lock).unwrap_or_default(),
+            lock: StatusView::with_first(most, name, &row.status, unreadable, row.seen_ms),
             holding: row.status.holders.len(),
             seen_ms: row.seen_ms,
             age_seconds: row.age(now_ms).as_secs_f64(),
@@ -217,7 +213,8 @@ fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
 }
 
 /// Some of the locks.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Page)]
 pub(super) struct PageView<T> {
     pub(super) locks: Vec<T>,
     /// The cursor of the next page; none if this is the last.
@@ -225,108 +222,51 @@ pub(super) struct PageView<T> {
 }
 
 /// What has happened to a lock, and how it is now.
-#[derive(Serialize)]
-pub(super) struct ChangeView {
-    name: String,
+#[derive(Serialize, ToSchema)]
+#[schema(as = Change)]
+pub(super) struct ChangeView<'a> {
+    #[schema(value_type = String)]
+    name: &'a LockName,
     /// None once nobody holds or awaits it.
-    lock: Option<LockView>,
-    events: Vec<EventView>,
+    lock: Option<LockView<'a>>,
+    events: &'a [Event],
     /// How many wait, and when that was seen, for the timeline.
     waiting: u32,
     seen_ms: u64,
 }
 
-#[derive(Serialize)]
-struct EventView {
-    kind: &'static str,
-    at_ms: u64,
-    token: String,
-    #[serde(flatten)]
-    who: WhoView,
-}
-
-#[derive(Serialize)]
-struct WhoView {
-    client: String,
-    host: String,
-    pid: u32,
-    label: Option<String>,
-}
-
-impl ChangeView {
-    pub(super) fn new(change: &Change, picture: &Picture, now_ms: u64) -> Self {
+impl<'a> ChangeView<'a> {
+    pub(super) fn new(change: &'a Change, picture: &'a Picture, now_ms: u64) -> Self {
         let row = picture.row(&change.name);
         let used = row.filter(|row| row.is_used());
         Self {
-            name: change.name.to_string(),
+            name: &change.name,
             lock: used.map(|row| LockView::brief(&change.name, row, picture, now_ms)),
-            events: change.events.iter().map(EventView::new).collect(),
+            events: &change.events,
             waiting: row.map_or(0, |row| row.status.waiting),
             seen_ms: row.map_or(now_ms, |row| row.seen_ms),
         }
     }
 }
 
-impl EventView {
-    fn new(event: &Event) -> Self {
-        let kind = match event.kind {
-            EventKind::Granted => "granted",
-            EventKind::HandedOver => "handed_over",
-            EventKind::Released => "released",
-        };
-        let (at_ms, token) = (event.at_ms, event.token.to_string());
-        Self { kind, at_ms, token, who: WhoView::new(&event.who) }
-    }
-}
-
-impl WhoView {
-    fn of(id: HolderId, info: &HolderInfo) -> Self {
-        let (host, label) = (info.host.clone(), info.label.clone());
-        Self { client: id.client.to_string(), host, pid: info.pid, label }
-    }
-
-    fn new(who: &Who) -> Self {
-        let Who { client, host, pid, label } = who.clone();
-        Self { client, host, pid, label }
-    }
-}
-
 /// Who held a lock when, in the last minutes, and how many waited.
-#[derive(Serialize)]
-pub(super) struct TimelineView {
-    name: String,
+#[derive(Serialize, ToSchema)]
+#[schema(as = Timeline)]
+pub(super) struct TimelineView<'a> {
+    #[schema(value_type = String)]
+    name: &'a LockName,
     span_ms: u64,
-    bars: Vec<BarView>,
-    /// Since when so many have waited.
-    queue: Vec<(u64, u32)>,
-}
-
-#[derive(Serialize)]
-struct BarView {
-    token: String,
-    from_ms: u64,
-    to_ms: Option<u64>,
     #[serde(flatten)]
-    who: WhoView,
+    history: &'a History,
 }
 
-impl TimelineView {
-    pub(super) fn new(name: &LockName, row: &Row) -> Self {
-        let bar = |bar: &Bar| BarView {
-            token: bar.token.to_string(),
-            from_ms: bar.from_ms,
-            to_ms: bar.to_ms,
-            who: WhoView::new(&bar.who),
-        };
-        Self {
-            name: name.to_string(),
-            span_ms: SPAN_MS,
-            bars: row.history.bars.iter().map(bar).collect(),
-            queue: row.history.queue.iter().copied().collect(),
-        }
+impl<'a> TimelineView<'a> {
+    pub(super) fn new(name: &'a LockName, row: &'a Row) -> Self {
+        Self { name, span_ms: SPAN_MS, history: &row.history }
     }
 }
 
-fn seconds(ms: u64) -> f64 {
+/// A span in seconds.
+pub(super) fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
 }

@@ -10,7 +10,6 @@ use std::thread;
 use leasehold::admin::Admin;
 use leasehold::time::SystemClock;
 use leasehold::{FencingToken, LockName};
-use leasehold_watch::{Timekeeper, Watcher};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::execute;
@@ -29,6 +28,7 @@ use crate::connection::connect;
 use crate::report::{Failure, Outcome, STORE, USAGE, Voice};
 use crate::runtime::block_on;
 use crate::store_choice;
+use crate::watch::{Timekeeper, Watcher};
 
 /// Shows the locks of the store until somebody quits.
 pub(crate) fn top(args: &Top) -> Outcome {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use leasehold::admin::Deadlock;
-use leasehold_watch::{Bar, History, SPAN_MS};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -15,6 +14,7 @@ use crate::commands::line::Line;
 use crate::commands::status_view::{mode, state};
 use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
+use crate::watch::{Bar, History, SPAN_MS};
 
 /// From this height on there is room for a plot.
 const PLOT_FROM: u16 = 14;

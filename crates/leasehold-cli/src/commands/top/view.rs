@@ -2,12 +2,12 @@
 
 use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
-use leasehold_watch::{Availability, Picture};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::args::Sort;
 use crate::commands::line::Line;
 use crate::commands::totals::totals_in_words;
+use crate::watch::{Availability, Picture};
 
 /// How far the keys for a page go.
 const PAGE: isize = 10;

@@ -9,19 +9,21 @@ use crate::harness::{Place, until};
 /// samples, a counter has its suffix, and the end is marked.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
-    let mut is_counter = false;
+    let mut kind = None;
     let (mut family, mut families, mut samples) = (String::new(), Vec::new(), BTreeMap::new());
     for line in body.lines() {
         if let Some(described) = line.strip_prefix("# ") {
             let words: Vec<&str> = described.splitn(3, ' ').collect();
             let [keyword, name, rest] = words[..] else { panic!("{line}") };
+            if name != family {
+                assert!(!families.contains(&name.to_owned()), "twice: {line}");
+                families.push(name.to_owned());
+                (family, kind) = (name.to_owned(), None);
+            }
             match keyword {
                 "TYPE" => {
                     assert!(["gauge", "counter"].contains(&rest), "{line}");
-                    is_counter = rest == "counter";
-                    assert!(!families.contains(&name.to_owned()), "twice: {line}");
-                    families.push(name.to_owned());
-                    family = name.to_owned();
+                    assert_eq!(kind.replace(rest == "counter"), None, "{line}");
                 }
                 "UNIT" => assert!(name == family && name.ends_with(&format!("_{rest}")), "{line}"),
                 "HELP" => assert!(name == family && !rest.is_empty(), "{line}"),
@@ -31,7 +33,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         }
         let (series, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
-        let name = if is_counter { name.strip_suffix("_total").unwrap() } else { name };
+        let name = if kind.unwrap() { name.strip_suffix("_total").unwrap() } else { name };
         assert_eq!(name, family, "a sample stands with its family: {line}");
         assert!(is_sound(labels.strip_suffix('}').unwrap()), "{line}");
         let before = samples.insert(series.to_owned(), value.parse().unwrap());

@@ -6,12 +6,12 @@ use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::Memory;
 use leasehold::time::FakeClock;
 use leasehold::{Client, Guard};
-use leasehold_watch::{Timekeeper, Watcher};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::super::screen::draw;
 use super::*;
+use crate::watch::{Timekeeper, Watcher};
 
 /// A store in memory, and a table of it.
 struct Place {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use leasehold::FencingToken;
 use leasehold::admin::Status;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::change::{Event, EventKind, Who};
 
@@ -15,20 +17,24 @@ pub const SPAN_MS: u64 = 600_000;
 const MOST: usize = 64;
 
 /// The last holds of a lock, and the lengths that its queue had.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct History {
     /// Oldest first.
+    #[schema(value_type = Vec<Bar>)]
     pub bars: VecDeque<Bar>,
-    /// Since when so many have waited, oldest first.
+    /// Since when so many have waited, in milliseconds since 1970, oldest first.
+    #[schema(value_type = Vec<(u64, u32)>)]
     pub queue: VecDeque<(u64, u32)>,
 }
 
 /// One hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Bar {
     /// Its token.
+    #[schema(value_type = String)]
     pub token: FencingToken,
     /// Whose it is or was.
+    #[serde(flatten)]
     pub who: Who,
     /// When it was granted, in milliseconds since 1970.
     pub from_ms: u64,

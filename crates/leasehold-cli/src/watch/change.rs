@@ -1,7 +1,9 @@
 //! What has happened between two looks at a lock.
 
-use leasehold::admin::{HoldState, Holder, Status};
+use leasehold::admin::{HoldState, Holder, HolderId, HolderInfo, Status};
 use leasehold::{FencingToken, LockName};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A lock that is not as it was when it was looked at before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,20 +16,23 @@ pub struct Change {
 }
 
 /// A hold that has begun or ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Event {
     /// Which of both.
     pub kind: EventKind,
     /// When, in milliseconds since 1970: of an end, when it was noticed.
     pub at_ms: u64,
     /// The token of the hold.
+    #[schema(value_type = String)]
     pub token: FencingToken,
     /// Whose it is or was.
+    #[serde(flatten)]
     pub who: Who,
 }
 
 /// What has happened to a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// It was granted at once, or nobody saw its holder wait.
     Granted,
@@ -37,8 +42,9 @@ pub enum EventKind {
     Released,
 }
 
-/// A process that holds or has held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A process that holds, has held or waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Process)]
 pub struct Who {
     /// The client's id, the same for all holds of one client.
     pub client: String,
@@ -51,13 +57,9 @@ pub struct Who {
 }
 
 impl Who {
-    fn of(holder: &Holder) -> Self {
-        Self {
-            client: holder.id.client.to_string(),
-            host: holder.info.host.clone(),
-            pid: holder.info.pid,
-            label: holder.info.label.clone(),
-        }
+    pub(crate) fn new(id: HolderId, info: &HolderInfo) -> Self {
+        let (host, label) = (info.host.clone(), info.label.clone());
+        Self { client: id.client.to_string(), host, pid: info.pid, label }
     }
 }
 
@@ -72,7 +74,7 @@ pub(super) fn events(old: &Status, new: &Status, now_ms: u64) -> Vec<Event> {
         kind: EventKind::Released,
         at_ms: next_ms,
         token: holder.token,
-        who: Who::of(holder),
+        who: Who::new(holder.id, &holder.info),
     });
     let mut events: Vec<Event> = ended.chain(begun).collect();
     events.sort_by_key(|event| event.at_ms);
@@ -112,7 +114,7 @@ fn began(holder: &Holder, old: &Status, now_ms: u64) -> Event {
     let was_waiting = old.waiters.iter().any(|waiter| waiter.id == holder.id);
     let kind = if was_waiting { EventKind::HandedOver } else { EventKind::Granted };
     let at_ms = now_ms.saturating_sub(millis(holder.held_for));
-    Event { kind, at_ms, token: holder.token, who: Who::of(holder) }
+    Event { kind, at_ms, token: holder.token, who: Who::new(holder.id, &holder.info) }
 }
 
 /// A span in whole milliseconds.

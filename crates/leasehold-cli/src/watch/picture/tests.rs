@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::FencingToken;
-use leasehold::admin::{ClientId, Holder, HolderId, HolderInfo, Waiter};
+use leasehold::admin::{ClientId, Holder, HolderId, HolderInfo, Status, Waiter};
+use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 
 use super::super::change::{Event, EventKind};
@@ -46,13 +47,13 @@ fn kinds(change: Option<Change>) -> Vec<(EventKind, u64)> {
 #[test]
 fn events_are_what_differs_between_two_looks_at_the_times_at_which_it_happened() {
     let (mut picture, x) = (Picture::new(1000), name("x"));
-    let first = picture.saw(&x, awaited(held(1, 5, 3), &[2], 1), START_MS + 10_000);
+    let first = picture.saw(&x, Ok(awaited(held(1, 5, 3), &[2], 1)), START_MS + 10_000);
     assert_eq!(kinds(first), [(EventKind::Granted, 7_000)]);
-    let same = picture.saw(&x, awaited(held(1, 5, 4), &[2], 2), START_MS + 11_000);
+    let same = picture.saw(&x, Ok(awaited(held(1, 5, 4), &[2], 2)), START_MS + 11_000);
     assert_eq!(same, None, "nothing but the time is different");
-    let next = picture.saw(&x, held(2, 6, 1), START_MS + 13_000);
+    let next = picture.saw(&x, Ok(held(2, 6, 1)), START_MS + 13_000);
     assert_eq!(kinds(next), [(EventKind::Released, 12_000), (EventKind::HandedOver, 12_000)]);
-    let free = picture.saw(&x, Status::default(), START_MS + 15_000);
+    let free = picture.saw(&x, Ok(Status::default()), START_MS + 15_000);
     assert_eq!(kinds(free), [(EventKind::Released, 15_000)]);
     let history = &picture.row(&x).unwrap().history;
     let bars: Vec<_> = history
@@ -68,7 +69,7 @@ fn events_are_what_differs_between_two_looks_at_the_times_at_which_it_happened()
 #[test]
 fn a_row_tells_since_when_it_is_held_and_awaited_and_how_old_it_is() {
     let (mut picture, x) = (Picture::new(1000), name("x"));
-    picture.saw(&x, awaited(held(1, 5, 30), &[2, 3], 9), START_MS);
+    picture.saw(&x, Ok(awaited(held(1, 5, 30), &[2, 3], 9)), START_MS);
     let row = picture.row(&x).unwrap();
     assert_eq!(row.held_since_ms(), Some(START_MS - 30_000));
     assert_eq!(row.waited_since_ms(), Some(START_MS - 9_000));
@@ -83,10 +84,10 @@ fn a_row_tells_since_when_it_is_held_and_awaited_and_how_old_it_is() {
 fn entries_are_counted_from_the_second_look_on_and_forgotten_after_two_minutes() {
     let (mut picture, x) = (Picture::new(1000), name("x"));
     let rate = |picture: &Picture, at_ms| picture.row(&x).unwrap().entries_per_second(at_ms);
-    picture.saw(&x, held(1, 1, 5), START_MS);
+    picture.saw(&x, Ok(held(1, 1, 5)), START_MS);
     assert_eq!(rate(&picture, START_MS), 0.0);
     for number in 1..=10 {
-        picture.saw(&x, held(1, 1 + number, 0), START_MS + number * 1000);
+        picture.saw(&x, Ok(held(1, 1 + number, 0)), START_MS + number * 1000);
     }
     assert_eq!(rate(&picture, START_MS + 10_000), 1.0);
     assert_eq!(rate(&picture, START_MS + 140_000), 0.0);
@@ -96,9 +97,9 @@ fn entries_are_counted_from_the_second_look_on_and_forgotten_after_two_minutes()
 fn awaited_names_are_looked_at_twice_as_often_as_held_ones_and_idle_ones_not_at_all() {
     let mut picture = Picture::new(1000);
     let (awaited_name, held_name, idle) = (name("awaited"), name("held"), name("idle"));
-    picture.saw(&awaited_name, awaited(held(1, 1, 1), &[2], 1), START_MS);
-    picture.saw(&held_name, held(1, 1, 1), START_MS);
-    picture.saw(&idle, Status::default(), START_MS);
+    picture.saw(&awaited_name, Ok(awaited(held(1, 1, 1), &[2], 1)), START_MS);
+    picture.saw(&held_name, Ok(held(1, 1, 1)), START_MS);
+    picture.saw(&idle, Ok(Status::default()), START_MS);
     assert_eq!(picture.take_due(START_MS + 999, 10), []);
     assert_eq!(picture.take_due(START_MS + 1_000, 10), [awaited_name]);
     assert_eq!(picture.take_due(START_MS + 2_000, 10), [held_name]);
@@ -117,7 +118,7 @@ fn more_names_than_the_budget_has_room_for_are_looked_at_less_often_but_all_of_t
         let now_ms = START_MS + second * 1000;
         for name in picture.take_due(now_ms, 100) {
             looks[names.iter().position(|other| *other == name).unwrap()] += 1;
-            picture.saw(&name, held(1, 1, 1), now_ms);
+            picture.saw(&name, Ok(held(1, 1, 1)), now_ms);
         }
     }
     let (least, most) = (looks.iter().min().unwrap(), looks.iter().max().unwrap());
@@ -127,8 +128,8 @@ fn more_names_than_the_budget_has_room_for_are_looked_at_less_often_but_all_of_t
 #[test]
 fn what_nobody_uses_any_more_is_forgotten_with_its_timeline() {
     let (mut picture, x) = (Picture::new(1000), name("x"));
-    picture.saw(&x, held(1, 1, 1), START_MS);
-    picture.saw(&x, Status::default(), START_MS + 1_000);
+    picture.saw(&x, Ok(held(1, 1, 1)), START_MS);
+    picture.saw(&x, Ok(Status::default()), START_MS + 1_000);
     picture.round_begins(START_MS + SPAN_MS + 500);
     assert!(picture.row(&x).is_some());
     picture.round_begins(START_MS + SPAN_MS + 2_000);
@@ -160,11 +161,11 @@ fn an_outage_is_told_once_with_its_beginning_and_so_is_its_end() {
 #[test]
 fn a_name_that_cannot_be_read_is_counted_apart_and_its_hold_goes_on_when_it_can_again() {
     let (mut picture, x) = (Picture::new(1000), name("x"));
-    picture.saw(&x, held(1, 5, 30), START_MS);
+    picture.saw(&x, Ok(held(1, 5, 30)), START_MS);
     let why = || StoreError::new(StoreErrorKind::Version, "x: written by another release");
-    let change = picture.cannot_be_read(&x, why(), START_MS + 1_000).unwrap();
+    let change = picture.saw(&x, Err(why()), START_MS + 1_000).unwrap();
     assert_eq!(change.events, [], "nobody knows whether it was let go");
-    assert_eq!(picture.cannot_be_read(&x, why(), START_MS + 2_000), None, "that is no news");
+    assert_eq!(picture.saw(&x, Err(why()), START_MS + 2_000), None, "that is no news");
     let totals = picture.totals();
     assert_eq!((totals.unreadable, totals.held, totals.held_since_ms), (1, 0, None));
     let row = picture.row(&x).unwrap();
@@ -173,11 +174,11 @@ fn a_name_that_cannot_be_read_is_counted_apart_and_its_hold_goes_on_when_it_can_
         let bars = picture.row(&x).unwrap().history.bars.iter();
         bars.map(|bar| bar.to_ms.map(|to_ms| to_ms - START_MS)).collect()
     };
-    let change = picture.saw(&x, held(1, 5, 33), START_MS + 3_000);
+    let change = picture.saw(&x, Ok(held(1, 5, 33)), START_MS + 3_000);
     assert!(change.is_some(), "it can be read again");
     assert_eq!((picture.totals().unreadable, bars(&picture)), (0, vec![None]));
-    picture.cannot_be_read(&x, why(), START_MS + 4_000);
-    picture.saw(&x, Status::default(), START_MS + 5_000);
+    picture.saw(&x, Err(why()), START_MS + 4_000);
+    picture.saw(&x, Ok(Status::default()), START_MS + 5_000);
     assert_eq!(bars(&picture), [Some(5_000)], "it was let go meanwhile");
 }
 
@@ -196,7 +197,7 @@ fn what_was_not_seen_may_be_there_until_every_key_was_come_by_and_every_name_loo
     picture.found(vec![x.clone()], START_MS + 1_000);
     picture.round_ends(START_MS + 2_000);
     assert!(!picture.note_whole(), "a name was found and not looked at");
-    picture.saw(&x, held(1, 5, 3), START_MS + 2_000);
+    picture.saw(&x, Ok(held(1, 5, 3)), START_MS + 2_000);
     assert!(picture.note_whole());
     assert_eq!((picture.walks(), picture.keys_so_far()), (1, None));
     // It stays so while a new name waits for its first look.
@@ -207,8 +208,8 @@ fn what_was_not_seen_may_be_there_until_every_key_was_come_by_and_every_name_loo
 /// `x` is held by 1 and awaited by 2, and `y` the other way round.
 fn circle(picture: &mut Picture, now_ms: u64) {
     let seconds = (now_ms - START_MS) / 1000;
-    picture.saw(&name("x"), awaited(held(1, 1, 30 + seconds), &[2], 15 + seconds), now_ms);
-    picture.saw(&name("y"), awaited(held(2, 2, 30 + seconds), &[1], 15 + seconds), now_ms);
+    picture.saw(&name("x"), Ok(awaited(held(1, 1, 30 + seconds), &[2], 15 + seconds)), now_ms);
+    picture.saw(&name("y"), Ok(awaited(held(2, 2, 30 + seconds), &[1], 15 + seconds)), now_ms);
 }
 
 fn changed(picture: &mut Picture, now_ms: u64) -> Vec<String> {
@@ -228,7 +229,7 @@ fn who_waits_for_each_other_is_found_once_all_of_it_was_seen_again_and_until_it_
     assert!(picture.is_in_deadlock(&name("x")) && !picture.is_in_deadlock(&name("z")));
     circle(&mut picture, START_MS + 5_000);
     assert_eq!(changed(&mut picture, START_MS + 5_000), [""; 0], "that is no news");
-    picture.saw(&name("y"), held(1, 3, 0), START_MS + 7_000);
+    picture.saw(&name("y"), Ok(held(1, 3, 0)), START_MS + 7_000);
     assert_eq!(changed(&mut picture, START_MS + 7_000), ["x", "y"]);
     assert_eq!(picture.totals().deadlocks, 0);
 }
@@ -240,7 +241,7 @@ fn who_only_seems_to_wait_because_names_were_seen_at_different_times_is_in_no_de
     changed(&mut picture, START_MS);
     // The second look finds that one of them has gone on meanwhile.
     circle(&mut picture, START_MS + 2_000);
-    picture.saw(&name("y"), held(1, 3, 1), START_MS + 2_000);
+    picture.saw(&name("y"), Ok(held(1, 3, 1)), START_MS + 2_000);
     assert_eq!(changed(&mut picture, START_MS + 2_000), [""; 0]);
     assert_eq!(picture.deadlocks(), []);
 }

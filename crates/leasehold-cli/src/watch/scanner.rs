@@ -7,8 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use leasehold::admin::{Admin, Page, Status};
-use leasehold::error::StoreError;
+use leasehold::admin::{Admin, Page};
 use leasehold::time::{Clock, Instant};
 use leasehold::{Error, LockName};
 use tokio::sync::Notify;
@@ -16,7 +15,7 @@ use tokio::sync::Notify;
 use super::budget::Budget;
 use super::change::{Change, millis};
 use super::picture::Picture;
-use super::row::Row;
+use super::row::{Row, look};
 
 /// Most keys that a server passes in one step: well below a millisecond of its time, as in `ls`.
 const MOST_KEYS: u32 = 500;
@@ -202,28 +201,12 @@ impl Watcher {
             let asked = some.iter().map(async |name| (admin.inspect(name).await, name));
             let mut asked: FuturesUnordered<_> = asked.collect();
             while let Some((outcome, name)) = asked.next().await {
-                let change = match outcome {
-                    Ok(status) => self.saw(name, Ok(status)),
-                    // It is refused for this name alone, which is no outage.
-                    Err(Error::Store(error)) if !error.kind().is_outage() => {
-                        self.saw(name, Err(error))
-                    }
-                    Err(error) => return Err(error),
-                };
+                let change = self.picture().saw(name, look(outcome)?, self.time.now_ms());
+                self.inspected.notify_waiters();
                 change.map(Update::Lock).into_iter().for_each(tell);
             }
         }
         Ok(!names.is_empty())
-    }
-
-    fn saw(&self, name: &LockName, look: Result<Status, StoreError>) -> Option<Change> {
-        let now_ms = self.time.now_ms();
-        let change = match look {
-            Ok(status) => self.picture().saw(name, status, now_ms),
-            Err(why) => self.picture().cannot_be_read(name, why, now_ms),
-        };
-        self.inspected.notify_waiters();
-        change
     }
 
     /// Reads a page, if one is due that is worth it. Gives whether it was.

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold::admin::{Deadlock, Status};
-use leasehold::error::{StoreError, StoreErrorKind};
+use leasehold::admin::Deadlock;
+use leasehold::error::StoreErrorKind;
 use leasehold::{Error, LockName};
 
 use super::change::Change;
 use super::deadlocks::Search;
 use super::history::SPAN_MS;
-use super::row::{Interest, Row};
+use super::row::{Interest, Look, Row};
 
 /// How often a lock is looked at that somebody waits for, where the budget allows it: every second.
 const AWAITED_MS: u64 = 1_000;
@@ -221,29 +221,17 @@ impl Picture {
         }
     }
 
-    /// Takes note of how a lock was at `now_ms`. Gives what has changed since the look before.
-    pub(super) fn saw(&mut self, name: &LockName, status: Status, now_ms: u64) -> Option<Change> {
+    /// Takes note of what a look at a lock gave at `now_ms`. Gives what has changed since the look
+    /// before.
+    pub(super) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
         let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
-        let change = row.saw(name, status, now_ms);
+        let change = row.saw(name, look, now_ms);
         let next_ms = match row.interest(now_ms) {
             Interest::Idle => u64::MAX,
             Interest::Held => now_ms + (HELD_MS as f64 * self.stretch) as u64,
             Interest::Awaited => now_ms + (AWAITED_MS as f64 * self.stretch) as u64,
         };
         self.schedule(name, next_ms);
-        change
-    }
-
-    /// Takes note that the record of a name cannot be read. Gives whether that is news.
-    pub(super) fn cannot_be_read(
-        &mut self,
-        name: &LockName,
-        why: StoreError,
-        now_ms: u64,
-    ) -> Option<Change> {
-        let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
-        let change = row.cannot_be_read(name, why, now_ms);
-        self.schedule(name, now_ms + (HELD_MS as f64 * self.stretch) as u64);
         change
     }
 

@@ -1,9 +1,8 @@
-//! Watching a store: who holds and awaits what, looked at again and again within a budget.
+//! The one picture of a store behind `ls --watch`, `top` and `serve`: who holds and awaits what.
 //!
 //! [`Picture`] is what is known, and decides what to look at next; it does no I/O. [`Watcher`]
-//! looks at a store and keeps a picture up to date. Nothing here writes to the store. It is made
-//! for the command `leasehold`: what is public here may change in any release.
-#![forbid(unsafe_code)]
+//! looks at a store within a budget and keeps a picture up to date. Nothing here writes to the
+//! store.
 
 mod budget;
 mod change;
@@ -16,5 +15,5 @@ mod scanner;
 pub use self::change::{Change, Event, EventKind, Who};
 pub use self::history::{Bar, History, SPAN_MS};
 pub use self::picture::{Availability, Picture, Totals};
-pub use self::row::Row;
+pub use self::row::{Look, Row, look};
 pub use self::scanner::{Timekeeper, Update, Watcher};

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::LockName;
 use leasehold::admin::Status;
 use leasehold::error::StoreError;
+use leasehold::{Error, LockName};
 
-use super::change::{Change, EventKind, events, is_alike, millis};
+use super::change::{Change, Event, EventKind, events, is_alike, millis};
 use super::history::History;
 
 /// Over how long entries are counted: 2 minutes.
@@ -16,6 +16,22 @@ const ENTRIES_MS: u64 = 120_000;
 /// A name whose last holder has gone is looked at for so long as if it were held: a minute, for
 /// many locks are held again and again for a moment.
 const RECENT_MS: u64 = 60_000;
+
+/// What a look at one lock gives: its status, or why the store refuses this name alone.
+pub type Look = Result<Status, StoreError>;
+
+/// Tells a refusal of this name alone from trouble with the store.
+///
+/// # Errors
+///
+/// When there is trouble with the store.
+pub fn look(outcome: Result<Status, Error>) -> Result<Look, Error> {
+    match outcome {
+        Ok(status) => Ok(Ok(status)),
+        Err(Error::Store(error)) if !error.kind().is_outage() => Ok(Err(error)),
+        Err(error) => Err(error),
+    }
+}
 
 /// A lock as it was when it was looked at.
 #[derive(Clone, Debug)]
@@ -63,8 +79,18 @@ impl Row {
         }
     }
 
-    /// Notes how it is; gives what has changed, if anything but the time has.
-    pub(super) fn saw(&mut self, name: &LockName, status: Status, now_ms: u64) -> Option<Change> {
+    /// Notes what a look gave; gives what has changed, if anything but the time has.
+    pub(super) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
+        let events = match look {
+            Ok(status) => self.is_as(status, now_ms),
+            Err(why) => self.cannot_be_read(why, now_ms),
+        };
+        events.map(|events| Change { name: name.clone(), events })
+    }
+
+    /// Notes how it is. Gives the holds that have begun or ended if anything but the time has
+    /// changed.
+    fn is_as(&mut self, status: Status, now_ms: u64) -> Option<Vec<Event>> {
         let events = events(&self.status, &status, now_ms);
         let begun = events.iter().filter(|event| event.kind != EventKind::Released).count();
         // Who was there at the first look may have come long before.
@@ -85,22 +111,17 @@ impl Row {
         if was_used || self.is_used() {
             self.used_ms = now_ms;
         }
-        (!is_alike).then(|| Change { name: name.clone(), events })
+        (!is_alike).then_some(events)
     }
 
-    /// Notes that its record cannot be read: who has it then is not known. Gives whether that is
-    /// news.
-    pub(super) fn cannot_be_read(
-        &mut self,
-        name: &LockName,
-        why: StoreError,
-        now_ms: u64,
-    ) -> Option<Change> {
+    /// Notes that its record cannot be read: who has it then is not known. Gives no events, if that
+    /// is news.
+    fn cannot_be_read(&mut self, why: StoreError, now_ms: u64) -> Option<Vec<Event>> {
         let before = self.unreadable.as_ref().map(ToString::to_string);
         let is_alike = before == Some(why.to_string());
         (self.status, self.unreadable) = (Status::default(), Some(why));
         (self.seen_ms, self.used_ms) = (now_ms, now_ms);
-        (!is_alike).then(|| Change { name: name.clone(), events: Vec::new() })
+        (!is_alike).then(Vec::new)
     }
 
     /// Whether somebody held or awaited it when it was looked at, or may have: nobody knows while
