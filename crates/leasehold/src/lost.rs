@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -203,7 +203,7 @@ pub struct Lost {
 #[derive(Default)]
 struct Timer {
     /// When it ends. The mutex is never locked: it makes the whole [`Sync`].
-    armed: std::sync::Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
+    armed: Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
 }
 
 /// A signal and the slot for whoever waits for it.
@@ -223,7 +223,7 @@ impl Drop for Lost {
     /// In a forked child the timer is one of the parent's runtime.
     fn drop(&mut self) {
         if self.watched.iter().any(|watched| watched.signal.is_of_parent()) {
-            let armed = self.timer.armed.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let armed = self.timer.armed.get_mut();
             std::mem::forget(armed.take());
         }
     }
@@ -265,7 +265,7 @@ impl Timer {
         if !clock.is_driven_by_caller() && Handle::try_current().is_err() {
             return Poll::Pending;
         }
-        let armed = self.armed.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let armed = self.armed.get_mut();
         if armed.as_ref().is_some_and(|(at, _)| *at > until) {
             *armed = None;
         }

@@ -29,6 +29,10 @@ impl<T> Mutex<T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How often it was locked.
     #[cfg(test)]
     pub(crate) fn locked(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use leasehold_core::model::{self, Outcome, Record, Rules};
@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
+use crate::mutex::Mutex;
 
 /// A store without a server, for the locks of one process and for tests with a fake clock.
 ///
@@ -94,7 +95,7 @@ impl Memory {
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     fn apply(&self, operation: &Operation) -> Answer {

@@ -68,6 +68,10 @@ impl<T> Mutex<T> {
         }
         self.0.lock()
     }
+
+    pub(crate) fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.0.get_mut()
+    }
 }
 
 macro_rules! atomics {

@@ -5,7 +5,7 @@
 //! its locks, together with the lists of nodes by which it is used.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leasehold_core::text::show_duration;
@@ -21,6 +21,7 @@ use super::layout::key;
 use super::layout::reply::unexpected_reply;
 use super::layout::script::{LIST_LIFE, Script};
 use super::topology::Topology;
+use crate::mutex::Mutex;
 
 /// How often a client leaves its list at a node that it uses: once a minute.
 const LEAVE_EVERY: Duration = Duration::from_mins(1);
@@ -78,7 +79,7 @@ impl NodeList {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

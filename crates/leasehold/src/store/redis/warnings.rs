@@ -1,6 +1,6 @@
 //! What was found that weakens a promise, in words, each once.
 
-use std::sync::{Mutex, PoisonError};
+use crate::mutex::Mutex;
 
 /// The warnings of one store.
 #[derive(Debug, Default)]
@@ -8,13 +8,13 @@ pub(super) struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
     pub(super) fn add(&self, warning: String) {
-        let mut warnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = self.0.lock();
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     }
 
     pub(super) fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use leasehold_core::StoreError;
@@ -14,6 +14,7 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::mutex::Mutex;
 use crate::store::redis::options::Address;
 
 /// First and longest pause before an address is dialled again: at most four dials a second. A
@@ -100,11 +101,11 @@ impl Paces {
     }
 
     fn failing(&self) -> MutexGuard<'_, HashMap<Address, Failing>> {
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failing.lock()
     }
 
     fn jitter(&self) -> MutexGuard<'_, Jitter> {
-        self.jitter.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jitter.lock()
     }
 }
 

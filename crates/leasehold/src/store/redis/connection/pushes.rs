@@ -3,10 +3,10 @@
 //! A server that pushes more than is read, or more than any message of ours is long, has its
 //! connection ended for it. That is a gap like others, so whoever waits asks the store.
 
-use std::sync::{Mutex, PoisonError};
-
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::mutex::Mutex;
 
 /// The most messages that wait to be read: 1 024, far more than come while the reader does
 /// something else.
@@ -32,7 +32,7 @@ impl PushSender {
     /// Keeps what is a message, and closes the way when one cannot be kept or none will follow.
     pub(super) fn send(&self, push: PushInfo) {
         let PushInfo { kind, mut data } = push;
-        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = self.0.lock();
         let is_kept = match (kind, data.pop()) {
             // The slot of a sharded channel was moved away.
             (PushKind::Disconnection | PushKind::SUnsubscribe, _) => false,

@@ -25,13 +25,14 @@
 //! is not granted before the quarantine has, and by then it has ended by every clock.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use leasehold_core::text::show_duration;
 use leasehold_core::{Operation, StoreError, StoreErrorKind};
 use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
+use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::eval::{self, Failure, is_unknown_script, run};
 use crate::store::redis::connection::{Connection, error};
@@ -254,7 +255,7 @@ impl Quarantine {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Part, (Instant, Duration)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

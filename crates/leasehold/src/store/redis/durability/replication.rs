@@ -1,7 +1,7 @@
 //! Replicas that must have a grant before it counts.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
@@ -9,6 +9,7 @@ use leasehold_core::text::show_duration;
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, FromRedisValue, Value};
 
+use crate::mutex::Mutex;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::error;
 use crate::store::redis::options::{Address, Replicas, Servers, Settings};
@@ -103,7 +104,7 @@ impl Replication {
     }
 
     fn most_seen(&self) -> MutexGuard<'_, HashMap<Option<Address>, u32>> {
-        self.most_seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.most_seen.lock()
     }
 
     fn of(&self, primary: &Address) -> Option<Address> {

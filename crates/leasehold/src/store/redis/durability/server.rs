@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use leasehold_core::{Effect, StoreError};
@@ -14,6 +14,7 @@ use super::policy::{Durability, Outcome, Verdict};
 use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
+use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
@@ -173,11 +174,11 @@ impl Durable {
     }
 
     fn asked(&self) -> MutexGuard<'_, HashSet<Part>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.asked.lock()
     }
 
     fn begun(&self) -> MutexGuard<'_, Option<u16>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+        self.begun.lock()
     }
 
     async fn check(
@@ -331,7 +332,7 @@ impl Durable {
         connection: &Connection,
         script: &'static ScriptText,
     ) -> Result<(), StoreError> {
-        let loaded = || self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = || self.loaded.lock();
         if !loaded().contains(script.sha1.as_str()) {
             eval::load(connection, script).await?;
             loaded().insert(&script.sha1);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -12,6 +12,7 @@ use futures_util::future::Shared;
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Id};
 
+use crate::mutex::Mutex;
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::options::Address;
 
@@ -119,6 +120,6 @@ impl<O: Open> Pool<O> {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<(Id, O::Place), Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 }

@@ -13,7 +13,7 @@ pub(in crate::store::redis) mod slots;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, select_ok};
@@ -22,6 +22,7 @@ use tokio::time::{sleep, timeout};
 
 pub(crate) use self::slots::Map;
 use super::pool::Pool;
+use crate::mutex::Mutex;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::connection::info::Info;
@@ -321,7 +322,7 @@ impl Cluster {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

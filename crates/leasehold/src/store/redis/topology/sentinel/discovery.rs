@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -13,6 +13,7 @@ use redis::Value;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::switches::SwitchListener;
+use crate::mutex::Mutex;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, error};
@@ -207,7 +208,7 @@ impl Discovery {
     }
 
     fn jitter(&self) -> MutexGuard<'_, Jitter> {
-        self.jitter.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jitter.lock()
     }
 }
 

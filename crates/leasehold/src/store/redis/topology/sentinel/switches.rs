@@ -5,13 +5,14 @@
 //! misses it leaves the old primary once that refuses a write or closes the connection.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::sleep;
 
+use crate::mutex::Mutex;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::pushes::{Pushes, pushes};
@@ -51,10 +52,10 @@ impl SwitchListener {
 
     /// Closes this connection once another server is the primary.
     pub(crate) fn watch(self: &Arc<Self>, connection: &Connection) {
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = self.pool.lock();
         pool.retain(|(_, closer)| !closer.is_finished());
         pool.push((connection.address().clone(), connection.closer()));
-        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listening = self.listening.lock();
         if listening.as_ref().is_none_or(JoinHandle::is_finished) {
             *listening = Some(tokio::spawn(listen(Arc::downgrade(self))));
         }
@@ -72,7 +73,7 @@ impl SwitchListener {
         let Some(primary) = new_primary(&self.service, &payload) else {
             return;
         };
-        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = self.pool.lock();
         for (_, closer) in pool.iter().filter(|(address, _)| *address != primary) {
             // Whatever was asked on it has an unknown outcome, and is asked again elsewhere.
             closer.abort();
@@ -82,7 +83,7 @@ impl SwitchListener {
 
 impl Drop for SwitchListener {
     fn drop(&mut self) {
-        let listening = self.listening.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let listening = self.listening.get_mut();
         if let Some(task) = listening.take() {
             task.abort();
         }
