@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use leasehold::store::redis::Secret;
 use leasehold::store::redis::rustls::ClientConfig;
 use leasehold::store::redis::rustls::RootCertStore;
 use leasehold::store::redis::rustls::crypto::ring;
 use leasehold::store::redis::rustls::pki_types::CertificateDer;
 use leasehold::store::redis::rustls::pki_types::pem::PemObject as _;
-use leasehold::store::redis::{Secret, TlsFiles};
 use leasehold::store::{self, Redis, RedisOptions, Store};
 use leasehold::{Client, Error};
 use leasehold_core::StoreErrorKind;
@@ -121,12 +121,12 @@ async fn tls_may_be_a_configuration_of_the_programs_own_or_files() {
         .with_no_client_auth();
     for options in [
         options(&server).tls_config(Arc::new(config)),
-        options(&server).tls(TlsFiles::new().ca(authority)),
-        options(&server).tls(TlsFiles::new().insecure()),
+        options(&server).tls().ca(authority),
+        options(&server).tls().insecure(true),
     ] {
         take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
     }
-    let error = Redis::open(options(&server).tls(TlsFiles::new())).await.unwrap_err();
+    let error = Redis::open(options(&server).tls()).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 

@@ -29,9 +29,9 @@ pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(feature = "file", feature = "redis"))]
-mod retention;
 mod router;
+#[cfg(any(feature = "file", feature = "redis"))]
+mod span;
 mod traits;
 
 #[cfg(feature = "file")]

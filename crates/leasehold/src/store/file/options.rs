@@ -7,7 +7,7 @@ use leasehold_core::InvalidInput;
 use leasehold_core::model::Rules;
 
 use super::rules::RULES;
-use crate::store::retention;
+use crate::store::span::{self, RETENTIONS};
 
 /// Where a file store is and how it is used: all that a store URL can say, as values. A path alone
 /// stands for the rest as usual.
@@ -48,7 +48,7 @@ impl FileOptions {
 
     /// What steps keep to, if it can be.
     pub(super) fn rules(&self) -> Result<Rules, InvalidInput> {
-        retention::check(self.retention)?;
+        span::check("retention", self.retention, RETENTIONS)?;
         Ok(RULES.with_retention(self.retention))
     }
 }

@@ -3,7 +3,7 @@
 use leasehold_core::InvalidInput;
 
 use super::options::FileOptions;
-use crate::store::retention;
+use crate::store::span;
 
 /// What `file:PATH?OPTION=VALUE&…` says.
 pub(super) fn read(url: &str) -> Result<FileOptions, InvalidInput> {
@@ -19,7 +19,7 @@ pub(super) fn read(url: &str) -> Result<FileOptions, InvalidInput> {
         }
         seen.push(name);
         read = match name {
-            "retention" => read.retention(retention::parse(value)?),
+            "retention" => read.retention(span::read(name, value)?),
             _ => {
                 return Err(invalid(format!(
                     "the store URL has the unknown option {name:?}: for a file store there is \

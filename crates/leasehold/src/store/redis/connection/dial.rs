@@ -62,7 +62,7 @@ impl Dialer {
             admission: None,
             peer: Peer::Server,
             login: settings.login.clone(),
-            tls: settings.tls.as_ref().map(tls::config).transpose()?,
+            tls: tls::config(settings)?,
             database: settings.database,
             connect_timeout: settings.connect_timeout,
             timeout: settings.timeout(),
@@ -79,7 +79,7 @@ impl Dialer {
     /// The same, to the sentinels that the settings name.
     pub(crate) fn to_sentinels(settings: &Settings) -> Result<Self, InvalidInput> {
         let dialer = Self::new(settings)?;
-        let login = settings.sentinel_login.clone();
+        let login = settings.sentinel_login();
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
@@ -183,7 +183,7 @@ impl Dialer {
             login = login.set_password(secret.reveal());
         }
         if let Some(user) = &self.login.user {
-            login = login.set_username(user);
+            login = login.set_username(user.reveal());
         }
         // The limit of a request is not that of the greeting, which is a part of connecting.
         let mut config =

@@ -17,32 +17,33 @@ use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use crate::store::redis::options::{Tls, TlsFiles};
+use crate::store::redis::options::{Settings, Tls};
 
-/// The configuration that was given, or one from the files that were named.
+/// The configuration that was given, or one from the files that were named; `None` without TLS.
 ///
 /// # Errors
 ///
 /// [`InvalidInput`] names the option whose file is missing or is not what it should be.
-pub(crate) fn config(tls: &Tls) -> Result<Arc<ClientConfig>, InvalidInput> {
-    match tls {
-        Tls::Config(config) => Ok(Arc::clone(config)),
-        Tls::Files(files) => from_files(files),
+pub(crate) fn config(settings: &Settings) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
+    match &settings.tls {
+        Tls::Config(config) => Ok(Some(Arc::clone(config))),
+        Tls::Off => Ok(None),
+        Tls::On => from_options(settings).map(|config| Some(Arc::new(config))),
     }
 }
 
-fn from_files(files: &TlsFiles) -> Result<Arc<ClientConfig>, InvalidInput> {
+fn from_options(settings: &Settings) -> Result<ClientConfig, InvalidInput> {
     let provider = Arc::new(ring::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| invalid("TLS", &error))?;
-    let trusting = if files.is_insecure {
+    let trusting = if settings.insecure {
         let verifier = Arc::new(BelievesAnyServer(provider));
         versions.dangerous().with_custom_certificate_verifier(verifier)
     } else {
-        versions.with_root_certificates(authorities(files.authority.as_deref())?)
+        versions.with_root_certificates(authorities(settings.ca.as_deref())?)
     };
-    let config = match (&files.certificate, &files.key) {
+    Ok(match (&settings.cert, &settings.key) {
         (Some(certificate), Some(key)) => {
             // There is one at least.
             let key: PrivateKeyDer<'_> = pem("key", key, "private key")?.swap_remove(0);
@@ -51,8 +52,7 @@ fn from_files(files: &TlsFiles) -> Result<Arc<ClientConfig>, InvalidInput> {
                 .map_err(|error| invalid("cert", &error))?
         }
         _ => trusting.with_no_client_auth(),
-    };
-    Ok(Arc::new(config))
+    })
 }
 
 fn invalid(option: &str, error: &dyn std::error::Error) -> InvalidInput {
@@ -136,14 +136,17 @@ impl ServerCertVerifier for BelievesAnyServer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::redis::options::RedisOptions;
 
     #[test]
     fn a_file_that_is_missing_or_no_certificate_is_named() {
-        let missing = TlsFiles::new().ca("/nowhere/ca.pem");
-        let why = from_files(&missing).unwrap_err().why;
+        let refusal = |ca: &str| {
+            let options = RedisOptions::standalone("h", 1).tls().ca(ca);
+            config(&options.0).unwrap_err().why
+        };
+        let why = refusal("/nowhere/ca.pem");
         assert!(why.contains("`ca`") && why.contains("/nowhere/ca.pem"), "{why}");
-        let wrong = TlsFiles::new().ca("/dev/null");
-        let why = from_files(&wrong).unwrap_err().why;
+        let why = refusal("/dev/null");
         assert!(why.contains("no certificate"), "{why}");
     }
 }

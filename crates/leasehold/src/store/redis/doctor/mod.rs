@@ -91,7 +91,7 @@ fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<String
         return Some("there is no queue".to_owned());
     }
     let missing = reports.iter().find_map(ServerReport::missing_to_look)?;
-    let user = settings.login.user.as_deref().unwrap_or("default");
+    let user = settings.login.user();
     Some(format!("the user {user} lacks {missing}"))
 }
 

@@ -166,7 +166,7 @@ impl Rights {
 
     /// What is missing, with the rule that grants it.
     pub(crate) fn findings(&self, server: &str, settings: &Settings) -> Vec<Finding> {
-        let user = settings.login.user.as_deref().unwrap_or("default");
+        let user = settings.login.user();
         let (prefix, keys) = (settings.lock_prefix(), key_patterns(settings));
         let (inboxes, channels) =
             (key::inbox_prefix(settings.prefix()), channel_patterns(settings));

@@ -226,7 +226,7 @@ impl ServerReport {
     fn protection(&self, settings: &Settings) -> Vec<Finding> {
         let (place, topic) = (&self.server, "protection");
         let mut findings = Vec::new();
-        if settings.is_insecure() {
+        if settings.insecure {
             findings.push(Finding::danger(
                 place,
                 topic,
@@ -251,7 +251,7 @@ impl ServerReport {
             findings.push(exposure(place, mode, bind));
         }
         if !self.rights.may_read_settings {
-            let user = settings.login.user.as_deref().unwrap_or("default");
+            let user = settings.login.user();
             findings.push(Finding::warning(
                 place,
                 "settings",

@@ -1,28 +1,16 @@
 //! What may not be asked for, and what does not go together: one place for URLs and for options
 //! that a program sets.
 
-use std::time::Duration;
-
 use leasehold_core::InvalidInput;
 use leasehold_core::model::LEAST_RETENTION;
 use leasehold_core::text::show_duration;
 
 use super::servers::{Address, Servers};
-use super::settings::{LayoutName, QuarantineSpan, Replicas, Settings};
-use super::tls::Tls;
-use crate::store::retention;
+use super::table::Settings;
+use super::values::{LayoutName, Replicas, Tls, invalid, replicas};
 
 /// Longest prefix: 64 bytes, since every key carries it.
 const MAX_PREFIX_BYTES: usize = 64;
-
-/// What a timeout may be: below 10 ms a busy machine looks like a dead server.
-const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(60));
-
-/// What a quarantine may last: as long as the longest lease that may be out.
-const QUARANTINES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
-
-/// What clocks may be apart: far less than the 10 s after which copies of requests are too late.
-const OFFSETS: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(10));
 
 /// Most replicas that can be asked for: more than anybody has.
 const MAX_REPLICAS: u32 = 100;
@@ -39,13 +27,7 @@ impl Settings {
     /// Refuses values that are out of range or exclude each other.
     pub(crate) fn check_values(&self) -> Result<(), InvalidInput> {
         self.check_servers()?;
-        check_span("connect_timeout", Some(self.connect_timeout), TIMEOUTS)?;
-        check_span("timeout", self.timeout, TIMEOUTS)?;
-        check_span("offset", self.offset, OFFSETS)?;
-        retention::check(self.retention)?;
-        if let QuarantineSpan::Of(span) = self.quarantine {
-            check_span("quarantine", Some(span), QUARANTINES)?;
-        }
+        self.check_spans()?;
         if let Replicas::AtLeast(count) = self.replicas
             && !(1..=MAX_REPLICAS).contains(&count)
         {
@@ -76,8 +58,7 @@ impl Settings {
                  URL, or set LEASEHOLD_PASSWORD or LEASEHOLD_PASSWORD_FILE",
             ));
         }
-        let (user, password) = (&self.sentinel_login.user, &self.sentinel_login.password);
-        if user.is_some() && password.is_none() {
+        if self.sentinel_user.is_some() && self.sentinel_password.is_none() {
             return Err(invalid(
                 "there is a `sentinel_user` and no password for sentinels: set \
                  LEASEHOLD_SENTINEL_PASSWORD",
@@ -104,8 +85,7 @@ impl Settings {
             )),
             Servers::Sentinel { .. } => Ok(()),
             Servers::Cluster(_) | Servers::Quorum(_) | Servers::Standalone(_) => {
-                let login = &self.sentinel_login;
-                if login.user.is_none() && login.password.is_none() {
+                if self.sentinel_user.is_none() && self.sentinel_password.is_none() {
                     return Ok(());
                 }
                 Err(invalid(
@@ -117,20 +97,33 @@ impl Settings {
     }
 
     fn check_tls(&self) -> Result<(), InvalidInput> {
-        let Some(tls) = &self.tls else { return Ok(()) };
-        if matches!(self.servers, Servers::Standalone(Address::Unix(_))) {
-            return Err(invalid("a unix socket has no TLS: leave it out"));
+        let given = [
+            ("ca", self.ca.is_some()),
+            ("cert", self.cert.is_some()),
+            ("insecure", self.insecure),
+            ("key", self.key.is_some()),
+        ];
+        let given = given.iter().find(|(_, is_given)| *is_given);
+        match (&self.tls, given) {
+            (Tls::Off, Some((name, _))) => Err(invalid(format!(
+                "`{name}` in the store URL is for TLS: begin it with rediss://"
+            ))),
+            (Tls::Config(_), Some((name, _))) => Err(invalid(format!(
+                "`{name}` is a part of the TLS configuration that the program gives: set it there"
+            ))),
+            (Tls::Config(_) | Tls::On, _)
+                if matches!(self.servers, Servers::Standalone(Address::Unix(_))) =>
+            {
+                Err(invalid("a unix socket has no TLS: leave it out"))
+            }
+            _ if self.cert.is_some() != self.key.is_some() => {
+                Err(invalid("`cert` and `key` go together: give both"))
+            }
+            _ if self.insecure && self.ca.is_some() => Err(invalid(
+                "`insecure` trusts any server, so `ca` has no effect: leave one of them out",
+            )),
+            _ => Ok(()),
         }
-        let Tls::Files(files) = tls else { return Ok(()) };
-        if files.certificate.is_some() != files.key.is_some() {
-            return Err(invalid("`cert` and `key` go together: give both"));
-        }
-        if files.is_insecure && files.authority.is_some() {
-            return Err(invalid(
-                "`insecure` believes any server, so `ca` is of no use: leave one of them out",
-            ));
-        }
-        Ok(())
     }
 
     /// The nodes of a quorum must not forget a token while a lower one could be granted.
@@ -176,19 +169,6 @@ fn check_address(address: &Address) -> Result<(), InvalidInput> {
     }
 }
 
-fn check_span(
-    name: &str,
-    span: Option<Duration>,
-    (low, high): (Duration, Duration),
-) -> Result<(), InvalidInput> {
-    match span {
-        Some(span) if span < low || span > high => {
-            Err(invalid(format!("`{name}` is {span:?}: give {low:?} to {high:?}")))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
 pub(crate) fn no_host() -> InvalidInput {
     invalid("there is no host: write redis://HOST[:PORT]")
 }
@@ -197,13 +177,4 @@ pub(crate) fn no_socket() -> InvalidInput {
     invalid(
         "a socket needs its absolute path: write redis+unix:///run/redis.sock, with three slashes",
     )
-}
-
-pub(crate) fn replicas(given: &str) -> InvalidInput {
-    invalid(format!("`replicas` is {given:?}: give none, all or a number from 1"))
-}
-
-/// A refusal of what was asked for.
-pub(crate) fn invalid(why: impl Into<String>) -> InvalidInput {
-    InvalidInput::new("url", why)
 }

@@ -57,16 +57,23 @@ impl Password {
     }
 }
 
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
 /// A user and its password; without a user, that of `default`.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Login {
-    pub(crate) user: Option<String>,
+    /// Hidden as well: it may be a password without the `:` before it.
+    pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Password>,
 }
 
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The user, too: it may be a password without the `:` before it.
-        f.write_str("(hidden)")
+impl Login {
+    /// Who the client is to a server.
+    pub(crate) fn user(&self) -> &str {
+        self.user.as_ref().map_or("default", Secret::reveal)
     }
 }

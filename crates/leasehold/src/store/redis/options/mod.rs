@@ -4,57 +4,28 @@ mod check;
 mod login;
 mod servers;
 mod settings;
+mod table;
 #[cfg(test)]
 mod tests;
-mod tls;
+mod values;
 
 use std::error::Error;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_rustls::rustls::ClientConfig;
 
-pub(crate) use self::check::{invalid, no_host, no_socket, replicas};
+pub(crate) use self::check::{no_host, no_socket};
 pub use self::login::Secret;
 pub(crate) use self::login::{Login, Password};
 pub(crate) use self::servers::{Address, Servers};
-pub use self::settings::{LayoutName, Replicas};
-pub(crate) use self::settings::{QUARANTINE, QuarantineSpan, Settings};
-pub(crate) use self::tls::Tls;
-pub use self::tls::TlsFiles;
-
-/// Where a Redis store is and how it is used: all that a store URL can say, as values.
-///
-/// What is out of range, and what does not go together, is refused when the store is opened, with
-/// the words for the same mistake in a URL. No `Debug` and no error shows a password. Nothing is
-/// taken from the environment, unless [`from_url`](Self::from_url) reads it.
-///
-/// What each option promises, costs and needs on the server stands in
-/// [the manual](crate::store::redis::MANUAL).
-///
-/// # Examples
-///
-/// ```no_run
-/// use leasehold::store::redis::TlsFiles;
-/// use leasehold::store::{Redis, RedisOptions};
-///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// # async fn fetch_token() -> Result<String, std::io::Error> { Ok(String::new()) }
-/// let options = RedisOptions::standalone("locks.example", 6379)
-///     .tls(TlsFiles::new().ca("/etc/ssl/locks.pem"))
-///     .user("holder")
-///     .password_from(|| async { Ok(fetch_token().await?.into()) })
-///     .prefix("app:");
-/// let store = Redis::open(options).await?;
-/// let client = leasehold::Client::builder().store(store).build().await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "options do nothing until a store is opened with them"]
-pub struct RedisOptions(pub(crate) Settings);
+pub use self::table::RedisOptions;
+pub(crate) use self::table::Settings;
+#[cfg(test)]
+pub(crate) use self::values::QUARANTINE;
+pub use self::values::{LayoutName, Replicas};
+pub(crate) use self::values::{Tls, invalid};
 
 impl RedisOptions {
     /// One primary: `redis://HOST:PORT`.
@@ -100,7 +71,7 @@ impl RedisOptions {
 
     /// Who the client is; `default` where none is given.
     pub fn user(mut self, name: impl Into<String>) -> Self {
-        self.0.login.user = Some(name.into());
+        self.0.login.user = Some(name.into().into());
         self
     }
 
@@ -124,95 +95,23 @@ impl RedisOptions {
         self
     }
 
-    /// Who the client is to sentinels; `default` where none is given.
-    pub fn sentinel_user(mut self, name: impl Into<String>) -> Self {
-        self.0.sentinel_login.user = Some(name.into());
-        self
-    }
-
     /// The password for sentinels, which are not shown that of the servers.
     pub fn sentinel_password(mut self, password: impl Into<Secret>) -> Self {
-        self.0.sentinel_login.password = Some(Password::Fixed(password.into()));
+        self.0.sentinel_password = Some(Password::Fixed(password.into()));
         self
     }
 
-    /// TLS with these files, which are read when the store is opened. With sentinels, they are
-    /// spoken to in TLS as well.
-    pub fn tls(mut self, files: TlsFiles) -> Self {
-        self.0.tls = Some(Tls::Files(files));
+    /// Connects in TLS, also to sentinels: `rediss://`. The files that [`ca`](Self::ca),
+    /// [`cert`](Self::cert) and [`key`](Self::key) name are read when the store is opened.
+    pub fn tls(mut self) -> Self {
+        self.0.tls = Tls::On;
         self
     }
 
-    /// TLS with a configuration of the program's own, of
+    /// Connects in TLS with a configuration that the program makes with
     /// [the rustls that leasehold uses](crate::store::redis::rustls).
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
-        self.0.tls = Some(Tls::Config(config));
-        self
-    }
-
-    /// How long opening a connection may take: 5 s by default, 10 ms to 60 s.
-    pub fn connect_timeout(mut self, span: Duration) -> Self {
-        self.0.connect_timeout = span;
-        self
-    }
-
-    /// How long one request may take: 500 ms by default, 10 ms to 60 s. On the nodes of a quorum an
-    /// acquire has 1 % of its ttl by default, 5 to 50 ms.
-    pub fn timeout(mut self, span: Duration) -> Self {
-        self.0.timeout = Some(span);
-        self
-    }
-
-    /// What a lock looks like on the server.
-    pub fn layout(mut self, layout: LayoutName) -> Self {
-        self.0.layout = layout;
-        self
-    }
-
-    /// Whether tokens are the counter of an `RFencedLock`, with [`LayoutName::Redisson`]: they are
-    /// the server's clock by default.
-    pub fn fenced(mut self, is_on: bool) -> Self {
-        self.0.fenced = is_on;
-        self
-    }
-
-    /// How far apart the clocks of servers may be that take over from each other, up to 10 s. By
-    /// default it is 500 ms where a server may take over from another, and zero elsewhere.
-    pub fn offset(mut self, span: Duration) -> Self {
-        self.0.offset = Some(span);
-        self
-    }
-
-    /// What all keys and channels begin with: `lh:` by default, at most 64 bytes.
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.0.prefix = Some(prefix.into());
-        self
-    }
-
-    /// How long nothing new is granted after a server may have forgotten who holds what, 1 s to
-    /// 24 h; `None` for no quarantine. By default there is one of a minute on the nodes of a
-    /// quorum, and none elsewhere.
-    pub fn quarantine(mut self, span: Option<Duration>) -> Self {
-        self.0.quarantine = span.map_or(QuarantineSpan::Off, QuarantineSpan::Of);
-        self
-    }
-
-    /// How many replicas must have a grant before it counts: none by default.
-    pub fn replicas(mut self, replicas: Replicas) -> Self {
-        self.0.replicas = replicas;
-        self
-    }
-
-    /// How long the last token of a name is kept after its last use: 2 min by default, 1 s to 24 h.
-    pub fn retention(mut self, span: Duration) -> Self {
-        self.0.retention = span;
-        self
-    }
-
-    /// Whether a grant counts only once it is on disk: that of the primary, and those of the
-    /// replicas that are waited for.
-    pub fn waitaof(mut self, is_on: bool) -> Self {
-        self.0.waitaof = is_on;
+        self.0.tls = Tls::Config(config);
         self
     }
 }

@@ -4,17 +4,14 @@
 use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::model::DEFAULT_RETENTION;
 
 use super::login::Login;
 use super::servers::{Address, Servers};
-use super::tls::Tls;
+use super::table::Settings;
+use super::values::{LayoutName, QUARANTINE, QuarantineSpan, Replicas};
 
 /// What the keys of leasehold begin with.
 const DEFAULT_PREFIX: &str = "lh:";
-
-/// How long opening a connection may take: 5 s, two lost SYN packets and a slow name server.
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one request may take: 500 ms, which leaves several tries within a third of the
 /// shortest usual ttl; a healthy server answers within one.
@@ -24,115 +21,20 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 /// what NTP leaves, and little beside the usual ttl.
 pub(super) const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
-/// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
-pub(crate) const QUARANTINE: Duration = Duration::from_mins(1);
-
-/// What a lock looks like on the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LayoutName {
-    /// A hash with a queue, tokens and all that leasehold can do.
-    #[default]
-    Native,
-    /// The string of the Redis documentation, shared with programs in other languages.
-    Plain,
-    /// The locks of Redisson, shared with programs in Java.
-    Redisson,
-}
-
-impl LayoutName {
-    /// Whether programs in other languages share the locks, and keep nothing but them.
-    pub(crate) fn is_shared(self) -> bool {
-        match self {
-            Self::Native => false,
-            Self::Plain | Self::Redisson => true,
-        }
-    }
-}
-
-/// How many replicas must have a grant before it counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Replicas {
-    /// All there are.
-    All,
-    /// At least this number, from 1 to 100.
-    AtLeast(u32),
-    /// None: the primary's reply is enough.
-    #[default]
-    None,
-}
-
-/// Whether there is a quarantine, and how long it lasts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum QuarantineSpan {
-    /// It was not given: there is one on the nodes of a quorum.
-    #[default]
-    Default,
-    Off,
-    Of(Duration),
-}
-
-/// Everything that may be asked for.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) servers: Servers,
-    pub(crate) tls: Option<Tls>,
-    pub(crate) login: Login,
-    /// Who the client is to sentinels.
-    pub(crate) sentinel_login: Login,
-    pub(crate) database: u32,
-    pub(crate) layout: LayoutName,
-    pub(crate) prefix: Option<String>,
-    /// Whether tokens are the counter of an `RFencedLock`.
-    pub(crate) fenced: bool,
-    pub(crate) retention: Duration,
-    pub(crate) connect_timeout: Duration,
-    /// How long one request may take, if that was given.
-    pub(crate) timeout: Option<Duration>,
-    /// How far clocks may be apart, if that was given.
-    pub(crate) offset: Option<Duration>,
-    /// How many replicas must have a grant before it counts.
-    pub(crate) replicas: Replicas,
-    /// Whether a grant must be on the primary's disk before it counts.
-    pub(crate) waitaof: bool,
-    pub(super) quarantine: QuarantineSpan,
-}
-
 impl Settings {
-    pub(super) fn of(servers: Servers) -> Self {
-        Self {
-            servers,
-            tls: None,
-            login: Login::default(),
-            sentinel_login: Login::default(),
-            database: 0,
-            layout: LayoutName::default(),
-            prefix: None,
-            fenced: false,
-            retention: DEFAULT_RETENTION,
-            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            timeout: None,
-            offset: None,
-            replicas: Replicas::default(),
-            waitaof: false,
-            quarantine: QuarantineSpan::Default,
-        }
-    }
-
     /// The same, for one of the nodes of a quorum.
     pub(crate) fn of_node(&self, address: &Address) -> Self {
         Self {
             servers: Servers::Standalone(address.clone()),
             offset: Some(self.clock_offset(false)),
-            quarantine: self.quarantine().map_or(QuarantineSpan::Off, QuarantineSpan::Of),
+            quarantine: self.quarantine().into(),
             ..self.clone()
         }
     }
 
-    /// Whether any server is believed.
-    pub(crate) fn is_insecure(&self) -> bool {
-        matches!(&self.tls, Some(Tls::Files(files)) if files.is_insecure)
+    /// Who the client is to sentinels.
+    pub(crate) fn sentinel_login(&self) -> Login {
+        Login { user: self.sentinel_user.clone(), password: self.sentinel_password.clone() }
     }
 
     /// How long one request may take.

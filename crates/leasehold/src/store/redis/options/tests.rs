@@ -1,6 +1,7 @@
 //! Options of a program, held against URLs.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use leasehold_core::StoreError;
 
@@ -18,7 +19,7 @@ fn shown(options: &RedisOptions) -> String {
 #[test]
 fn whatever_a_url_says_can_be_said_by_a_setter() {
     let standalone = || RedisOptions::standalone("h", 6379);
-    let files = || TlsFiles::new().ca("/a").client_certificate("/b", "/c");
+    let tls = || standalone().tls();
     for (url, options) in [
         ("redis://h/3", standalone().database(3)),
         ("redis://u:p@h", standalone().user("u").password("p")),
@@ -26,9 +27,9 @@ fn whatever_a_url_says_can_be_said_by_a_setter() {
         ("redis+sentinel://a:1,b/main", RedisOptions::sentinel([("a", 1), ("b", 26379)], "main")),
         ("redis+cluster://a:1,b", RedisOptions::cluster([("a", 1), ("b", 6379)])),
         ("redis+quorum://a:1,b,c", RedisOptions::quorum([("a", 1), ("b", 6379), ("c", 6379)])),
-        ("rediss://h", standalone().tls(TlsFiles::new())),
-        ("rediss://h?ca=/a&cert=/b&key=/c", standalone().tls(files())),
-        ("rediss://h?insecure=on", standalone().tls(TlsFiles::new().insecure())),
+        ("rediss://h", tls()),
+        ("rediss://h?ca=/a&cert=/b&key=/c", tls().ca("/a").cert("/b").key("/c")),
+        ("rediss://h?insecure=on", tls().insecure(true)),
         ("redis://h?connect_timeout=1s", standalone().connect_timeout(SECOND)),
         ("redis://h?layout=plain", standalone().layout(LayoutName::Plain)),
         (
@@ -66,7 +67,10 @@ fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
         ("redis://h?prefix=a%0a", standalone().prefix("a\n")),
         ("redis://h?replicas=0", standalone().replicas(Replicas::AtLeast(0))),
         ("redis://h?sentinel_user=a", standalone().sentinel_user("a")),
-        ("rediss://h?insecure=on&ca=/a", standalone().tls(TlsFiles::new().insecure().ca("/a"))),
+        ("rediss://h?insecure=on&ca=/a", standalone().tls().insecure(true).ca("/a")),
+        ("rediss://h?cert=/a", standalone().tls().cert("/a")),
+        ("redis://h?insecure=on", standalone().insecure(true)),
+        ("redis://h?key=/a", standalone().key("/a")),
         ("redis+cluster://a/1", RedisOptions::cluster([("a", 6379)]).database(1)),
         ("redis+cluster://a,a", RedisOptions::cluster([("a", 6379), ("a", 6379)])),
         ("redis+sentinel://a", RedisOptions::sentinel([("a", 26379)], "")),
@@ -92,7 +96,7 @@ fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
         let of_url = RedisOptions::from_url(url).and_then(|options| options.0.check());
         assert_eq!(of_url.unwrap_err(), options.0.check().unwrap_err(), "{url}");
     }
-    let socket = RedisOptions::unix("/run/a.sock").tls(TlsFiles::new());
+    let socket = RedisOptions::unix("/run/a.sock").tls();
     assert!(socket.0.check().unwrap_err().why.contains("no TLS"));
     assert!(RedisOptions::cluster([("", 1)]).0.check().unwrap_err().why.contains("no host"));
     assert!(RedisOptions::standalone("h", 0).0.check().unwrap_err().why.contains("the port"));

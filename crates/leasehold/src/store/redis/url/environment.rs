@@ -77,7 +77,7 @@ mod tests {
     fn sentinels_have_a_password_of_their_own() {
         let environment = |name: &str| (name == SENTINEL_PASSWORD).then(|| "watch".to_owned());
         let options = RedisOptions::from_url_with("redis+sentinel://a/main", environment).unwrap();
-        assert_eq!(revealed(options.0.sentinel_login).as_deref(), Some("watch"));
+        assert_eq!(revealed(options.0.sentinel_login()).as_deref(), Some("watch"));
         assert_eq!(revealed(options.0.login), None);
         let url = "redis+sentinel://a/main?sentinel_user=eve";
         let refusal = RedisOptions::from_url_with(url, |_| None).unwrap_err();

@@ -2,13 +2,12 @@
 
 mod environment;
 mod parts;
-mod query;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::text::split_scheme;
 
 use self::parts::{decode, host, hosts};
-use super::options::{Address, Login, Password, RedisOptions, Servers, Tls, TlsFiles};
+use super::options::{Address, Login, Password, RedisOptions, Secret, Servers, Tls};
 use super::options::{invalid, no_socket};
 
 const DEFAULT_PORT: u16 = 6379;
@@ -63,10 +62,28 @@ fn read(url: &str) -> Result<RedisOptions, InvalidInput> {
         "redis+unix" | "valkey+unix" => unix(place)?,
         _ => tcp(scheme, place)?,
     };
-    options.0.tls = has_tls.then(|| Tls::Files(TlsFiles::new()));
-    let options = query::read(options, query)?;
+    if has_tls {
+        options.0.tls = Tls::On;
+    }
+    read_query(&mut options, query)?;
     options.0.check_values()?;
     Ok(options)
+}
+
+fn read_query(options: &mut RedisOptions, query: &str) -> Result<(), InvalidInput> {
+    let mut seen = Vec::new();
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').ok_or_else(|| {
+            // Not named: it may be a piece of a password with a `?` in it.
+            invalid("an option in the store URL has no value: write name=value")
+        })?;
+        if seen.contains(&name) {
+            return Err(invalid(format!("the option `{name}` is in the store URL twice")));
+        }
+        seen.push(name);
+        options.0.read(name, decode("option", value)?)?;
+    }
+    Ok(())
 }
 
 fn tcp(scheme: &str, place: &str) -> Result<RedisOptions, InvalidInput> {
@@ -162,7 +179,7 @@ fn split_login(authority: &str) -> Result<(Login, &str), InvalidInput> {
     };
     let (user, password) =
         credentials.split_once(':').map_or((credentials, None), |(a, b)| (a, Some(b)));
-    let user = (!user.is_empty()).then(|| decode("user", user)).transpose()?;
+    let user = (!user.is_empty()).then(|| decode("user", user)).transpose()?.map(Secret::from);
     let password = password.map(|text| decode("password", text)).transpose()?;
     let password = password.map(|text| Password::Fixed(text.into()));
     Ok((Login { user, password }, hosts))
@@ -189,20 +206,20 @@ mod tests {
     fn a_host_may_have_a_port_a_database_and_credentials() {
         let settings = parse("redis://bob:p%40ss%2F@db.example:7000/3").unwrap();
         assert_eq!(settings.servers.to_string(), "db.example:7000");
-        assert_eq!((settings.login.user.as_deref(), settings.database), (Some("bob"), 3));
+        assert_eq!((settings.login.user(), settings.database), ("bob", 3));
         assert!(
             matches!(settings.login.password, Some(Password::Fixed(it)) if it.reveal() == "p@ss/")
         );
         assert_eq!(address("redis://h"), "h:6379");
         assert_eq!(address("valkey://[::1]:1/"), "[::1]:1");
-        assert_eq!(parse("redis://:pw@h").unwrap().login.user, None);
+        assert_eq!(parse("redis://:pw@h").unwrap().login.user(), "default");
     }
 
     #[test]
     fn a_unix_socket_may_have_credentials() {
         let settings = parse("redis+unix://u:p@/run/a%20b.sock?timeout=1s").unwrap();
         assert_eq!(settings.servers, Servers::Standalone(Address::Unix("/run/a b.sock".into())));
-        assert_eq!(settings.login.user.as_deref(), Some("u"));
+        assert_eq!(settings.login.user(), "u");
         assert_eq!(settings.timeout, Some(Duration::from_secs(1)));
     }
 
@@ -214,10 +231,11 @@ mod tests {
              replicas=2&waitaof=on",
         )
         .unwrap();
-        let Some(Tls::Files(tls)) = settings.tls.clone() else { panic!("{settings:?}") };
-        assert_eq!(tls.authority, Some("/a.pem".into()));
-        assert_eq!((tls.certificate, tls.key), (Some("/b.pem".into()), Some("/c.pem".into())));
-        assert!(!tls.is_insecure);
+        assert!(matches!(settings.tls, Tls::On));
+        assert_eq!(settings.ca, Some("/a.pem".into()));
+        let pair = (settings.cert.clone(), settings.key.clone());
+        assert_eq!(pair, (Some("/b.pem".into()), Some("/c.pem".into())));
+        assert!(!settings.insecure);
         assert_eq!(settings.prefix.as_deref(), Some("app:"));
         assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.connect_timeout, Duration::from_secs(1));
@@ -241,7 +259,7 @@ mod tests {
         assert_eq!(parse("redis+quorum://a,b?quarantine=off").unwrap().quarantine(), None);
         assert_eq!(parse("redis+quorum://a,b?layout=plain").unwrap().quarantine(), None);
         let service = parse("rediss+sentinel://a:1,b/main/3").unwrap();
-        assert!(service.tls.is_some() && service.database == 3);
+        assert!(matches!(service.tls, Tls::On) && service.database == 3);
         assert_eq!(service.servers.to_string(), "service main of sentinels a:1,b:26379");
     }
 

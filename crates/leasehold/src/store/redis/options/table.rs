@@ -1,0 +1,292 @@
+//! The options of a Redis store, each once: the table from which its setter, its place in a store
+//! URL, its range, its row in the manual and the list of all of them in refusals are made.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leasehold_core::InvalidInput;
+use leasehold_core::model::DEFAULT_RETENTION;
+
+use super::login::{Login, Password, Secret};
+use super::servers::Servers;
+use super::values::{LayoutName, QUARANTINE, QuarantineSpan, Replicas, Tls, invalid, replicas};
+use crate::store::span::{self, RETENTIONS};
+
+/// The least and the most that a span may be.
+type Range = (Duration, Duration);
+
+/// The range of a timeout: below 10 ms a busy machine looks like a dead server.
+const TIMEOUTS: Range = (Duration::from_millis(10), Duration::from_secs(60));
+
+/// The range of a quarantine: up to the longest lease that may be out.
+const QUARANTINES: Range = (Duration::from_secs(1), Duration::from_hours(24));
+
+/// How long opening a connection may take: 5 s, two lost SYN packets and a slow name server.
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The range of what clocks may be apart: far less than the 10 s after which copies of requests
+/// are too late.
+const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
+
+/// Where a Redis store is and how it is used: all that a store URL can say, as values.
+///
+/// What is out of range, and what does not go together, is refused when the store is opened, with
+/// the words for the same mistake in a URL. No `Debug` and no error shows a password. Nothing is
+/// taken from the environment, unless [`from_url`](Self::from_url) reads it.
+///
+/// What each option promises, costs and needs on the server stands in
+/// [the manual](crate::store::redis::MANUAL).
+///
+/// # Examples
+///
+/// ```no_run
+/// use leasehold::store::{Redis, RedisOptions};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn fetch_token() -> Result<String, std::io::Error> { Ok(String::new()) }
+/// let options = RedisOptions::standalone("locks.example", 6379)
+///     .tls()
+///     .ca("/etc/ssl/locks.pem")
+///     .user("holder")
+///     .password_from(|| async { Ok(fetch_token().await?.into()) })
+///     .prefix("app:");
+/// let store = Redis::open(options).await?;
+/// let client = leasehold::Client::builder().store(store).build().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until a store is opened with them"]
+pub struct RedisOptions(pub(crate) Settings);
+
+/// Each row: `name: field = default; (argument of the setter) => the field from it`, the range of
+/// a span, what the option is, and its default in the words of the manual.
+macro_rules! options {
+    ($(
+        $(#[doc = $more:literal])*
+        $name:ident: $field:ty = $default:expr; ($given:ident: $argument:ty) => $set:expr
+        $(, within $range:expr)?;
+        $meaning:literal, $shown:literal;
+    )+) => {
+        /// Everything that may be asked for.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Settings {
+            pub(crate) servers: Servers,
+            pub(crate) tls: Tls,
+            pub(crate) login: Login,
+            /// The password for sentinels.
+            pub(crate) sentinel_password: Option<Password>,
+            pub(crate) database: u32,
+            $(#[doc = $meaning] pub(crate) $name: $field,)+
+        }
+
+        impl Settings {
+            pub(super) fn of(servers: Servers) -> Self {
+                Self {
+                    servers,
+                    tls: Tls::Off,
+                    login: Login::default(),
+                    sentinel_password: None,
+                    database: 0,
+                    $($name: $default,)+
+                }
+            }
+
+            /// Takes over what a store URL says of one option.
+            pub(crate) fn read(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
+                match name {
+                    $(stringify!($name) => self.$name = Value::read(name, text)?,)+
+                    _ => return Err(unknown(name)),
+                }
+                Ok(())
+            }
+
+            /// Refuses spans that are out of range.
+            pub(super) fn check_spans(&self) -> Result<(), InvalidInput> {
+                $($(span::check(stringify!($name), self.$name, $range)?;)?)+
+                Ok(())
+            }
+        }
+
+        /// The options that a store URL has, too.
+        impl RedisOptions {
+            $(
+                #[doc = concat!("The option `", stringify!($name), "`: ", $meaning, ".")]
+                ///
+                #[doc = concat!("Default: ", $shown, ".")]
+                $(#[doc = $more])*
+                pub fn $name(mut self, $given: $argument) -> Self {
+                    self.0.$name = $set;
+                    self
+                }
+            )+
+        }
+
+        /// The name of each, what it is, and its default.
+        const TABLE: &[[&str; 3]] = &[$([stringify!($name), $meaning, $shown]),+];
+    };
+}
+
+options! {
+    prefix: Option<String> = None; (text: impl Into<String>) => Some(text.into());
+    "the beginning of all keys and channels, at most 64 bytes; with `layout=redisson` of the names \
+     of locks, as by a `NameMapper`",
+    "`lh:`; with `layout=redisson` nothing";
+
+    retention: Duration = DEFAULT_RETENTION; (span: Duration) => span, within RETENTIONS;
+    "how long a name's last token and last holder are kept after its last use, `1s` to `24h`, in a \
+     quorum at least `30s`",
+    "`2m`";
+
+    connect_timeout: Duration = DEFAULT_CONNECT_TIMEOUT; (span: Duration) => span, within TIMEOUTS;
+    "how long opening a connection may take, `10ms` to `60s`",
+    "`5s`";
+
+    timeout: Option<Duration> = None; (span: Duration) => Some(span), within TIMEOUTS;
+    "how long one request may take, `10ms` to `60s`",
+    "`500ms`; for an acquire in a quorum 1 % of its ttl, 5 to 50 ms";
+
+    ca: Option<PathBuf> = None; (file: impl Into<PathBuf>) => Some(file.into());
+    "a PEM file with the authorities to trust",
+    "those of the system";
+
+    cert: Option<PathBuf> = None; (file: impl Into<PathBuf>) => Some(file.into());
+    "a PEM file with the client's certificate, beside `key`",
+    "none";
+
+    key: Option<PathBuf> = None; (file: impl Into<PathBuf>) => Some(file.into());
+    "a PEM file with the client's private key, beside `cert`",
+    "none";
+
+    insecure: bool = false; (is_on: bool) => is_on;
+    "`on` trusts any server, so that others may read and change what is sent",
+    "`off`";
+
+    layout: LayoutName = LayoutName::Native; (layout: LayoutName) => layout;
+    "`plain`: the lock of the Redis documentation, shared with other programs; `redisson`: the \
+     locks of Redisson",
+    "`native`";
+
+    fenced: bool = false; (is_on: bool) => is_on;
+    "`on`, with `layout=redisson`: tokens are the counter of an `RFencedLock`",
+    "`off`: tokens are the server's clock";
+
+    sentinel_user: Option<Secret> = None; (name: impl Into<String>) => Some(name.into().into());
+    "the user for sentinels; servers know the one before the `@`",
+    "none";
+
+    offset: Option<Duration> = None; (span: Duration) => Some(span), within OFFSETS;
+    "how far apart the clocks of servers may be that take over from each other, up to `10s`",
+    "`500ms` where a server may take over, else `0s`";
+
+    replicas: Replicas = Replicas::None; (replicas: Replicas) => replicas;
+    "how many replicas must have a grant before it counts: `none`, a number, `all`",
+    "`none`";
+
+    waitaof: bool = false; (is_on: bool) => is_on;
+    "`on`: a grant counts once it is on the disks of the server and of those replicas",
+    "`off`";
+
+    /// `None` is `quarantine=off`.
+    quarantine: QuarantineSpan = QuarantineSpan::Default; (span: Option<Duration>) => span.into(),
+        within QUARANTINES;
+    "how long nothing new is granted after a server lost its memory, `1s` to `24h`; `on` is `1m`",
+    "`off`; on the nodes of a quorum `on`";
+}
+
+fn unknown(name: &str) -> InvalidInput {
+    let names: Vec<_> = TABLE.iter().map(|[name, ..]| *name).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    invalid(format!(
+        "the store URL has the unknown option {name:?}: there are {} and {last}",
+        others.join(", ")
+    ))
+}
+
+/// A value that a store URL can say.
+trait Value: Sized {
+    fn read(name: &str, text: String) -> Result<Self, InvalidInput>;
+}
+
+impl<T: Value> Value for Option<T> {
+    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
+        T::read(name, text).map(Some)
+    }
+}
+
+macro_rules! texts {
+    ($($text:ty),+) => {$(
+        impl Value for $text {
+            fn read(_name: &str, text: String) -> Result<Self, InvalidInput> {
+                Ok(text.into())
+            }
+        }
+    )+};
+}
+
+texts!(PathBuf, Secret, String);
+
+impl Value for Duration {
+    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
+        span::read(name, &text)
+    }
+}
+
+impl Value for bool {
+    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
+        match text.as_str() {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(invalid(format!("`{name}` in the store URL is `on` or `off`"))),
+        }
+    }
+}
+
+impl Value for LayoutName {
+    fn read(_name: &str, text: String) -> Result<Self, InvalidInput> {
+        match text.as_str() {
+            "native" => Ok(Self::Native),
+            "plain" => Ok(Self::Plain),
+            "redisson" => Ok(Self::Redisson),
+            _ => Err(invalid(format!(
+                "the layout {text:?} in the store URL is not known: there are native, plain and \
+                 redisson"
+            ))),
+        }
+    }
+}
+
+impl Value for Replicas {
+    fn read(_name: &str, text: String) -> Result<Self, InvalidInput> {
+        match text.as_str() {
+            "all" => Ok(Self::All),
+            "none" => Ok(Self::None),
+            number => Ok(Self::AtLeast(number.parse().map_err(|_| replicas(number))?)),
+        }
+    }
+}
+
+impl Value for QuarantineSpan {
+    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
+        match text.as_str() {
+            "off" => Ok(Self::Off),
+            "on" => Ok(Self::Of(QUARANTINE)),
+            span => span::read(name, span).map(Self::Of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_a_row_for_each_option_and_no_other() {
+        let (_, section) = crate::store::MANUAL.split_once("\n## Options\n").unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
+        let row =
+            |[name, meaning, shown]: &[&str; 3]| format!("| `{name}` | {meaning} | {shown} |");
+        assert_eq!(rows, TABLE.iter().map(row).collect::<Vec<_>>());
+    }
+}

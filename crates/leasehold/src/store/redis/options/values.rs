@@ -1,0 +1,102 @@
+//! Values of options that are of no usual type, and how a wrong one is refused.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::InvalidInput;
+use tokio_rustls::rustls::ClientConfig;
+
+/// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
+pub(crate) const QUARANTINE: Duration = Duration::from_mins(1);
+
+/// What a lock looks like on the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayoutName {
+    /// A hash with a queue, tokens and all that leasehold can do.
+    #[default]
+    Native,
+    /// The string of the Redis documentation, shared with programs in other languages.
+    Plain,
+    /// The locks of Redisson, shared with programs in Java.
+    Redisson,
+}
+
+impl LayoutName {
+    /// Whether programs in other languages share the locks, and keep nothing but them.
+    pub(crate) fn is_shared(self) -> bool {
+        match self {
+            Self::Native => false,
+            Self::Plain | Self::Redisson => true,
+        }
+    }
+}
+
+/// How many replicas must have a grant before it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replicas {
+    /// All there are.
+    All,
+    /// At least this number, from 1 to 100.
+    AtLeast(u32),
+    /// None: the primary's reply is enough.
+    #[default]
+    None,
+}
+
+/// Whether there is a quarantine, and how long it lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum QuarantineSpan {
+    /// It was not given: there is one on the nodes of a quorum.
+    #[default]
+    Default,
+    Off,
+    Of(Duration),
+}
+
+impl From<Option<Duration>> for QuarantineSpan {
+    fn from(span: Option<Duration>) -> Self {
+        span.map_or(Self::Off, Self::Of)
+    }
+}
+
+impl From<QuarantineSpan> for Option<Duration> {
+    fn from(span: QuarantineSpan) -> Self {
+        match span {
+            QuarantineSpan::Of(span) => Some(span),
+            QuarantineSpan::Default | QuarantineSpan::Off => None,
+        }
+    }
+}
+
+/// Whether connections are in TLS, and where its configuration comes from.
+#[derive(Clone)]
+pub(crate) enum Tls {
+    /// The program has made it.
+    Config(Arc<ClientConfig>),
+    Off,
+    /// It is made from the options.
+    On,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            // It may hold a private key.
+            Self::Config(_) => "(a configuration of the program)",
+            Self::Off => "Off",
+            Self::On => "On",
+        })
+    }
+}
+
+/// A refusal of what was asked for.
+pub(crate) fn invalid(why: impl Into<String>) -> InvalidInput {
+    InvalidInput::new("url", why)
+}
+
+pub(super) fn replicas(given: &str) -> InvalidInput {
+    invalid(format!("`replicas` is {given:?}: give none, all or a number from 1"))
+}
