@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+#[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
@@ -70,6 +71,7 @@ impl Store for SharedStore {
         self.0.subscribe(name)
     }
 
+    #[cfg(unix)]
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         self.0.lifeline(client)
     }

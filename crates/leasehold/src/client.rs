@@ -1,6 +1,7 @@
 //! The entry point.
 
 use std::fmt;
+#[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -237,6 +238,7 @@ impl Client {
 
     /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is
     /// open, for a supervisor that outlives this process: see [`Store::lifeline`].
+    #[cfg(unix)]
     pub fn lifeline(&self) -> Option<OwnedFd> {
         let keeper = &self.engine.known()?.keeper;
         keeper.store.inner.lifeline(keeper.client)
@@ -480,8 +482,11 @@ fn random() -> u128 {
 
 /// The name of this machine, without anything that would disturb a terminal.
 fn host() -> String {
-    let uname = rustix::system::uname();
-    uname.nodename().to_string_lossy().chars().filter(|c| !c.is_control()).take(255).collect()
+    #[cfg(unix)]
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    let name = std::env::var("COMPUTERNAME").unwrap_or_default();
+    name.chars().filter(|c| !c.is_control()).take(255).collect()
 }
 
 /// The types a user stores or moves between threads can be stored and moved.

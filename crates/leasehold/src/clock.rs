@@ -2,20 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
+#[cfg(unix)]
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::time::micros;
 use leasehold_core::{BoxFuture, Clock, Instant};
+#[cfg(unix)]
 use rustix::time::{ClockId, clock_gettime};
 
 /// The system's clock: one that counts the time the machine was suspended (`CLOCK_BOOTTIME` on
-/// Linux). Elsewhere it is `CLOCK_MONOTONIC`, and a lease must not be relied on across a suspend.
+/// Linux, the performance counter of Windows). Elsewhere it is `CLOCK_MONOTONIC`, and a lease must
+/// not be relied on across a suspend.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SystemClock;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
 /// Longest single timer, 2 s: the runtime's timers stand still while the machine is suspended, so
@@ -35,12 +38,7 @@ impl SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        let clock = if bugs::is_on(Bug::ClockStopsAsleep) { ClockId::Monotonic } else { CLOCK };
-        let time = clock_gettime(clock);
-        // The kernel's clocks since boot are never negative.
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-        Instant::from_origin(Duration::new(seconds, nanos))
+        Instant::from_origin(since_origin())
     }
 
     fn wall_us(&self) -> u64 {
@@ -64,6 +62,22 @@ impl Clock for SystemClock {
             }
         })
     }
+}
+
+#[cfg(unix)]
+fn since_origin() -> Duration {
+    let clock = if bugs::is_on(Bug::ClockStopsAsleep) { ClockId::Monotonic } else { CLOCK };
+    let time = clock_gettime(clock);
+    // The kernel's clocks since boot are never negative.
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(not(unix))]
+fn since_origin() -> Duration {
+    static ORIGIN: std::sync::LazyLock<std::time::Instant> =
+        std::sync::LazyLock::new(std::time::Instant::now);
+    ORIGIN.elapsed()
 }
 
 /// Sleeps where the runtime's timers run ahead of time, because a test has paused its clock. Asking

@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+#[cfg(all(feature = "file", not(unix)))]
+compile_error!("the file store is for Unix: turn the feature `file` off");
+
 pub mod admin;
 mod adopt;
 mod background;

@@ -1,6 +1,7 @@
 //! The trait [`Store`], and what its methods give.
 
 use std::fmt;
+#[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -226,6 +227,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// A supervisor that outlives its leasehold keeps a copy until the work it guards has ended:
     /// otherwise the store would hand the lock on the moment leasehold is killed, with the work
     /// still running.
+    #[cfg(unix)]
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         let _ = client;
         None

@@ -11,9 +11,11 @@ use futures_util::future::select_ok;
 use leasehold_core::{BoxFuture, InvalidInput, StoreError};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
-use rustix::net::sockopt;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+#[cfg(unix)]
+use tokio::net::UnixStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -144,10 +146,15 @@ impl Dialer {
         let slow = |stage| self.too_slow(server, stage);
         let (host, port) = match address {
             Address::Tcp { host, port } => (host.as_str(), *port),
+            #[cfg(unix)]
             Address::Unix(path) => {
                 let opening = timeout_at(until, UnixStream::connect(path)).await;
                 let stream = opening.map_err(|_| slow("connection"))?;
                 return Ok(Box::new(stream.map_err(|why| error::unreachable(server, why))?));
+            }
+            #[cfg(not(unix))]
+            Address::Unix(_) => {
+                return Err(error::unreachable(server, io::ErrorKind::Unsupported.into()));
             }
         };
         let opening = timeout_at(until, connect_any(host, port)).await;
@@ -219,9 +226,10 @@ async fn connect_any(host: &str, port: u16) -> io::Result<TcpStream> {
     let attempts = addresses.into_iter().map(|address| Box::pin(TcpStream::connect(address)));
     let (stream, _others) = select_ok(attempts).await?;
     stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(&stream, true)?;
-    sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_COUNT);
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
     Ok(stream)
 }

@@ -200,8 +200,12 @@ pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
 
 /// Whether the limit of open files, of this process or of the machine, is reached.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let code = rustix::io::Errno::from_io_error(error);
-    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+    #[cfg(unix)]
+    let codes =
+        [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
+    #[cfg(not(unix))]
+    let codes = [10_024]; // WSAEMFILE
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 /// The TLS handshake failed.
