@@ -273,8 +273,8 @@ pub async fn a_job_that_ended_at_once_is_skipped_for_a_while(subject: &Subject) 
     let (one, two) = (subject.client().await, subject.client().await);
     let (name, brief) = (subject.fresh_name("job"), subject.fresh_name("brief job"));
     let run = async |client: &Client, name: &LockName, least: Duration| {
-        let job = client.job(name).min_hold(least);
-        must(subject.drive(job.run(async |_| Ok::<_, Error>(()))).await)
+        let job = client.mutex(name).min_hold(least);
+        must(subject.drive(job.try_run(async |_| Ok::<_, Error>(()))).await)
     };
     assert_eq!(run(&one, &name, LONG).await, Some(()));
     assert_eq!(run(&two, &name, SHORT).await, None);

@@ -18,7 +18,6 @@ use crate::election::Election;
 use crate::engine::{Engine, Handle};
 use crate::event::{Event, Observer, Observers};
 use crate::guard::Guard;
-use crate::job::Job;
 use crate::keeper::Keeper;
 use crate::lock::Lock;
 use crate::lost::Lost;
@@ -146,7 +145,7 @@ impl Client {
     /// One leader among many candidates: the instance that runs the scheduler, the writer of a
     /// partition. The leader says something (where it is reached), others ask or watch who leads.
     ///
-    /// Not for a job that merely must not run twice (take [`mutex`](Client::mutex)), nor a promise
+    /// Not for a job that merely must not run twice ([`Lock::try_run`]), nor a promise
     /// that no two ever act as leaders: a leader that was paused acts until it looks at
     /// [`Leadership::lost`], so carry its token to what it writes. An election is a mutex of that
     /// name; a holder of the mutex leads with its label as the value.
@@ -177,35 +176,6 @@ impl Client {
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         let parsed = LockName::new(&name);
         Election::new(self.engine.clone(), parsed, self.mutex(name))
-    }
-
-    /// A job that every machine starts at the same time and one runs: the nightly report in the
-    /// crontab of ten machines. The others skip it; nobody waits.
-    ///
-    /// Not a promise of exactly once: a machine that dies in the middle leaves the job undone, or
-    /// half done for the next run, so the job itself says what it has done, under the token. Nor a
-    /// scheduler: it does not start anything.
-    ///
-    /// ```
-    /// # #[tokio::main]
-    /// # async fn main() -> leasehold::Result<()> {
-    /// # let client = leasehold::Client::memory();
-    /// use std::time::Duration;
-    ///
-    /// let job = client
-    ///     .job("nightly-report")
-    ///     .min_hold(Duration::from_secs(30)) // clocks of the machines differ by less
-    ///     .max_hold(Duration::from_secs(3600)); // it hangs after that
-    /// match job.run(async |guard| report(guard.token()).await).await? {
-    ///     Some(pages) => println!("{pages} pages"),
-    ///     None => println!("another machine is at it, or was just now"),
-    /// }
-    /// # async fn report(_: leasehold::FencingToken) -> leasehold::Result<u32> { Ok(3) }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn job(&self, name: impl AsRef<str>) -> Job {
-        Job::new(self.mutex(name))
     }
 
     /// What an operator looks at and does.

@@ -19,6 +19,7 @@ use leasehold_core::{
 use crate::engine::{Engine, Handle};
 use crate::guard::Guard;
 use crate::keeper::{end_notice, unusable_reply};
+use crate::lease_setters::lease_setters;
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::store::Subscription;
@@ -72,17 +73,12 @@ impl Election {
         Self { engine, name, lock: lock.alone() }
     }
 
-    /// As [`Lock::ttl`]: how long others wait for a leader that crashed.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.lock = self.lock.ttl(ttl);
-        self
+    /// The same election with other options; the label is the leader's value.
+    pub(crate) fn with(self, change: impl FnOnce(&mut LeaseOptions)) -> Self {
+        Self { lock: self.lock.with(change), ..self }
     }
 
-    /// As [`Lock::options`]; the label is the leader's value.
-    pub fn options(mut self, options: LeaseOptions) -> Self {
-        self.lock = self.lock.options(options);
-        self
-    }
+    lease_setters!();
 
     /// Waits until this candidate leads, saying `value`: an address, say, or a version. Candidates
     /// are served in the order in which they came.

@@ -4,12 +4,13 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status};
+use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Result, Status};
 
 use crate::admin::Admin;
 use crate::calling::Calling;
 use crate::engine::Handle;
 use crate::guard::Guard;
+use crate::lease_setters::lease_setters;
 use crate::multi::{self, Meanwhile};
 use crate::wait::{self, Limit, Request};
 use crate::wait_free;
@@ -121,53 +122,17 @@ impl Lock {
         Self { mode, ..self.clone() }
     }
 
-    /// How long the store is asked to keep the lease, 100 ms to 24 h: after a crash of its holder,
-    /// others wait for the rest of this.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = ttl;
+    /// The same request with other options.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut LeaseOptions)) -> Self {
+        change(&mut self.options);
         self
     }
 
-    /// Who keeps the lease alive.
-    pub fn renewal(mut self, renewal: Renewal) -> Self {
-        self.options.renewal = renewal;
-        self
-    }
-
-    /// A grant that leaves its holder less than this is given back.
-    pub fn min_validity(mut self, least: Duration) -> Self {
-        self.options.min_validity = Some(least);
-        self
-    }
-
-    /// The lease is lost after this long, counted from the grant, however healthy its holder.
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.options.max_hold = Some(limit);
-        self
-    }
-
-    /// The name stays taken for at least this long from the grant, even if it is released before:
-    /// the rest is its *cooldown*, in which nobody holds it.
-    pub fn min_hold(mut self, least: Duration) -> Self {
-        self.options.min_hold = Some(least);
-        self
-    }
-
-    /// The store remembers who held the name last for at least this long, counted from when it was
-    /// asked for: an operator sees then when a job ran last, or that it did not. By default for the
-    /// retention of the store, which is 2 min; at most 366 days.
-    ///
-    /// Until then, the server keeps the record of the name: some 300 bytes. Layouts that are shared
-    /// with programs in other languages have no such record, and refuse the request.
-    pub fn remember(mut self, span: Duration) -> Self {
-        self.options.remember = Some(span);
-        self
-    }
+    lease_setters!();
 
     /// What the holder says of itself to an operator who looks.
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.options.label = Some(label.into());
-        self
+    pub fn label(self, label: impl Into<String>) -> Self {
+        self.with(|options| options.label = Some(label.into()))
     }
 
     /// Of several names ([`Client::multi`](crate::Client::multi)), holds none while it waits: it
@@ -181,12 +146,6 @@ impl Lock {
         if let Ok(Names::Several(_, meanwhile)) = &mut self.names {
             *meanwhile = Meanwhile::KeepNone;
         }
-        self
-    }
-
-    /// All options at once.
-    pub fn options(mut self, options: LeaseOptions) -> Self {
-        self.options = options;
         self
     }
 
@@ -326,6 +285,53 @@ impl Lock {
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<T, E> {
         self.acquire().await?.run(work).await
+    }
+
+    /// As [`run`](Lock::run), if the lease can be had at once, and `None` otherwise: for a job that
+    /// every machine starts at the same time and one runs, as the nightly report in the crontab of
+    /// ten machines. With [`min_hold`](Lock::min_hold), as long as the clocks of the machines may
+    /// differ, one whose clock is behind does not run it again; with [`max_hold`](Lock::max_hold), a
+    /// job that hangs is over after that long.
+    ///
+    /// Not a promise of exactly once: a machine that dies in the middle leaves the job undone, or
+    /// half done for the next run, so the job itself says what it has done, under the token. Nor a
+    /// scheduler: it does not start anything.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let client = leasehold::Client::memory();
+    /// use std::time::Duration;
+    ///
+    /// let job = client
+    ///     .mutex("nightly-report")
+    ///     .min_hold(Duration::from_secs(30)) // clocks of the machines differ by less
+    ///     .max_hold(Duration::from_secs(3600)); // it hangs after that
+    /// match job.try_run(async |guard| report(guard.token()).await).await? {
+    ///     Some(pages) => println!("{pages} pages"),
+    ///     None => println!("another machine is at it, or was just now"),
+    /// }
+    /// # async fn report(_: leasehold::FencingToken) -> leasehold::Result<u32> { Ok(3) }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `work` returns; [`Error::Lost`] if the lease was lost before it ended; what
+    /// [`try_acquire`](Lock::try_acquire) returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Lock::run).
+    pub async fn try_run<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        match self.try_acquire().await? {
+            Some(guard) => guard.run(work).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn wait(&self, limit: Limit) -> Result<Guard> {

@@ -7,6 +7,9 @@ use crate::lock::Lock;
 
 /// Many readers or one writer, on one name. A mutex of the same name excludes as a writer does.
 ///
+/// `read` and `write` give a request ([`Lock`]) with the verbs and options of every lock:
+/// `rwlock.read().acquire()`, `rwlock.write().try_acquire()`.
+///
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> leasehold::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{InvalidInput, LockName, Mode, Result};
+use leasehold_core::{Error, InvalidInput, LockName, Mode, Result};
 
 use crate::engine::Handle;
 use crate::guard::Guard;
@@ -93,6 +93,22 @@ impl Semaphore {
     /// As there.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         self.permit().try_acquire().await
+    }
+
+    /// Acquires one permit, runs `work` and releases, as [`Lock::run`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    pub async fn run<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.permit().run(work).await
     }
 
     /// Several permits at once, all or none.

@@ -16,46 +16,46 @@ async fn client(clock: &FakeClock) -> Client {
 #[tokio::test]
 async fn a_job_is_skipped_while_another_machine_has_it() {
     let client = client(&FakeClock::new()).await;
-    let job = client.job("report");
+    let job = client.mutex("report");
     let done = job
-        .run(async |_| {
-            assert_eq!(job.run(async |_| Ok::<_, Error>(2)).await?, None);
+        .try_run(async |_| {
+            assert_eq!(job.try_run(async |_| Ok::<_, Error>(2)).await?, None);
             Ok::<_, Error>(1)
         })
         .await;
     assert_eq!(done.unwrap(), Some(1));
-    assert_eq!(job.run(async |_| Ok::<_, Error>(3)).await.unwrap(), Some(3));
+    assert_eq!(job.try_run(async |_| Ok::<_, Error>(3)).await.unwrap(), Some(3));
 }
 
 #[tokio::test]
 async fn a_job_that_ends_at_once_is_skipped_until_at_least_is_over() {
     let clock = FakeClock::new();
     let client = client(&clock).await;
-    let job = client.job("report").min_hold(LEAST);
-    assert_eq!(job.run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
-    assert_eq!(job.run(async |_| Ok::<_, Error>(2)).await.unwrap(), None);
+    let job = client.mutex("report").min_hold(LEAST);
+    assert_eq!(job.try_run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
+    assert_eq!(job.try_run(async |_| Ok::<_, Error>(2)).await.unwrap(), None);
     clock.advance(LEAST - Duration::from_secs(1));
-    assert_eq!(job.run(async |_| Ok::<_, Error>(3)).await.unwrap(), None);
+    assert_eq!(job.try_run(async |_| Ok::<_, Error>(3)).await.unwrap(), None);
     clock.advance(Duration::from_secs(1));
-    assert_eq!(job.run(async |_| Ok::<_, Error>(4)).await.unwrap(), Some(4));
+    assert_eq!(job.try_run(async |_| Ok::<_, Error>(4)).await.unwrap(), Some(4));
 }
 
 #[tokio::test]
 async fn a_job_that_failed_keeps_its_name_taken_too() {
     let client = client(&FakeClock::new()).await;
-    let job = client.job("report").min_hold(LEAST);
-    let failed: Result<Option<()>> = job.run(async |_| Err(Error::Closed)).await;
+    let job = client.mutex("report").min_hold(LEAST);
+    let failed: Result<Option<()>> = job.try_run(async |_| Err(Error::Closed)).await;
     assert!(matches!(failed, Err(Error::Closed)));
-    assert!(job.try_start().await.unwrap().is_none());
+    assert!(job.try_acquire().await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_job_that_hangs_is_dropped_at_the_end_of_at_most_and_the_next_may_start() {
     let client = Client::memory();
     let limit = Duration::from_millis(100);
-    let job = client.job("report").max_hold(limit);
+    let job = client.mutex("report").max_hold(limit);
     let error = job
-        .run(async |_| {
+        .try_run(async |_| {
             std::future::pending::<()>().await;
             Ok::<_, Error>(())
         })
@@ -69,8 +69,8 @@ async fn a_job_that_hangs_is_dropped_at_the_end_of_at_most_and_the_next_may_star
 #[tokio::test]
 async fn min_hold_must_not_be_longer_than_max_hold() {
     let client = client(&FakeClock::new()).await;
-    let job = client.job("report").min_hold(MOST).max_hold(LEAST);
-    assert!(matches!(job.try_start().await, Err(Error::Invalid(_))));
+    let job = client.mutex("report").min_hold(MOST).max_hold(LEAST);
+    assert!(matches!(job.try_acquire().await, Err(Error::Invalid(_))));
 }
 
 #[tokio::test]
@@ -110,11 +110,12 @@ async fn remembered(client: &Client, clock: &FakeClock) -> Option<String> {
 async fn who_ran_the_job_is_remembered_for_as_long_as_was_asked_for() {
     let clock = FakeClock::new();
     let client = client(&clock).await;
-    let job = client.job("report").options(LeaseOptions::default().with_label(Some("job".into())));
-    assert_eq!(job.run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
+    let job =
+        client.mutex("report").options(LeaseOptions::default().with_label(Some("job".into())));
+    assert_eq!(job.try_run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
     assert_eq!(remembered(&client, &clock).await, None);
     let job = job.remember(48 * MOST);
-    assert_eq!(job.run(async |_| Ok::<_, Error>(2)).await.unwrap(), Some(2));
+    assert_eq!(job.try_run(async |_| Ok::<_, Error>(2)).await.unwrap(), Some(2));
     assert_eq!(remembered(&client, &clock).await.as_deref(), Some("job"));
 }
 
@@ -134,9 +135,9 @@ async fn a_lease_that_is_to_be_remembered_is_not_passed_on_past_the_store() {
 }
 
 #[test]
-fn the_blocking_job_is_the_same() {
+fn the_blocking_try_run_is_the_same() {
     let client = leasehold::blocking::Client::memory();
-    let job = client.job("report").min_hold(LEAST).max_hold(MOST);
-    assert_eq!(job.run(|_| Ok::<_, Error>(1)).unwrap(), Some(1));
-    assert_eq!(job.run(|_| Ok::<_, Error>(2)).unwrap(), None);
+    let job = client.mutex("report").min_hold(LEAST).max_hold(MOST);
+    assert_eq!(job.try_run(|_| Ok::<_, Error>(1)).unwrap(), Some(1));
+    assert_eq!(job.try_run(|_| Ok::<_, Error>(2)).unwrap(), None);
 }

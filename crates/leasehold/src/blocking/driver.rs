@@ -15,7 +15,10 @@ use crate::process::PerProcess;
 /// A crate with blocking names of its own keeps one beside each thing that has connections, since
 /// these belong to the runtime on which they were opened.
 #[derive(Clone, Default)]
-pub struct Driver(Arc<Shared>);
+pub struct Driver {
+    shared: Arc<Shared>,
+    cancel: Option<Cancel>,
+}
 
 /// A runtime for each process, made by the first who waits.
 #[derive(Default)]
@@ -50,18 +53,21 @@ impl Driver {
                        `leasehold::Client` there";
             return Err(InvalidInput::new("runtime", why).into());
         }
-        self.0.runtime()?.block_on(verb)
+        let runtime = self.shared.runtime()?;
+        match &self.cancel {
+            Some(cancel) => runtime.block_on(cancel.or(verb)),
+            None => runtime.block_on(verb),
+        }
     }
 
-    pub(super) fn wait_unless<T>(
-        &self,
-        cancel: Option<&Cancel>,
-        verb: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        match cancel {
-            Some(cancel) => self.wait(cancel.or(verb)),
-            None => self.wait(verb),
-        }
+    /// The same, whose waits `cancel` ends.
+    pub(super) fn cancelled_by(self, cancel: &Cancel) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
+    }
+
+    /// The same, whose waits nobody ends.
+    pub(super) fn not_cancelled(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), cancel: None }
     }
 }
 

@@ -1,71 +1,42 @@
 //! Leader election without async.
 
-use std::time::Duration;
-
 use leasehold_core::{FencingToken, LeaseOptions, LossReason, Result};
 
+use super::forward::forward;
 use super::guard::End;
 use super::{Cancel, Driver};
 use crate::election::{Leader, Observed};
+use crate::lease_setters::lease_setters;
 
 /// One leader among many candidates, as [`crate::election::Election`].
 #[derive(Clone, Debug)]
 pub struct Election {
     inner: crate::election::Election,
     driver: Driver,
-    cancel: Option<Cancel>,
 }
 
 impl Election {
-    pub(super) fn new(inner: crate::election::Election, driver: Driver) -> Self {
-        Self { inner, driver, cancel: None }
+    pub(super) fn new(inner: crate::election::Election, driver: &Driver) -> Self {
+        Self { inner, driver: driver.clone() }
     }
 
-    /// Campaigns, and what [observes](Election::observe), end with
+    /// The verbs of this election, and what [observes](Election::observe), end with
     /// [`Error::Cancelled`](crate::Error::Cancelled) once `cancel` is called. A leader goes on.
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
-        Self { cancel: Some(cancel.clone()), ..self }
+        Self { driver: self.driver.cancelled_by(cancel), ..self }
     }
 
-    /// As [`crate::election::Election::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        Self { inner: self.inner.ttl(ttl), ..self }
+    fn with(self, change: impl FnOnce(&mut LeaseOptions)) -> Self {
+        Self { inner: self.inner.with(change), ..self }
     }
 
-    /// As [`crate::election::Election::options`].
-    pub fn options(self, options: LeaseOptions) -> Self {
-        Self { inner: self.inner.options(options), ..self }
-    }
+    lease_setters!();
 
-    /// As [`crate::election::Election::campaign`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
-        let campaign = self.inner.campaign(value);
-        let inner = self.driver.wait_unless(self.cancel.as_ref(), campaign)?;
-        Ok(Leadership { _end: End::of(inner.guard()), inner, driver: self.driver.clone() })
-    }
-
-    /// As [`crate::election::Election::leader`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn leader(&self) -> Result<Option<Leader>> {
-        self.driver.wait(self.inner.leader())
-    }
-
-    /// As [`crate::election::Election::observe`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn observe(&self) -> Result<Observation> {
-        let inner = self.driver.wait_unless(self.cancel.as_ref(), self.inner.observe())?;
-        Ok(Observation { inner, driver: self.driver.clone(), cancel: self.cancel.clone() })
-    }
+    forward!("crate::election::Election" {
+        hold campaign(value: impl Into<String>) -> Leadership;
+        hold observe() -> Observation;
+        wait leader() -> Result<Option<Leader>>;
+    });
 }
 
 /// A leadership, as [`crate::election::Leadership`]. Dropping it resigns as dropping a
@@ -80,38 +51,17 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// As [`crate::election::Leadership::token`].
-    pub fn token(&self) -> FencingToken {
-        self.inner.token()
+    fn new(inner: crate::election::Leadership, driver: &Driver) -> Self {
+        Self { _end: End::of(inner.guard()), inner, driver: driver.not_cancelled() }
     }
 
-    /// Why the leadership has ended, or `None` while it may be relied on. No I/O.
-    pub fn loss(&self) -> Option<LossReason> {
-        self.inner.loss()
-    }
-
-    /// As [`Guard::on_lost`](super::Guard::on_lost).
-    pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        self.inner.on_lost(call);
-    }
-
-    /// As [`crate::Guard::ensure_held`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn ensure_held(&self) -> Result<()> {
-        self.inner.ensure_held()
-    }
-
-    /// As [`crate::election::Leadership::proclaim`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn proclaim(&self, value: impl Into<String>) -> Result<()> {
-        self.driver.wait(self.inner.proclaim(value))
-    }
+    forward!("crate::election::Leadership" {
+        get token() -> FencingToken;
+        get loss() -> Option<LossReason>;
+        get on_lost(call: impl FnOnce(LossReason) + Send + 'static);
+        check ensure_held() -> Result<()>;
+        wait proclaim(value: impl Into<String>) -> Result<()>;
+    });
 
     /// As [`crate::election::Leadership::resign`].
     ///
@@ -128,10 +78,13 @@ impl Leadership {
 pub struct Observation {
     inner: crate::election::Observation,
     driver: Driver,
-    cancel: Option<Cancel>,
 }
 
 impl Observation {
+    fn new(inner: crate::election::Observation, driver: &Driver) -> Self {
+        Self { inner, driver: driver.clone() }
+    }
+
     /// As [`crate::election::Observation::next`].
     ///
     /// # Errors
@@ -139,6 +92,6 @@ impl Observation {
     /// As there.
     #[expect(clippy::should_implement_trait, reason = "the name of the async form; it never ends")]
     pub fn next(&mut self) -> Result<Observed> {
-        self.driver.wait_unless(self.cancel.as_ref(), self.inner.next())
+        self.driver.wait(self.inner.next())
     }
 }

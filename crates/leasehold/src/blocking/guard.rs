@@ -6,6 +6,7 @@ use std::time::Duration;
 use leasehold_core::{Error, FencingToken, HolderId, Lease, LockName, LossReason, Mode, Result};
 
 use super::Driver;
+use super::forward::forward;
 use crate::fence::Fence;
 use crate::keeper::Keeper;
 
@@ -45,99 +46,30 @@ impl From<&Guard> for Fence {
 }
 
 impl Guard {
-    pub(super) fn new(inner: crate::Guard, driver: Driver) -> Self {
-        Self { _end: End::of(&inner), inner, driver }
+    pub(super) fn new(inner: crate::Guard, driver: &Driver) -> Self {
+        Self { _end: End::of(&inner), inner, driver: driver.not_cancelled() }
     }
 
-    /// The name of the lock.
-    pub fn name(&self) -> &LockName {
-        self.inner.name()
-    }
-
-    /// As [`crate::Guard::token`].
-    pub fn token(&self) -> FencingToken {
-        self.inner.token()
-    }
-
-    /// As [`crate::Guard::tokens`].
-    pub fn tokens(&self) -> impl ExactSizeIterator<Item = (&LockName, FencingToken)> {
-        self.inner.tokens()
-    }
-
-    /// As [`crate::Guard::holder`].
-    pub fn holder(&self) -> HolderId {
-        self.inner.holder()
-    }
-
-    /// As [`crate::Guard::mode`].
-    pub fn mode(&self) -> Mode {
-        self.inner.mode()
-    }
-
-    /// As [`crate::Guard::validity`].
-    pub fn validity(&self) -> Duration {
-        self.inner.validity()
-    }
-
-    /// As [`crate::Guard::is_held`].
-    pub fn is_held(&self) -> bool {
-        self.inner.is_held()
-    }
-
-    /// As [`crate::Guard::ensure_held`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn ensure_held(&self) -> Result<()> {
-        self.inner.ensure_held()
-    }
-
-    /// As [`crate::Guard::loss`].
-    pub fn loss(&self) -> Option<LossReason> {
-        self.inner.loss()
-    }
-
-    /// As [`crate::Guard::on_lost`].
-    pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        self.inner.on_lost(call);
-    }
-
-    /// As [`crate::Guard::renew`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn renew(&self) -> Result<Duration> {
-        self.driver.wait(self.inner.renew())
-    }
-
-    /// As [`crate::Guard::renew_for`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn renew_for(&self, ttl: Duration) -> Result<Duration> {
-        self.driver.wait(self.inner.renew_for(ttl))
-    }
-
-    /// As [`crate::Guard::set_label`].
-    ///
-    /// # Errors
-    ///
-    /// As [`crate::Guard::set_label`].
-    pub fn set_label(&self, label: impl Into<String>) -> Result<()> {
-        self.driver.wait(self.inner.set_label(label))
-    }
-
-    /// As [`crate::Guard::set_min_hold`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn set_min_hold(&self, least: Duration) -> Result<()> {
-        self.inner.set_min_hold(least)
-    }
+    forward!("crate::Guard" {
+        get name() -> &LockName;
+        get token() -> FencingToken;
+        get tokens() -> impl ExactSizeIterator<Item = (&LockName, FencingToken)>;
+        get holder() -> HolderId;
+        get mode() -> Mode;
+        get validity() -> Duration;
+        get is_held() -> bool;
+        get loss() -> Option<LossReason>;
+        get on_lost(call: impl FnOnce(LossReason) + Send + 'static);
+        check ensure_held() -> Result<()>;
+        check set_min_hold(least: Duration) -> Result<()>;
+        wait renew() -> Result<Duration>;
+        wait renew_for(ttl: Duration) -> Result<Duration>;
+        wait set_label(label: impl Into<String>) -> Result<()>;
+        wait_mut upgrade() -> Result<()>;
+        wait_mut upgrade_within(limit: Duration) -> Result<()>;
+        wait_mut try_upgrade() -> Result<bool>;
+        wait_mut downgrade() -> Result<()>;
+    });
 
     /// As [`crate::Guard::reenter`].
     ///
@@ -145,43 +77,7 @@ impl Guard {
     ///
     /// As there.
     pub fn reenter(&self) -> Result<Self> {
-        Ok(Self::new(self.inner.reenter()?, self.driver.clone()))
-    }
-
-    /// As [`crate::Guard::upgrade`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn upgrade(&mut self) -> Result<()> {
-        self.driver.wait(self.inner.upgrade())
-    }
-
-    /// As [`crate::Guard::upgrade_within`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn upgrade_within(&mut self, limit: Duration) -> Result<()> {
-        self.driver.wait(self.inner.upgrade_within(limit))
-    }
-
-    /// As [`crate::Guard::try_upgrade`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn try_upgrade(&mut self) -> Result<bool> {
-        self.driver.wait(self.inner.try_upgrade())
-    }
-
-    /// As [`crate::Guard::downgrade`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn downgrade(&mut self) -> Result<()> {
-        self.driver.wait(self.inner.downgrade())
+        Ok(Self::new(self.inner.reenter()?, &self.driver))
     }
 
     /// As [`crate::Guard::release`].

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Error, LeaseOptions, Renewal, Result, Status};
+use leasehold_core::{Error, LeaseOptions, Result, Status};
 
+use super::forward::forward;
 use super::{Cancel, Driver, Guard};
+use crate::lease_setters::lease_setters;
 
 /// A request for one lease, as [`crate::Lock`]. No I/O until a verb is called.
 #[derive(Clone, Debug)]
@@ -12,120 +14,43 @@ use super::{Cancel, Driver, Guard};
 pub struct Lock {
     inner: crate::Lock,
     driver: Driver,
-    cancel: Option<Cancel>,
 }
 
 impl Lock {
-    pub(super) fn new(inner: crate::Lock, driver: Driver) -> Self {
-        Self { inner, driver, cancel: None }
+    pub(super) fn new(inner: crate::Lock, driver: &Driver) -> Self {
+        Self { inner, driver: driver.clone() }
     }
 
-    fn map(self, change: impl FnOnce(crate::Lock) -> crate::Lock) -> Self {
-        Self { inner: change(self.inner), ..self }
-    }
-
-    /// The verbs of this lock end with [`Error::Cancelled`] once `cancel` is called.
+    /// The verbs of this lock end with [`Error::Cancelled`] once `cancel` is called. A lease that
+    /// they have given stays.
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
-        Self { cancel: Some(cancel.clone()), ..self }
+        Self { driver: self.driver.cancelled_by(cancel), ..self }
     }
 
-    /// As [`crate::Lock::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.map(|lock| lock.ttl(ttl))
+    fn with(self, change: impl FnOnce(&mut LeaseOptions)) -> Self {
+        Self { inner: self.inner.with(change), ..self }
     }
 
-    /// As [`crate::Lock::renewal`].
-    pub fn renewal(self, renewal: Renewal) -> Self {
-        self.map(|lock| lock.renewal(renewal))
-    }
+    lease_setters!();
 
-    /// As [`crate::Lock::min_validity`].
-    pub fn min_validity(self, least: Duration) -> Self {
-        self.map(|lock| lock.min_validity(least))
-    }
-
-    /// As [`crate::Lock::max_hold`].
-    pub fn max_hold(self, limit: Duration) -> Self {
-        self.map(|lock| lock.max_hold(limit))
-    }
-
-    /// As [`crate::Lock::min_hold`].
-    pub fn min_hold(self, least: Duration) -> Self {
-        self.map(|lock| lock.min_hold(least))
-    }
-
-    /// As [`crate::Lock::remember`].
-    pub fn remember(self, span: Duration) -> Self {
-        self.map(|lock| lock.remember(span))
-    }
-
-    /// As [`crate::Lock::label`].
-    pub fn label(self, label: impl Into<String>) -> Self {
-        self.map(|lock| lock.label(label))
-    }
-
-    /// As [`crate::Lock::release_while_waiting`].
-    pub fn release_while_waiting(self) -> Self {
-        self.map(crate::Lock::release_while_waiting)
-    }
-
-    /// As [`crate::Lock::options`].
-    pub fn options(self, options: LeaseOptions) -> Self {
-        self.map(|lock| lock.options(options))
-    }
-
-    /// As [`crate::Lock::acquire`].
-    ///
-    /// # Errors
-    ///
-    /// As there; [`Error::Cancelled`] after [`cancelled_by`](Lock::cancelled_by).
-    pub fn acquire(&self) -> Result<Guard> {
-        Ok(self.held(self.wait(self.inner.acquire())?))
-    }
-
-    /// As [`crate::Lock::acquire_within`].
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Lock::acquire), and as there.
-    pub fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        Ok(self.held(self.wait(self.inner.acquire_within(limit))?))
-    }
+    forward!("crate::Lock" {
+        set label(label: impl Into<String>);
+        set release_while_waiting();
+        hold acquire() -> Guard;
+        hold acquire_within(limit: Duration) -> Guard;
+        wait wait_free() -> Result<()>;
+        wait wait_free_within(limit: Duration) -> Result<()>;
+        wait status() -> Result<Status>;
+    });
 
     /// As [`crate::Lock::try_acquire`].
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Lock::acquire), and as there.
+    /// As there.
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
-        Ok(self.wait(self.inner.try_acquire())?.map(|guard| self.held(guard)))
-    }
-
-    /// As [`crate::Lock::wait_free`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn wait_free(&self) -> Result<()> {
-        self.driver.wait(self.inner.wait_free())
-    }
-
-    /// As [`crate::Lock::wait_free_within`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn wait_free_within(&self, limit: Duration) -> Result<()> {
-        self.driver.wait(self.inner.wait_free_within(limit))
-    }
-
-    /// As [`crate::Lock::status`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn status(&self) -> Result<Status> {
-        self.driver.wait(self.inner.status())
+        let guard = self.driver.wait(self.inner.try_acquire())?;
+        Ok(guard.map(|guard| Guard::new(guard, &self.driver)))
     }
 
     /// Acquires, runs `work` and releases. A thread cannot be stopped from outside: `work` that may
@@ -142,12 +67,17 @@ impl Lock {
         self.acquire()?.run(work)
     }
 
-    fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
-        self.driver.wait_unless(self.cancel.as_ref(), verb)
-    }
-
-    fn held(&self, guard: crate::Guard) -> Guard {
-        Guard::new(guard, self.driver.clone())
+    /// As [`run`](Lock::run), if the lease can be had at once, and `None` otherwise:
+    /// [`crate::Lock::try_run`].
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Lock::run).
+    pub fn try_run<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        self.try_acquire()?.map(|guard| guard.run(work)).transpose()
     }
 }
 
@@ -159,24 +89,15 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    pub(super) fn new(inner: crate::RwLock, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::RwLock, driver: &Driver) -> Self {
+        Self { inner, driver: driver.clone() }
     }
 
-    /// A lease shared with other readers.
-    pub fn read(&self) -> Lock {
-        Lock::new(self.inner.read(), self.driver.clone())
-    }
-
-    /// As [`crate::RwLock::upgradable_read`].
-    pub fn upgradable_read(&self) -> Lock {
-        Lock::new(self.inner.upgradable_read(), self.driver.clone())
-    }
-
-    /// A lease alone.
-    pub fn write(&self) -> Lock {
-        Lock::new(self.inner.write(), self.driver.clone())
-    }
+    forward!("crate::RwLock" {
+        make read() -> Lock;
+        make upgradable_read() -> Lock;
+        make write() -> Lock;
+    });
 }
 
 /// A number of permits, as [`crate::Semaphore`].
@@ -187,32 +108,16 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    pub(super) fn new(inner: crate::Semaphore, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::Semaphore, driver: &Driver) -> Self {
+        Self { inner, driver: driver.clone() }
     }
 
-    /// One permit.
-    pub fn permit(&self) -> Lock {
-        self.permits(1)
-    }
-
-    /// As [`crate::Semaphore::acquire`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn acquire(&self) -> Result<Guard> {
-        self.permit().acquire()
-    }
-
-    /// As [`crate::Semaphore::acquire_within`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        self.permit().acquire_within(limit)
-    }
+    forward!("crate::Semaphore" {
+        make permit() -> Lock;
+        make permits(count: u32) -> Lock;
+        hold acquire() -> Guard;
+        hold acquire_within(limit: Duration) -> Guard;
+    });
 
     /// As [`crate::Semaphore::try_acquire`].
     ///
@@ -223,8 +128,15 @@ impl Semaphore {
         self.permit().try_acquire()
     }
 
-    /// Several permits at once, all or none.
-    pub fn permits(&self, count: u32) -> Lock {
-        Lock::new(self.inner.permits(count), self.driver.clone())
+    /// As [`Lock::run`], with one permit.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn run<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.permit().run(work)
     }
 }

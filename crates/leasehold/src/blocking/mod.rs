@@ -23,15 +23,15 @@ mod cancel;
 mod client;
 mod driver;
 mod election;
+mod forward;
 mod guard;
-mod job;
 mod lock;
 
 pub use self::cancel::Cancel;
 pub use self::client::{Admin, Client, ClientBuilder};
 pub use self::election::{Election, Leadership, Observation};
 pub use self::guard::Guard;
-pub use self::job::Job;
 pub use self::lock::{Lock, RwLock, Semaphore};
 
+#[doc(hidden)]
 pub use self::driver::Driver;

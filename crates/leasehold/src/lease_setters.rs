@@ -1,0 +1,53 @@
+//! The options of a lease as setters of what asks for one.
+
+/// A setter for each option of [`LeaseOptions`](crate::LeaseOptions) but the label, for a type that
+/// has a method `with`, which changes its options.
+macro_rules! lease_setters {
+    () => {
+        /// All options at once.
+        pub fn options(self, options: leasehold_core::LeaseOptions) -> Self {
+            self.with(|own| *own = options)
+        }
+
+        /// How long the store is asked to keep the lease, 100 ms to 24 h: after a crash of its
+        /// holder, others wait for the rest of this.
+        pub fn ttl(self, ttl: std::time::Duration) -> Self {
+            self.with(|options| options.ttl = ttl)
+        }
+
+        /// Who keeps the lease alive.
+        pub fn renewal(self, renewal: leasehold_core::Renewal) -> Self {
+            self.with(|options| options.renewal = renewal)
+        }
+
+        /// A grant that leaves its holder less than this is given back.
+        pub fn min_validity(self, least: std::time::Duration) -> Self {
+            self.with(|options| options.min_validity = Some(least))
+        }
+
+        /// The lease is lost after this long, counted from the grant, however healthy its holder.
+        pub fn max_hold(self, limit: std::time::Duration) -> Self {
+            self.with(|options| options.max_hold = Some(limit))
+        }
+
+        /// The name stays taken for at least this long from the grant, even if it is released
+        /// before: the rest is its *cooldown*, in which nobody holds it. Nothing by default, at
+        /// most 24 h. A machine that dies does not keep the name taken: its lease ends after the
+        /// ttl.
+        pub fn min_hold(self, least: std::time::Duration) -> Self {
+            self.with(|options| options.min_hold = Some(least))
+        }
+
+        /// The store remembers who held the name last for at least this long, counted from when it
+        /// was asked for: an operator sees then when a job ran last, or that it did not. By default
+        /// for the retention of the store, which is 2 min; at most 366 days.
+        ///
+        /// Until then, the server keeps the record of the name: some 300 bytes. Layouts that are
+        /// shared with programs in other languages have no such record, and refuse the request.
+        pub fn remember(self, span: std::time::Duration) -> Self {
+            self.with(|options| options.remember = Some(span))
+        }
+    };
+}
+
+pub(crate) use lease_setters;
