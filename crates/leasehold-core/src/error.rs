@@ -77,23 +77,6 @@ pub enum Error {
         /// anew, with a newer token.
         reason: LossReason,
     },
-    /// Too few nodes of a quorum granted it, and what they granted was released. Nothing is held,
-    /// though a node that cannot be reached may keep it taken until its ttl is over.
-    #[error(
-        "{name}: {granted} of {nodes} nodes granted the name and {needed} are needed: see which \
-         of them can be reached"
-    )]
-    #[non_exhaustive]
-    NoQuorum {
-        /// The name of the lock.
-        name: LockName,
-        /// How many nodes granted it.
-        granted: u32,
-        /// How many must.
-        needed: u32,
-        /// How many there are.
-        nodes: u32,
-    },
     /// The store refused or was not reached. Nothing was granted; where that is not certain
     /// ([`StoreError::may_have_executed`]), it is cancelled in the background.
     #[error(transparent)]
@@ -177,7 +160,8 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
     }
 }
 
-/// One constructor for each variant with fields, which other crates may match and not build.
+/// One constructor for each variant with fields, for the crates of leasehold: others match them.
+#[doc(hidden)]
 impl Error {
     /// [`Error::Fenced`].
     pub fn fenced(name: LockName, token: FencingToken, newest: FencingToken) -> Self {
@@ -197,11 +181,6 @@ impl Error {
     /// [`Error::NotAdopted`].
     pub fn not_adopted(name: LockName, token: FencingToken, reason: LossReason) -> Self {
         Self::NotAdopted { name, token, reason }
-    }
-
-    /// [`Error::NoQuorum`].
-    pub fn no_quorum(name: LockName, granted: u32, needed: u32, nodes: u32) -> Self {
-        Self::NoQuorum { name, granted, needed, nodes }
     }
 
     /// [`Error::Timeout`].
@@ -225,7 +204,7 @@ impl Error {
     /// Whether the same call may succeed later without any change on this side.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Indeterminate { .. } | Self::NoQuorum { .. } | Self::Timeout { .. } => true,
+            Self::Indeterminate { .. } | Self::Timeout { .. } => true,
             Self::Store(error) => error.kind().is_transient(),
             Self::Cancelled
             | Self::Closed
@@ -244,7 +223,6 @@ impl Error {
             Self::Fenced { name, .. }
             | Self::Indeterminate { name, .. }
             | Self::Lost { name, .. }
-            | Self::NoQuorum { name, .. }
             | Self::NotAdopted { name, .. }
             | Self::Timeout { name, .. }
             | Self::WouldDeadlock { name } => Some(name),
@@ -267,7 +245,8 @@ pub enum StoreErrorKind {
     Full,
     /// The name is in use with another kind or capacity.
     Mismatch,
-    /// Too few nodes of a quorum granted it; what they granted was released.
+    /// Too few nodes of a quorum granted it; what they granted was released, though a node that
+    /// cannot be reached may keep the name taken until its ttl is over.
     NoQuorum {
         /// How many nodes granted it.
         granted: u32,
@@ -467,10 +446,9 @@ mod tests {
     fn an_error_says_which_lock_it_is_about_and_whether_it_may_pass() {
         let (name, store) = (LockName::new("a").unwrap(), StoreErrorKind::Unreachable);
         let of_store = |kind| Error::Store(StoreError::new(kind, "gone"));
-        let no_quorum = Error::no_quorum(name.clone(), 1, 2, 3);
+        let no_quorum = of_store(StoreErrorKind::NoQuorum { granted: 1, needed: 2, nodes: 3 });
         let deadlock = Error::would_deadlock(name.clone());
-        assert_eq!((no_quorum.name(), deadlock.name()), (Some(&name), Some(&name)));
-        assert_eq!((Error::Closed.name(), of_store(store).name()), (None, None));
+        assert_eq!((Error::Closed.name(), deadlock.name()), (None, Some(&name)));
         assert!(no_quorum.is_transient() && of_store(store).is_transient());
         assert!(!deadlock.is_transient() && !of_store(StoreErrorKind::Corrupt).is_transient());
     }

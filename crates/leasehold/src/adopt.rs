@@ -161,12 +161,9 @@ impl<'a> Attempt<'a> {
 
     fn failure(&self, error: StoreError) -> Error {
         let name = self.lease.name.clone();
-        match error.kind() {
-            _ if self.unanswered => Error::indeterminate(name, self.lease.ttl, error),
-            StoreErrorKind::NoQuorum { granted, needed, nodes } => {
-                Error::no_quorum(name, granted, needed, nodes)
-            }
-            _ => error.into(),
+        match self.unanswered {
+            true => Error::indeterminate(name, self.lease.ttl, error),
+            false => error.into(),
         }
     }
 }

@@ -196,7 +196,7 @@ impl Client {
     ///
     /// [`Error::NotAdopted`] if it has ended meanwhile or was adopted before.
     /// [`Error::Indeterminate`] if it may have been adopted and no answer came: the keeper then
-    /// ends it. After [`Error::Store`] and [`Error::NoQuorum`] the lease is as it was.
+    /// ends it. After [`Error::Store`] the lease is as it was.
     ///
     /// # Cancel safety
     ///

@@ -1,21 +1,26 @@
 //! Requests that go on failing: with what kind of error, and since when.
 
+use std::error::Error;
 use std::mem::discriminant;
 use std::time::Duration;
 
 use leasehold_core::{Instant, StoreError, StoreErrorKind};
 
-/// The text of [`no_answer`].
-const NO_ANSWER: &str = "the store did not answer in time";
+/// The source of [`no_answer`].
+#[derive(Debug, thiserror::Error)]
+#[error("the request was given up")]
+struct GivenUp;
 
 /// The error of a request whose sender has stopped waiting for the answer.
 pub(crate) fn no_answer() -> StoreError {
-    StoreError::new(StoreErrorKind::Timeout, NO_ANSWER).maybe_executed()
+    StoreError::new(StoreErrorKind::Timeout, "the store did not answer in time")
+        .maybe_executed()
+        .with_source(GivenUp)
 }
 
 /// Whether an error is [`no_answer`]: the error before it is more telling.
 pub(crate) fn is_no_answer(error: &StoreError) -> bool {
-    error.to_string() == NO_ANSWER
+    error.source().is_some_and(<dyn Error>::is::<GivenUp>)
 }
 
 /// Failures of one kind since the last success: of a call, of a waiter, or of a lease's renewals.

@@ -42,7 +42,10 @@ pub use self::lock::Lock;
 pub use self::lost::Lost;
 pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
-pub use leasehold_core::{Error, FencingToken, LeaseOptions, LockName, LossReason, Result};
+pub use leasehold_core::{Error, FencingToken, LeaseOptions, LockName, LossReason};
+
+/// What a verb gives.
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// What can go wrong beside [`Error`] itself: with an input, with a store.
 pub mod error {

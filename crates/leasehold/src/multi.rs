@@ -265,7 +265,7 @@ async fn give_back(held: Vec<Held>) {
 /// Whether a wait may go on after this: nothing was refused, the store was just not reached.
 fn is_outage(error: &Error) -> bool {
     match error {
-        Error::Indeterminate { .. } | Error::NoQuorum { .. } => true,
+        Error::Indeterminate { .. } => true,
         Error::Store(error) => error.kind().is_outage(),
         _ => false,
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use leasehold::error::StoreErrorKind;
 use leasehold::lease::{Lease, Mode, Renewal};
 use leasehold::{Client, Error, Guard, Lock};
 use leasehold_testkit::must;
@@ -455,7 +456,9 @@ impl Player {
         let kind = match error {
             Error::Invalid(_) | Error::Closed | Error::Fenced { .. } => panic!("{error:?}"),
             Error::Indeterminate { .. } => "error-indeterminate".to_owned(),
-            Error::NoQuorum { .. } => "error-no-quorum".to_owned(),
+            Error::Store(error) if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
+                "error-no-quorum".to_owned()
+            }
             Error::Store(error) => format!("error-{:?}", error.kind()),
             Error::Lost { .. } => return self.log.event("lost"),
             Error::NotAdopted { .. } => return self.log.event("not-adopted"),

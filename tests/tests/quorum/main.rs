@@ -16,3 +16,18 @@ mod refusals;
 mod renewals;
 mod replicated_nodes;
 mod taken;
+
+use leasehold::error::StoreErrorKind;
+use leasehold::{Error, Guard, Result};
+
+/// Whether a lease was not had: somebody holds it, or too few nodes granted it.
+fn is_not_had(tried: &Result<Option<Guard>>) -> bool {
+    match tried {
+        Ok(guard) => guard.is_none(),
+        Err(error) => is_no_quorum(error),
+    }
+}
+
+fn is_no_quorum(error: &Error) -> bool {
+    matches!(error, Error::Store(error) if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }))
+}

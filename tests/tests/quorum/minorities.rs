@@ -8,19 +8,22 @@ use leasehold_testkit::harness::soon;
 use leasehold_testkit::must;
 
 use crate::fleet::{Fleet, name};
+use crate::{is_no_quorum, is_not_had};
 
 /// A lease is had, excludes others, and is let go. Whoever reaches other nodes than the holder may
 /// not be able to tell whether it is busy, only not have it; the witness reaches those of both.
 async fn works(client: &Client, other: &Client, witness: &Client, name: &str) {
     let first = must(soon(client.mutex(name).acquire()).await);
     let refused = soon(other.mutex(name).try_acquire()).await;
-    assert!(matches!(refused, Ok(None) | Err(Error::NoQuorum { .. })), "{refused:?}");
+    assert!(is_not_had(&refused), "{refused:?}");
     soon(async {
         loop {
             match witness.mutex(name).try_acquire().await {
                 Ok(None) => return,
                 // A busy machine answers too late.
-                Err(Error::NoQuorum { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(error) if is_no_quorum(&error) => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
                 granted => panic!("{granted:?}"),
             }
         }
@@ -105,8 +108,9 @@ async fn h2_without_a_majority_nothing_is_granted_and_what_was_is_released() {
         must(fleet.servers[index].kill9());
     }
     let refused = soon(client.mutex(&name).try_acquire()).await;
-    let Err(Error::NoQuorum { granted, needed, nodes, .. }) = refused else {
-        panic!("{refused:?}")
+    let Err(Error::Store(error)) = refused else { panic!("{refused:?}") };
+    let StoreErrorKind::NoQuorum { granted, needed, nodes } = error.kind() else {
+        panic!("{error:?}")
     };
     assert_eq!((needed, nodes), (3, 5));
     assert!(granted < needed);

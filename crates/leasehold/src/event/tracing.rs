@@ -135,7 +135,6 @@ fn error_type(error: &Error) -> &'static str {
     match error {
         Error::Closed => "closed",
         Error::Indeterminate { .. } => "indeterminate",
-        Error::NoQuorum { .. } => "no_quorum",
         Error::NotAdopted { reason, .. } => reason.as_str(),
         Error::Store(error) => error.kind().as_str(),
         // The word that OpenTelemetry has for the rest.

@@ -268,7 +268,7 @@ impl Keeper {
 }
 
 pub(super) fn fail(waiter: Waiter, error: &StoreError) {
-    let same = StoreError::new(error.kind(), error.to_string());
+    let same = error.clone().not_executed();
     // The caller may have given up: then there is nobody to tell.
     let _ = waiter.turn.send(Turn::Failed(same));
 }

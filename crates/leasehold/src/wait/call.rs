@@ -237,8 +237,8 @@ impl Call<'_> {
             retry.pause(&self.keeper.store, self.give_up).await;
             return Ok(());
         }
-        if let StoreErrorKind::NoQuorum { granted, needed, nodes } = error.kind() {
-            return Err(Error::no_quorum(self.request.name.clone(), granted, needed, nodes));
+        if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) {
+            return Err(error.into());
         }
         let may_be_settled = is_granted_in_vain(&error) || !attempt.unanswered;
         let source = reported.cause_of(error);
