@@ -25,7 +25,7 @@ fn options(server: &RedisServer) -> RedisOptions {
     RedisOptions::standalone("127.0.0.1", server.port())
 }
 
-async fn client(store: impl Store) -> Client {
+async fn client(store: impl Into<Box<dyn Store>>) -> Client {
     Client::builder().store(store).build().await.unwrap()
 }
 

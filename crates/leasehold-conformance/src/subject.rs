@@ -34,8 +34,8 @@ pub struct SharedStore(Arc<dyn Store>);
 
 impl SharedStore {
     /// Shares a store.
-    pub fn new(store: impl Store) -> Self {
-        Self(Arc::new(store))
+    pub fn new(store: impl Into<Box<dyn Store>>) -> Self {
+        Self(store.into().into())
     }
 }
 
@@ -108,14 +108,14 @@ impl Subject {
     }
 
     /// A store on a clock that stands still until the test moves it.
-    pub fn fake(store: impl Store, clock: FakeClock) -> Self {
+    pub fn fake(store: impl Into<Box<dyn Store>>, clock: FakeClock) -> Self {
         // Times of zero mean "never" here and there: a store's clock has been running for a while.
         clock.advance(Duration::from_secs(1_000));
         Self { store: SharedStore::new(store), clock: Some(clock), _keeps: Box::new(()) }
     }
 
     /// A store in real time. What it needs (a server, a directory) lives as long as it does.
-    pub fn real(store: impl Store, needs: impl Any + Send + Sync) -> Self {
+    pub fn real(store: impl Into<Box<dyn Store>>, needs: impl Any + Send + Sync) -> Self {
         Self { store: SharedStore::new(store), clock: None, _keeps: Box::new(needs) }
     }
 
@@ -140,7 +140,7 @@ impl Subject {
     }
 
     /// Another client, that reaches the store through something else.
-    pub async fn client_of(&self, store: impl Store) -> Client {
+    pub async fn client_of(&self, store: impl Into<Box<dyn Store>>) -> Client {
         self.built(Client::builder().store(store)).await
     }
 

@@ -286,8 +286,8 @@ impl ClientBuilder {
     }
 
     /// The store, as a value.
-    pub fn store(mut self, store: impl Store) -> Self {
-        self.source = Some(Source::Store(Box::new(store)));
+    pub fn store(mut self, store: impl Into<Box<dyn Store>>) -> Self {
+        self.source = Some(Source::Store(store.into()));
         self
     }
 

@@ -220,8 +220,8 @@ mod tests {
 
     impl Store for Polled {
         fn capabilities(&self) -> Capabilities {
-            let can = Capabilities::default().with_publishes_releases(true);
-            can.with_splits_votes(self.splits_votes)
+            let splits_votes = self.splits_votes;
+            Capabilities { publishes_releases: true, splits_votes, ..Capabilities::default() }
         }
 
         fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

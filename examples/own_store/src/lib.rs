@@ -132,13 +132,14 @@ impl Shared {
 
 impl Store for OwnStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-            .with_changes_mode(true)
-            .with_permits(true)
-            .with_queued(true)
-            .with_recorded_tokens(true)
-            .with_shared(true)
-            .with_wakes(true)
+        let mut can = Capabilities::default();
+        can.changes_mode = true;
+        can.permits = true;
+        can.queued = true;
+        can.recorded_tokens = true;
+        can.shared = true;
+        can.wakes = true;
+        can
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

@@ -21,7 +21,9 @@ struct Claims {
 
 impl Store for Claims {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities().with_claims_first(self.come_first)
+        let mut can = self.inner.capabilities();
+        can.claims_first = self.come_first;
+        can
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

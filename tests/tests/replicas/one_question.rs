@@ -67,7 +67,9 @@ impl Slow {
 
 impl Store for Slow {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities().with_claims_first(true)
+        let mut can = self.inner.capabilities();
+        can.claims_first = true;
+        can
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

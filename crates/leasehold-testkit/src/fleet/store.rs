@@ -89,15 +89,16 @@ impl fmt::Debug for FleetStore {
 
 impl Store for FleetStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-            .with_changes_mode(true)
-            .with_local_tokens(true)
-            .with_permits(true)
-            .with_publishes_releases(true)
-            .with_queued(true)
-            .with_recorded_tokens(true)
-            .with_shared(true)
-            .with_wakes(true)
+        let mut can = Capabilities::default();
+        can.changes_mode = true;
+        can.local_tokens = true;
+        can.permits = true;
+        can.publishes_releases = true;
+        can.queued = true;
+        can.recorded_tokens = true;
+        can.shared = true;
+        can.wakes = true;
+        can
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

@@ -77,7 +77,7 @@ pub struct ClientBuilder {
 impl ClientBuilder {
     forward!("crate::ClientBuilder" {
         set url(url: impl Into<String>);
-        set store(store: impl Store);
+        set store(store: impl Into<Box<dyn Store>>);
         set defaults(options: LeaseOptions);
         set drift(ratio: f64);
         set clock(clock: impl Clock);

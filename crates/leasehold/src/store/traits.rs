@@ -12,8 +12,9 @@ use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, 
 /// ```
 /// use leasehold::store::Capabilities;
 ///
-/// let queue = Capabilities::default().with_queued(true).with_wakes(true);
-/// assert!(queue.queued && !queue.durable);
+/// let mut queue = Capabilities::default();
+/// (queue.queued, queue.wakes) = (true, true);
+/// assert!(!queue.durable);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,92 +50,6 @@ pub struct Capabilities {
     pub splits_votes: bool,
     /// Its inboxes deliver; without, waiters find out by asking.
     pub wakes: bool,
-}
-
-impl Capabilities {
-    /// The same with [`changes_mode`](Self::changes_mode) or without.
-    #[must_use]
-    pub const fn with_changes_mode(mut self, changes_mode: bool) -> Self {
-        self.changes_mode = changes_mode;
-        self
-    }
-
-    /// The same with [`claims_first`](Self::claims_first) or without.
-    #[must_use]
-    pub const fn with_claims_first(mut self, claims_first: bool) -> Self {
-        self.claims_first = claims_first;
-        self
-    }
-
-    /// The same with [`durable`](Self::durable) or without.
-    #[must_use]
-    pub const fn with_durable(mut self, durable: bool) -> Self {
-        self.durable = durable;
-        self
-    }
-
-    /// The same with [`local_tokens`](Self::local_tokens) or without.
-    #[must_use]
-    pub const fn with_local_tokens(mut self, local_tokens: bool) -> Self {
-        self.local_tokens = local_tokens;
-        self
-    }
-
-    /// The same with [`permits`](Self::permits) or without.
-    #[must_use]
-    pub const fn with_permits(mut self, permits: bool) -> Self {
-        self.permits = permits;
-        self
-    }
-
-    /// The same with [`publishes_releases`](Self::publishes_releases) or without.
-    #[must_use]
-    pub const fn with_publishes_releases(mut self, publishes_releases: bool) -> Self {
-        self.publishes_releases = publishes_releases;
-        self
-    }
-
-    /// The same with [`queued`](Self::queued) or without.
-    #[must_use]
-    pub const fn with_queued(mut self, queued: bool) -> Self {
-        self.queued = queued;
-        self
-    }
-
-    /// The same with [`reclaims`](Self::reclaims) or without.
-    #[must_use]
-    pub const fn with_reclaims(mut self, reclaims: bool) -> Self {
-        self.reclaims = reclaims;
-        self
-    }
-
-    /// The same with [`recorded_tokens`](Self::recorded_tokens) or without.
-    #[must_use]
-    pub const fn with_recorded_tokens(mut self, recorded_tokens: bool) -> Self {
-        self.recorded_tokens = recorded_tokens;
-        self
-    }
-
-    /// The same with [`shared`](Self::shared) or without.
-    #[must_use]
-    pub const fn with_shared(mut self, shared: bool) -> Self {
-        self.shared = shared;
-        self
-    }
-
-    /// The same with [`splits_votes`](Self::splits_votes) or without.
-    #[must_use]
-    pub const fn with_splits_votes(mut self, splits_votes: bool) -> Self {
-        self.splits_votes = splits_votes;
-        self
-    }
-
-    /// The same with [`wakes`](Self::wakes) or without.
-    #[must_use]
-    pub const fn with_wakes(mut self, wakes: bool) -> Self {
-        self.wakes = wakes;
-        self
-    }
 }
 
 /// What time it was at a store.
@@ -284,55 +199,8 @@ pub trait Subscription: Send {
     fn next(&mut self) -> BoxFuture<'_, Option<String>>;
 }
 
-impl<S: Store + ?Sized> Store for Box<S> {
-    fn capabilities(&self) -> Capabilities {
-        (**self).capabilities()
-    }
-
-    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        (**self).execute(operation)
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        (**self).inbox(client)
-    }
-
-    fn shard(&self, name: &LockName) -> u64 {
-        (**self).shard(name)
-    }
-
-    fn clock_offset(&self) -> Duration {
-        (**self).clock_offset()
-    }
-
-    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        (**self).publish(name, message)
-    }
-
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        (**self).subscribe(name)
-    }
-
-    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
-        (**self).lifeline(client)
-    }
-
-    fn forget(&self, client: ClientId) {
-        (**self).forget(client);
-    }
-
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
-        (**self).end_quarantine()
-    }
-
-    fn opened_at(&self) -> Option<Reading> {
-        (**self).opened_at()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        (**self).warnings()
+impl<S: Store> From<S> for Box<dyn Store> {
+    fn from(store: S) -> Self {
+        Box::new(store)
     }
 }
