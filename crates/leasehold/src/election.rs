@@ -4,21 +4,24 @@
 //! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the
 //! name, and inspect the record before they believe that nobody leads.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use futures_util::{FutureExt, Stream};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{
-    Action, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName,
-    LossReason, Reply, Result, Status, StoreError,
+    Action, BoxFuture, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions,
+    LockName, LossReason, Reply, Result, Status, StoreError,
 };
 
 use crate::engine::{Engine, Handle};
 use crate::guard::Guard;
-use crate::keeper::{end_notice, unusable_reply};
+use crate::keeper::{Keeper, end_notice, unusable_reply};
 use crate::lease_setters::lease_setters;
 use crate::lock::Lock;
 use crate::lost::Lost;
@@ -116,9 +119,11 @@ impl Election {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn leader(&self) -> Result<Option<Leader>> {
-        let status =
-            inspect(self.engine.here().await?, self.name.as_ref().map_err(InvalidInput::clone)?)
-                .await?;
+        let status = inspect(
+            &self.engine.here().await?.keeper,
+            self.name.as_ref().map_err(InvalidInput::clone)?,
+        )
+        .await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 
@@ -148,8 +153,8 @@ impl Election {
         let store = &engine.keeper.store;
         let subscription = store.inner.subscribe(&name).await?;
         let (since, jitter) = (store.now(), engine.jitter());
-        Ok(Observation {
-            engine,
+        let watch = Watch {
+            keeper: Arc::clone(&engine.keeper),
             name,
             subscription,
             since,
@@ -159,7 +164,8 @@ impl Election {
             found: None,
             inspect_at: since,
             jitter,
-        })
+        };
+        Ok(Observation { engine, next: watch.step() })
     }
 }
 
@@ -259,30 +265,19 @@ impl Leadership {
     }
 }
 
-/// Changes of an election, one after the other.
+/// Changes of an election, one after the other: also as a stream, which never ends.
 pub struct Observation {
     engine: Handle,
-    name: LockName,
-    subscription: Option<Box<dyn Subscription>>,
-    /// When it subscribed.
-    since: Instant,
-    /// Who leads, as was given last; `None` before the first time.
-    known: Option<Option<Leader>>,
-    /// It was said that the store is away, and not yet who leads since.
-    is_away: bool,
-    /// The newest message of a leader that was received: whose, and its number.
-    newest: Option<(FencingToken, u64)>,
-    /// The leader that the last inspection found, whose own message has not come since.
-    found: Option<Leader>,
-    inspect_at: Instant,
-    jitter: Jitter,
+    /// What comes next, and what then goes on watching.
+    next: BoxFuture<'static, (Result<Observed>, Watch)>,
 }
 
 impl Drop for Observation {
     /// In a forked child its subscription is the parent's.
     fn drop(&mut self) {
         if self.engine.keeper.is_of_parent() {
-            std::mem::forget(self.subscription.take());
+            let nothing = Box::pin(std::future::pending());
+            std::mem::forget(std::mem::replace(&mut self.next, nothing));
         }
     }
 }
@@ -300,11 +295,55 @@ impl Observation {
     ///
     /// Dropping the future loses no change.
     pub async fn next(&mut self) -> Result<Observed> {
+        std::future::poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Observed>> {
         if self.engine.keeper.is_of_parent() {
-            return Err(Error::Forked);
+            return Poll::Ready(Err(Error::Forked));
         }
+        let (observed, watch) = ready!(self.next.as_mut().poll(context));
+        self.next = watch.step();
+        Poll::Ready(observed)
+    }
+}
+
+impl Stream for Observation {
+    type Item = Result<Observed>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll(context).map(Some)
+    }
+}
+
+/// What an observer knows, and where it hears more.
+struct Watch {
+    keeper: Arc<Keeper>,
+    name: LockName,
+    subscription: Option<Box<dyn Subscription>>,
+    /// When it subscribed.
+    since: Instant,
+    /// Who leads, as was given last; `None` before the first time.
+    known: Option<Option<Leader>>,
+    /// It was said that the store is away, and not yet who leads since.
+    is_away: bool,
+    /// The newest message of a leader that was received: whose, and its number.
+    newest: Option<(FencingToken, u64)>,
+    /// The leader that the last inspection found, whose own message has not come since.
+    found: Option<Leader>,
+    inspect_at: Instant,
+    jitter: Jitter,
+}
+
+impl Watch {
+    /// What comes next. Nothing is done before the future is polled.
+    fn step(mut self) -> BoxFuture<'static, (Result<Observed>, Self)> {
+        Box::pin(async move { (self.next().await, self) })
+    }
+
+    async fn next(&mut self) -> Result<Observed> {
         loop {
-            let due = self.engine.keeper.store.clock.sleep_until(self.inspect_at);
+            let due = self.keeper.store.clock.sleep_until(self.inspect_at);
             let message = match &mut self.subscription {
                 Some(subscription) => subscription.next(),
                 None => Box::pin(std::future::pending()),
@@ -336,7 +375,7 @@ impl Observation {
     ///
     /// A leader's own message is believed. That nobody leads is not: a successor may be on its way.
     fn received(&mut self, message: Option<String>) -> bool {
-        let now = self.engine.keeper.store.now();
+        let now = self.keeper.store.now();
         self.found = None;
         self.inspect_at = match message {
             Some(_) => now + SETTLE,
@@ -360,7 +399,7 @@ impl Observation {
 
     /// Inspects the record; true if it brings a change, or ends an outage.
     async fn inspect(&mut self) -> Result<bool> {
-        let status = match inspect(&self.engine, &self.name).await {
+        let status = match inspect(&self.keeper, &self.name).await {
             Ok(status) => status,
             Err(error) => {
                 self.inspect_at = self.after(POLL_INTERVAL);
@@ -381,7 +420,7 @@ impl Observation {
             return Ok(false);
         }
         let found = leader_of(&status);
-        let now = self.engine.keeper.store.now();
+        let now = self.keeper.store.now();
         self.inspect_at = match &found {
             _ if self.subscription.is_none() => self.after(POLL_INTERVAL),
             Some((_, ttl_left)) => now + (*ttl_left).clamp(SETTLE, INSPECT_EVERY),
@@ -410,16 +449,13 @@ impl Observation {
     }
 
     fn after(&mut self, span: Duration) -> Instant {
-        self.engine.keeper.store.now() + self.jitter.around(span)
+        self.keeper.store.now() + self.jitter.around(span)
     }
 }
 
 impl std::fmt::Debug for Observation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Observation")
-            .field("name", &self.name)
-            .field("known", &self.known)
-            .finish_non_exhaustive()
+        f.debug_struct("Observation").finish_non_exhaustive()
     }
 }
 
@@ -475,8 +511,8 @@ fn check_value(engine: &Engine, value: &str) -> Result<()> {
     Ok(info.check().map_err(as_value)?)
 }
 
-async fn inspect(engine: &Engine, name: &LockName) -> Result<Status> {
-    let timed = engine.keeper.store.apply(name, Action::Inspect { limit: 1 }).await?;
+async fn inspect(keeper: &Keeper, name: &LockName) -> Result<Status> {
+    let timed = keeper.store.apply(name, Action::Inspect { limit: 1 }).await?;
     match timed.answer.reply {
         Reply::Status(status) => Ok(*status),
         other => Err(unusable_reply(name, &other).into()),
