@@ -27,7 +27,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
     (
         "crates/leasehold/src",
         &[
-            "sync",
+            "lease_setters sync",
             "mutex process",
             "background clock event failures lost own_process refusal",
             "store",
@@ -36,7 +36,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
             "admin calling guard wait",
             "adopt multi wait_free",
             "lock",
-            "election fence job rwlock semaphore",
+            "election fence rwlock semaphore",
             "client",
             "blocking",
         ],
@@ -44,7 +44,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
     (
         "crates/leasehold/src/store",
         &[
-            "finding protocol retention traits",
+            "finding protocol span traits",
             "clock_sample deadlocks outages",
             "clocked deadlock_findings",
             "file memory quorum redis",

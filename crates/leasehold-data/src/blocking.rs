@@ -268,8 +268,8 @@ impl Drain {
     /// As there.
     pub fn drain<R: Into<Vec<u8>>, E: From<Error>>(
         &self,
-        mut work: impl FnMut(&Entry) -> Result<R, E>,
-    ) -> Result<u64, E> {
+        mut work: impl FnMut(&Entry) -> std::result::Result<R, E>,
+    ) -> std::result::Result<u64, E> {
         let mut done = 0;
         loop {
             let entries = self.take(MAX_BATCH)?;

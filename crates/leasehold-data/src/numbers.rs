@@ -222,7 +222,7 @@ impl Numbers {
         }
     }
 
-    fn check(&self) -> Result<Action, InvalidInput> {
+    fn check(&self) -> std::result::Result<Action, InvalidInput> {
         let refuse = |what, why| Err(InvalidInput::new(what, why));
         let step_us = match self.per_second {
             None => 0,

@@ -21,7 +21,7 @@ const REMEMBER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_h
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     store: Arc<dyn DataStore>,
-    name: Result<Id, InvalidInput>,
+    name: std::result::Result<Id, InvalidInput>,
     fence: Option<Fence>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn unexpected(reply: &Reply) -> Error {
     StoreError::new(StoreErrorKind::Corrupt, text).maybe_executed().into()
 }
 
-pub(crate) fn remember_us(span: Duration) -> Result<u64, InvalidInput> {
+pub(crate) fn remember_us(span: Duration) -> std::result::Result<u64, InvalidInput> {
     in_range("remember", span, REMEMBER)
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn in_range(
     what: &'static str,
     span: Duration,
     (least, most): (Duration, Duration),
-) -> Result<u64, InvalidInput> {
+) -> std::result::Result<u64, InvalidInput> {
     if span < least || span > most {
         let show = leasehold::time::show_duration;
         let (span, least, most) = (show(span), show(least), show(most));
@@ -81,7 +81,7 @@ pub(crate) fn check_size(
     what: &'static str,
     bytes: usize,
     most: usize,
-) -> Result<(), InvalidInput> {
+) -> std::result::Result<(), InvalidInput> {
     if bytes > most {
         return Err(InvalidInput::new(
             what,

@@ -217,8 +217,8 @@ impl Drain {
     /// Dropping the future leaves the entry that was being worked on in the queue.
     pub async fn drain<R, E>(
         &self,
-        mut work: impl AsyncFnMut(&Entry) -> Result<R, E>,
-    ) -> Result<u64, E>
+        mut work: impl AsyncFnMut(&Entry) -> std::result::Result<R, E>,
+    ) -> std::result::Result<u64, E>
     where
         R: Into<Vec<u8>>,
         E: From<Error>,

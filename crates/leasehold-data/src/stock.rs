@@ -238,7 +238,7 @@ impl Stock {
         items: impl IntoIterator<Item = I>,
     ) -> Result<Vec<u64>> {
         let items = items.into_iter().map(|item| Id::new("item", item));
-        let items = items.collect::<Result<Vec<_>, _>>()?;
+        let items = items.collect::<std::result::Result<Vec<_>, _>>()?;
         match self.step(Action::Read { items }).await? {
             Reply::Levels(levels) => Ok(levels),
             other => Err(unexpected(&AnyReply::Stock(other))),
@@ -288,7 +288,7 @@ impl Stock {
 /// Ordered by item, each once.
 fn check_lines<I: AsRef<str>>(
     lines: impl IntoIterator<Item = (I, u64)>,
-) -> Result<Vec<Line>, InvalidInput> {
+) -> std::result::Result<Vec<Line>, InvalidInput> {
     let refuse = |why: String| Err(InvalidInput::new("lines", why));
     let mut wanted = BTreeMap::new();
     for (item, quantity) in lines {

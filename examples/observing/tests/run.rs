@@ -80,7 +80,8 @@ fn expressions(rules: &str) -> Vec<String> {
     while let Some(line) = lines.next() {
         let Some(first) = line.trim_start().strip_prefix("expr: ") else { continue };
         let mut words = vec![first.trim_start_matches(">-")];
-        while let Some(more) = lines.next_if(|more| first == ">-" && more.starts_with("          ")) {
+        while let Some(more) = lines.next_if(|more| first == ">-" && more.starts_with("          "))
+        {
             words.push(more.trim());
         }
         found.push(words.join(" ").trim().to_owned());
@@ -101,7 +102,8 @@ fn each_rule_for_prometheus_is_explained_on_the_page() {
 #[test]
 fn each_metric_of_the_dashboard_is_explained_on_a_page() {
     let dashboard = include_str!("../../../packaging/grafana/leasehold.json");
-    let pages = [include_str!("../../../docs/observing.md"), include_str!("../../../docs/serve.md")];
+    let pages =
+        [include_str!("../../../docs/observing.md"), include_str!("../../../docs/serve.md")];
     let words = dashboard.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let metrics: Vec<&str> = words.filter(|word| word.starts_with("leasehold_")).collect();
     assert!(metrics.len() > 15, "{metrics:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::lease::Renewal;
-use leasehold::store::{Store, connect};
+use leasehold::store::connect;
 use leasehold::{Client, Guard};
 use leasehold_testkit::harness::soon;
 use leasehold_testkit::{Data, RedisServer, must};

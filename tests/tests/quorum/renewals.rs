@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::admin::Status;
 use leasehold::event::Event;
-use leasehold::store::{Redis, Store};
+use leasehold::store::Redis;
 use leasehold::{Client, Guard, LossReason};
 use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{Data, must};
