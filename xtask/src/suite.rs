@@ -30,10 +30,37 @@ const DENIED: [&str; 7] =
 pub(crate) fn run(is_long: bool) -> Outcome {
     let mut steps = Steps::default();
     // What is fetched waits for the network, and what is compiled for the processors.
-    let fetched = thread::spawn(|| {
-        needs::install()?;
-        Run::program("tests/peers/install.sh", &[]).show()
-    });
+    let programs = thread::scope(|scope| {
+        let fetched = scope.spawn(|| {
+            needs::install()?;
+            Run::program("tests/peers/install.sh", &[]).show()
+        });
+        let programs = check_and_build(&mut steps)?;
+        let fetched = || fetched.join().map_err(|_| "the installation panicked".to_owned())?;
+        steps.run("needs", fetched).map(|()| programs)
+    })?;
+    let environment: &[_] = if is_long { &LONG } else { &[] };
+    let tested = steps.run("tests", || tests(&programs, environment))?;
+    steps.run("bugs", || bugs::run(&programs, &[]))?;
+    let documented = steps.run("doctests", || {
+        let words = [&["test", "--doc"], &ALL[..]].concat();
+        let (text, succeeded) = Run::cargo(&words).for_tests().read()?;
+        print!("{text}");
+        if succeeded { Ok(counts(&text)) } else { Err("one failed".to_owned()) }
+    })?;
+    let [passed, failed, ignored] = [0, 1, 2].map(|at| tested[at] + documented[at]);
+    println!("seconds: {}", steps.words());
+    println!(
+        "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {} of them \
+         doctests; in {} s",
+        documented[0],
+        steps.begin.elapsed().as_secs()
+    );
+    Ok(())
+}
+
+/// All that needs nothing but a compiler.
+fn check_and_build(steps: &mut Steps) -> Outcome<Vec<Program>> {
     steps.run("tidy", tidy::run)?;
     steps.run("layers", layers::run)?;
     steps.run("format", format)?;
@@ -49,25 +76,7 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     })?;
     steps.run("api", api::check)?;
     steps.run("publish", publish)?;
-    let programs = steps.run("build", programs::build)?;
-    steps.run("needs", || fetched.join().map_err(|_| "the installation panicked".to_owned())?)?;
-    let tested = steps.run("tests", || tests(&programs, if is_long { &LONG } else { &[] }))?;
-    steps.run("bugs", || bugs::run(&programs, &[]))?;
-    let documented = steps.run("doctests", || {
-        let (text, succeeded) =
-            Run::cargo(&[&["test", "--doc"], &ALL[..]].concat()).for_tests().read()?;
-        print!("{text}");
-        if succeeded { Ok(counts(&text)) } else { Err("a doctest failed".to_owned()) }
-    })?;
-    let [passed, failed, ignored] = [0, 1, 2].map(|at| tested[at] + documented[at]);
-    println!("seconds: {}", steps.words());
-    println!(
-        "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {} of them \
-         doctests; in {} s",
-        documented[0],
-        steps.begin.elapsed().as_secs()
-    );
-    Ok(())
+    steps.run("build", programs::build)
 }
 
 /// What is run at each change: under three minutes, once everything has been built.
@@ -75,13 +84,16 @@ pub(crate) fn quick() -> Outcome {
     let mut steps = Steps::default();
     steps.run("format", format)?;
     steps.run("clippy", clippy)?;
-    let unit = ["--package", "leasehold-core", "--package", "leasehold", "--lib"];
-    let test = ["test", "--all-features", "--locked"];
-    steps.run("unit tests", || Run::cargo(&[&test[..], &unit].concat()).show())?;
-    let conformance = ["--package", "leasehold-tests", "--test", "conformance", "--"];
-    let stores = ["memory::", "file::"];
-    let words = [&test[..], &conformance, &stores].concat();
-    steps.run("conformance", || Run::cargo(&words).show())?;
+    // The same packages each time, so that each is built once.
+    let test = |what: &[&str]| {
+        let packages = ["leasehold", "leasehold-core", "leasehold-tests"];
+        let packages = packages.into_iter().flat_map(|name| ["--package", name]);
+        let test = ["test", "--all-features", "--locked"].into_iter().chain(packages);
+        Run::cargo(&test.chain(what.iter().copied()).collect::<Vec<_>>()).show()
+    };
+    steps.run("unit tests", || test(&["--lib"]))?;
+    let stores = ["--test", "conformance", "--", "memory::", "file::"];
+    steps.run("conformance", || test(&stores))?;
     println!("seconds: {}", steps.words());
     Ok(())
 }
@@ -111,14 +123,16 @@ fn tests(programs: &[Program], environment: &[(&'static str, &'static str)]) -> 
         job
     });
     programs::run(jobs.collect(), |job, report| {
-        let (name, seconds) =
-            (format!("{} {}", job.program.package, job.program.target), report.seconds);
-        println!("{}{name}: {seconds:.0} s", report.text);
-        let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let (name, seconds) = (&job.program.target, report.seconds);
+        let name = format!("{} {name}", job.program.package);
         let counts = report.counts();
+        let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
         sum.0 = [0, 1, 2].map(|at| sum.0[at] + counts[at]);
-        if !report.succeeded {
-            sum.1.push((format!("{name}: {}", report.failed().join(", ")), report.text));
+        if report.succeeded {
+            println!("{}{name}: {seconds:.0} s", report.text);
+        } else {
+            let tests = report.failed().join(", ");
+            sum.1.push((format!("{name}: {tests}"), report.text));
         }
     })?;
     let (counts, failed) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
