@@ -43,15 +43,7 @@ impl Signals {
     /// the `&` of a shell script say that the command shall not see it, and a caught signal would
     /// be reset to its default when the command is executed.
     pub(crate) fn catch_all() -> io::Result<Self> {
-        Self::of(PASSED_ON.into_iter().chain(of_this_system()))
-    }
-
-    /// Catches these, but for those that were ignored when this process began.
-    pub(crate) fn catch(signals: &[Signal]) -> io::Result<Self> {
-        Self::of(signals.iter().copied())
-    }
-
-    fn of(all: impl Iterator<Item = Signal>) -> io::Result<Self> {
+        let all = PASSED_ON.into_iter().chain(of_this_system());
         let wanted = all.filter(|signal| !is_in(*IGNORED, *signal));
         let streams = wanted.map(|signal| {
             let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;

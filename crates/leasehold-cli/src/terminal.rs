@@ -61,15 +61,6 @@ pub(crate) fn columns(terminal: impl AsFd) -> usize {
     usize::from(if columns == 0 { USUAL_COLUMNS } else { columns })
 }
 
-/// Height of a terminal that does not know its own.
-const USUAL_ROWS: u16 = 24;
-
-/// How many lines this terminal has.
-pub(crate) fn rows(terminal: impl AsFd) -> usize {
-    let rows = tcgetwinsize(terminal).map_or(0, |size| size.ws_row);
-    usize::from(if rows == 0 { USUAL_ROWS } else { rows })
-}
-
 /// Makes the controlling terminal listen to a group of this session.
 pub(crate) fn give_to(group: Pid) -> io::Result<()> {
     let tty = File::options().read(true).write(true).open("/dev/tty")?;

@@ -106,7 +106,7 @@ pub(crate) struct Ls {
         hide_possible_values = true
     )]
     pub(crate) sort: Sort,
-    /// Goes on until a signal comes: on a terminal the list is kept up to date; else a line for
+    /// Goes on until a signal comes: on a terminal the list is shown as by `top`; else a line for
     /// each lock that appears in it, has changed, or is gone
     #[arg(short, long)]
     pub(crate) watch: bool,

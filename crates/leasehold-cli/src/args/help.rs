@@ -112,7 +112,7 @@ pub(super) const LS_EXAMPLES: &str = "\
 Examples:
   leasehold ls invoices/                        those whose names begin so
   leasehold ls --held-longer-than 10m           what may have been forgotten
-  leasehold ls --sort waiting --watch           kept up to date, until Ctrl-C
+  leasehold ls --sort waiting --watch           kept up to date, until q
   leasehold ls --watch --json | jq -c .         a line of JSON for each change
 
 MODE is w for one alone, r for a reader, r×3 for three, with u if one of them is upgradable, and 3/5
@@ -125,7 +125,9 @@ A line of `--watch --json` is {\"change\":\"appeared\",\"at\":…,\"name\":…,\
 null; `away` and `back` are the store. Whoever holds for less than --interval may not be seen.
 Watching does not end when the store is away.
 
-Exit code: 0 listed; 69 trouble with the store; 2 usage; --watch ends by its signal.";
+On a terminal --watch is `top`, with its keys.
+
+Exit code: 0 listed; 69 trouble with the store; 2 usage; --watch ends by its signal, or by q.";
 
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:

@@ -17,7 +17,7 @@ use crate::args::Elect;
 use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
-use crate::connection::{Connection, WaitBudget, connect};
+use crate::connection::{Connection, WaitBudget, ask};
 use crate::moment::{iso, now_ms};
 use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
 use crate::runtime::block_on;
@@ -177,14 +177,12 @@ fn watch<T>(
     args: &Elect,
     look: impl AsyncFnOnce(&Client, &Election) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
-    block_on(async {
-        let client: Client = connect(&choice, Voice::from(args.voice)).await?;
-        choice.warn_if_local(Voice::from(args.voice));
-        let seen = look(&client, &client.election(&args.name)).await;
-        client.close().await?;
-        seen
-    })?
+    let (voice, choice) =
+        (Voice::from(args.voice), store_choice::choose(args.store.store.as_ref())?);
+    ask(&choice, voice, async |client| {
+        choice.warn_if_local(voice);
+        look(client, &client.election(&args.name)).await
+    })
 }
 
 /// A change of the store as JSON, with the fields that it has in `ls --watch --json`.

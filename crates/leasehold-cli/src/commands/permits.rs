@@ -1,9 +1,10 @@
 //! `leasehold permits`: changes how many permits of a semaphore there are.
 
+use leasehold::Client;
+
 use crate::args::Permits;
-use crate::connection::connect;
+use crate::connection::ask;
 use crate::report::{Failure, NO, Outcome, Voice};
-use crate::runtime::block_on;
 use crate::store_choice;
 
 /// Sets the capacity of a semaphore that is in use.
@@ -11,12 +12,8 @@ pub(crate) fn permits(args: &Permits) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, capacity) = (&args.name, args.capacity);
-    let before = block_on(async {
-        let client = connect(&choice, voice).await?;
-        let before = client.admin().set_capacity(name, capacity).await?;
-        client.close().await?;
-        Ok::<_, Failure>(before)
-    })??;
+    let set = async |client: &Client| Ok(client.admin().set_capacity(name, capacity).await?);
+    let before = ask(&choice, voice, set)?;
     let Some(before) = before else {
         let why = "nobody holds or awaits it: whoever comes next says how many permits there are";
         return Err(Failure::new(NO, format!("{name}: {why}")));

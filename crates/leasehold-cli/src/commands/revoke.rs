@@ -1,9 +1,8 @@
 //! `leasehold revoke`: takes a lease away from its holder.
 
 use crate::args::Revoke;
-use crate::connection::connect;
+use crate::connection::ask;
 use crate::report::{Failure, NO, Outcome, Voice};
-use crate::runtime::block_on;
 use crate::store_choice;
 
 /// Ends the lease with this very token.
@@ -11,16 +10,10 @@ pub(crate) fn revoke(args: &Revoke) -> Outcome {
     let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, token) = (&args.name, args.token);
-    let was_held = block_on(async {
-        let client = connect(&choice, voice).await?;
-        let admin = client.admin();
-        let was_held = match args.force {
-            true => admin.revoke_now(name, token).await?,
-            false => admin.revoke(name, token).await?,
-        };
-        client.close().await?;
-        Ok::<_, Failure>(was_held)
-    })??;
+    let was_held = ask(&choice, voice, async |client| match args.force {
+        true => Ok(client.admin().revoke_now(name, token).await?),
+        false => Ok(client.admin().revoke(name, token).await?),
+    })?;
     if !was_held {
         choice.warn_if_local(voice);
         return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));

@@ -6,10 +6,9 @@ use leasehold::{FencingToken, LockName};
 
 use super::status_view::{StatusView, ending, foreign_words, mode, state};
 use crate::args::Show;
-use crate::connection::connect;
+use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
 use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
-use crate::runtime::block_on;
 use crate::store_choice;
 use crate::table::{Column, room, table};
 
@@ -50,13 +49,9 @@ const LAST_HOLDER: [Column; 7] = [
 pub(crate) fn show(args: &Show) -> Outcome {
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let (status, seen_ms) = block_on(async {
-        let client = connect(&choice, voice).await?;
-        let status = client.admin().inspect(&args.name).await?;
-        let seen_ms = now_ms();
-        client.close().await?;
-        Ok::<_, Failure>((status, seen_ms))
-    })??;
+    let (status, seen_ms) = ask(&choice, voice, async |client| {
+        Ok((client.admin().inspect(&args.name).await?, now_ms()))
+    })?;
     if status.is_free() {
         choice.warn_if_local(voice);
     }

@@ -11,6 +11,7 @@ use super::events::LeaseEvents;
 use super::{reentry, status_line};
 use crate::args::LockArgs;
 use crate::report::{Failure, STORE, Voice};
+use crate::runtime::block_on;
 use crate::store_choice::Choice;
 
 /// How long connecting may take at least, however short the wait for the lock shall be: 2 s, as a
@@ -107,6 +108,22 @@ impl WaitBudget {
 pub(crate) async fn connect(choice: &Choice, voice: Voice) -> Result<Client, Failure> {
     choice.prepare()?;
     Ok(build(choice, voice, LeaseEvents::default()).await?)
+}
+
+/// Asks the chosen store something, for a command that waits for nothing.
+pub(crate) fn ask<T>(
+    choice: &Choice,
+    voice: Voice,
+    question: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    block_on(async {
+        let client = connect(choice, voice).await?;
+        let answer = question(&client).await;
+        let closed = client.close().await;
+        let answer = answer?;
+        closed?;
+        Ok(answer)
+    })?
 }
 
 /// Connects to the chosen store however long it is away, and tells each time why it is.

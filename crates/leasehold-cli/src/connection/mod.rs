@@ -19,7 +19,7 @@ use rustix::process::{Signal, getpid, kill_process};
 pub(crate) use self::acquire::lease_options;
 use self::acquire::{acquire, mode, requested};
 use self::connect::build;
-pub(crate) use self::connect::{WaitBudget, connect, connect_patiently};
+pub(crate) use self::connect::{WaitBudget, ask, connect, connect_patiently};
 pub(crate) use self::describe::{holders, joined};
 use self::events::{LeaseEvents, WaitReason};
 use crate::args::LockArgs;

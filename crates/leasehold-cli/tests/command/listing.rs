@@ -133,27 +133,23 @@ fn whoever_reads_no_further_ends_the_list_without_a_word() {
 }
 
 #[test]
-fn on_a_terminal_the_list_is_drawn_again_in_its_place_and_fits_40_columns_and_10_lines() {
+fn on_a_terminal_the_list_is_that_of_top_with_what_is_held_for_long_enough() {
     let place = Place::on_file();
-    let _first = place.holder("invoices/of/a/name/that/is/rather/long", &["--label", "billing"]);
-    let _permits = place.holder("gpu", &["--permits", "3/5"]);
-    let command =
-        "stty cols 40 rows 10; export TERM=xterm; exec leasehold ls --watch --interval 100ms";
+    let _old = place.holder("invoices/old", &["--ttl", "1h"]);
+    let held = || place.show("invoices/old")["holders"][0]["held_seconds"].as_f64();
+    until("it is held for 5 seconds", || held() > Some(5.0));
+    let _young = place.holder("invoices/young", &["--ttl", "1h"]);
+    let command = "stty cols 80 rows 10; export TERM=xterm; \
+                   exec leasehold ls --watch --interval 100ms --held-longer-than 4s";
     let mut terminal = Terminal::start(&place, command);
-    terminal.until("2 held, 0 awaited by 0");
-    let screen = terminal.until("\x1b[4A\x1b[J");
-    let rows: Vec<&str> = screen.lines().skip(1).take(3).collect();
-    for word in ["NAME", "MODE", "HOLDER", "HELD", "WAITING"] {
-        assert!(rows[0].contains(word), "{word}: {screen:?}");
-    }
-    assert!(!rows[0].contains("TOKEN"), "{screen:?}");
-    assert!(rows[1].starts_with("gpu ") && rows[1].contains(" 3/5 "), "{screen:?}");
-    assert!(rows[2].starts_with("invoice") && rows[2].contains('…'), "{screen:?}");
-    assert!(rows.iter().all(|row| row.chars().count() <= 40), "{screen:?}");
-    let _more: Vec<_> = (0..12).map(|number| place.holder(&format!("n{number}"), &[])).collect();
-    terminal.until("14 held");
-    let screen = terminal.until("\x1b[9A\x1b[J");
-    assert!(screen.contains("more: give a prefix"), "{screen:?}");
-    terminal.type_in("\x03");
-    assert_eq!(terminal.end().0, Some(130));
+    let mut seen = terminal.until("invoices/old");
+    // All of it is drawn again after the help, when both have been looked at.
+    terminal.type_in("?");
+    seen += &terminal.until("another lock");
+    terminal.type_in("?");
+    seen += &terminal.until("invoices/old");
+    terminal.type_in("q");
+    let (code, rest) = terminal.end();
+    assert_eq!(code, Some(0), "{rest:?}");
+    assert!(!(seen + &rest).contains("young"), "{rest:?}");
 }

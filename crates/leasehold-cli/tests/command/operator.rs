@@ -324,7 +324,7 @@ fn page(place: &Place, name: &str) -> String {
     let page = place.end(&["man", name]);
     assert_eq!((page.code, page.stderr.as_str()), (Some(0), ""));
     let marks = [("\\fB", ""), ("\\fI", ""), ("\\fR", ""), ("\\-", "-"), ("\\(aq", "'")];
-    let more = [("\\(ti", "~"), ("\\(ga", "`"), ("\\e", "\\")];
+    let more = [("\\(ti", "~"), ("\\(ga", "`"), ("\\\\", "\\")];
     let all = marks.into_iter().chain(more);
     all.fold(page.stdout, |page, (mark, meaning)| page.replace(mark, meaning))
 }
@@ -336,12 +336,12 @@ fn the_manual_says_how_it_is_called_with_examples_exit_codes_environment_and_fil
     for words in [
         "\n.nf\nleasehold run NAME... [OPTIONS] -- CMD...\n.fi\n",
         "--max-hold <DURATION>\nEnds what is done under the lock",
-        ".SH \"EXAMPLES\"\n.PP\n.nf\n",
+        ".SH EXAMPLES\n.PP\n.nf\n",
         ".SH \"EXIT STATUS\"\n",
-        ".SH \"ENVIRONMENT\"\n",
+        ".SH ENVIRONMENT\n",
         ".TP\nLEASEHOLD_PASSWORD_FILE\n",
         ".TP\nLEASEHOLD_SENTINEL_PASSWORD\n",
-        ".SH \"FILES\"\n",
+        ".SH FILES\n",
         ".TP\n/etc/leasehold/store\n",
     ] {
         assert!(run.contains(words), "{words:?}: {run}");

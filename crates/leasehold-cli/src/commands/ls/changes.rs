@@ -42,7 +42,7 @@ pub(super) struct Change<'a> {
     change: Kind,
     at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a LockName>,
+    name: Option<LockName>,
     lock: Option<StatusView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
@@ -52,60 +52,46 @@ pub(super) struct Change<'a> {
 
 impl Shown {
     /// What has changed between the list that was shown last and this one, in which `altered` are
-    /// held or awaited by others than before. What has gone comes first, the rest in the order of
-    /// the list.
-    pub(super) fn locks<'a>(
+    /// held or awaited by others than before: whether the store has gone away or is back, then what
+    /// has gone, and the rest in the order of the list.
+    pub(super) fn changes<'a>(
         &mut self,
         lines: &'a [Line],
         altered: &BTreeSet<LockName>,
-    ) -> Vec<(Kind, LockName, Option<&'a Line>)> {
+        store: &'a Availability,
+        now_ms: u64,
+    ) -> Vec<Change<'a>> {
+        let change = |kind, name| Change {
+            change: kind,
+            at: iso(now_ms),
+            name,
+            lock: None,
+            why: None,
+            line: None,
+        };
+        let is_away = store.why().is_some();
+        let was_away = std::mem::replace(&mut self.is_away, is_away);
+        let kind = if is_away { Kind::Away } else { Kind::Back };
+        let of_store = Change { why: store.why(), ..change(kind, None) };
+        let of_store = (was_away != is_away).then_some(of_store);
         let names: BTreeSet<LockName> = lines.iter().map(|line| line.name.clone()).collect();
         let before = std::mem::replace(&mut self.names, names);
         let gone = before.difference(&self.names);
-        let gone = gone.map(|name| (Kind::Gone, name.clone(), None));
+        let gone = gone.map(|name| change(Kind::Gone, Some(name.clone())));
         let there = lines.iter().filter_map(|line| {
             let kind = match before.contains(&line.name) {
                 false => Kind::Appeared,
                 true if altered.contains(&line.name) => Kind::Changed,
                 true => return None,
             };
-            Some((kind, line.name.clone(), Some(line)))
+            let lock = Some(line.view());
+            Some(Change { lock, line: Some(line), ..change(kind, Some(line.name.clone())) })
         });
-        gone.chain(there).collect()
-    }
-
-    /// Whether the store has gone away, or is back.
-    pub(super) fn store(&mut self, store: &Availability) -> Option<Kind> {
-        let is_away = store.why().is_some();
-        let was_away = std::mem::replace(&mut self.is_away, is_away);
-        match (was_away, is_away) {
-            (false, true) => Some(Kind::Away),
-            (true, false) => Some(Kind::Back),
-            (true, true) | (false, false) => None,
-        }
+        of_store.into_iter().chain(gone).chain(there).collect()
     }
 }
 
-impl<'a> Change<'a> {
-    /// Of a lock, with how it is now unless it has gone.
-    pub(super) fn of_lock(
-        change: Kind,
-        name: &'a LockName,
-        line: Option<&'a Line>,
-        now_ms: u64,
-    ) -> Self {
-        Self { lock: line.map(Line::view), line, name: Some(name), ..Self::bare(change, now_ms) }
-    }
-
-    /// Of the store.
-    pub(super) fn of_store(change: Kind, store: &'a Availability, now_ms: u64) -> Self {
-        Self { why: store.why(), ..Self::bare(change, now_ms) }
-    }
-
-    fn bare(change: Kind, now_ms: u64) -> Self {
-        Self { change, at: iso(now_ms), name: None, lock: None, why: None, line: None }
-    }
-
+impl Change<'_> {
     /// It, for people.
     pub(super) fn text(&self) -> String {
         let kind = match self.change {
@@ -115,7 +101,7 @@ impl<'a> Change<'a> {
             Kind::Away => "away",
             Kind::Back => "back",
         };
-        let name = self.name.map(|name| escaped(name.as_str()));
+        let name = self.name.as_ref().map(|name| escaped(name.as_str()));
         let parts = [Some(self.at.clone()), Some(format!("{kind:<8}")), name];
         let parts = parts.into_iter().chain([self.line.map(in_words), self.why.map(escaped)]);
         parts.flatten().collect::<Vec<_>>().join("  ").trim_end().to_owned()

@@ -2,17 +2,15 @@
 
 mod changes;
 mod listing;
-mod screen;
 mod watch;
 
 use self::listing::Listing;
 use super::line::Line;
 use super::totals::unreadable_in_words;
 use crate::args::{Ls, Sort};
-use crate::connection::connect;
+use crate::connection::ask;
 use crate::moment::now_ms;
 use crate::report::{Failure, Outcome, Voice, print, print_json};
-use crate::runtime::block_on;
 use crate::store_choice;
 use crate::table::room;
 use crate::watch::look;
@@ -31,8 +29,7 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
     }
     let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let locks = block_on(async {
-        let client = connect(&choice, voice).await?;
+    let locks = ask(&choice, voice, async |client| {
         let admin = client.admin();
         // One more tells whether there are more.
         let mut names = match args.all {
@@ -48,9 +45,8 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
             let look = look(admin.inspect(&name).await)?;
             locks.push(Line::seen(name, look, now_ms()));
         }
-        client.close().await?;
-        Ok::<_, Failure>(locks)
-    })??;
+        Ok(locks)
+    })?;
     let unreadable = locks.iter().filter(|line| line.unreadable.is_some()).count();
     if let Some(words) = unreadable_in_words(unreadable) {
         voice.remark(words);

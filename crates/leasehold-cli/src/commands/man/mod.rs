@@ -1,13 +1,15 @@
 //! `leasehold man`: manual pages, from the definition of the command line and the library's manual
 //! of store URLs.
 
-mod roff;
+mod markdown;
 
+use std::fmt::Write as _;
 use std::io;
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_mangen::Man;
 use leasehold::store::{MANUAL, redis};
+use roff::{Roff, roman};
 
 use crate::args::Cli;
 use crate::report::{Failure, Outcome, print};
@@ -30,13 +32,13 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
     let page = match name {
         None => page_of(whole),
         Some(STORE) => {
-            Ok(roff::page("leasehold-store", "store URLs, their options and their needs", MANUAL))
+            let about = "store URLs, their options and their needs";
+            Ok(page_from("leasehold-store", about, MANUAL))
         }
-        Some(REDIS) => Ok(roff::page(
-            "leasehold-redis",
-            "Redis and Valkey: promises, settings, rights",
-            redis::MANUAL,
-        )),
+        Some(REDIS) => {
+            let about = "Redis and Valkey: promises, settings, rights";
+            Ok(page_from("leasehold-redis", about, redis::MANUAL))
+        }
         Some(name) => match whole.find_subcommand(name) {
             Some(command) => page_of(command.clone()),
             None => {
@@ -57,6 +59,16 @@ pub(crate) fn pages() -> Vec<String> {
     commands.chain([STORE.to_owned(), REDIS.to_owned()]).collect()
 }
 
+/// A page from a manual in Markdown, whose first line is its title.
+fn page_from(name: &str, about: &str, manual: &str) -> String {
+    let mut page = Roff::new();
+    page.control("TH", [name, "7"]);
+    page.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
+    page.control("SH", ["DESCRIPTION"]);
+    markdown::append(&mut page, manual.split_once('\n').map_or("", |(_title, body)| body));
+    plain(&page.to_roff())
+}
+
 fn page_of(command: Command) -> io::Result<String> {
     let synopsis = synopsis(command.clone());
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -68,26 +80,32 @@ fn page_of(command: Command) -> io::Result<String> {
     man.render_name_section(&mut head)?;
     man.render_description_section(&mut options)?;
     let (examples, exits, notes) = parts(&help);
-    options.extend(roff::filled(&notes).into_bytes());
+    let mut after = Roff::new();
+    filled(&mut after, &notes);
+    options.extend(plain(&after.to_roff()).into_bytes());
     man.render_options_section(&mut options)?;
     if has_commands {
         man.render_subcommands_section(&mut options)?;
     }
-    let mut page = String::from_utf8_lossy(&head).into_owned();
-    page.push_str(&roff::section("Synopsis", &roff::verbatim(&synopsis)));
-    page.push_str(&String::from_utf8_lossy(&options));
+    let (mut usage, mut rest) = (Roff::new(), Roff::new());
+    verbatim(usage.control("SH", ["SYNOPSIS"]), &synopsis);
     if let Some(examples) = examples {
-        page.push_str(&roff::section("Examples", &roff::verbatim(examples)));
+        verbatim(rest.control("SH", ["EXAMPLES"]), examples);
     }
     if has_store {
-        let exits = exits.unwrap_or(USUAL_EXIT);
-        page.push_str(&roff::section("Exit status", &roff::filled(exits)));
-        page.push_str(&roff::section_of(MANUAL, "Environment"));
-        page.push_str(&roff::section_of(MANUAL, "Files"));
+        filled(rest.control("SH", ["EXIT STATUS"]), exits.unwrap_or(USUAL_EXIT));
+        let sections = MANUAL.split("\n## ").skip(1);
+        for section in sections
+            .filter(|it| ["Environment\n", "Files\n"].iter().any(|title| it.starts_with(title)))
+        {
+            markdown::append(&mut rest, &format!("## {section}"));
+        }
         let others = "leasehold(1), leasehold-store(7): leasehold man, leasehold man store";
-        page.push_str(&roff::section("See also", &roff::filled(others)));
+        filled(rest.control("SH", ["SEE ALSO"]), others);
     }
-    Ok(roff::ascii(&page))
+    let (usage, rest) = (plain(&usage.to_roff()), plain(&rest.to_roff()));
+    let (head, options) = (String::from_utf8_lossy(&head), String::from_utf8_lossy(&options));
+    Ok(ascii(&format!("{head}{usage}{options}{rest}")))
 }
 
 /// One line, with the options behind the names: `leasehold run NAME... [OPTIONS] -- CMD...`.
@@ -118,4 +136,39 @@ fn parts(help: &str) -> (Option<&str>, Option<&str>, String) {
 
 fn is_store(argument: &Arg) -> bool {
     argument.get_id() == STORE
+}
+
+/// Paragraphs of help: one with lines that are indented stays as it is, the others are filled.
+fn filled(page: &mut Roff, help: &str) {
+    for paragraph in help.split("\n\n").filter(|paragraph| !paragraph.is_empty()) {
+        match paragraph.contains("\n  ") {
+            true => verbatim(page, paragraph),
+            false => {
+                page.control("PP", []).text([roman(paragraph)]);
+            }
+        }
+    }
+}
+
+/// Lines as they are.
+fn verbatim(page: &mut Roff, lines: &str) {
+    page.control("PP", []).control("nf", []).text([roman(lines)]).control("fi", []);
+}
+
+/// What can be copied from the page as it stands: quotes and signs that are no others.
+fn plain(roff: &str) -> String {
+    let signs = [('\'', "\\(aq"), ('`', "\\(ga"), ('^', "\\(ha"), ('~', "\\(ti")];
+    ascii(&signs.iter().fold(roff.to_owned(), |roff, (sign, name)| roff.replace(*sign, name)))
+}
+
+/// A page that every roff reads, whatever it takes its input for.
+fn ascii(page: &str) -> String {
+    let mut roff = String::with_capacity(page.len());
+    for c in page.chars() {
+        match c {
+            c if c.is_ascii() => roff.push(c),
+            c => drop(write!(roff, "\\[u{:04X}]", u32::from(c))),
+        }
+    }
+    roff
 }

@@ -6,6 +6,7 @@ mod view;
 use std::io::{self, IsTerminal as _, stdin, stdout};
 use std::pin::pin;
 use std::thread;
+use std::time::Duration;
 
 use leasehold::admin::Admin;
 use leasehold::time::SystemClock;
@@ -23,46 +24,68 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::view::{Demand, View};
-use crate::args::Top;
-use crate::connection::connect;
+use crate::args::{Sort, Top};
+use crate::connection::ask;
 use crate::report::{Failure, Outcome, STORE, USAGE, Voice};
-use crate::runtime::block_on;
 use crate::store_choice;
+use crate::store_url::StoreUrl;
 use crate::watch::{Timekeeper, Watcher};
+
+/// Which locks are shown, and how often anew.
+#[derive(Debug)]
+pub(super) struct Live<'a> {
+    pub(super) store: Option<&'a StoreUrl>,
+    pub(super) prefix: &'a str,
+    pub(super) held_longer_than: Option<Duration>,
+    pub(super) sort: Sort,
+    pub(super) interval: Duration,
+    pub(super) budget: u32,
+    pub(super) voice: Voice,
+}
 
 /// Shows the locks of the store until somebody quits.
 pub(crate) fn top(args: &Top) -> Outcome {
-    let voice = Voice::from(args.voice);
     if !(stdin().is_terminal() && stdout().is_terminal()) {
         let why = "`leasehold top` needs a terminal: for programs there is `leasehold ls --json`";
         return Err(Failure::new(USAGE, why));
     }
-    let choice = store_choice::choose(args.store.store.as_ref())?;
-    block_on(async {
-        let client = connect(&choice, voice).await?;
+    show_live(Live {
+        store: args.store.store.as_ref(),
+        prefix: &args.prefix,
+        held_longer_than: None,
+        sort: args.sort,
+        interval: args.interval,
+        budget: args.budget,
+        voice: args.voice.into(),
+    })
+}
+
+/// Shows them on this terminal.
+pub(super) fn show_live(live: Live<'_>) -> Outcome {
+    let choice = store_choice::choose(live.store)?;
+    ask(&choice, live.voice, async |client| {
         let mut terminal = ratatui::try_init().map_err(broken)?;
-        let shown = show(args, client.admin(), choice.url.to_string(), &mut terminal).await;
+        let shown = show(&live, client.admin(), choice.url.to_string(), &mut terminal).await;
         ratatui::restore();
-        client.close().await?;
         shown
-    })??;
+    })?;
     Ok(0)
 }
 
 async fn show(
-    args: &Top,
+    live: &Live<'_>,
     admin: Admin,
     store: String,
     terminal: &mut DefaultTerminal,
 ) -> Result<(), Failure> {
-    let watcher = Watcher::new(args.budget, Timekeeper::new(SystemClock::new()));
+    let watcher = Watcher::new(live.budget, Timekeeper::new(SystemClock::new()));
     let mut watching = pin!(watcher.run(&admin, |_| {}));
-    let mut view = View::new(store, args.prefix.clone(), args.sort);
+    let mut view = View::new(store, live.prefix.to_owned(), live.held_longer_than, live.sort);
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
     let mut ended = signal(SignalKind::terminate()).map_err(broken)?;
     let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw())).map_err(broken)?;
-    let mut ticks = interval(args.interval);
+    let mut ticks = interval(live.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         view.refresh(&watcher.picture(), watcher.time.now_ms());

@@ -1,5 +1,7 @@
 //! What is shown, and what a key does to it.
 
+use std::time::Duration;
+
 use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -18,6 +20,8 @@ pub(super) struct View {
     pub(super) store: String,
     /// Only names that begin so.
     prefix: String,
+    /// Only names whose oldest hold has lasted for longer.
+    held_longer_than: Option<Duration>,
     /// Only lines in which this text is.
     pub(super) filter: String,
     pub(super) sort: Sort,
@@ -67,10 +71,16 @@ pub(super) enum Demand {
 }
 
 impl View {
-    pub(super) fn new(store: String, prefix: String, sort: Sort) -> Self {
+    pub(super) fn new(
+        store: String,
+        prefix: String,
+        held_longer_than: Option<Duration>,
+        sort: Sort,
+    ) -> Self {
         Self {
             store,
             prefix,
+            held_longer_than,
             filter: String::new(),
             sort,
             mode: Mode::Table,
@@ -95,7 +105,9 @@ impl View {
         let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
         self.lines = rows.map(|(name, row)| Line::watched(name, row, now_ms)).collect();
         self.deadlocks = picture.deadlocks().to_vec();
-        self.lines.retain(|line| line.has(&self.filter));
+        let is_old =
+            |line: &Line| self.held_longer_than.is_none_or(|least| line.held > Some(least));
+        self.lines.retain(|line| line.has(&self.filter) && is_old(line));
         self.lines.sort_by(|one, other| one.compare(other, self.sort));
         let at = chosen.and_then(|name| self.lines.iter().position(|line| line.name == name));
         self.at = at.unwrap_or(self.at).min(self.lines.len().saturating_sub(1));

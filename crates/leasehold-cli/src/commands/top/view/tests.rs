@@ -32,7 +32,7 @@ impl Place {
         let store = Memory::with_clock(clock.clone());
         let client = client(&store, &clock).await;
         let watcher = Watcher::new(1_000, Timekeeper::new(clock.clone()));
-        let view = View::new("memory:".to_owned(), String::new(), Sort::default());
+        let view = View::new("memory:".to_owned(), String::new(), None, Sort::default());
         Self { store, client, clock, watcher, view }
     }
 
