@@ -1,5 +1,5 @@
-//! What a call costs with ten and with ten thousand waiters of its name, or permits held, where the
-//! model runs in this process: in memory and in a file.
+//! What a call costs with a crowd of waiters of its name, or permits held, where the model runs in
+//! this process: in memory and in a file.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,10 @@ use crate::measure::{Times, span};
 use crate::outcome::Outcome;
 use crate::table::Table;
 
-/// How many wait or hold.
+/// How many wait or hold: few, and many in memory and in a file, where a call writes all of them.
 const FEW: u64 = 10;
 const MANY: u64 = 10_000;
+const MANY_IN_A_FILE: u64 = 1_000;
 
 /// Samples of each call.
 const CALLS: u64 = 1_000;
@@ -25,19 +26,22 @@ const OTHERS: ClientId = ClientId(2);
 
 /// Prints one table.
 pub(crate) async fn run() -> Outcome {
-    let heads = ["median of a call", "10", "10 000", "ratio"];
+    let heads = ["median of a call", "10", "many", "ratio"];
     let mut table = Table::new("A crowd on one name", &heads);
     let directory = tempfile::tempdir()?;
     let file = File::open(directory.path().join("locks.db"))?;
-    for (store, what) in [(&Memory::new() as &dyn Store, "memory"), (&file, "file")] {
+    let memory = Memory::new();
+    let stores: [(&dyn Store, _, _); 2] =
+        [(&memory, "memory, 10 000", MANY), (&file, "file, 1 000", MANY_IN_A_FILE)];
+    for (store, what, many) in stores {
         let permits = Mode::Permits { count: 1, capacity: 1_000_000 };
         for (mode, crowd) in [(Mode::Exclusive, "waiters"), (permits, "permits held")] {
             let few = calls(store, FEW, mode).await?;
-            let many = calls(store, MANY, mode).await?;
+            let many = calls(store, many, mode).await?;
             for ((call, few), (_, many)) in few.into_iter().zip(many) {
                 let (few, many) = (few.median(), many.median());
                 let ratio = format!("{:.2}", many.as_secs_f64() / few.as_secs_f64());
-                table.row([format!("{what}, {crowd}: {call}"), span(few), span(many), ratio]);
+                table.row([format!("{what} {crowd}: {call}"), span(few), span(many), ratio]);
             }
         }
     }

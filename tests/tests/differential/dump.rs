@@ -70,7 +70,7 @@ fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u8, u32, 
     let count = packed.word()?;
     let used = packed.word()?;
     record.sweep = Sweep {
-        cursor: packed.word()?,
+        cursor: packed.word()? as usize,
         bound_us: packed.number()?,
         running_us: packed.number()?,
         longest_ttl_us: packed.number()?,

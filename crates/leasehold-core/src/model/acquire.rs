@@ -16,13 +16,12 @@
 use super::limits::{MAX_WAITING, POLL_INTERVAL};
 use super::rows::Waiting;
 use super::step::Step;
-use super::table::{Table as _, Tables};
 use crate::bugs::{self, Bug};
 use crate::holder::HoldState;
 use crate::request::{Acquire, Place, Refusal, Reply};
 use crate::time::micros;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn acquire(&mut self, request: &Acquire) -> Reply {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
@@ -54,7 +53,7 @@ impl<T: Tables> Step<'_, T> {
             let capacity = self.record.capacity;
             return Reply::Refused(Refusal::Mismatch { capacity });
         }
-        let nobody_first = self.record.queue.count() == 0 && self.record.upgrading.is_none();
+        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
         let is_next = nobody_first || bugs::is_on(Bug::NewcomerBarges);
         if is_next && self.record.fits(weight, capacity) {
             let token_us = self.mint(request.ballot_us);
@@ -65,7 +64,7 @@ impl<T: Tables> Step<'_, T> {
         if !request.wait {
             return Reply::Busy { retry_after: self.time_left() };
         }
-        if self.record.queue.count() as usize >= MAX_WAITING {
+        if self.record.queue.len() >= MAX_WAITING {
             return Reply::Refused(Refusal::QueueFull);
         }
         let now_us = self.now_us();
@@ -75,7 +74,7 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// A copy of an acquire that was granted: the same grant again.
-    fn acquire_again(&mut self, slot: u32, state: HoldState, request: &Acquire) -> Reply {
+    fn acquire_again(&mut self, slot: usize, state: HoldState, request: &Acquire) -> Reply {
         match state {
             HoldState::Claimed | HoldState::Unclaimed => {
                 let grant = self.confirm(slot, request.ttl);
@@ -106,7 +105,7 @@ impl<T: Tables> Step<'_, T> {
                 .saturating_mul(behind.saturating_add(1))
                 .min(self.rules.longest_silence),
         };
-        let asked = self.record.queue.find(sequence).map(|it| (it.weight, it.capacity));
+        let asked = self.record.queue.get(&sequence).map(|it| (it.weight, it.capacity));
         let is_other = asked.is_some_and(|(weight, of)| !self.record.admits(weight, of));
         let other_capacity = is_other.then_some(self.record.capacity);
         Place { sequence, ahead, retry_after, other_capacity }

@@ -1,11 +1,10 @@
 //! Adopt: the hold of a lease that was handed out becomes that of whoever adopts it first.
 
 use super::step::Step;
-use super::table::{Holds as _, Tables};
 use crate::holder::{Ending, HoldState};
 use crate::request::{Adopt, Refusal, Reply};
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn adopt(&mut self, request: &Adopt) -> Reply {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
@@ -20,7 +19,7 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// A copy of an adoption that was done: the same grant again.
-    fn adopt_again(&mut self, slot: u32, state: HoldState, request: &Adopt) -> Reply {
+    fn adopt_again(&mut self, slot: usize, state: HoldState, request: &Adopt) -> Reply {
         match state {
             HoldState::Claimed | HoldState::Unclaimed => {
                 Reply::Granted(self.confirm(slot, request.ttl))
@@ -49,10 +48,10 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// The hold of the lease, as it was when it was handed out.
-    fn handed_out(&mut self, request: &Adopt) -> Option<(u32, HoldState)> {
+    fn handed_out(&mut self, request: &Adopt) -> Option<(usize, HoldState)> {
         let (slot, state) = self.live_hold(request.from)?;
         let is_same_kind = self.record.is_same_kind(request.mode.capacity());
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         // The capacity may have been set since it was handed out.
         let is_same = hold.weight == request.mode.weight() && is_same_kind;
         // The node of a quorum may have granted it with a token of its own.
@@ -62,7 +61,7 @@ impl<T: Tables> Step<'_, T> {
 
     /// From now on the hold is another attempt's, and nothing that is sent in the name of the one
     /// before touches it: its renewals find a newer token, and copies of its acquire a tombstone.
-    fn change_hands(&mut self, slot: u32, request: &Adopt) {
+    fn change_hands(&mut self, slot: usize, request: &Adopt) {
         let before = request.from;
         if self.record.upgrading == Some(before) {
             self.record.upgrading = None;
@@ -70,7 +69,7 @@ impl<T: Tables> Step<'_, T> {
         self.note_end(slot, Ending::Adopted);
         let (token_us, since_us) = (self.mint(request.ballot_us), self.now_us());
         self.record.set_id(slot, request.id);
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         hold.change = 0;
         hold.token_us = token_us;
         hold.since_us = since_us;

@@ -1,11 +1,10 @@
 //! Cancel: a waiter leaves, whether it still waits or was granted a moment ago.
 
 use super::step::Step;
-use super::table::Tables;
 use crate::holder::{HoldState, HolderId};
 use crate::request::{Cancelled, Reply};
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn cancel(&mut self, id: HolderId, unanswered: bool) -> Reply {
         self.sweep();
         let cancelled = self.leave_or_release(id);

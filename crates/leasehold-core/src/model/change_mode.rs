@@ -6,11 +6,10 @@
 
 use super::limits::POLL_INTERVAL;
 use super::step::Step;
-use super::table::{Holds as _, Tables};
 use crate::holder::{HoldState, HolderId, LOCK_CAPACITY, Mode, UPGRADABLE_WEIGHT};
 use crate::request::{Refusal, Reply};
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn change_mode(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
         self.sweep();
         let is_usable = |state| matches!(state, HoldState::Claimed | HoldState::Unclaimed);
@@ -21,7 +20,7 @@ impl<T: Tables> Step<'_, T> {
         if self.record.capacity != LOCK_CAPACITY {
             return Reply::Refused(Refusal::Mismatch { capacity: self.record.capacity });
         }
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         if change < hold.change {
             return Reply::Stale;
         }
@@ -37,8 +36,8 @@ impl<T: Tables> Step<'_, T> {
         }
     }
 
-    fn upgrade(&mut self, slot: u32, change: u64) -> Reply {
-        let hold = self.record.holds.at(slot);
+    fn upgrade(&mut self, slot: usize, change: u64) -> Reply {
+        let hold = &mut self.record.holds[slot];
         let (id, is_writer, is_new) = (hold.id, hold.weight == LOCK_CAPACITY, change > hold.change);
         let is_beside_upgradable = self.is_beside_upgradable(slot);
         match self.record.upgrading {
@@ -46,12 +45,12 @@ impl<T: Tables> Step<'_, T> {
             Some(other) if other != id => return Reply::WouldDeadlock,
             // If it waited, the two would wait for each other as soon as that one wants to write.
             Some(_) | None if is_beside_upgradable => return Reply::WouldDeadlock,
-            Some(_) | None => self.record.holds.at(slot).change = change,
+            Some(_) | None => self.record.holds[slot].change = change,
         }
         if is_writer {
             return Reply::Granted(self.unchanged(slot));
         }
-        if self.record.holds.count() > 1 {
+        if self.record.holds.len() > 1 {
             // From now on nobody is admitted, or a stream of readers would starve it.
             self.record.upgrading = Some(id);
             return Reply::Busy { retry_after: self.time_left().min(POLL_INTERVAL) };
@@ -62,21 +61,21 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// Whether it is a reader beside an upgradable one.
-    fn is_beside_upgradable(&mut self, slot: u32) -> bool {
-        self.record.holds.at(slot).weight < UPGRADABLE_WEIGHT
+    fn is_beside_upgradable(&mut self, slot: usize) -> bool {
+        self.record.holds[slot].weight < UPGRADABLE_WEIGHT
             && self.record.used >= u64::from(UPGRADABLE_WEIGHT)
     }
 
-    fn downgrade(&mut self, slot: u32, weight: u32, change: u64) -> Reply {
+    fn downgrade(&mut self, slot: usize, weight: u32, change: u64) -> Reply {
         self.become_reader(slot, weight, change);
         self.keep_until(self.now_us());
         self.promote(None);
         Reply::Granted(self.unchanged(slot))
     }
 
-    fn become_reader(&mut self, slot: u32, weight: u32, change: u64) {
+    fn become_reader(&mut self, slot: usize, weight: u32, change: u64) {
         self.record.set_weight(slot, weight);
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         hold.change = change;
         if self.record.upgrading == Some(hold.id) {
             self.record.upgrading = None;
@@ -85,8 +84,8 @@ impl<T: Tables> Step<'_, T> {
 
     /// Compares a hold with what its holder believes of it, by which change. A holder that believes
     /// less is right from now on; false for one that believes more.
-    pub(super) fn agree(&mut self, slot: u32, (mode, change): (Mode, u64)) -> bool {
-        let (hold, weight) = (self.record.holds.at(slot), mode.weight());
+    pub(super) fn agree(&mut self, slot: usize, (mode, change): (Mode, u64)) -> bool {
+        let (hold, weight) = (&mut self.record.holds[slot], mode.weight());
         if change < hold.change {
             return true; // a late copy
         }

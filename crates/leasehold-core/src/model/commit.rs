@@ -7,12 +7,11 @@
 use std::time::Duration;
 
 use super::step::Step;
-use super::table::Tables;
 use crate::holder::{HoldState, HolderId};
 use crate::request::{Refusal, Reply};
 use crate::token::FencingToken;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn commit(&mut self, id: HolderId, token: FencingToken, ttl: Duration) -> Reply {
         self.sweep();
         let reply = match self.live_hold(id) {

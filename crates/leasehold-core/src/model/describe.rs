@@ -1,18 +1,17 @@
 //! Describe: a holder changes what it says of itself. Everything else stays as it is.
 
 use super::step::Step;
-use super::table::{Holds as _, Tables};
 use crate::holder::{HoldState, HolderId, HolderInfo};
 use crate::request::Reply;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn describe(&mut self, id: HolderId, info: &HolderInfo) -> Reply {
         self.sweep();
         let reply = match self.live_hold(id) {
             None => Reply::NotHeld { newest: self.newest() },
             Some((slot, state)) => match state {
                 HoldState::Claimed | HoldState::Unclaimed => {
-                    let hold = self.record.holds.at(slot);
+                    let hold = &mut self.record.holds[slot];
                     // Not by a late copy of what one said who has passed it on since.
                     if info.passed_on().times >= hold.info.passed_on().times {
                         hold.info = info.clone();

@@ -3,21 +3,19 @@
 use std::time::Duration;
 
 use super::step::Step;
-use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::{Ending, HoldState, Holder, Mode, Status, Waiter};
 use crate::request::Reply;
 use crate::token::FencingToken;
 
-impl<T: Tables> Step<'_, T> {
-    pub(super) fn inspect(&mut self, limit: u32) -> Reply {
+impl Step<'_> {
+    pub(super) fn inspect(&self, limit: u32) -> Reply {
         let (now_us, capacity) = (self.now_us(), self.record.capacity);
         let since = |us: u64| Duration::from_micros(now_us.saturating_sub(us));
         let (mut holders, mut last) = (Vec::new(), self.record.last.clone());
-        for slot in 0..self.record.holds.count() {
+        for hold in &self.record.holds {
             if holders.len() == limit as usize {
                 break;
             }
-            let hold = self.record.holds.at(slot);
             if hold.deadline_us > now_us {
                 let holder = Holder {
                     id: hold.id,
@@ -35,24 +33,18 @@ impl<T: Tables> Step<'_, T> {
                 last = Some(ended.or_later(last, now_us));
             }
         }
-        let (mut waiters, mut from) = (Vec::new(), 0);
-        while waiters.len() < limit as usize
-            && let Some(sequence) = self.record.queue.next(from)
-            && let Some(waiting) = self.record.queue.find(sequence)
-        {
-            waiters.push(Waiter {
-                id: waiting.id,
-                mode: Mode::of(waiting.weight, waiting.capacity),
-                info: waiting.info.clone(),
-                waited: since(waiting.since_us),
-                position: waiters.len() as u32 + 1,
-            });
-            from = sequence + 1;
-        }
+        let waiters = self.record.queue.values().take(limit as usize).zip(1..);
+        let waiters = waiters.map(|(waiting, position)| Waiter {
+            id: waiting.id,
+            mode: Mode::of(waiting.weight, waiting.capacity),
+            info: waiting.info.clone(),
+            waited: since(waiting.since_us),
+            position,
+        });
         let status = Status::default()
             .with_holders(holders)
-            .with_waiters(waiters)
-            .with_waiting(self.record.queue.count())
+            .with_waiters(waiters.collect())
+            .with_waiting(self.record.queue.len() as u32)
             .with_last_token(self.newest())
             .with_last_holder(last.map(|last| last.at(now_us)));
         Reply::Status(Box::new(status))

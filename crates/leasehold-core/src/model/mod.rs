@@ -8,6 +8,7 @@
 mod acquire;
 mod adopt;
 mod apply;
+mod bytes;
 mod cancel;
 mod change_mode;
 mod commit;
@@ -26,9 +27,9 @@ mod rows;
 mod set_capacity;
 mod sound;
 mod step;
-mod table;
 
 pub use self::apply::{Records, apply};
+pub use self::bytes::UnreadableRecord;
 pub use self::limits::{
     BALLOT_LEAD, CLAIM_WINDOW, DEAD_AFTER, DEFAULT_RETENTION, GRANT_BOUND, LEAST_RETENTION,
     MAX_TOMBSTONES, MAX_WAITING, NOT_AFTER, POLL_INTERVAL, REAP_BOUND, Rules, SKIP_BOUND,
@@ -36,10 +37,8 @@ pub use self::limits::{
 };
 pub use self::record::Record;
 pub use self::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
-pub use self::sound::Bounds;
 pub use self::step::Outcome;
 use self::step::Step;
-pub use self::table::{Holds, InMemory, Table, Tables};
 use crate::holder::ClientId;
 use crate::request::{Action, Reply};
 use crate::time::Now;
@@ -52,12 +51,7 @@ use crate::time::Now;
 ///
 /// A bounded number of rows, whatever the number of holders and waiters; with
 /// [`Action::Inspect`], besides, the rows that it lists.
-pub fn step<T: Tables>(
-    record: &mut Record<T>,
-    now: Now,
-    rules: impl Into<Rules>,
-    action: &Action,
-) -> Outcome {
+pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Action) -> Outcome {
     let mut step = Step::new(record, now, rules.into());
     let reply = match action {
         Action::Acquire(request) => step.acquire(request),
@@ -82,12 +76,7 @@ pub fn step<T: Tables>(
 /// # Cost
 ///
 /// The rows of that client, and then those of a step.
-pub fn reap<T: Tables>(
-    record: &mut Record<T>,
-    now: Now,
-    rules: impl Into<Rules>,
-    client: ClientId,
-) -> Outcome {
+pub fn reap(record: &mut Record, now: Now, rules: impl Into<Rules>, client: ClientId) -> Outcome {
     let mut step = Step::new(record, now, rules.into());
     step.reap(client);
     step.outcome(Reply::Released)

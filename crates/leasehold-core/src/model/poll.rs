@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::step::Step;
-use super::table::{Table as _, Tables};
 use crate::holder::{ClientId, HoldState, HolderId};
 use crate::request::Reply;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn poll(&mut self, id: HolderId, ttl: Duration) -> Reply {
         self.sweep();
         if let Some((slot, state)) = self.live_hold(id) {
@@ -35,7 +34,7 @@ impl<T: Tables> Step<'_, T> {
     /// Notes that a client with a waiter is alive.
     pub(super) fn see(&mut self, client: ClientId) {
         let now_us = self.now_us();
-        if let Some(seen) = self.record.clients.find(client) {
+        if let Some(seen) = self.record.clients.get_mut(&client) {
             seen.last_us = now_us;
         }
         self.keep_until(now_us);

@@ -3,17 +3,16 @@
 use super::limits::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND};
 use super::rows::{Hold, NEVER_US, Waiting};
 use super::step::Step;
-use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::{ClientId, Ending, HoldState, HolderId, LOCK_CAPACITY};
 use crate::request::Message;
 use crate::time::micros;
 use crate::token::FencingToken;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     /// Ends holds whose time has come, a bounded number of them.
     pub(super) fn sweep(&mut self) {
         let now_us = self.now_us();
-        if self.record.holds.count() == 0 {
+        if self.record.holds.is_empty() {
             return;
         }
         let farthest = now_us + self.record.sweep.longest_ttl_us + micros(CLAIM_WINDOW);
@@ -29,10 +28,10 @@ impl<T: Tables> Step<'_, T> {
         }
         for _ in 0..REAP_BOUND {
             let slot = self.record.sweep.cursor;
-            if slot >= self.record.holds.count() {
+            if slot >= self.record.holds.len() {
                 break;
             }
-            let deadline_us = self.record.holds.at(slot).clamp(now_us);
+            let deadline_us = self.record.holds[slot].clamp(now_us);
             if deadline_us <= now_us {
                 self.take_away(slot, Ending::Expired);
             } else {
@@ -41,7 +40,7 @@ impl<T: Tables> Step<'_, T> {
                 sweep.cursor += 1;
             }
         }
-        let count = self.record.holds.count();
+        let count = self.record.holds.len();
         if count == 0 {
             return;
         }
@@ -65,9 +64,7 @@ impl<T: Tables> Step<'_, T> {
             return;
         }
         let (mut skipped, mut granted) = (0, 0);
-        while let Some(sequence) = self.record.head()
-            && let Some(head) = self.record.queue.find(sequence)
-        {
+        while let Some((&sequence, head)) = self.record.queue.first_key_value() {
             let (id, weight, capacity) = (head.id, head.weight, head.capacity);
             let is_caller = caller == Some(id);
             if !is_caller && self.is_dead(id.client) {
@@ -91,12 +88,12 @@ impl<T: Tables> Step<'_, T> {
         }
     }
 
-    fn is_dead(&mut self, client: ClientId) -> bool {
+    fn is_dead(&self, client: ClientId) -> bool {
         self.last_seen_us(client) + micros(self.rules.dead_after()) <= self.now_us()
     }
 
-    fn last_seen_us(&mut self, client: ClientId) -> u64 {
-        self.record.clients.find(client).map_or(0, |seen| seen.last_us)
+    fn last_seen_us(&self, client: ClientId) -> u64 {
+        self.record.clients.get(&client).map_or(0, |seen| seen.last_us)
     }
 
     fn grant_head(&mut self, sequence: u64, client: ClientId, is_caller: bool) {
@@ -130,7 +127,7 @@ impl<T: Tables> Step<'_, T> {
         state: HoldState,
         token_us: u64,
         claim_by_us: Option<u64>,
-    ) -> u32 {
+    ) -> usize {
         let now_us = self.now_us();
         let deadline_us = claim_by_us.unwrap_or(now_us + waiting.ttl_us);
         let slot = self.record.add_hold(Hold {
@@ -151,20 +148,20 @@ impl<T: Tables> Step<'_, T> {
 
     /// Makes the waiting reader the writer if it is the last one left.
     fn promote_reader(&mut self, reader: HolderId) {
-        if self.record.holds.count() != 1 {
+        if self.record.holds.len() != 1 {
             return;
         }
         let token_us = self.become_writer(0);
-        let hold = self.record.holds.at(0);
+        let hold = &mut self.record.holds[0];
         let (nonce, deadline_us) = (hold.nonce, hold.deadline_us);
         self.tell_granted(reader, nonce, FencingToken::from_micros(token_us), deadline_us);
     }
 
-    pub(super) fn become_writer(&mut self, slot: u32) -> u64 {
+    pub(super) fn become_writer(&mut self, slot: usize) -> u64 {
         let token_us = self.mint(None);
         self.record.upgrading = None;
         self.record.set_weight(slot, LOCK_CAPACITY);
-        self.record.holds.at(slot).token_us = token_us;
+        self.record.holds[slot].token_us = token_us;
         token_us
     }
 

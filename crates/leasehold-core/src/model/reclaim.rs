@@ -2,12 +2,11 @@
 
 use super::rows::Waiting;
 use super::step::Step;
-use super::table::{Holds as _, Table as _, Tables};
 use crate::holder::{HoldState, LOCK_CAPACITY, Mode};
 use crate::request::{Reclaim, Refusal, Reply};
 use crate::time::micros;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn reclaim(&mut self, request: &Reclaim) -> Reply {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
@@ -18,7 +17,7 @@ impl<T: Tables> Step<'_, T> {
         // Before anything ends by time: a hold that is still here has kept everybody else out.
         if let Some(slot) = self.held_to_reclaim(request) {
             let now_us = self.now_us();
-            self.record.holds.at(slot).clamp(now_us);
+            self.record.holds[slot].clamp(now_us);
             self.raise_token(slot, request.token.micros());
             let grant = self.confirm(slot, request.ttl);
             self.record.sweep.expect(slot, grant.deadline_us);
@@ -37,10 +36,10 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// The attempt's own hold, if it is one of what is claimed and nobody has ended it.
-    fn held_to_reclaim(&mut self, request: &Reclaim) -> Option<u32> {
+    fn held_to_reclaim(&mut self, request: &Reclaim) -> Option<usize> {
         let slot = self.record.hold_of(request.id)?;
         let is_ended =
-            matches!(self.record.holds.at(slot).state, HoldState::Cooldown | HoldState::Revoked);
+            matches!(self.record.holds[slot].state, HoldState::Cooldown | HoldState::Revoked);
         if is_ended || !self.record.is_same_kind(request.mode.capacity()) {
             return None;
         }
@@ -49,13 +48,13 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// The writer of which only the reader is known here is the writer again, if nobody else came.
-    fn become_writer_again(&mut self, slot: u32, request: &Reclaim) -> bool {
-        let is_next = self.record.holds.count() == 1
+    fn become_writer_again(&mut self, slot: usize, request: &Reclaim) -> bool {
+        let is_next = self.record.holds.len() == 1
             && request.mode == Mode::Exclusive
             && self.record.last_token_us <= request.token.micros();
         if is_next {
             self.record.set_weight(slot, LOCK_CAPACITY);
-            self.record.holds.at(slot).change = request.change;
+            self.record.holds[slot].change = request.change;
             self.record.upgrading = None;
         }
         is_next
@@ -74,7 +73,7 @@ impl<T: Tables> Step<'_, T> {
         let token_us = request.token.micros();
         let is_overtaken = weight == LOCK_CAPACITY && self.record.last_token_us >= token_us;
         let is_over = self.record.is_finished(request.id, self.now_us());
-        let nobody_first = self.record.queue.count() == 0 && self.record.upgrading.is_none();
+        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
         let fits = nobody_first && (is_idle || self.record.fits(weight, capacity));
         if is_overtaken || is_over || !fits {
             return not_held;
@@ -86,7 +85,7 @@ impl<T: Tables> Step<'_, T> {
         let now_us = self.now_us();
         let waiting = reclaimed(request, now_us);
         let slot = self.grant(waiting, HoldState::Claimed, token_us, None);
-        self.record.holds.at(slot).change = request.change;
+        self.record.holds[slot].change = request.change;
         Reply::Granted(self.confirm(slot, request.ttl))
     }
 }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use super::limits::MAX_TOMBSTONES;
 use super::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
-use super::table::{Holds as _, InMemory, Table as _, Tables};
 use crate::bugs::{self, Bug};
-use crate::holder::{HolderId, LOCK_CAPACITY};
+use crate::holder::{ClientId, HolderId, LOCK_CAPACITY};
 
 /// All that a store knows of one name. Times are microseconds of the store's lease clock.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Record<T: Tables = InMemory> {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Record {
     /// How much there is to take; binds while something is held or awaited.
     pub capacity: u32,
     /// The capacity that its holders have asked for: another one than that in force once an
@@ -22,49 +21,27 @@ pub struct Record<T: Tables = InMemory> {
     /// The highest token time ever granted; zero before the first.
     pub last_token_us: u64,
     /// The holds, in no order that means anything: a removed one is replaced by the last.
-    pub holds: T::Holds,
+    pub holds: Vec<Hold>,
     /// The slot of each attempt's hold.
-    pub slots: T::Slots,
+    pub slots: BTreeMap<HolderId, usize>,
     /// How far the search for expired holds is.
     pub sweep: Sweep,
     /// The reader that waits to become the writer; nobody is admitted meanwhile.
     pub upgrading: Option<HolderId>,
     /// Who waits, by the number drawn on joining.
-    pub queue: T::Queue,
+    pub queue: BTreeMap<u64, Waiting>,
     /// The number of each attempt that waits.
-    pub sequences: T::Sequences,
+    pub sequences: BTreeMap<HolderId, u64>,
     /// The number of the last waiter that joined; begins again when the queue is empty.
     pub last_sequence: u64,
     /// When each client with a waiter was last seen.
-    pub clients: T::Clients,
+    pub clients: BTreeMap<ClientId, Seen>,
     /// Attempts that have ended and of which a copy may still arrive; the oldest first.
     pub tombstones: Vec<Tombstone>,
     /// The hold that has ended last.
     pub last: Option<LastHold>,
     /// When the record may be forgotten.
     pub collect_at_us: u64,
-}
-
-impl Default for Record {
-    fn default() -> Self {
-        Self {
-            capacity: 0,
-            asked: 0,
-            used: 0,
-            last_token_us: 0,
-            holds: Vec::new(),
-            slots: BTreeMap::new(),
-            sweep: Sweep::default(),
-            upgrading: None,
-            queue: BTreeMap::new(),
-            sequences: BTreeMap::new(),
-            last_sequence: 0,
-            clients: BTreeMap::new(),
-            tombstones: Vec::new(),
-            last: None,
-            collect_at_us: 0,
-        }
-    }
 }
 
 impl Record {
@@ -77,12 +54,10 @@ impl Record {
         self.sequences = self.queue.iter().map(|(at, waiting)| (waiting.id, *at)).collect();
         self
     }
-}
 
-impl<T: Tables> Record<T> {
     /// Whether nobody holds or awaits the name.
     pub fn is_idle(&self) -> bool {
-        self.holds.count() == 0 && self.queue.count() == 0
+        self.holds.is_empty() && self.queue.is_empty()
     }
 
     /// Whether it is in use as what this capacity is one of: a lock, or a semaphore.
@@ -99,7 +74,7 @@ impl<T: Tables> Record<T> {
     pub(super) fn fits(&self, weight: u32, capacity: u32) -> bool {
         match self.admits(weight, capacity) {
             true => self.used + u64::from(weight) <= u64::from(self.capacity),
-            false => self.holds.count() == 0,
+            false => self.holds.is_empty(),
         }
     }
 
@@ -109,103 +84,96 @@ impl<T: Tables> Record<T> {
     }
 
     /// The slot of an attempt's hold.
-    pub(super) fn hold_of(&mut self, id: HolderId) -> Option<u32> {
-        self.slots.find(id).copied()
+    pub(super) fn hold_of(&self, id: HolderId) -> Option<usize> {
+        self.slots.get(&id).copied()
     }
 
     /// Adds a hold and gives its slot.
-    pub(super) fn add_hold(&mut self, hold: Hold) -> u32 {
+    pub(super) fn add_hold(&mut self, hold: Hold) -> usize {
         self.sweep.bound_us = self.sweep.bound_us.min(hold.deadline_us);
         self.sweep.longest_ttl_us = self.sweep.longest_ttl_us.max(hold.ttl_us);
         self.used += u64::from(hold.weight);
-        let slot = self.holds.count();
-        self.slots.put(hold.id, slot);
+        let slot = self.holds.len();
+        self.slots.insert(hold.id, slot);
         self.holds.push(hold);
         slot
     }
 
     /// Removes a hold, for `end_hold`, through which each leaves; the last one takes its slot.
-    pub(super) fn remove_hold(&mut self, slot: u32) -> Option<Hold> {
+    pub(super) fn remove_hold(&mut self, slot: usize) -> Option<Hold> {
         let last = self.holds.pop()?;
-        let removed = if slot < self.holds.count() {
+        let removed = if slot < self.holds.len() {
             if slot < self.sweep.cursor {
                 // It came from where the sweep has not been to where it will not come again.
                 self.sweep.running_us = self.sweep.running_us.min(last.deadline_us);
             }
-            self.slots.put(last.id, slot);
-            std::mem::replace(self.holds.at(slot), last)
+            self.slots.insert(last.id, slot);
+            std::mem::replace(&mut self.holds[slot], last)
         } else {
             last
         };
-        self.slots.take(removed.id);
+        self.slots.remove(&removed.id);
         self.used = self.used.saturating_sub(removed.weight.into());
         if self.upgrading == Some(removed.id) {
             self.upgrading = None;
         }
-        if self.holds.count() == 0 {
+        if self.holds.is_empty() {
             self.sweep = Sweep::default();
         }
-        self.sweep.cursor = self.sweep.cursor.min(self.holds.count());
+        self.sweep.cursor = self.sweep.cursor.min(self.holds.len());
         Some(removed)
     }
 
     /// From now on a hold is of this weight.
-    pub(super) fn set_weight(&mut self, slot: u32, weight: u32) {
-        let before = std::mem::replace(&mut self.holds.at(slot).weight, weight);
+    pub(super) fn set_weight(&mut self, slot: usize, weight: u32) {
+        let before = std::mem::replace(&mut self.holds[slot].weight, weight);
         self.used = self.used.saturating_sub(before.into()) + u64::from(weight);
     }
 
     /// From now on a hold is another attempt's.
-    pub(super) fn set_id(&mut self, slot: u32, id: HolderId) {
-        let before = std::mem::replace(&mut self.holds.at(slot).id, id);
-        self.slots.take(before);
-        self.slots.put(id, slot);
+    pub(super) fn set_id(&mut self, slot: usize, id: HolderId) {
+        let before = std::mem::replace(&mut self.holds[slot].id, id);
+        self.slots.remove(&before);
+        self.slots.insert(id, slot);
     }
 
-    pub(super) fn waiting_of(&mut self, id: HolderId) -> Option<u64> {
-        self.sequences.find(id).copied()
+    pub(super) fn waiting_of(&self, id: HolderId) -> Option<u64> {
+        self.sequences.get(&id).copied()
     }
 
     pub(super) fn join(&mut self, waiting: Waiting, now_us: u64) -> u64 {
         let client = waiting.id.client;
-        match self.clients.find(client) {
-            Some(seen) => *seen = Seen { last_us: now_us, waiting: seen.waiting + 1 },
-            None => self.clients.put(client, Seen { last_us: now_us, waiting: 1 }),
-        }
+        let seen = self.clients.entry(client).or_insert(Seen { last_us: now_us, waiting: 0 });
+        *seen = Seen { last_us: now_us, waiting: seen.waiting + 1 };
         if bugs::is_on(Bug::SequenceWraps) {
             self.last_sequence %= 4;
         }
         self.last_sequence += 1;
-        self.sequences.put(waiting.id, self.last_sequence);
-        self.queue.put(self.last_sequence, waiting);
+        self.sequences.insert(waiting.id, self.last_sequence);
+        self.queue.insert(self.last_sequence, waiting);
         self.last_sequence
     }
 
     pub(super) fn leave(&mut self, sequence: u64) -> Option<Waiting> {
-        let waiting = self.queue.take(sequence)?;
-        self.sequences.take(waiting.id);
-        if let Some(seen) = self.clients.find(waiting.id.client) {
+        let waiting = self.queue.remove(&sequence)?;
+        self.sequences.remove(&waiting.id);
+        if let Some(seen) = self.clients.get_mut(&waiting.id.client) {
             seen.waiting = seen.waiting.saturating_sub(1);
             if seen.waiting == 0 {
-                self.clients.take(waiting.id.client);
+                self.clients.remove(&waiting.id.client);
             }
         }
-        if self.queue.count() == 0 {
+        if self.queue.is_empty() {
             self.last_sequence = 0;
         }
         Some(waiting)
     }
 
-    /// The number of the waiter whose turn it is.
-    pub(super) fn head(&mut self) -> Option<u64> {
-        self.queue.next(0)
-    }
-
     /// At most how many come before `sequence`: exact unless somebody between has left.
-    pub(super) fn ahead_of(&mut self, sequence: u64) -> u32 {
-        let head = self.head().unwrap_or(sequence);
-        let most = self.queue.count().saturating_sub(1);
-        sequence.saturating_sub(head).min(most.into()) as u32
+    pub(super) fn ahead_of(&self, sequence: u64) -> u32 {
+        let head = self.queue.first_key_value().map_or(sequence, |(head, _)| *head);
+        let most = self.queue.len().saturating_sub(1);
+        sequence.saturating_sub(head).min(most as u64) as u32
     }
 
     pub(super) fn is_finished(&self, id: HolderId, now_us: u64) -> bool {

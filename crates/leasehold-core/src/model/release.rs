@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::step::Step;
-use super::table::{Holds as _, Tables};
 use crate::bugs::{self, Bug};
 use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::Reply;
 use crate::time::micros;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn release(&mut self, id: HolderId, cooldown: Duration, unanswered: bool) -> Reply {
         self.sweep();
         let Some((slot, state)) = self.live_hold(id) else {
@@ -39,10 +38,10 @@ impl<T: Tables> Step<'_, T> {
     }
 
     /// The name stays taken, by nobody.
-    fn cool_down(&mut self, slot: u32, cooldown: Duration) {
+    fn cool_down(&mut self, slot: usize, cooldown: Duration) {
         let deadline_us = self.now_us() + micros(cooldown);
         self.note_end(slot, Ending::Released);
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         let id = hold.id;
         hold.state = HoldState::Cooldown;
         hold.ttl_us = micros(cooldown);

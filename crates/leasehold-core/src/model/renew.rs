@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use super::step::Step;
-use super::table::Tables;
 use crate::bugs::{self, Bug};
 use crate::holder::{HoldState, HolderId, Mode};
 use crate::request::Reply;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn renew(&mut self, id: HolderId, ttl: Duration, believed: (Mode, u64)) -> Reply {
         if bugs::is_on(Bug::LateRenewalRevives)
             && let Some(slot) = self.record.hold_of(id)

@@ -6,16 +6,15 @@
 //! told of yet. A lower one is that of somebody who has let go.
 
 use super::step::Step;
-use super::table::{Holds as _, Tables};
 use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::{Message, Reply};
 use crate::token::FencingToken;
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
         self.sweep();
         let seen = self.live_hold(id).filter(|(slot, _)| {
-            let hold = self.record.holds.at(*slot);
+            let hold = &self.record.holds[*slot];
             FencingToken::from_micros(hold.token_us).micros() == token.micros()
                 && token.passes() >= hold.info.passed_on().times
         });
@@ -24,13 +23,13 @@ impl<T: Tables> Step<'_, T> {
             return Reply::Revoked(false);
         };
         let is_cooldown = state == HoldState::Cooldown;
-        let nonce = self.record.holds.at(slot).nonce;
+        let nonce = self.record.holds[slot].nonce;
         // A cooldown is held by nobody, so nobody has to be asked.
         let forced = force || is_cooldown;
         if forced {
             self.take_away(slot, Ending::Revoked);
         } else {
-            self.record.holds.at(slot).state = HoldState::Revoked;
+            self.record.holds[slot].state = HoldState::Revoked;
             // Else the reader would become the writer all the same, with a token that the
             // operator has not seen, and readers would be kept out for it.
             if self.record.upgrading == Some(id) {

@@ -101,7 +101,7 @@ pub struct LastHold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sweep {
     /// The next hold to look at.
-    pub cursor: u32,
+    pub cursor: usize,
     /// No hold ends before this.
     pub bound_us: u64,
     /// The earliest deadline among the holds before the cursor.
@@ -122,7 +122,7 @@ impl Default for Sweep {
 
 impl Sweep {
     /// A hold ends at `deadline_us`, maybe earlier than was known.
-    pub(super) fn expect(&mut self, slot: u32, deadline_us: u64) {
+    pub(super) fn expect(&mut self, slot: usize, deadline_us: u64) {
         self.bound_us = self.bound_us.min(deadline_us);
         if slot < self.cursor {
             self.running_us = self.running_us.min(deadline_us);

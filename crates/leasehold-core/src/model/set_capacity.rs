@@ -4,11 +4,10 @@
 //! fits. Who asks for what meanwhile, and until when it counts, stands at [`super::acquire`].
 
 use super::step::Step;
-use super::table::Tables;
 use crate::holder::LOCK_CAPACITY;
 use crate::request::{Refusal, Reply};
 
-impl<T: Tables> Step<'_, T> {
+impl Step<'_> {
     pub(super) fn set_capacity(&mut self, capacity: u32) -> Reply {
         if capacity == 0 || capacity >= LOCK_CAPACITY {
             return Reply::Refused(Refusal::Weight);

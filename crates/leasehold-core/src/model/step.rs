@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::limits::{BALLOT_LEAD, Rules, TOMBSTONE_LIFE};
 use super::record::Record;
 use super::rows::{Hold, Tombstone};
-use super::table::{Holds as _, Table as _, Tables};
 use crate::bugs::{self, Bug};
 use crate::holder::{Ending, HoldState, HolderId};
 use crate::request::{Addressed, Grant, Reply};
@@ -24,16 +23,16 @@ pub struct Outcome {
 }
 
 /// One action under way.
-pub(super) struct Step<'a, T: Tables> {
-    pub(super) record: &'a mut Record<T>,
+pub(super) struct Step<'a> {
+    pub(super) record: &'a mut Record,
     pub(super) now: Now,
     pub(super) rules: Rules,
     pub(super) messages: Vec<Addressed>,
     pub(super) more: bool,
 }
 
-impl<'a, T: Tables> Step<'a, T> {
-    pub(super) fn new(record: &'a mut Record<T>, now: Now, rules: Rules) -> Self {
+impl<'a> Step<'a> {
+    pub(super) fn new(record: &'a mut Record, now: Now, rules: Rules) -> Self {
         Self { record, now, rules, messages: Vec::new(), more: false }
     }
 
@@ -76,8 +75,8 @@ impl<'a, T: Tables> Step<'a, T> {
 
     /// Raises the token of a hold, and the last token with it: nobody is granted a lower one here
     /// from now on, whoever it was committed for.
-    pub(super) fn raise_token(&mut self, slot: u32, token_us: u64) {
-        let hold = self.record.holds.at(slot);
+    pub(super) fn raise_token(&mut self, slot: usize, token_us: u64) {
+        let hold = &mut self.record.holds[slot];
         hold.token_us = hold.token_us.max(token_us);
         self.record.last_token_us = self.record.last_token_us.max(hold.token_us);
     }
@@ -89,10 +88,10 @@ impl<'a, T: Tables> Step<'a, T> {
 
     /// The slot and the state of a hold whose time has not come. One that a bounded sweep has not
     /// reached yet ends here, so that nobody is told "yours" after the deadline.
-    pub(super) fn live_hold(&mut self, id: HolderId) -> Option<(u32, HoldState)> {
+    pub(super) fn live_hold(&mut self, id: HolderId) -> Option<(usize, HoldState)> {
         let slot = self.record.hold_of(id)?;
         let now_us = self.now_us();
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         let (deadline_us, state) = (hold.clamp(now_us), hold.state);
         if deadline_us <= now_us {
             self.take_away(slot, Ending::Expired);
@@ -103,14 +102,14 @@ impl<'a, T: Tables> Step<'a, T> {
     }
 
     /// Ends a hold that somebody has had, and gives it.
-    pub(super) fn end_hold(&mut self, slot: u32, ending: Ending) -> Option<Hold> {
+    pub(super) fn end_hold(&mut self, slot: usize, ending: Ending) -> Option<Hold> {
         self.note_end(slot, ending);
         self.record.remove_hold(slot)
     }
 
     /// Ends a hold that its holder has not let go. A late copy of its acquire must not grant to an
     /// attempt that nobody waits for any more, hence the tombstone.
-    pub(super) fn take_away(&mut self, slot: u32, ending: Ending) {
+    pub(super) fn take_away(&mut self, slot: usize, ending: Ending) {
         if let Some(hold) = self.end_hold(slot, ending) {
             match ending {
                 // Until its deadline its holder may ask what became of it.
@@ -122,9 +121,9 @@ impl<'a, T: Tables> Step<'a, T> {
 
     /// Remembers the hold at a slot as the last one, unless another one ended later. Nobody has one
     /// in its cooldown: that was noted when it began.
-    pub(super) fn note_end(&mut self, slot: u32, ending: Ending) {
+    pub(super) fn note_end(&mut self, slot: usize, ending: Ending) {
         let (now_us, capacity) = (self.now_us(), self.record.capacity);
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         if hold.state != HoldState::Cooldown {
             let ended = hold.ended(capacity, now_us, ending);
             self.record.last = Some(ended.or_later(self.record.last.take(), now_us));
@@ -151,9 +150,9 @@ impl<'a, T: Tables> Step<'a, T> {
     /// the deadline for one of the future, and a late copy of a short renewal would end the hold.
     ///
     /// [`Hold::clamp`]: super::rows::Hold::clamp
-    pub(super) fn confirm(&mut self, slot: u32, ttl: Duration) -> Grant {
+    pub(super) fn confirm(&mut self, slot: usize, ttl: Duration) -> Grant {
         let deadline_us = self.now_us() + micros(ttl);
-        let hold = self.record.holds.at(slot);
+        let hold = &mut self.record.holds[slot];
         hold.state = HoldState::Claimed;
         if deadline_us > hold.deadline_us {
             hold.deadline_us = deadline_us;
@@ -166,9 +165,9 @@ impl<'a, T: Tables> Step<'a, T> {
     }
 
     /// The hold as it is: a change of mode or of facts moves no deadline.
-    pub(super) fn unchanged(&mut self, slot: u32) -> Grant {
-        let contended = self.record.queue.count() > 0;
-        let hold = self.record.holds.at(slot);
+    pub(super) fn unchanged(&mut self, slot: usize) -> Grant {
+        let contended = !self.record.queue.is_empty();
+        let hold = &mut self.record.holds[slot];
         let token = FencingToken::from_micros(hold.token_us);
         Grant { token, deadline_us: hold.deadline_us, contended }
     }

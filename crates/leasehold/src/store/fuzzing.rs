@@ -3,24 +3,25 @@
 
 use std::time::Duration;
 
+use leasehold_core::model::{self, Record};
 use leasehold_core::text::split_scheme;
 use leasehold_core::{
     Acquire, Action, Adopt, ClientId, FencingToken, HolderId, HolderInfo, Lease, LockName, Mode,
-    Reclaim, parse_duration, show_duration,
+    Now, Reclaim, parse_duration, show_duration,
 };
 
+use super::redis;
 pub use super::redis::fuzzing::Scene;
 use super::router::{check_url, shown_url};
-use super::{file, redis};
 
 /// What reads bytes, behind the name of its corpus.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target of the library.
 pub const TARGETS: [Target; 6] = [
-    ("file_record", |bytes| file::fuzzing::record(bytes, &actions())),
     ("message", redis::fuzzing::message),
     ("packed_reply", |bytes| redis::fuzzing::packed_reply(bytes, &actions())),
+    ("record", record),
     ("reply", |bytes| redis::fuzzing::reply(bytes, &actions())),
     ("store_url", store_url),
     ("text", text),
@@ -32,6 +33,16 @@ const PASSWORD: &str = "s3cret";
 /// A call of a script whose arguments are what the bytes make of sound ones.
 pub fn scene(bytes: &[u8]) -> Option<Scene> {
     redis::fuzzing::scene(bytes, &actions())
+}
+
+/// Reads a record and, if it can be reckoned with, does everything to it.
+fn record(bytes: &[u8]) {
+    const NOW: Now = Now { lease_us: 1_000_000_000, token_us: 1_800_000_000_000_000 };
+    let Ok(record) = Record::from_bytes(bytes) else { return };
+    assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Ok(&record));
+    for action in actions() {
+        model::step(&mut record.clone(), NOW, model::DEFAULT_RETENTION, &action);
+    }
 }
 
 /// Reads it, and shows its password nowhere.

@@ -3,6 +3,7 @@
 mod adopting;
 mod applying;
 mod ballots;
+mod bytes;
 mod capacities;
 mod cost;
 mod events;

@@ -26,12 +26,23 @@ fn client(record: &mut Record) -> &mut Seen {
     record.clients.values_mut().next().unwrap()
 }
 
+/// That each of some damages, alone, makes a record that no step has made.
+fn assert_damaged<const N: usize>(damages: [(&str, Damage); N]) {
+    for (what, damage) in damages {
+        let mut record = sound();
+        assert!(record.is_possible() && record.is_sound());
+        damage(&mut record);
+        assert!(!record.is_possible(), "{what}");
+        assert!(!record.is_sound(), "{what}");
+    }
+}
+
 #[test]
 fn a_head_that_no_step_makes_is_damage() {
-    assert!(sound().has_sound_head());
-    let damages: [(&str, Damage); 14] = [
+    assert_damaged([
         ("last token", |it| it.last_token_us = u64::MAX),
         ("last sequence", |it| it.last_sequence = u64::MAX),
+        ("last sequence of another waiter", |it| it.last_sequence = 0),
         ("collect at", |it| it.collect_at_us = u64::MAX),
         ("bound", |it| it.sweep.bound_us = u64::MAX),
         ("running", |it| it.sweep.running_us = u64::MAX),
@@ -44,21 +55,14 @@ fn a_head_that_no_step_makes_is_damage() {
         ("cursor", |it| it.sweep.cursor = 2),
         ("slots", |it| it.slots.clear()),
         ("sequences", |it| it.sequences.clear()),
-    ];
-    for (what, damage) in damages {
-        let mut record = sound();
-        damage(&mut record);
-        assert!(!record.has_sound_head(), "{what}");
-    }
-    let mut record = sound();
-    let seen = *client(&mut record);
-    record.clients.insert(ClientId(9), seen);
-    assert!(!record.has_sound_head(), "more clients than waiters");
+        ("a client that was seen too late", |it| client(it).last_us = NEVER_US + 1),
+        ("a wish to write of nobody who holds", |it| it.upgrading = Some(id(9, 1))),
+    ]);
 }
 
 #[test]
 fn a_hold_that_no_step_makes_is_damage() {
-    let damages: [(&str, Damage); 8] = [
+    assert_damaged([
         ("change", |it| it.holds[0].change = u64::MAX),
         ("granted at", |it| it.holds[0].since_us = u64::MAX),
         ("ttl", |it| it.holds[0].ttl_us = u64::MAX),
@@ -70,23 +74,17 @@ fn a_hold_that_no_step_makes_is_damage() {
             it.sweep.cursor = 1;
             it.sweep.running_us = it.holds[0].deadline_us + 1;
         }),
-    ];
-    for (what, damage) in damages {
-        let mut record = sound();
-        assert!(record.bounds().admit_hold(0, &record.holds[0]));
-        damage(&mut record);
-        assert!(!record.bounds().admit_hold(0, &record.holds[0]), "{what}");
-    }
+    ]);
     let mut record = sound();
     (record.sweep.cursor, record.sweep.running_us) = (1, record.holds[0].deadline_us);
-    assert!(record.bounds().admit_hold(0, &record.holds[0]), "it has been seen");
-    record.sweep.running_us += 1;
-    assert!(record.bounds().admit_hold(1, &record.holds[0]), "as one that has not been");
+    assert!(record.is_sound(), "it has been seen");
+    (record.sweep.cursor, record.sweep.running_us) = (0, record.holds[0].deadline_us + 1);
+    assert!(record.is_sound(), "it has not been seen");
 }
 
 #[test]
 fn a_waiter_that_no_step_makes_is_damage() {
-    let damages: [(&str, Damage); 5] = [
+    assert_damaged([
         ("since", |it| waiter(it).since_us = u64::MAX),
         ("ttl", |it| waiter(it).ttl_us = u64::MAX),
         ("weight", |it| waiter(it).weight = LOCK_CAPACITY + 1),
@@ -97,25 +95,7 @@ fn a_waiter_that_no_step_makes_is_damage() {
             it.capacity = 3;
             waiter(it).capacity = LOCK_CAPACITY + 1;
         }),
-    ];
-    for (what, damage) in damages {
-        let mut record = sound();
-        assert!(record.bounds().admit_waiting(waiter(&mut record)));
-        damage(&mut record);
-        assert!(!record.bounds().admit_waiting(waiter(&mut record)), "{what}");
-    }
-}
-
-#[test]
-fn a_client_or_a_place_in_the_queue_that_no_step_makes_is_damage() {
-    let bounds = sound().bounds();
-    assert!(bounds.admit_sequence(1) && !bounds.admit_sequence(2));
-    let seen = *client(&mut sound());
-    assert!(bounds.admit_seen(&seen));
-    assert!(!bounds.admit_seen(&Seen { last_us: NEVER_US + 1, ..seen }));
-    for waiting in [0, MAX_WAITING as u32 + 1] {
-        assert!(!bounds.admit_seen(&Seen { waiting, ..seen }), "{waiting}");
-    }
+    ]);
 }
 
 #[test]
@@ -130,15 +110,8 @@ fn a_last_holder_that_no_step_makes_is_damage() {
 }
 
 #[test]
-fn one_damaged_part_makes_a_record_damaged() {
-    assert!(sound().is_sound());
-    let damages: [(&str, Damage); 10] = [
-        ("head", |it| it.sweep.longest_ttl_us = u64::MAX),
-        ("hold", |it| it.holds[0].change = u64::MAX),
-        ("waiter", |it| waiter(it).since_us = u64::MAX),
-        ("place in the queue", |it| it.last_sequence = 0),
-        ("client", |it| client(it).last_us = u64::MAX),
-        ("a wish to write of nobody who holds", |it| it.upgrading = Some(id(9, 1))),
+fn a_count_or_an_index_that_is_wrong_is_damage() {
+    let damages: [(&str, Damage); 4] = [
         ("last holder", |it| it.last.as_mut().unwrap().ended_us = u64::MAX),
         ("sum of weights", |it| it.used = 1),
         ("a client that waits for less than it is said to", |it| client(it).waiting = 2),

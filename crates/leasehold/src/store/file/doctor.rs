@@ -10,11 +10,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::access::NEW;
-use super::liveness::NO_PIPES;
-use super::location::Location;
-use super::schema;
-use super::url;
+use super::clients::NO_PIPES;
+use super::database::schema;
+use super::options;
+use super::place::{Location, NEW};
 use crate::store::Finding;
 
 /// A disk with less room is full for the purposes of a database: 16 MiB.
@@ -42,7 +41,7 @@ const GROUP_WRITES: u32 = 0o020;
 ///
 /// When it cannot be used for want of rights or by a wrong path.
 pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let location = match Location::check(&url::read(url)?.path) {
+    let location = match Location::check(&options::read(url)?.path) {
         Ok(location) => location,
         Err(error) => return unusable(url, error).map(|finding| vec![finding]),
     };
@@ -95,7 +94,7 @@ fn allowed(location: &Location) -> Result<(), StoreError> {
     ask(&location.database, of_file, &|error| location.io_error("use it", error))?;
     ask(&location.side, of_directory, &|error| location.beside_error(error))?;
     let failed = |error| location.io_error("look at it", error);
-    let access = super::access::Access::of(&location.database).map_err(failed)?;
+    let access = super::place::Access::of(&location.database).map_err(failed)?;
     match rustix::fs::lstat(&location.side) {
         Ok(mut side) => {
             // Opening the store gives what is this user's own the mode that it should have.

@@ -20,20 +20,12 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
-use super::access::Access;
-use super::database::Database;
-use super::disk_space::Reserve;
+use super::clients::{self, Liveness};
+use super::database::disk_space::Reserve;
+use super::database::{Database, FileTransaction, Writing, schema, tidy};
 use super::identity::Opening;
-use super::liveness::Liveness;
-use super::location::Location;
 use super::options::FileOptions;
-use super::reap;
-use super::schema;
-use super::tidy;
-use super::transact::FileTransaction;
-use super::users::Users;
-use super::write_lock::WriteLock;
-use super::writing::Writing;
+use super::place::{Access, Location, Users, WriteLock};
 use crate::process::{MadeIn, Note};
 
 /// How long an operation waits for its turn: 5 s. A turn takes less than a millisecond, so by then
@@ -487,7 +479,7 @@ impl Records for Transacted<'_> {
         if let Some(id) = attempt
             && let Some(client) = liveness.client(id.client)
         {
-            if reap::may_be_left(action, &outcome.reply) {
+            if clients::may_be_left(action, &outcome.reply) {
                 client.keep(id.attempt, watched);
             } else {
                 client.end(id.attempt);

@@ -12,13 +12,9 @@ use std::str::FromStr;
 
 use leasehold_core::StoreError;
 
-use super::database::Database;
-use super::files::{self, Files};
-use super::liveness::Liveness;
-use super::location::Location;
-use super::users::Users;
-use super::write_lock::WriteLock;
-use super::writing::MAX_NUMBER;
+use super::clients::Liveness;
+use super::database::{Database, MAX_NUMBER};
+use super::place::{self, Files, Location, Users, WriteLock};
 
 /// What the file of the write lock says of its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +76,7 @@ impl Opening<'_> {
     pub(super) fn agree(&self, database: &mut Database) -> Result<Files, StoreError> {
         let failed = |error| self.location.io_error("look at it", error);
         let (files, _) = Files::at(self.location).map_err(failed)?;
-        if files.write_lock != files::id(&self.write_lock.metadata().map_err(failed)?) {
+        if files.write_lock != place::id(&self.write_lock.metadata().map_err(failed)?) {
             return Err(self.location.replaced());
         }
         let written = self.written()?;

@@ -6,41 +6,20 @@
 //! | file | what for |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
-//! | `PATH.clients/gate` | the write lock of the database: [`write_lock`], [`identity`] |
+//! | `PATH.clients/gate` | the write lock of the database: [`place`], [`identity`] |
 //! | `PATH.clients/trial` | a pipe that shows that pipes can be made there |
-//! | `PATH.clients/<32 hex>` | a pipe per living client, see [`liveness`] |
-//! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`subscription`] |
+//! | `PATH.clients/<32 hex>` | a pipe per living client, see [`clients`] |
+//! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`clients`] |
 //!
-//! All of it has the mode and the group of `PATH`: see [`access`].
+//! All of it has the mode and the group of `PATH`: see [`place`].
 
-mod access;
-mod codec;
+mod clients;
 mod database;
-mod disk_space;
 mod doctor;
 mod executor;
-mod files;
-#[cfg(fuzzing)]
-pub(super) mod fuzzing;
-mod hash;
 mod identity;
-mod inbox;
-mod liveness;
-mod location;
-mod mount;
 mod options;
-mod reap;
-mod record;
-mod rows;
-mod rules;
-mod schema;
-mod subscription;
-mod tidy;
-mod transact;
-mod url;
-mod users;
-mod write_lock;
-mod writing;
+mod place;
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -51,11 +30,10 @@ use leasehold_core::{
     StoreErrorKind,
 };
 
+use self::clients::{FileInbox, NO_PIPES};
+pub use self::database::FileTransaction;
 use self::executor::Executor;
-use self::inbox::FileInbox;
-use self::liveness::NO_PIPES;
 pub use self::options::FileOptions;
-pub use self::transact::FileTransaction;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
@@ -112,7 +90,7 @@ impl File {
     ///
     /// As there.
     pub async fn connect(url: &str) -> Result<Self, Error> {
-        let options = url::read(url)?;
+        let options = options::read(url)?;
         let opened = tokio::task::spawn_blocking(move || Self::open(options)).await;
         opened.unwrap_or_else(|_| {
             let text = format!("{url}: opening the file was broken off");
@@ -122,7 +100,7 @@ impl File {
 
     /// Whether a URL can be one.
     pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
-        url::read(url).map(drop)
+        options::read(url).map(drop)
     }
 
     /// What would break a promise of the store that a URL names. Creates nothing.
@@ -132,7 +110,7 @@ impl File {
 
     /// Whether there is a database where a URL names one.
     pub(super) fn is_there(url: &str) -> Result<bool, InvalidInput> {
-        Ok(url::read(url)?.path.exists())
+        Ok(options::read(url)?.path.exists())
     }
 
     /// Opens a database on a clock of one's own, in a start of the machine of one's own.
@@ -227,7 +205,7 @@ impl Store for File {
     }
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let told = subscription::publish(self.executor.liveness(), name, message);
+        let told = clients::subscription::publish(self.executor.liveness(), name, message);
         Box::pin(async move { told.map_err(|error| beside(&error)) })
     }
 
@@ -236,8 +214,10 @@ impl Store for File {
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let liveness = self.executor.liveness();
-        let listening =
-            liveness.has_pipes().then(|| subscription::subscribe(liveness, name)).transpose();
+        let listening = liveness
+            .has_pipes()
+            .then(|| clients::subscription::subscribe(liveness, name))
+            .transpose();
         Box::pin(async move {
             let news = listening.map_err(|error| beside(&error))?;
             Ok(news.map(|news| Box::new(news) as Box<dyn Subscription>))

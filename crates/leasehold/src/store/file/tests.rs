@@ -1,21 +1,19 @@
 //! The file store in one process: compared with the model, and with everything wrong around it.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold_core::model::{Holds as _, Record, Table};
+use leasehold_core::model::Record;
 use leasehold_core::{
     Acquire, Action, Adopt, FakeClock, FencingToken, HolderId, HolderInfo, LockName, Message, Mode,
     Reply,
 };
 use rusqlite::Connection;
 
-use super::location::Location;
-use super::record::StoredRecord;
-use super::rows::Source;
-use super::rules::RULES;
+use super::database::schema;
+use super::options::RULES;
+use super::place::{Access, WriteLock};
 use super::*;
 
 mod cost;
@@ -59,57 +57,14 @@ impl Place {
 
     /// What the database says of a name.
     fn record(&self, name: &LockName) -> Option<Record> {
-        self.record_by(&mut Connection::open(self.path()).unwrap(), name)
-    }
-
-    fn record_by(&self, connection: &mut Connection, name: &LockName) -> Option<Record> {
-        let location = Location::check(&self.path()).unwrap();
-        let transaction = connection.transaction().unwrap();
-        let bytes = transaction.query_row(
-            "SELECT record FROM lock WHERE name = ?1",
-            [name.as_str()],
-            |row| row.get::<_, Vec<u8>>(0),
-        );
-        let source = Source::new(&transaction, &location, name);
-        let mut record = record::decode(&source, &bytes.ok()?).unwrap();
-        let whole = whole(&mut record);
-        source.check().unwrap();
-        Some(whole)
+        record_by(&Connection::open(self.path()).unwrap(), name)
     }
 }
 
-/// All that a record in the database says.
-fn whole(record: &mut StoredRecord<'_>) -> Record {
-    let next = |id: HolderId| HolderId { attempt: id.attempt + 1, ..id };
-    let first = HolderId { client: ClientId(0), attempt: 0 };
-    Record {
-        capacity: record.capacity,
-        asked: record.asked,
-        used: record.used,
-        last_token_us: record.last_token_us,
-        holds: (0..Table::count(&record.holds)).map(|slot| record.holds.at(slot).clone()).collect(),
-        slots: rows(&mut record.slots, first, next),
-        sweep: record.sweep,
-        upgrading: record.upgrading,
-        queue: rows(&mut record.queue, 0, |sequence| sequence + 1),
-        sequences: rows(&mut record.sequences, first, next),
-        last_sequence: record.last_sequence,
-        clients: rows(&mut record.clients, ClientId(0), |client| ClientId(client.0 + 1)),
-        tombstones: record.tombstones.clone(),
-        last: record.last.clone(),
-        collect_at_us: record.collect_at_us,
-    }
-}
-
-fn rows<K: Ord + Copy, V: Clone>(
-    table: &mut impl Table<K, V>,
-    first: K,
-    after: impl Fn(K) -> K,
-) -> BTreeMap<K, V> {
-    let keys = std::iter::successors(table.next(first), |key| table.next(after(*key)));
-    let keys: Vec<K> = keys.collect();
-    assert_eq!(keys.len(), Table::count(table) as usize);
-    keys.into_iter().map(|key| (key, table.find(key).unwrap().clone())).collect()
+fn record_by(connection: &Connection, name: &LockName) -> Option<Record> {
+    let sql = "SELECT record FROM lock WHERE name = ?1";
+    let bytes = connection.query_row(sql, [name.as_str()], |row| row.get::<_, Vec<u8>>(0)).ok()?;
+    Some(Record::from_bytes(&bytes).unwrap())
 }
 
 fn name(text: &str) -> LockName {
@@ -349,12 +304,12 @@ async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     on(&store, "a", acquire(ALICE, 1, true)).await;
     let connection = Connection::open(place.path()).unwrap();
     let damage = |version: u8| format!("UPDATE lock SET record = x'{version:02x}00'");
-    connection.execute(&damage(record::LAYOUT), []).unwrap();
+    connection.execute(&damage(Record::VERSION), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     assert!(!error.may_have_executed());
-    connection.execute(&damage(record::LAYOUT - 2), []).unwrap();
+    connection.execute(&damage(Record::VERSION + 1), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
@@ -366,7 +321,7 @@ fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.path()).unwrap();
-    connection.pragma_update(None, "user_version", record::LAYOUT + 1).unwrap();
+    connection.pragma_update(None, "user_version", schema::VERSION + 1).unwrap();
     let Error::Store(error) = place.refusal() else { panic!() };
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
     connection.pragma_update(None, "application_id", 7).unwrap();
@@ -415,8 +370,8 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let place = Place::new();
     let store = place.open();
     let directory = fs::File::open(place.directory.path().join("locks.db.clients")).unwrap();
-    let access = access::Access::of(&place.path()).unwrap();
-    let write_lock = write_lock::WriteLock::open(directory.as_fd(), access).unwrap();
+    let access = Access::of(&place.path()).unwrap();
+    let write_lock = WriteLock::open(directory.as_fd(), access).unwrap();
     let guard = write_lock.lock().unwrap();
     let mut waits = Box::pin(on(&store, "a", acquire(ALICE, 1, true)));
     // Were it to wait in this thread, nobody could ever give up the lock.

@@ -1,128 +1,8 @@
-//! Damaged records are refused, and what is not refused can be reckoned with.
+//! Damaged records and numbers are refused, each for itself.
 
-use leasehold_core::backoff::Jitter;
-use leasehold_core::model;
-use leasehold_core::{Now, RenewLease};
+use leasehold_core::RenewLease;
 
-use super::history::History;
 use super::*;
-use crate::store::file::record::LAYOUT;
-use crate::store::file::writing::Writing;
-
-fn start() -> Now {
-    Now { lease_us: 1_000_000_000, token_us: 1_767_225_600_000_000 }
-}
-
-/// Fills a database with what random histories leave, of few clients and of crowds. Gives when each
-/// has ended.
-fn fill(writing: &Writing<'_>, random: &mut Jitter) -> Vec<(LockName, Now)> {
-    let fill = |number: u64| {
-        let crowd = number.is_multiple_of(2).then_some(40);
-        let mut history = History::new(random.next_u64(), crowd);
-        let (name, mut now) = (name(&format!("{number}")), start());
-        for _ in 0..history.below(120) {
-            now.lease_us += history.pause_us();
-            now.token_us += 1 + history.below(200_000);
-            let action = history.action(now.lease_us);
-            writing.edit(&name, |record, _| Ok(model::step(record, now, RULES, &action))).unwrap();
-        }
-        (name, now)
-    };
-    (0..40).map(fill).collect()
-}
-
-/// Something that a disk, a cosmic ray or a hand may do.
-fn damage(bytes: &mut Vec<u8>, random: &mut Jitter) {
-    let mut below = |bound: usize| random.next_u64() as usize % bound;
-    let at = below(bytes.len());
-    match below(5) {
-        0 => bytes[at] ^= 1 << below(8),
-        1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][below(5)],
-        2 => bytes.truncate(at),
-        3 => {
-            let (from, length) = (below(bytes.len()), below(24));
-            let copied: Vec<u8> = bytes.iter().skip(from).take(length).copied().collect();
-            bytes.splice(at..at, copied);
-        }
-        _ => {
-            let numbers = [0, 1, (1 << 53) - 1, 1 << 53, u64::MAX / 2, u64::MAX - 1, u64::MAX];
-            let number = numbers[below(numbers.len())].to_le_bytes();
-            let end = bytes.len().min(at + 8);
-            let length = end - at;
-            bytes[at..end].copy_from_slice(&number[..length]);
-        }
-    }
-}
-
-/// Damages one row of a name, or removes it. False if there is none.
-fn damage_a_row(writing: &Writing<'_>, name: &LockName, random: &mut Jitter) -> bool {
-    let rows = writing.sql(|transaction| {
-        let sql = "SELECT 0, x'', record FROM lock WHERE name = ?1
-            UNION ALL SELECT kind, key, value FROM lock_row WHERE name = ?1";
-        let mut statement = transaction.prepare_cached(sql)?;
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let rows = statement.query_map([name.as_str()], row)?;
-        rows.collect::<rusqlite::Result<Vec<(u8, Vec<u8>, Vec<u8>)>>>()
-    });
-    let rows = rows.unwrap();
-    if rows.is_empty() {
-        return false;
-    }
-    let (kind, key, mut bytes) = rows[random.next_u64() as usize % rows.len()].clone();
-    let is_removed = kind > 0 && random.next_u64().is_multiple_of(4);
-    damage(&mut bytes, random);
-    let name = name.as_str();
-    let done = writing.sql(|transaction| match kind {
-        0 => transaction.execute("UPDATE lock SET record = ?2 WHERE name = ?1", (name, bytes)),
-        _ if is_removed => {
-            let sql = "DELETE FROM lock_row WHERE name = ?1 AND kind = ?2 AND key = ?3";
-            transaction.execute(sql, (name, kind, key))
-        }
-        _ => {
-            let sql = "UPDATE lock_row SET value = ?4 WHERE name = ?1 AND kind = ?2 AND key = ?3";
-            transaction.execute(sql, (name, kind, key, bytes))
-        }
-    });
-    done.unwrap() == 1
-}
-
-#[test]
-fn a_damaged_record_is_refused_or_can_be_reckoned_with() {
-    const MUTATIONS: u32 = 20_000;
-    let place = Place::new();
-    drop(place.open());
-    let location = Location::check(&place.path()).unwrap();
-    let mut connection = Connection::open(place.path()).unwrap();
-    let writing = Writing::new(connection.transaction().unwrap(), &location, "first", RULES);
-    let mut random = Jitter::new(20_260_214);
-    let names = fill(&writing, &mut random);
-    let run = |sql: &str| writing.sql(|transaction| transaction.execute_batch(sql)).unwrap();
-    let (mut refused, mut read) = (0, 0);
-    for _ in 0..MUTATIONS {
-        let (name, end) = &names[random.next_u64() as usize % names.len()];
-        run("SAVEPOINT whole");
-        if damage_a_row(&writing, name, &mut random) {
-            // Steps are built with checks for overflow here.
-            let mut history = History::later(random.next_u64());
-            let mut result = Ok(());
-            for later_us in [0, 1, 1_000_000, 60_000_000, 1 << 50] {
-                let now = Now { lease_us: end.lease_us + later_us, ..start() };
-                let action = history.action(now.lease_us);
-                result = result.and(writing.edit(name, |record, _| {
-                    model::step(record, now, RULES, &action);
-                    model::reap(record, now, RULES, ClientId(history.below(40).into()));
-                    Ok(())
-                }));
-            }
-            match result {
-                Ok(()) => read += 1,
-                Err(_) => refused += 1,
-            }
-        }
-        run("ROLLBACK TO whole; RELEASE whole");
-    }
-    assert!(refused > MUTATIONS / 10 && read > MUTATIONS / 10, "{refused} refused, {read} read");
-}
 
 #[tokio::test]
 async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
@@ -138,10 +18,10 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
     };
     let leases = vec![lease(1, "a"), lease(2, "b"), lease(3, "c")];
     // Of another release, and then of this one and cut.
-    for layout in [LAYOUT + 4, LAYOUT] {
+    for version in [Record::VERSION + 4, Record::VERSION] {
         let read = "SELECT record FROM lock WHERE name = 'b'";
         let mut record: Vec<u8> = connection.query_row(read, [], |row| row.get(0)).unwrap();
-        record[0] = layout;
+        record[0] = version;
         record.truncate(20);
         connection.execute("UPDATE lock SET record = ?1 WHERE name = 'b'", [record]).unwrap();
         let renew = Operation::Renew(leases.clone());
@@ -150,7 +30,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
         };
         let renewed: Vec<_> =
             renewed.iter().map(|reply| matches!(reply, Reply::Granted(_))).collect();
-        assert_eq!(renewed, [true, false, true], "{layout}");
+        assert_eq!(renewed, [true, false, true], "{version}");
     }
 
     let list = Operation::List { prefix: String::new(), limit: 9, idle: true };

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::store::file::database::Database;
-use crate::store::file::disk_space::{RESERVE, Reserve};
-use crate::store::file::files::Files;
-use crate::store::file::location::Location;
+use crate::store::file::database::disk_space::{RESERVE, Reserve};
+
+use crate::store::file::place::{Files, Location};
 
 #[test]
 fn what_is_set_aside_is_there_whatever_was_written_and_copied() {

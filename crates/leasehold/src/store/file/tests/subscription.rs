@@ -31,5 +31,5 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
 
 /// Whether a pipe is one to which the news of this name are written.
 fn teller_reaches(file: &str, text: &str) -> bool {
-    file.starts_with(&crate::store::file::subscription::mark(&name(text)))
+    file.starts_with(&clients::subscription::mark(&name(text)))
 }

@@ -1,0 +1,144 @@
+//! The inbox of one client: what is written to its pipe, and the deaths that concern it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use leasehold_core::{BoxFuture, ClientId, Message};
+use tokio::io::Interest;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+use super::liveness::{Client, ClientState, FRAME, Liveness, decode};
+use crate::process::{self, Note};
+use crate::store::Inbox;
+
+/// Most bytes read at once: as many whole messages as fit the smallest pipe there is, one page.
+const READ: usize = 4096 / FRAME * FRAME;
+
+/// Where a client's messages arrive.
+#[derive(Debug)]
+pub(crate) struct FileInbox {
+    client: Arc<Client>,
+    /// A child that is forked closes the pipe below.
+    lifeline: Option<Note>,
+    /// Registered with the runtime that first asks for a message.
+    pipe: Option<Receiver>,
+    /// The processes that are watched; none once a death was told.
+    watches: HashMap<ClientId, Option<Sender>>,
+    arrived: VecDeque<Message>,
+    /// Dropped last: it looks whether somebody still has the client's pipe open.
+    liveness: Arc<Liveness>,
+}
+
+/// What an inbox wakes for.
+enum Event {
+    Broken(ClientId),
+    Changed,
+    Readable,
+}
+
+impl FileInbox {
+    pub(crate) fn new(liveness: Arc<Liveness>, client: Arc<Client>) -> Self {
+        let (watches, arrived) = (HashMap::new(), VecDeque::new());
+        Self { client, lifeline: None, pipe: None, watches, arrived, liveness }
+    }
+
+    /// Waits for something to happen. An error comes from the runtime (it has no I/O driver, or no
+    /// descriptor is left); then only the polls are left, as where there are no pipes.
+    async fn wait(&mut self) -> io::Result<()> {
+        self.watch()?;
+        if !self.arrived.is_empty() {
+            return Ok(());
+        }
+        match self.event().await? {
+            Event::Broken(client) => {
+                // Told once: if the dead one could not be reaped (another process acts for the
+                // same client), asking over and over would not help.
+                self.watches.insert(client, None);
+                self.arrived.push_back(Message::Gap);
+            }
+            Event::Changed => {}
+            Event::Readable => self.read()?,
+        }
+        Ok(())
+    }
+
+    async fn event(&mut self) -> io::Result<Event> {
+        let pipe = match &mut self.pipe {
+            Some(pipe) => pipe,
+            none => {
+                let pipe = self.client.pipe.try_clone()?;
+                self.lifeline = process::note_lifeline(&pipe);
+                none.insert(Receiver::from_owned_fd(pipe)?)
+            }
+        };
+        let mut broken: FuturesUnordered<_> = self
+            .watches
+            .iter()
+            .filter_map(|(client, end)| {
+                let end = end.as_ref()?;
+                Some(async move { end.ready(Interest::ERROR).await.map(|_| *client) })
+            })
+            .collect();
+        tokio::select! {
+            ready = pipe.readable() => ready.map(|_| Event::Readable),
+            Some(client) = broken.next() => client.map(Event::Broken),
+            () = self.client.changed.notified() => Ok(Event::Changed),
+        }
+    }
+
+    /// Watches those whose deaths concern this client now, and nobody else.
+    fn watch(&mut self) -> io::Result<()> {
+        let wanted = self.client.watched();
+        self.watches.retain(|client, _| wanted.contains(client));
+        for client in wanted {
+            if self.watches.contains_key(&client) {
+                continue;
+            }
+            let watch = match self.liveness.state_of(client) {
+                ClientState::Alive(end) => Some(Sender::from_owned_fd(end)?),
+                ClientState::Dead => {
+                    self.arrived.push_back(Message::Gap);
+                    None
+                }
+                ClientState::Unknown => None,
+            };
+            self.watches.insert(client, watch);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        let mut buffer = [0; READ];
+        let read = pipe.try_read(&mut buffer);
+        let length = match read {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.arrived.extend(buffer[..length].chunks(FRAME).map(decode));
+        if length == READ {
+            // It may have been full, and a full pipe turns messages away.
+            self.arrived.push_back(Message::Gap);
+        }
+        Ok(())
+    }
+}
+
+impl Inbox for FileInbox {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async {
+            loop {
+                if let Some(message) = self.arrived.pop_front() {
+                    return message;
+                }
+                if self.wait().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        })
+    }
+}

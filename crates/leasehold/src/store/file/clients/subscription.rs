@@ -1,0 +1,214 @@
+//! Subscriptions to the news of names: one named pipe for each, beside those of the clients.
+//!
+//! A publisher writes to every pipe whose name begins with the mark of the lock's name, and removes
+//! those that nobody reads any more.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use leasehold_core::{BoxFuture, LockName};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use tokio::net::unix::pipe::Receiver;
+
+use super::liveness::{Liveness, make_pipe, open_pipe};
+use crate::store::Subscription;
+use crate::store::file::place::hash;
+
+/// What the pipes of listeners begin with; those of clients begin with a hex digit.
+const PREFIX: &str = "news-";
+
+/// Most bytes of one piece of news with its head: what a pipe takes as a whole on Linux (pipe(7)),
+/// so that the words of several publishers do not mix.
+const MAX_FRAME: usize = 4096;
+
+/// Bytes before the name and the words: the length of both, and that of the name.
+const HEAD: usize = 4;
+
+/// Bytes that a pipe holds on Linux. After a read of a page or more it may have been nearly full,
+/// and a pipe without room turns news away.
+const PIPE: usize = 64 * 1024;
+
+/// Writes to all who listen to the news of a name.
+///
+/// # Errors
+///
+/// When the directory cannot be read.
+///
+/// # Cost
+///
+/// A look through the directory, which has an entry per client and listener.
+pub(crate) fn publish(liveness: &Liveness, name: &LockName, words: &str) -> io::Result<()> {
+    let Some(frame) = encode(name, words) else { return Ok(()) };
+    let (directory, mark) = (liveness.directory(), mark(name));
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let Some(pipe) = entry.file_name().to_str().ok().filter(|pipe| pipe.starts_with(&mark))
+        else {
+            continue;
+        };
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match openat(directory, pipe, flags, Mode::empty()) {
+            // Without room the listener is far behind; it knows that by itself.
+            Ok(end) => drop(rustix::io::write(&end, &frame)),
+            Err(Errno::NXIO) => unlinkat(directory, pipe, AtFlags::empty()).unwrap_or_default(),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Subscribes from now on.
+///
+/// # Errors
+///
+/// The system's: no pipe can be made, or no descriptor is left.
+pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result<FileSubscription> {
+    let mut number = [0; 16];
+    getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
+    let number = u128::from_ne_bytes(number);
+    let (file, hidden) = (format!("{}{number:032x}", mark(name)), format!("new-{number:032x}"));
+    let directory = liveness.directory();
+    make_pipe(directory, &hidden, liveness.access())?;
+    let pipe = open_pipe(directory, &hidden, liveness.access());
+    // It gets its name once it is read: one that is not would be taken for a dead listener's.
+    if pipe.is_err() || renameat(directory, &hidden, directory, &file).is_err() {
+        let _ = unlinkat(directory, &hidden, AtFlags::empty());
+    }
+    Ok(FileSubscription {
+        name: name.clone(),
+        file,
+        pipe: pipe?,
+        reader: None,
+        bytes: Vec::new(),
+        arrived: VecDeque::new(),
+        liveness: Arc::clone(liveness),
+    })
+}
+
+/// What the pipes of the listeners to a name begin with. Two names may share it: each piece of
+/// news says which it is about.
+pub(crate) fn mark(name: &LockName) -> String {
+    format!("{PREFIX}{:016x}-", hash(name.as_str().as_bytes()))
+}
+
+/// Where the news of one name arrive.
+pub(crate) struct FileSubscription {
+    name: LockName,
+    file: String,
+    pipe: OwnedFd,
+    /// Registered with the runtime that first asks for news.
+    reader: Option<Receiver>,
+    /// Read and not yet taken apart.
+    bytes: Vec<u8>,
+    arrived: VecDeque<Option<String>>,
+    liveness: Arc<Liveness>,
+}
+
+impl FileSubscription {
+    async fn wait(&mut self) -> io::Result<()> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => none.insert(Receiver::from_owned_fd(self.pipe.try_clone()?)?),
+        };
+        reader.readable().await?;
+        let mut buffer = vec![0; PIPE];
+        let length = match reader.try_read(&mut buffer) {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.bytes.extend(&buffer[..length]);
+        while let Some((about, words, rest)) = decode(&self.bytes) {
+            if about == self.name.as_str().as_bytes() {
+                self.arrived.push_back(String::from_utf8(words.to_vec()).ok());
+            }
+            self.bytes = rest.to_vec();
+        }
+        if length >= MAX_FRAME {
+            self.arrived.push_back(None);
+        }
+        Ok(())
+    }
+}
+
+impl Subscription for FileSubscription {
+    fn next(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async {
+            loop {
+                if let Some(news) = self.arrived.pop_front() {
+                    return news;
+                }
+                // Without an I/O driver or a descriptor nothing arrives, as where there are no
+                // pipes: whoever listens looks by itself as well.
+                if self.wait().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        })
+    }
+}
+
+impl Drop for FileSubscription {
+    fn drop(&mut self) {
+        if self.liveness.is_of_parent() {
+            // What the parent listens to stays.
+            std::mem::forget(self.reader.take());
+            return;
+        }
+        // If it cannot be removed, the next publisher does it.
+        let _ = unlinkat(self.liveness.directory(), &self.file, AtFlags::empty());
+    }
+}
+
+fn encode(name: &LockName, words: &str) -> Option<Vec<u8>> {
+    let name = name.as_str().as_bytes();
+    let length = name.len() + words.len();
+    if HEAD + length > MAX_FRAME {
+        return None; // no name and value that leasehold allows are so long together
+    }
+    let mut frame = Vec::with_capacity(HEAD + length);
+    frame.extend((length as u16).to_le_bytes());
+    frame.extend((name.len() as u16).to_le_bytes());
+    frame.extend(name);
+    frame.extend(words.as_bytes());
+    Some(frame)
+}
+
+/// The name, the words and what comes after them; `None` if not all of it is there yet.
+fn decode(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let number =
+        |at: usize| Some(usize::from(u16::from_le_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
+    let (length, of_name) = (number(0)?, number(2)?);
+    let both = bytes.get(HEAD..HEAD + length)?;
+    let (name, words) = both.split_at(of_name.min(length));
+    Some((name, words, &bytes[HEAD + length..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_come_out_of_the_pipe_one_by_one_as_they_were_told() {
+        let name = LockName::new("a").unwrap();
+        let told = ["leads 1 x", "", "left 1"];
+        let bytes: Vec<u8> = told.iter().flat_map(|words| encode(&name, words).unwrap()).collect();
+        let mut rest = &bytes[..];
+        for words in told {
+            let (about, heard, more) = decode(rest).unwrap();
+            assert_eq!((about, heard), (&b"a"[..], words.as_bytes()));
+            rest = more;
+        }
+        assert!(rest.is_empty() && decode(&bytes[..bytes.len() - 1]).is_some());
+        assert!(decode(&bytes[..3]).is_none() && decode(&bytes[..HEAD]).is_none());
+    }
+
+    #[test]
+    fn the_longest_name_and_value_fit_a_pipe() {
+        let name = LockName::new("n".repeat(leasehold_core::name::MAX_NAME_BYTES)).unwrap();
+        assert!(encode(&name, &"v".repeat(2 * leasehold_core::holder::MAX_INFO_BYTES)).is_some());
+    }
+}

@@ -1,0 +1,116 @@
+//! Disk space that is set aside, so that what is held can be renewed and let go when the disk
+//! is full.
+//!
+//! - The database's file is always longer than the database, by [`RESERVE`] pages at least, and no
+//!   transaction makes the database longer than its file: so whatever was committed can be copied
+//!   from the log without new room, and then the log begins again at its beginning.
+//! - The log has a length from the beginning that the pages set aside fit in.
+//! - What begins something new is refused when the file cannot be made longer than that. What ends
+//!   or renews something may use all of it; mostly it needs none, since a record changes in place.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use rusqlite::{Connection, FileControl, Transaction};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use crate::store::file::place::Lengths;
+
+/// Pages that are set aside: 64, 256 KiB. Letting go of a name takes a few of them at most, if its
+/// record or the rows beside it need another page at all.
+pub(crate) const RESERVE: u64 = 64;
+
+/// The least that the file grows by, in pages: as many.
+const STEP: u64 = RESERVE;
+
+/// The most that it grows by at once for one transaction, in pages: 1 GiB.
+const MAX_STEP: u64 = 1 << 18;
+
+/// The least length of the log: 512 KiB, more than the pages that are set aside.
+const LOG: u64 = 512 << 10;
+
+/// Whether a transaction may use what is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reserve {
+    /// It begins something new.
+    Keep,
+    /// It ends or renews something.
+    Use,
+}
+
+/// The disk space of one database.
+#[derive(Debug)]
+pub(crate) struct DiskSpace {
+    page: u64,
+    lengths: Lengths,
+}
+
+impl DiskSpace {
+    pub(crate) fn new(connection: &Connection) -> rusqlite::Result<Self> {
+        // Without this, SQLite would remove the log with the last who closes the database.
+        connection.file_control(None::<&str>, FileControl::PersistWal(&mut 1))?;
+        let page = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?;
+        Ok(Self { page: page.into(), lengths: Lengths::default() })
+    }
+
+    /// Takes note of how long the files are now: another process may have made them longer.
+    pub(crate) fn note(
+        &mut self,
+        connection: &Connection,
+        lengths: Lengths,
+    ) -> rusqlite::Result<()> {
+        if lengths.database != self.lengths.database {
+            // SQLite cuts the file to a multiple of this when it has copied the log.
+            set_chunk(connection, lengths.database)?;
+            let pages = u32::try_from(lengths.database / self.page).unwrap_or(u32::MAX);
+            connection.pragma_update(None, "max_page_count", pages)?;
+        }
+        self.lengths = lengths;
+        Ok(())
+    }
+
+    /// Whether nothing of what is set aside is in use.
+    pub(crate) fn is_whole(&self, transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
+        let mut statement = transaction.prepare_cached("PRAGMA page_count")?;
+        let pages: u32 = statement.query_row([], |row| row.get(0))?;
+        let needed = (u64::from(pages) + RESERVE) * self.page;
+        Ok(self.lengths.database >= needed && self.lengths.log >= LOG)
+    }
+
+    /// Makes the files longer, the database's by at least so many pages. Gives whether there was
+    /// room for that; if there was not, it is shorter by some of that at most.
+    pub(crate) fn grow(&self, connection: &Connection, log: &Path, step: u64) -> bool {
+        let pages = self.lengths.database / self.page + step;
+        let Ok(mut bytes) = i64::try_from(pages * self.page) else { return false };
+        let has_grown = set_chunk(connection, STEP * self.page).is_ok()
+            && connection.file_control(None::<&str>, FileControl::SizeHint(&mut bytes)).is_ok()
+            && grow_log(log).is_ok();
+        // Else what is set aside would be cut off with the next copy of the log.
+        set_chunk(connection, self.lengths.database).is_ok() && has_grown
+    }
+}
+
+/// How much to grow by, from one attempt to the next.
+pub(crate) fn steps() -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(STEP), |step| Some(step * 8)).take_while(|step| *step <= MAX_STEP)
+}
+
+fn set_chunk(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
+    // A file of 2 GiB or more is cut to what is in use, and made longer again when that matters.
+    let mut chunk = i32::try_from(bytes).unwrap_or(1 << 20);
+    connection.file_control(None::<&str>, FileControl::ChunkSize(&mut chunk))
+}
+
+/// Zeros at the end of a log are no part of it.
+fn grow_log(path: &Path) -> std::io::Result<()> {
+    let log = OpenOptions::new().write(true).open(path)?;
+    if log.metadata()?.len() >= LOG {
+        return Ok(());
+    }
+    match fallocate(&log, FallocateFlags::empty(), 0, LOG) {
+        // A file system that cannot set room aside.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => log.set_len(LOG),
+        done => Ok(done?),
+    }
+}

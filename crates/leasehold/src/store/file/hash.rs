@@ -1,8 +1,0 @@
-//! A hash that every process and release agrees on.
-
-/// FNV-1a: the same in every process and release.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}

@@ -1,0 +1,147 @@
+//! Who may use what belongs to a database: whoever may use its file.
+//!
+//! A file that was made for a group (`install -g GROUP -m 660 /dev/null PATH`) is used by several
+//! users. Each of them makes files beside it, and all the others must be able to open those: the
+//! file of the write lock, and each pipe to tell who is alive. So what is made gets the mode and
+//! the group of the database, whatever the umask says, and from root its owner too.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Stat, Uid, chownat, fchmod, fchown, fstat};
+use rustix::process::geteuid;
+
+/// What a database is created with: it is for its user only.
+pub(crate) const NEW: u32 = 0o600;
+
+/// What opens a file to its group, and to others. Whoever may only read is shut out: a reader of a
+/// pipe would be taken for the client that it stands for.
+const GROUP: u32 = 0o060;
+const OTHERS: u32 = 0o006;
+
+/// What is made in a directory gets the directory's group.
+const INHERITED: u32 = 0o2000;
+
+/// Who may use a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Of a file; read and write go together.
+    mode: u32,
+    /// Of the database, unless it is not there yet: then it will be this user's.
+    owner: Option<(Uid, Gid)>,
+}
+
+impl Access {
+    /// Who may use the database at a path.
+    pub(crate) fn of(database: &Path) -> io::Result<Self> {
+        match fs::metadata(database) {
+            Ok(found) => {
+                let owner = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
+                Ok(Self { mode: shared(found.mode()), owner: Some(owner) })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self { mode: NEW, owner: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether others than its owner may use it.
+    pub(crate) fn is_shared(self) -> bool {
+        self.mode != NEW
+    }
+
+    /// Why the directory beside the database serves others than the database does, if so. Where
+    /// `in_group` (only those who may write to the directory of both could make it), a database of
+    /// a group may have one of any member.
+    pub(crate) fn trouble_with(self, side: &Stat, in_group: bool) -> Option<String> {
+        let (owner, group) = match self.owner {
+            Some((owner, group)) => (owner.as_raw(), Some(group.as_raw())),
+            None => (geteuid().as_raw(), None),
+        };
+        let is_of_group = self.mode & GROUP == GROUP && group == Some(side.st_gid);
+        let is_members = is_of_group && in_group || self.mode & OTHERS == OTHERS;
+        if ![0, owner].contains(&side.st_uid) && !is_members {
+            return Some(format!("belongs to user {}", side.st_uid));
+        }
+        let by_group = side.st_mode & 0o020 != 0 && !is_of_group && self.mode & OTHERS != OTHERS;
+        let by_others = side.st_mode & 0o002 != 0 && self.mode & OTHERS != OTHERS;
+        (by_group || by_others).then(|| "may be written by users who may not write it".to_owned())
+    }
+
+    /// The mode of a file or a pipe that is made for it.
+    pub(crate) fn of_file(self) -> Mode {
+        Mode::from_raw_mode(self.mode)
+    }
+
+    /// The mode of a directory that is made for it.
+    pub(crate) fn of_directory(self) -> u32 {
+        let search = (self.mode & 0o444) >> 2;
+        let inherited = if self.is_shared() { INHERITED } else { 0 };
+        self.mode | search | inherited
+    }
+
+    /// Gives what is open to those who may use the database, if it belongs to this user. What
+    /// belongs to another is left to that one.
+    pub(crate) fn give(self, made: impl AsFd) -> io::Result<()> {
+        let (made, user) = (made.as_fd(), geteuid());
+        let found = fstat(made)?;
+        if found.st_uid != user.as_raw() {
+            return Ok(());
+        }
+        let mode = match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => self.of_directory(),
+            _ => self.mode,
+        };
+        if let Some((owner, group)) = self.owner {
+            let owner = user.is_root().then_some(owner).filter(|owner| !owner.is_root());
+            let group = (found.st_gid != group.as_raw()).then_some(group);
+            if owner.is_some() || group.is_some() {
+                // A user who is not in the group cannot give anything to it: what is left is what
+                // the mode says.
+                let _ = fchown(made, owner, group);
+            }
+        }
+        if found.st_mode & 0o7777 != mode {
+            fchmod(made, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the group of the database to what SQLite has made beside it. SQLite gives it the mode,
+    /// and from root the owner.
+    pub(crate) fn give_group(self, path: &Path) {
+        let Some((_, group)) = self.owner.filter(|_| self.is_shared()) else { return };
+        if fs::symlink_metadata(path).is_ok_and(|found| found.gid() != group.as_raw()) {
+            // Not opened for it: closing it would drop the locks that SQLite has on it.
+            let _ = chownat(CWD, path, None, Some(group), AtFlags::SYMLINK_NOFOLLOW);
+        }
+    }
+}
+
+fn shared(mode: u32) -> u32 {
+    [GROUP, OTHERS].into_iter().filter(|class| mode & class == *class).fold(NEW, |all, it| all | it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_only_read_is_shut_out_and_directories_can_be_searched() {
+        for (mode, file, directory) in [
+            (0o600, 0o600, 0o700),
+            (0o644, 0o600, 0o700),
+            (0o400, 0o600, 0o700),
+            (0o660, 0o660, 0o2770),
+            (0o664, 0o660, 0o2770),
+            (0o666, 0o666, 0o2777),
+        ] {
+            let access = Access { mode: shared(mode), owner: None };
+            assert_eq!((access.mode, access.of_directory()), (file, directory), "{mode:o}");
+        }
+    }
+}

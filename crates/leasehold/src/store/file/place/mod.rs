@@ -1,0 +1,20 @@
+//! Where a file store is: its paths and what they lead to, and who else uses them.
+
+mod access;
+mod files;
+mod location;
+mod users;
+mod write_lock;
+
+pub(crate) use self::access::{Access, NEW};
+pub(crate) use self::files::{Files, Lengths, id};
+pub(crate) use self::location::Location;
+pub(crate) use self::users::Users;
+pub(crate) use self::write_lock::WriteLock;
+
+/// FNV-1a: the same in every process and release.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

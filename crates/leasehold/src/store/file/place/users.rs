@@ -1,0 +1,93 @@
+//! Whether anybody else has the database open, even if its files have been removed meanwhile.
+//!
+//! Whoever has it open holds a shared lock on one byte of the *directory* that the database is in;
+//! which byte, its name says. That outlives `rm` of every file of the store, is seen through bind
+//! mounts of the directory and by every user who may read it, and ends with the process.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use super::hash;
+use super::location::Location;
+use crate::process::{self, Note};
+
+/// A directory, and the byte of it that stands for one database.
+#[derive(Debug)]
+pub(crate) struct Users {
+    directory: OwnedFd,
+    byte: i64,
+}
+
+impl Users {
+    pub(crate) fn open(location: &Location) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let name = location.database.file_name().unwrap_or_default();
+        // The lower half of the numbers there are: a length of one must fit behind it.
+        let byte = (hash(name.as_encoded_bytes()) >> 2) as i64;
+        Ok(Self { directory: open(location.directory(), flags, Mode::empty())?, byte })
+    }
+}
+
+impl Users {
+    /// A child that is forked closes it: it would seem to have the database open.
+    pub(crate) fn note(&self) -> Option<Note> {
+        process::note_lifeline(&self.directory)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Users {
+    /// Joins those who have it open, until dropped.
+    pub(crate) fn join(&self) -> io::Result<()> {
+        self.set(nix::libc::F_RDLCK)
+    }
+
+    /// Whether there are others, in this process or another.
+    pub(crate) fn are_others(&self) -> io::Result<bool> {
+        // An exclusive lock would be refused, so somebody has a shared one.
+        let mut lock = self.lock(nix::libc::F_WRLCK);
+        nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut lock))?;
+        Ok(i32::from(lock.l_type) != nix::libc::F_UNLCK)
+    }
+
+    /// A lock of the open directory, since those of the process end when it closes the directory
+    /// anywhere else.
+    fn set(&self, kind: i32) -> io::Result<()> {
+        let lock = self.lock(kind);
+        nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock))?;
+        Ok(())
+    }
+
+    fn lock(&self, kind: i32) -> nix::libc::flock {
+        nix::libc::flock {
+            l_type: kind as i16,
+            l_whence: nix::libc::SEEK_SET as i16,
+            l_start: self.byte,
+            l_len: 1,
+            l_pid: 0,
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Drop for Users {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is being started has copies of all descriptors
+        // for a moment.
+        let _ = self.set(nix::libc::F_UNLCK);
+    }
+}
+
+/// Elsewhere only the pipes of clients say that somebody is there.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+impl Users {
+    pub(crate) fn join(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn are_others(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+}

@@ -1,0 +1,92 @@
+//! The write lock of the file store: one process at a time uses the database, in the order of
+//! arrival.
+//!
+//! SQLite waits for its own lock by sleeping and trying again, so an unlucky process may wait for
+//! ever, and a hundred processes that try again burn processor time. The kernel keeps those who
+//! wait for a file lock in a queue and wakes one at a time. This lock is for order alone: were it
+//! missing, SQLite's lock would still keep transactions apart.
+//!
+//! What is written in its file says which database it belongs to, see [`super::super::identity`].
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt as _;
+
+use rustix::fs::{FlockOperation, OFlags, flock, openat};
+use rustix::io::Errno;
+
+use super::access::Access;
+use crate::process::{self, Note};
+
+pub(crate) const FILE_NAME: &str = "gate";
+
+/// Most bytes that are read of it: several times what is written in it.
+const MAX_TEXT: usize = 512;
+
+/// A file whose lock is the right to use the database.
+#[derive(Debug)]
+pub(crate) struct WriteLock(File);
+
+/// The right to use the database, until dropped.
+#[derive(Debug)]
+pub(crate) struct WriteLockGuard<'a>(&'a WriteLock);
+
+impl WriteLock {
+    pub(crate) fn open(directory: BorrowedFd<'_>, access: Access) -> io::Result<Self> {
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = openat(directory, FILE_NAME, flags, access.of_file())?;
+        access.give(&file)?;
+        Ok(Self(file.into()))
+    }
+
+    /// A child that is forked closes it: it would keep the lock of a parent that was killed.
+    pub(crate) fn note(&self) -> Option<Note> {
+        process::note_lifeline(&self.0)
+    }
+
+    /// What is written in it.
+    pub(crate) fn read(&self) -> io::Result<String> {
+        let mut bytes = [0; MAX_TEXT];
+        let length = self.0.read_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    }
+
+    /// Writes something else in it. In place, so that it stays the file that others wait for, and
+    /// stays theirs.
+    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
+        self.0.set_len(0)?;
+        self.0.write_all_at(text.as_bytes(), 0)
+    }
+
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        self.0.metadata()
+    }
+
+    /// Takes the lock if nobody has it.
+    pub(crate) fn try_lock(&self) -> io::Result<Option<WriteLockGuard<'_>>> {
+        match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(WriteLockGuard(self))),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for the lock. Only a process that was stopped while it had the lock makes that long.
+    pub(crate) fn lock(&self) -> io::Result<WriteLockGuard<'_>> {
+        loop {
+            match flock(&self.0, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(WriteLockGuard(self)),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Drop for WriteLockGuard<'_> {
+    fn drop(&mut self) {
+        // It cannot fail on a descriptor that is open and was locked.
+        let _ = flock(&self.0.0, FlockOperation::Unlock);
+    }
+}
