@@ -119,6 +119,13 @@ impl Subject {
         Self { store: SharedStore::new(store), clock: None, _keeps: Box::new(needs) }
     }
 
+    /// The same subject, which keeps what its store needs (a directory) for as long as it lives.
+    #[must_use]
+    pub fn keeping(mut self, needs: impl Any + Send + Sync) -> Self {
+        self._keeps = Box::new(needs);
+        self
+    }
+
     /// The store.
     pub fn store(&self) -> SharedStore {
         self.store.clone()

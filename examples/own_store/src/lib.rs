@@ -1,34 +1,44 @@
-//! A store of locks that does not come with leasehold: records in a map, behind one mutex.
+//! A store of locks that does not come with leasehold: one file, for the locks of one process.
 //!
 //! This is all there is to a store: [`OwnStore::execute`] applies the model to the record of a
-//! name, in one step that nothing else comes between, and posts the messages of that step. A store
-//! that keeps its records elsewhere does the same inside a transaction.
+//! name, in one step that nothing else comes between, keeps what has changed, and then posts the
+//! messages of that step. The records lie in a plain file, as the bytes that
+//! [`Record::to_bytes`] makes of them. A store that keeps them in a database does the same inside
+//! a transaction.
+//!
+//! Leases outlive the process. A restart of the machine sets the clock back: then what was held
+//! ends after its time to live at the latest, and tokens still grow.
 #![forbid(unsafe_code)]
 
 mod mailbox;
+mod plain_file;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold::LockName;
 use leasehold::admin::ClientId;
 use leasehold::error::StoreError;
-use leasehold::store::protocol::{Action, Answer, BoxFuture, Now, Operation, Page, Reply};
-use leasehold::store::protocol::{DEFAULT_RETENTION, Outcome, Record, Rules, step};
+use leasehold::store::protocol::{Action, Addressed, Answer, BoxFuture, Now, Operation, Page};
+use leasehold::store::protocol::{Outcome, Record, Reply, Rules, step};
 use leasehold::store::{Capabilities, Inbox, Store};
-use leasehold::time::{Clock, SystemClock};
+use leasehold::time::Clock;
 
 use crate::mailbox::{Mailbox, Recipient};
+use crate::plain_file::{load, save};
 
-/// Locks in the memory of one process.
+/// Locks in one file, for one process.
 #[derive(Debug)]
 pub struct OwnStore {
     clock: Arc<dyn Clock>,
+    path: PathBuf,
     shared: Mutex<Shared>,
 }
 
 struct Shared {
+    /// What the file says.
     records: BTreeMap<LockName, Record>,
     mailboxes: HashMap<ClientId, Mailbox>,
     /// How long it keeps the record of a name.
@@ -41,23 +51,20 @@ impl fmt::Debug for Shared {
     }
 }
 
-impl Default for OwnStore {
-    fn default() -> Self {
-        Self::with_clock(SystemClock::new())
-    }
-}
-
 impl OwnStore {
-    /// An empty store whose leases end by this clock.
-    pub fn with_clock(clock: impl Clock) -> Self {
-        Self::with_rules(clock, Rules::new(DEFAULT_RETENTION))
-    }
-
-    /// The same, which remembers names for longer.
-    pub fn with_rules(clock: impl Clock, rules: Rules) -> Self {
-        let (records, mailboxes) = (BTreeMap::new(), HashMap::new());
-        let shared = Mutex::new(Shared { records, mailboxes, rules });
-        Self { clock: Arc::new(clock), shared }
+    /// Opens the file at a path, or begins with none. Leases end by this clock.
+    ///
+    /// # Errors
+    ///
+    /// When the file is there and cannot be read.
+    pub fn open(
+        path: impl Into<PathBuf>,
+        clock: impl Clock,
+        rules: Rules,
+    ) -> Result<Self, StoreError> {
+        let path = path.into();
+        let shared = Shared { records: load(&path)?, mailboxes: HashMap::new(), rules };
+        Ok(Self { clock: Arc::new(clock), path, shared: Mutex::new(shared) })
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -70,20 +77,50 @@ impl OwnStore {
         let lease_us = u64::try_from(since_origin.as_micros()).unwrap_or(u64::MAX);
         Now { lease_us, token_us: self.clock.wall_us() }
     }
+
+    /// One operation: all of it is in the file before anybody hears of it, or nothing has happened.
+    ///
+    /// It waits for the disk. A store whose callers have other things to do does that in a thread.
+    fn apply(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let (mut shared, now) = (self.shared(), self.now());
+        let mut work = Work { records: shared.records.clone(), messages: Vec::new() };
+        let answer = work.apply(operation, now, shared.rules)?;
+        if work.records != shared.records {
+            save(&self.path, &work.records)?;
+            shared.records = work.records;
+        }
+        for (client, message) in work.messages {
+            if let Some(mailbox) = shared.mailboxes.get(&client) {
+                mailbox.post(message);
+            }
+        }
+        Ok(answer)
+    }
 }
 
-impl Shared {
-    fn apply(&mut self, operation: Operation, now: Now) -> Result<Answer, StoreError> {
+/// What an operation makes of the records, and whom to tell.
+struct Work {
+    records: BTreeMap<LockName, Record>,
+    messages: Vec<Addressed>,
+}
+
+impl Work {
+    fn apply(
+        &mut self,
+        operation: Operation,
+        now: Now,
+        rules: Rules,
+    ) -> Result<Answer, StoreError> {
         Ok(match operation {
             Operation::On { name, action } => {
-                let Outcome { reply, more, .. } = self.step(name, now, &action);
+                let Outcome { reply, more, .. } = self.step(name, now, rules, &action);
                 Answer::new(now, reply).with_more(more)
             }
             Operation::Renew(leases) => {
                 let (mut more, mut replies) = (false, Vec::new());
                 for lease in leases {
                     let action = lease.action();
-                    let outcome = self.step(lease.name, now, &action);
+                    let outcome = self.step(lease.name, now, rules, &action);
                     more |= outcome.more;
                     replies.push(outcome.reply);
                 }
@@ -111,21 +148,17 @@ impl Shared {
         })
     }
 
-    /// One action on one name, and the messages it causes.
-    fn step(&mut self, name: LockName, now: Now, action: &Action) -> Outcome {
+    /// One action on one name.
+    fn step(&mut self, name: LockName, now: Now, rules: Rules, action: &Action) -> Outcome {
         let mut record = self.records.remove(&name).unwrap_or_default();
         if record.collect_at_us <= now.lease_us {
             record = Record::default(); // its time was over: nobody relies on it any more
         }
-        let outcome = step(&mut record, now, self.rules, action);
+        let outcome = step(&mut record, now, rules, action);
         if record.collect_at_us > now.lease_us {
             self.records.insert(name, record);
         }
-        for (client, message) in &outcome.messages {
-            if let Some(mailbox) = self.mailboxes.get(client) {
-                mailbox.post(*message);
-            }
-        }
+        self.messages.extend(outcome.messages.iter().cloned());
         outcome
     }
 }
@@ -134,6 +167,7 @@ impl Store for OwnStore {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::default();
         can.changes_mode = true;
+        can.durable = true;
         can.permits = true;
         can.queued = true;
         can.recorded_tokens = true;
@@ -143,7 +177,7 @@ impl Store for OwnStore {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(async move { self.shared().apply(operation, self.now()) })
+        Box::pin(async move { self.apply(operation) })
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
