@@ -290,8 +290,8 @@ impl Lock {
     /// As [`run`](Lock::run), if the lease can be had at once, and `None` otherwise: for a job that
     /// every machine starts at the same time and one runs, as the nightly report in the crontab of
     /// ten machines. With [`min_hold`](Lock::min_hold), as long as the clocks of the machines may
-    /// differ, one whose clock is behind does not run it again; with [`max_hold`](Lock::max_hold), a
-    /// job that hangs is over after that long.
+    /// differ, one whose clock is behind does not run it again; with
+    /// [`max_hold`](Lock::max_hold), a job that hangs is over after that long.
     ///
     /// Not a promise of exactly once: a machine that dies in the middle leaves the job undone, or
     /// half done for the next run, so the job itself says what it has done, under the token. Nor a

@@ -17,7 +17,8 @@ pub(crate) fn run(runs: &Path, evidence: &Path) -> Outcome {
     let runs = Runs::read(runs)?;
     fs::create_dir_all(evidence)?;
     let mut text = String::from(
-        "# The figures of the campaign\n\nMade of the runs that were kept. [README.md](README.md) says what they mean.\n\n",
+        "# The figures of the campaign\n\nMade of the runs that were kept. \
+         [README.md](README.md) says what they mean.\n\n",
     );
     for table in [what_was_done(&runs), what_was_broken(&runs), beside(&runs), faults(&runs)] {
         writeln!(text, "{table}")?;
