@@ -15,10 +15,10 @@ each() {
     rm -rf "$place"
     mkdir -p "$place"
     # Written last, so that what was broken off half-way is begun anew.
-    if $install "$place" "$1" >"$place.log" 2>&1; then
+    if $install "$place" "$1" >"$place/log" 2>&1; then
         printf '%s' "$wanted" >"$place/installed"
     else
-        echo "left out: the tests with programs in $language: $(tail -n 1 "$place.log")"
+        echo "left out: the tests with programs in $language: $(tail -n 1 "$place/log")"
     fi
 }
 
