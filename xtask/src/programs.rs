@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::run::{Outcome, Run};
 
 /// How many programs run at the same time, and how many tests of each.
-const PROGRAMS: usize = 4;
+const PROGRAMS: usize = 3;
 const THREADS: &str = "3";
 
 /// What runs longest begins first: what runs last should be short, since little runs beside it.
