@@ -41,7 +41,7 @@ pub enum UnreadableRecord {
     #[error("the record is damaged")]
     Damaged,
     /// A release with another version of the encoding has written them.
-    #[error("the record has version {0}, and this release reads {read}", read = Record::VERSION)]
+    #[error("the record has version {0}, and this release reads {ours}", ours = Record::VERSION)]
     Version(u8),
 }
 

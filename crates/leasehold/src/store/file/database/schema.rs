@@ -71,8 +71,7 @@ pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
     }
 }
 
-/// Looks at a database without a trace: refuses what [`Database::open`](super::Database::open)
-/// would refuse.
+/// Looks at a database without a trace: refuses what [`super::Database::open`] would refuse.
 pub(crate) fn check_read_only(location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
