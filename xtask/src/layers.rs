@@ -84,7 +84,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
             "args other_process",
             "connection",
             "child",
-            "taken",
+            "detached",
             "commands",
             "fuzzing",
         ],

@@ -8,9 +8,9 @@ use leasehold::store::fuzzing::Target;
 
 use crate::args::parse;
 use crate::commands;
+use crate::detached::Handle;
 use crate::store_choice;
 use crate::store_url::StoreUrl;
-use crate::taken::Handle;
 
 /// Every target of the command.
 pub const TARGETS: [Target; 4] = [

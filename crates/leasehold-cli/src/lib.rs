@@ -6,6 +6,7 @@ mod args;
 mod child;
 mod commands;
 mod connection;
+mod detached;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,7 +19,6 @@ mod signals;
 mod store_choice;
 mod store_url;
 mod table;
-mod taken;
 mod terminal;
 mod user;
 #[doc(hidden)]
@@ -30,23 +30,23 @@ use std::process::ExitCode;
 use crate::args::parse;
 use crate::child::guardian;
 use crate::commands::completions;
-use crate::report::Voice;
+use crate::report::Verbosity;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let mode = arguments.get(1).and_then(|mode| mode.to_str());
-    let (voice, outcome) = match mode {
-        Some(guardian::MODE) => (Voice::usual(), guardian::main(&arguments[2..])),
-        Some(completions::MODE) => (Voice::usual(), completions::complete(&arguments[2..])),
-        Some(taken::MODE) => (Voice::usual(), taken::main()),
+    let (verbosity, outcome) = match mode {
+        Some(guardian::MODE) => (Verbosity::usual(), guardian::main(&arguments[2..])),
+        Some(completions::MODE) => (Verbosity::usual(), completions::complete(&arguments[2..])),
+        Some(detached::MODE) => (Verbosity::usual(), detached::main()),
         Some(_) | None => match parse::parse(&arguments) {
-            Ok(command) => (command.voice(), commands::execute(&command)),
-            Err(outcome) => (Voice::usual(), outcome),
+            Ok(command) => (command.verbosity(), commands::execute(&command)),
+            Err(outcome) => (Verbosity::usual(), outcome),
         },
     };
     let exit = outcome.unwrap_or_else(|failure| {
-        voice.failure(&failure);
+        verbosity.failure(&failure);
         if let Some(death) = failure.death() {
             death.die();
         }

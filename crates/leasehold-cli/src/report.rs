@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
 
+use clap::Args;
 use leasehold::Error;
 use leasehold::error::StoreErrorKind;
 use rustix::process::Signal;
@@ -125,14 +126,18 @@ impl From<leasehold::error::InvalidInput> for Failure {
 /// What ends a command: its exit code, or why it failed.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// Speaks on stderr, one line at a time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Voice {
+/// How much is said on stderr, one line at a time.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Verbosity {
+    /// Says nothing on stderr but what went wrong
+    #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
+    /// Says more on stderr: tokens and times of what is done, what is weak about the store
+    #[arg(short, long)]
     pub(crate) verbose: bool,
 }
 
-impl Voice {
+impl Verbosity {
     /// Neither quiet nor verbose.
     pub(crate) fn usual() -> Self {
         Self { quiet: false, verbose: false }

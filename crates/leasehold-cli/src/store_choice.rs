@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Failure, STORE, Voice};
+use crate::report::{Failure, STORE, Verbosity};
 use crate::secrets::Secrets;
 use crate::store_url::StoreUrl;
 use crate::user::User;
@@ -205,10 +205,10 @@ fn file_url(path: &Path) -> Result<String, Failure> {
 
 impl Choice {
     /// Warns that locks hold for this user on this machine only, if nobody chose the store.
-    pub(crate) fn warn_if_local(&self, voice: Voice) {
+    pub(crate) fn warn_if_local(&self, verbosity: Verbosity) {
         if let Because::Default { path, user } = &self.because {
             let path = path.display();
-            voice.remark(format_args!(
+            verbosity.remark(format_args!(
                 "no store configured: this lock holds for user {user} on this machine only ({path})"
             ));
         }

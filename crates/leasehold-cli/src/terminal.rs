@@ -13,14 +13,13 @@ use rustix::termios::{tcgetpgrp, tcgetwinsize, tcsetpgrp};
 pub(crate) struct Terminal {
     tty: File,
     own_group: Pid,
-    lent: bool,
 }
 
 impl Terminal {
     /// The controlling terminal, if there is one.
     pub(crate) fn of_this_process() -> Option<Self> {
         let tty = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        Some(Self { tty, own_group: getpgrp(), lent: false })
+        Some(Self { tty, own_group: getpgrp() })
     }
 
     /// Whether keys and Ctrl-C go to this process's group.
@@ -28,27 +27,18 @@ impl Terminal {
         tcgetpgrp(&self.tty).is_ok_and(|group| group == self.own_group)
     }
 
-    /// Whether the command's group has it from us.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent
-    }
-
-    /// Notes that the command's group has been given the terminal.
-    pub(crate) fn note_lent(&mut self) {
-        self.lent = true;
-    }
-
-    /// Gives the terminal to the command's group.
-    pub(crate) fn lend(&mut self, group: Pid) {
-        self.lent = give(&self.tty, group).is_ok();
-    }
-
-    /// Takes the terminal back, if it was lent.
-    pub(crate) fn take_back(&mut self) {
-        if std::mem::take(&mut self.lent) {
-            // If the terminal is gone there is nothing to take back.
-            let _gone = give(&self.tty, self.own_group);
-        }
+    /// Makes it listen to a group of this session; to this process's own for none.
+    ///
+    /// A process that gives away a terminal that does not listen to it is stopped with SIGTTOU,
+    /// unless it blocks that; and a process that gave it to another group cannot take it back
+    /// otherwise.
+    pub(crate) fn listen_to(&self, group: Option<Pid>) -> io::Result<()> {
+        let mut background_write = SigSet::empty();
+        background_write.add(Signal::SIGTTOU);
+        let mask = background_write.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let given = tcsetpgrp(&self.tty, group.unwrap_or(self.own_group));
+        mask.thread_set_mask()?;
+        Ok(given?)
     }
 }
 
@@ -59,23 +49,6 @@ const USUAL_COLUMNS: u16 = 80;
 pub(crate) fn columns(terminal: impl AsFd) -> usize {
     let columns = tcgetwinsize(terminal).map_or(0, |size| size.ws_col);
     usize::from(if columns == 0 { USUAL_COLUMNS } else { columns })
-}
-
-/// Makes the controlling terminal listen to a group of this session.
-pub(crate) fn give_to(group: Pid) -> io::Result<()> {
-    let tty = File::options().read(true).write(true).open("/dev/tty")?;
-    give(&tty, group)
-}
-
-/// Whoever gives a terminal away that does not listen to him is stopped with SIGTTOU, unless he
-/// blocks it; and a process that gives it to another group cannot take it back otherwise.
-fn give(tty: impl AsFd, group: Pid) -> io::Result<()> {
-    let mut background_write = SigSet::empty();
-    background_write.add(Signal::SIGTTOU);
-    let mask = background_write.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    let given = tcsetpgrp(tty, group);
-    mask.thread_set_mask()?;
-    Ok(given?)
 }
 
 /// Blocks SIGTTIN in this thread: reading from the terminal in the background is then an error,

@@ -9,9 +9,10 @@ use leasehold::{FencingToken, LockName};
 use rustix::process::Pid;
 
 use super::ending::EndArgs;
-use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs, VoiceArgs};
+use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
 use super::sort::Sort;
 use super::values::{budget, capacity, duration, interval, name, pid, token, ttl};
+use crate::report::Verbosity;
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -75,7 +76,7 @@ pub(crate) struct Elect {
     #[command(flatten)]
     pub(crate) end: EndArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
     /// The command that runs while leading, and its arguments
     #[arg(last = true, conflicts_with_all = ["listen", "show"], value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -174,7 +175,7 @@ pub(crate) struct Top {
     )]
     pub(crate) sort: Sort,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `end-quarantine`.
@@ -183,7 +184,7 @@ pub(crate) struct EndQuarantine {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `permits`.
@@ -199,7 +200,7 @@ pub(crate) struct Permits {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `revoke`.
@@ -220,7 +221,7 @@ pub(crate) struct Revoke {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `doctor`.
@@ -247,7 +248,7 @@ pub(crate) struct Wait {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `where`.

@@ -9,98 +9,58 @@ use leasehold::LeaseOptions;
 use super::values::{duration, span};
 use crate::report::Failure;
 
-/// A span, and what was typed for it.
+/// A limit, as it was typed.
 #[derive(Clone, Debug)]
-pub(crate) struct TypedDuration {
-    text: String,
-    span: Duration,
-}
-
-/// A limit, and the option it was given by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GivenLimit<'a> {
+pub(crate) struct Limit {
     option: &'static str,
-    typed: &'a TypedDuration,
+    text: String,
+    pub(crate) span: Duration,
 }
 
-impl GivenLimit<'_> {
-    pub(crate) fn span(self) -> Duration {
-        self.typed.span
-    }
-}
-
-impl fmt::Display for GivenLimit<'_> {
+impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.option, self.typed.text)
+        write!(f, "{} {}", self.option, self.text)
     }
 }
 
-/// How long a name is held, at least and at most, and remembered. The hidden options are older
-/// names; they are options of their own, so that a message says the one that was typed.
+/// How long a name is held, at least and at most, and remembered.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
     /// Keeps the name taken for this long from the start, by nobody, even if it is let go before:
     /// for jobs that machines start whose clocks differ (alias: --at-least)
-    #[arg(long, value_name = "DURATION", value_parser = least)]
-    min_hold: Option<TypedDuration>,
-    /// The same as --min-hold
-    #[arg(long, value_parser = least, conflicts_with = "min_hold", hide = true)]
-    at_least: Option<TypedDuration>,
+    #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
+    min_hold: Option<Limit>,
     /// Ends what is done under the lock once it has lasted this long, and lets go, with exit code
     /// 76 (alias: --at-most)
-    #[arg(long, value_name = "DURATION", value_parser = most)]
-    max_hold: Option<TypedDuration>,
-    /// The same as --max-hold
-    #[arg(long, value_parser = most, conflicts_with = "max_hold", hide = true)]
-    at_most: Option<TypedDuration>,
+    #[arg(long, alias = "at-most", value_name = "DURATION", value_parser = most)]
+    pub(crate) max_hold: Option<Limit>,
     /// Remembers for at least this long, from when it is asked for, who held the name last, so that
     /// `show` tells when a job ran last; without it, that is forgotten after 2 min
     #[arg(long, value_name = "DURATION", value_parser = remember)]
-    remember: Option<Duration>,
+    pub(crate) remember: Option<Duration>,
 }
 
 impl HoldArgs {
-    /// How long it is remembered who held the name, if that was said.
-    pub(crate) fn remember(&self) -> Option<Duration> {
-        self.remember
-    }
-
     /// How long the name stays taken, if that was said.
     ///
     /// # Errors
     ///
     /// When it is longer than the other limit.
     pub(crate) fn min_hold(&self) -> Result<Option<Duration>, Failure> {
-        let least = either(("--min-hold", &self.min_hold), ("--at-least", &self.at_least));
-        if let (Some(least), Some(most)) = (least, self.max_hold())
-            && least.span() > most.span()
+        if let (Some(least), Some(most)) = (&self.min_hold, &self.max_hold)
+            && least.span > most.span
         {
             return Err(Failure::usage(format!("{least} is longer than {most}")));
         }
-        Ok(least.map(GivenLimit::span))
-    }
-
-    /// How long it may last, if that was said.
-    pub(crate) fn max_hold(&self) -> Option<GivenLimit<'_>> {
-        either(("--max-hold", &self.max_hold), ("--at-most", &self.at_most))
+        Ok(self.min_hold.as_ref().map(|least| least.span))
     }
 }
 
-fn either<'a>(
-    one: (&'static str, &'a Option<TypedDuration>),
-    other: (&'static str, &'a Option<TypedDuration>),
-) -> Option<GivenLimit<'a>> {
-    let given = |(option, typed): (_, &'a Option<TypedDuration>)| {
-        typed.as_ref().map(|typed| GivenLimit { option, typed })
-    };
-    given(one).or_else(|| given(other))
-}
-
-fn least(text: &str) -> Result<TypedDuration, String> {
-    let mut options = LeaseOptions::default();
-    options.min_hold = Some(duration(text)?);
+fn least(text: &str) -> Result<Limit, String> {
+    let (mut options, span) = (LeaseOptions::default(), duration(text)?);
+    options.min_hold = Some(span);
     options.check().map_err(|refusal| refusal.to_string())?;
-    typed(text)
+    Ok(Limit { option: "--min-hold", text: text.to_owned(), span })
 }
 
 fn remember(text: &str) -> Result<Duration, String> {
@@ -110,10 +70,6 @@ fn remember(text: &str) -> Result<Duration, String> {
     Ok(options.remember.unwrap_or_default())
 }
 
-fn most(text: &str) -> Result<TypedDuration, String> {
-    Ok(TypedDuration { text: text.to_owned(), span: span(text)? })
-}
-
-fn typed(text: &str) -> Result<TypedDuration, String> {
-    Ok(TypedDuration { text: text.to_owned(), span: duration(text)? })
+fn most(text: &str) -> Result<Limit, String> {
+    Ok(Limit { option: "--max-hold", text: text.to_owned(), span: span(text)? })
 }

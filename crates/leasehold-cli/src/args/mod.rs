@@ -22,13 +22,13 @@ use self::help::{
     DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
     RENEW_EXAMPLES, RUN_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
 };
-pub(crate) use self::hold_limits::GivenLimit;
+pub(crate) use self::hold_limits::Limit;
 pub(crate) use self::normalize::options_last;
 pub(crate) use self::serve::Serve;
 pub(crate) use self::shared::LockArgs;
 pub(crate) use self::sort::Sort;
 pub(crate) use self::taking::{Give, Renew, Take};
-use crate::report::Voice;
+use crate::report::Verbosity;
 
 /// Runs programs under a lock that holds across processes and machines.
 #[derive(Debug, Parser)]
@@ -123,25 +123,25 @@ pub(crate) enum Command {
 
 impl Command {
     /// How much this command says.
-    pub(crate) fn voice(&self) -> Voice {
+    pub(crate) fn verbosity(&self) -> Verbosity {
         match self {
-            Self::Completions { .. } | Self::Man { .. } => Voice::usual(),
-            Self::Doctor(args) => args.output.voice.into(),
-            Self::Elect(args) => args.voice.into(),
-            Self::EndQuarantine(args) => args.voice.into(),
-            Self::Give(args) => args.voice.into(),
-            Self::Hold(args) => args.lock.voice.into(),
-            Self::Ls(args) => args.output.voice.into(),
-            Self::Permits(args) => args.voice.into(),
-            Self::Renew(args) => args.voice.into(),
-            Self::Revoke(args) => args.voice.into(),
-            Self::Run(args) => args.lock.voice.into(),
-            Self::Serve(args) => args.voice.into(),
-            Self::Show(args) => args.output.voice.into(),
-            Self::Take(args) => args.lock.voice.into(),
-            Self::Top(args) => args.voice.into(),
-            Self::Wait(args) => args.voice.into(),
-            Self::Where(args) => args.output.voice.into(),
+            Self::Completions { .. } | Self::Man { .. } => Verbosity::usual(),
+            Self::Doctor(args) => args.output.verbosity,
+            Self::Elect(args) => args.verbosity,
+            Self::EndQuarantine(args) => args.verbosity,
+            Self::Give(args) => args.verbosity,
+            Self::Hold(args) => args.lock.verbosity,
+            Self::Ls(args) => args.output.verbosity,
+            Self::Permits(args) => args.verbosity,
+            Self::Renew(args) => args.verbosity,
+            Self::Revoke(args) => args.verbosity,
+            Self::Run(args) => args.lock.verbosity,
+            Self::Serve(args) => args.verbosity,
+            Self::Show(args) => args.output.verbosity,
+            Self::Take(args) => args.lock.verbosity,
+            Self::Top(args) => args.verbosity,
+            Self::Wait(args) => args.verbosity,
+            Self::Where(args) => args.output.verbosity,
         }
     }
 }

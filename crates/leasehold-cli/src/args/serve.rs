@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::shared::{StoreArgs, VoiceArgs};
+use super::shared::StoreArgs;
+use crate::report::Verbosity;
 
 /// Fewest keys a second: with less, a look at one lock would use up the time of others.
 const LEAST_BUDGET: i64 = 100;
@@ -52,7 +53,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PREFIX", num_args = 1..)]
     pub(crate) metrics_names: Vec<String>,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 fn listen(text: &str) -> Result<SocketAddr, String> {

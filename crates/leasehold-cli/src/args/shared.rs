@@ -7,7 +7,7 @@ use leasehold::lease::Mode;
 
 use super::hold_limits::HoldArgs;
 use super::values::{duration, permits, store_url, ttl};
-use crate::report::{BUSY, Voice};
+use crate::report::{BUSY, Verbosity};
 use crate::store_url::StoreUrl;
 
 /// Options of everything that talks to a store.
@@ -20,17 +20,6 @@ pub(crate) struct StoreArgs {
     /// $LEASEHOLD_PASSWORD_FILE, where `ps` does not show it
     #[arg(short, long, value_name = "URL", value_parser = store_url, help_heading = "Store")]
     pub(crate) store: Option<StoreUrl>,
-}
-
-/// How much is said on stderr.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct VoiceArgs {
-    /// Says nothing on stderr but what went wrong
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
-    /// Says more on stderr: tokens and times of what is done, what is weak about the store
-    #[arg(short, long)]
-    pub(crate) verbose: bool,
 }
 
 /// What is taken, and for how long it is waited.
@@ -66,7 +55,7 @@ pub(crate) struct LockArgs {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = BUSY)]
     pub(crate) busy_exit: u8,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// How something is printed.
@@ -77,7 +66,7 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// How something is printed that has no tokens and of which there is no more to say.
@@ -88,11 +77,5 @@ pub(crate) struct PlainOutputArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
-}
-
-impl From<VoiceArgs> for Voice {
-    fn from(args: VoiceArgs) -> Self {
-        Self { quiet: args.quiet, verbose: args.verbose }
-    }
+    pub(crate) verbosity: Verbosity,
 }

@@ -7,8 +7,9 @@ use clap::Args;
 use leasehold::LockName;
 use rustix::process::Pid;
 
-use super::shared::{LockArgs, StoreArgs, VoiceArgs};
+use super::shared::{LockArgs, StoreArgs};
 use super::values::{name, pid, span};
+use crate::report::Verbosity;
 
 /// Arguments of `take`.
 #[derive(Args, Debug)]
@@ -51,7 +52,7 @@ pub(crate) struct Give {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `renew`.
@@ -66,5 +67,5 @@ pub(crate) struct Renew {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) verbosity: Verbosity,
 }

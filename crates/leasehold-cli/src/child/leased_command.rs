@@ -13,10 +13,10 @@ use super::guardian::link::Link;
 use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report, micros};
 use super::guardian::timing::{CLOCK, sleep_until};
 use super::guardian::watch::{Advice, Watch};
-use super::terminal_loan::TerminalLoan;
-use crate::args::{GivenLimit, OnLost};
+use super::tty_handover::TtyHandover;
+use crate::args::{Limit, OnLost};
 use crate::connection::{Connection, reentry};
-use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Voice};
+use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Verbosity};
 use crate::secrets;
 use crate::signals::{Death, numbered, signal_name};
 
@@ -24,13 +24,12 @@ use crate::signals::{Death, numbered, signal_name};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandSpec<'a> {
     pub(crate) kill_after: Duration,
-    pub(crate) max_hold: Option<GivenLimit<'a>>,
+    pub(crate) max_hold: Option<&'a Limit>,
     pub(crate) on_lost: OnLost,
     /// What is sent to the command first when it must end.
     pub(crate) signal: Signal,
     /// The command has the passwords that leasehold has in its environment.
     pub(crate) keep_password: bool,
-    pub(crate) voice: Voice,
 }
 
 /// The command, its guardian, and the lease they run under.
@@ -46,13 +45,12 @@ pub(crate) struct LeasedCommand<'a> {
     lost: Lost,
     link: Link,
     watch: Watch,
-    terminal: TerminalLoan,
+    terminal: TtyHandover,
     /// The signal that was last passed on to the command.
     passed_on: Option<Signal>,
     loss: Option<LossReason>,
     ending: Option<EndReason>,
     how: Option<CommandEnd>,
-    voice: Voice,
 }
 
 impl<'a> LeasedCommand<'a> {
@@ -64,8 +62,8 @@ impl<'a> LeasedCommand<'a> {
         guard: Guard,
     ) -> Outcome {
         let since = Instant::now();
-        let voice = spec.voice;
-        let terminal = TerminalLoan::of_this_process();
+        let verbosity = connection.verbosity;
+        let terminal = TtyHandover::of_this_process();
         let valid_until = valid_until(&guard);
         let (names, tokens): (Vec<_>, Vec<_>) =
             guard.tokens().map(|(name, token)| (name.to_string(), token.to_string())).unzip();
@@ -81,7 +79,7 @@ impl<'a> LeasedCommand<'a> {
         let begin = Begin {
             until_us: micros(valid_until.since_origin()),
             kill_after_us: micros(spec.kill_after),
-            max_hold_us: spec.max_hold.map(|limit| micros(limit.span())),
+            max_hold_us: spec.max_hold.map(|limit| micros(limit.span)),
             on_lost: spec.on_lost,
             signal: spec.signal.as_raw(),
             is_nested: reentry::is_nested(),
@@ -103,12 +101,11 @@ impl<'a> LeasedCommand<'a> {
             loss: None,
             ending: None,
             how: None,
-            voice,
         };
         running.supervise().await;
         let name = running.name.clone();
         let outcome = running.end().await;
-        voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
+        verbosity.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
         outcome
     }
 
@@ -155,7 +152,7 @@ impl<'a> LeasedCommand<'a> {
             (OnLost::Term, None, None) => "the command is being ended",
         };
         let cause = self.why_not_renewed(reason);
-        self.voice.error(format_args!(
+        self.connection.verbosity.error(format_args!(
             "{name}: lost the lease with token {token}: {reason}; {what}{cause}"
         ));
         self.watch.asked(CLOCK.now());
@@ -169,7 +166,7 @@ impl<'a> LeasedCommand<'a> {
             Report::Stopped { signal } => self.note_stop(signal).await,
             Report::LeftBehind { wait_us } => {
                 let wait = show_duration(Duration::from_micros(wait_us));
-                self.voice.remark(format_args!(
+                self.connection.verbosity.remark(format_args!(
                     "{}: waits up to {wait} for what the command left behind",
                     self.name
                 ));
@@ -180,7 +177,7 @@ impl<'a> LeasedCommand<'a> {
             }
             Report::Remains { process } => {
                 self.watch.hopeless();
-                say_that_it_remains(&self.name, self.voice, &process);
+                say_that_it_remains(&self.name, self.connection.verbosity, &process);
             }
             Report::Ended { how } => self.how = Some(how),
         }
@@ -199,7 +196,7 @@ impl<'a> LeasedCommand<'a> {
             // Said where the loss was noticed, or by the guardian itself.
             EndReason::Died | EndReason::Lost => {}
             EndReason::LeftBehind => {
-                self.voice.remark(format_args!(
+                self.connection.verbosity.remark(format_args!(
                     "{name}: what the command left behind is being ended (start with setsid what \
                      shall stay)"
                 ));
@@ -209,7 +206,7 @@ impl<'a> LeasedCommand<'a> {
             EndReason::Over | EndReason::Overdue => {
                 let (why, cause) = match self.spec.max_hold {
                     // No renewal goes beyond it, should the guardian come to it late.
-                    Some(limit) if self.since.elapsed() >= limit.span() => {
+                    Some(limit) if self.since.elapsed() >= limit.span => {
                         (format!("{limit} is over"), String::new())
                     }
                     Some(_) | None => {
@@ -218,7 +215,9 @@ impl<'a> LeasedCommand<'a> {
                         (why, self.why_not_renewed(LossReason::Expired))
                     }
                 };
-                self.voice.error(format_args!("{name}: {why}: the command is being ended{cause}"));
+                self.connection
+                    .verbosity
+                    .error(format_args!("{name}: {why}: the command is being ended{cause}"));
             }
         }
         self.ending = Some(why);
@@ -236,7 +235,8 @@ impl<'a> LeasedCommand<'a> {
             return; // a signal stopped the command alone; the lease goes on
         }
         let (name, left) = (self.name.clone(), show_duration(self.guard.validity()));
-        self.voice
+        self.connection
+            .verbosity
             .remark(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
         let was_lent = self.terminal.take_back();
         // The shell must see that its job has stopped. What the command's group got from the
@@ -259,7 +259,7 @@ impl<'a> LeasedCommand<'a> {
     /// The guardian has ended, and the command with it: lets go and says how it went.
     async fn end(mut self) -> Outcome {
         let was_lent = self.terminal.take_back();
-        let (name, voice) = (self.name.clone(), self.voice);
+        let (name, verbosity) = (self.name.clone(), self.connection.verbosity);
         let how = match self.how {
             Some(how) => how,
             None => self.unsupervised_end().await,
@@ -276,7 +276,7 @@ impl<'a> LeasedCommand<'a> {
             Err(Error::Lost { .. }) if was_lost => {} // said already
             Err(Error::Lost { reason, token, .. }) => {
                 was_lost = true;
-                voice.error(format_args!(
+                verbosity.error(format_args!(
                     "{name}: the lease with token {token} was lost before the command ended: \
                      {reason}{}",
                     self.connection.events.why_not_renewed(&names, reason)
@@ -285,14 +285,14 @@ impl<'a> LeasedCommand<'a> {
             // That is tried again, and said by whoever closes the connection.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Denied => {}
             // It ends by itself; what was done under it was done alone.
-            Err(error) => voice.error(format_args!("{name}: could not let go: {error}")),
+            Err(error) => verbosity.error(format_args!("{name}: could not let go: {error}")),
         }
         let was_ended = self.ending == Some(EndReason::Over) || was_lost && !ignores;
         if !was_ended {
             return own_end;
         }
         if let Some(CommandEnd::Exited(code)) = self.how {
-            voice.remark(format_args!("{name}: the command's own exit code was {code}"));
+            verbosity.remark(format_args!("{name}: the command's own exit code was {code}"));
         }
         Ok(LOST)
     }
@@ -318,22 +318,22 @@ impl<'a> LeasedCommand<'a> {
 
     /// The guardian does not end the command in time: it is stopped, or hangs.
     async fn replace_guardian(&mut self) {
-        let (name, voice) = (&self.name, self.voice);
-        let remains = |process: &Remaining| say_that_it_remains(name, voice, process);
+        let (name, verbosity) = (&self.name, self.connection.verbosity);
+        let remains = |process: &Remaining| say_that_it_remains(name, verbosity, process);
         self.link.replace_guardian(remains).await;
     }
 
     /// The guardian ended without a word about the command: it could not start it, and has said
     /// why, or it was killed, and the kernel has killed the command.
     async fn unsupervised_end(&mut self) -> CommandEnd {
-        let (name, voice) = (&self.name, self.voice);
-        let remains = |process: &Remaining| say_that_it_remains(name, voice, process);
+        let (name, verbosity) = (&self.name, self.connection.verbosity);
+        let remains = |process: &Remaining| say_that_it_remains(name, verbosity, process);
         match self.link.outlive_guardian(remains).await.ok().and_then(|status| status.code()) {
             Some(code) => CommandEnd::Exited(u8::try_from(code).unwrap_or(NOT_EXECUTABLE)),
             None => {
                 if !self.was_lost() {
                     let why = "the guardian of the command was killed, so the command was, too";
-                    voice.error(format_args!("{name}: {why}"));
+                    verbosity.error(format_args!("{name}: {why}"));
                 }
                 CommandEnd::Signaled(Signal::KILL.as_raw())
             }
@@ -345,8 +345,8 @@ fn names(guard: &Guard) -> Vec<LockName> {
     guard.tokens().map(|(name, _)| name.clone()).collect()
 }
 
-fn say_that_it_remains(name: &str, voice: Voice, process: &Remaining) {
-    voice.error(format_args!("{name}: {}", process.sentence()));
+fn say_that_it_remains(name: &str, verbosity: Verbosity, process: &Remaining) {
+    verbosity.error(format_args!("{name}: {}", process.sentence()));
 }
 
 /// Until when the lease may be relied on, by the clock that counts suspended time. The clock is

@@ -3,4 +3,4 @@
 pub(crate) mod guardian;
 pub(crate) mod leased_command;
 pub(crate) mod program;
-mod terminal_loan;
+mod tty_handover;

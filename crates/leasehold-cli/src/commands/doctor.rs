@@ -18,7 +18,7 @@ const WARNING: &str = "warning";
 /// What is printed with `--json`: a line for each finding at each place.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Doctor)]
-pub(super) struct Report {
+pub(super) struct Checkup {
     store: String,
     pub(super) dangers: usize,
     pub(super) warnings: usize,
@@ -53,10 +53,10 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     choice.prepare()?;
     let store = choice.url.to_string();
     let report = match block_on(examine(choice.url.reveal()))? {
-        Ok(findings) => Report::new(store, findings),
+        Ok(findings) => Checkup::new(store, findings),
         Err(error) => {
             if args.output.json && matches!(error, Error::Store(_)) {
-                print_json(&Report::unreachable(store, &error))?;
+                print_json(&Checkup::unreachable(store, &error))?;
             }
             return Err(error.into());
         }
@@ -76,14 +76,14 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
 }
 
 /// What `--json` prints of a store but for deadlocks, which would take a scan of all names.
-pub(super) async fn report(url: &StoreUrl) -> Report {
+pub(super) async fn report(url: &StoreUrl) -> Checkup {
     match examine_setup(url.reveal()).await {
-        Ok(findings) => Report::new(url.to_string(), findings),
-        Err(error) => Report::unreachable(url.to_string(), &error),
+        Ok(findings) => Checkup::new(url.to_string(), findings),
+        Err(error) => Checkup::unreachable(url.to_string(), &error),
     }
 }
 
-impl Report {
+impl Checkup {
     fn new(store: String, mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|finding| rank(finding.level));
         let findings: Vec<_> = findings.into_iter().map(FindingView::new).collect();

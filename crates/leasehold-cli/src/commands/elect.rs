@@ -19,7 +19,7 @@ use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
 use crate::connection::{Connection, WaitBudget, ask};
 use crate::moment::{iso, now_ms};
-use crate::report::{Failure, NO, Outcome, Voice, escaped, print, print_json};
+use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
 use crate::store_choice;
 
@@ -34,7 +34,6 @@ pub(crate) fn elect(args: &Elect) -> Outcome {
 
 /// Runs the command while leading, or leads until it is asked to stop.
 fn stand(args: &Elect, value: &str) -> Outcome {
-    let voice = Voice::from(args.voice);
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
     options.check()?;
@@ -48,12 +47,11 @@ fn stand(args: &Elect, value: &str) -> Outcome {
         on_lost: args.end.on_lost,
         signal: args.end.signal,
         keep_password: args.end.keep_password,
-        voice,
     };
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let ready = ReadyFile::at(args.ready_file.as_deref())?;
     let outcome = block_on(async {
-        let mut connection = Connection::open(&choice, voice, WaitBudget::Forever).await?;
+        let mut connection = Connection::open(&choice, args.verbosity, WaitBudget::Forever).await?;
         ready.say("stands by")?;
         let election = connection.client.election(&args.name).options(options);
         let outcome = lead(args, value, spec, &mut connection, &election, &ready).await;
@@ -79,9 +77,9 @@ async fn lead(
     let at_a_loss = ready.clone();
     leadership.on_lost(move |_| at_a_loss.remove());
     if args.command.is_empty() {
-        until_asked(connection, leadership.guard(), args.ttl, Until::default(), spec.voice).await?;
+        until_asked(connection, leadership.guard(), args.ttl, Until::default()).await?;
         let resigned = leadership.resign().await;
-        return let_go(connection, from_ref(&args.name), resigned, None, spec.voice);
+        return let_go(connection, from_ref(&args.name), resigned, None);
     }
     let guard = leadership.guard().reenter()?;
     // Not before it leads: a candidate may wait for months.
@@ -91,7 +89,7 @@ async fn lead(
     };
     if let Err(error) = leadership.resign().await {
         // A loss was told when it was noticed.
-        spec.voice.detail(error);
+        connection.verbosity.detail(error);
     }
     outcome
 }
@@ -119,7 +117,7 @@ fn listen(args: &Elect) -> Outcome {
 
 fn tell(args: &Elect, leader: Option<&Leader>) -> Result<(), Failure> {
     if args.json {
-        return print_json(&View::new(&args.name, leader));
+        return print_json(&ElectionView::new(&args.name, leader));
     }
     let name = escaped(args.name.as_str());
     match leader {
@@ -161,7 +159,7 @@ fn show_json(args: &Elect) -> Outcome {
     let (leader, status) = watch(args, async |client, election| {
         Ok((election.leader().await?, client.admin().inspect(&args.name).await?))
     })?;
-    let mut view = View::new(&args.name, leader.as_ref());
+    let mut view = ElectionView::new(&args.name, leader.as_ref());
     // Somebody else may lead by now, of whom the next look tells.
     let is_leader = |holder: &&Holder| Some(holder.token) == leader.as_ref().map(|it| it.token);
     if let (Some(leader), Some(holder)) = (&mut view.leader, status.holders.iter().find(is_leader))
@@ -177,10 +175,9 @@ fn watch<T>(
     args: &Elect,
     look: impl AsyncFnOnce(&Client, &Election) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let (voice, choice) =
-        (Voice::from(args.voice), store_choice::choose(args.store.store.as_ref())?);
-    ask(&choice, voice, async |client| {
-        choice.warn_if_local(voice);
+    let (verbosity, choice) = (args.verbosity, store_choice::choose(args.store.store.as_ref())?);
+    ask(&choice, verbosity, async |client| {
+        choice.warn_if_local(verbosity);
         look(client, &client.election(&args.name)).await
     })
 }
@@ -196,7 +193,7 @@ struct StoreView {
 
 /// Who leads, as JSON.
 #[derive(Serialize)]
-struct View<'a> {
+struct ElectionView<'a> {
     name: &'a LockName,
     leader: Option<LeaderView<'a>>,
 }
@@ -216,7 +213,7 @@ enum LeaderHolder<'a> {
     Told { token: FencingToken },
 }
 
-impl<'a> View<'a> {
+impl<'a> ElectionView<'a> {
     fn new(name: &'a LockName, leader: Option<&'a Leader>) -> Self {
         let view = |leader: &'a Leader| LeaderView {
             value: &leader.value,

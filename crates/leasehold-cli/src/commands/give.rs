@@ -2,20 +2,20 @@
 
 use super::held_there::StoreOf;
 use crate::args::Give;
-use crate::report::{Failure, LOST, Outcome, Voice};
+use crate::detached::{Answer, Handle, Request, ask};
+use crate::report::{Failure, LOST, Outcome};
 use crate::runtime::block_on;
-use crate::taken::{Answer, Handle, Order, ask};
 
 /// Asks the holder process to let go. One that was killed, or is on another machine, cannot be
 /// asked: then the lease is ended at the store.
 pub(crate) fn give(args: &Give) -> Outcome {
-    let voice = Voice::from(args.voice);
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
-    let store = StoreOf { handle: &handle, option: args.store.store.as_ref(), voice };
+    let store =
+        StoreOf { handle: &handle, option: args.store.store.as_ref(), verbosity: args.verbosity };
     block_on(async {
-        match ask(handle.client, Order::Give).await {
+        match ask(handle.client, Request::Give).await {
             Ok(Some(Answer::Done)) => {
-                voice.detail(format_args!("{}: given back", handle.shown()));
+                args.verbosity.detail(format_args!("{}: given back", handle.shown()));
                 Ok(0)
             }
             Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),

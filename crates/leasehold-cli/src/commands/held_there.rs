@@ -3,18 +3,18 @@
 use leasehold::{Client, LockName};
 
 use crate::connection::{connect, holders};
-use crate::report::{Failure, LOST, Voice};
+use crate::detached::{Handle, HeldName};
+use crate::report::{Failure, LOST, Verbosity};
 use crate::secrets::Secrets;
 use crate::store_choice::{self, Because, Choice};
 use crate::store_url::StoreUrl;
-use crate::taken::{Handle, HeldName};
 
 /// Where to look for what a handle says.
 pub(super) struct StoreOf<'a> {
     pub(super) handle: &'a Handle,
     /// `--store`.
     pub(super) option: Option<&'a StoreUrl>,
-    pub(super) voice: Voice,
+    pub(super) verbosity: Verbosity,
 }
 
 impl StoreOf<'_> {
@@ -24,13 +24,13 @@ impl StoreOf<'_> {
     ///
     /// [`LOST`] if it had ended before.
     pub(super) async fn end(&self) -> Result<(), Failure> {
-        let (voice, client) = (self.voice, self.connect().await?);
+        let (verbosity, client) = (self.verbosity, self.connect().await?);
         let mut ended_before = Vec::new();
         for HeldName { name, token } in &self.handle.names {
             let admin = client.admin();
             let status = admin.inspect(name).await?;
             if self.handle.holds(*token, &status) && admin.revoke_now(name, *token).await? {
-                voice.detail(format_args!("{name}: given back"));
+                verbosity.detail(format_args!("{name}: given back"));
             } else {
                 ended_before.push(ended(name, holders(&status)));
             }
@@ -76,7 +76,7 @@ impl StoreOf<'_> {
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
-        connect(&self.choose()?, self.voice).await
+        connect(&self.choose()?, self.verbosity).await
     }
 
     /// The store that was chosen, if it is that of the handle: it may have a password. Else what

@@ -10,11 +10,12 @@ use rustix::fs::{fstat, stat};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use crate::args::{GivenLimit, Hold};
+use crate::args::{Hold, Limit};
 use crate::child::guardian::timing::{CLOCK, sleep_until};
 use crate::connection::{Connection, joined, label, lease_options};
+use crate::detached::HeldName;
 use crate::other_process::{OtherProcess, end_of};
-use crate::report::{Failure, LOST, Outcome, Voice, print_json};
+use crate::report::{Failure, LOST, Outcome, Verbosity, print_json};
 use crate::runtime::block_on;
 use crate::signals::is_end;
 use crate::store_choice;
@@ -22,40 +23,34 @@ use crate::terminal::refuse_to_stop_for_input;
 
 /// The line that is printed once the lock is held.
 #[derive(Serialize)]
-struct Line<'a> {
+struct HeldView<'a> {
     name: &'a LockName,
     token: FencingToken,
     holder: HolderId,
     ttl_seconds: f64,
     /// All of several; nothing of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    names: Vec<HeldName<'a>>,
-}
-
-#[derive(Serialize)]
-struct HeldName<'a> {
-    name: &'a LockName,
-    token: FencingToken,
+    names: Vec<HeldName>,
 }
 
 /// What ends a hold besides stdin and signals.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Until<'a> {
-    pub(crate) limit: Option<GivenLimit<'a>>,
+    pub(crate) limit: Option<&'a Limit>,
     pub(crate) process: Option<&'a OtherProcess>,
 }
 
 /// Holds a lock until stdin ends, a signal comes, another process ends or the lease is lost.
 pub(crate) fn hold(args: &Hold) -> Outcome {
-    let voice = Voice::from(args.lock.voice);
+    let verbosity = args.lock.verbosity;
     let options = lease_options(&args.lock, Duration::ZERO, label::of_caller())?;
     let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;
-        let until = Until { limit: args.lock.hold.max_hold(), process: process.as_ref() };
-        let mut connection = Connection::open(&choice, voice, (&args.lock).into()).await?;
+        let until = Until { limit: args.lock.hold.max_hold.as_ref(), process: process.as_ref() };
+        let mut connection = Connection::open(&choice, verbosity, (&args.lock).into()).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {
-            Ok(guard) => hold_until_asked(args, &mut connection, guard, until, voice).await,
+            Ok(guard) => hold_until_asked(args, &mut connection, guard, until).await,
             Err(failure) => Err(failure),
         };
         connection.close(outcome).await
@@ -67,11 +62,10 @@ async fn hold_until_asked(
     connection: &mut Connection,
     guard: Guard,
     until: Until<'_>,
-    voice: Voice,
 ) -> Outcome {
-    let reached = until_asked(connection, &guard, args.lock.ttl, until, voice).await?;
+    let reached = until_asked(connection, &guard, args.lock.ttl, until).await?;
     let released = guard.release().await;
-    let_go(connection, &args.names, released, reached, voice)
+    let_go(connection, &args.names, released, reached)
 }
 
 /// Says that it is held, and waits until stdin ends, a signal comes, the lease is lost or the limit
@@ -81,19 +75,18 @@ pub(crate) async fn until_asked<'a>(
     guard: &Guard,
     ttl: Duration,
     until: Until<'a>,
-    voice: Voice,
-) -> Result<Option<GivenLimit<'a>>, Failure> {
-    let since = Instant::now();
+) -> Result<Option<&'a Limit>, Failure> {
+    let (since, verbosity) = (Instant::now(), connection.verbosity);
     let (name, token, holder) = (guard.name(), guard.token(), guard.holder());
-    let mut names: Vec<_> = guard.tokens().map(|(name, token)| HeldName { name, token }).collect();
+    let mut names = HeldName::all(guard);
     if names.len() == 1 {
         names.clear();
     }
-    print_json(&Line { name, token, holder, ttl_seconds: ttl.as_secs_f64(), names })?;
+    print_json(&HeldView { name, token, holder, ttl_seconds: ttl.as_secs_f64(), names })?;
     let stdin = Stdin::of_this_process();
-    stdin.explain(name, voice);
+    stdin.explain(name, verbosity);
     let Until { limit, process } = until;
-    let over_at = limit.map(|limit| CLOCK.now() + limit.span());
+    let over_at = limit.map(|limit| CLOCK.now() + limit.span);
     let reached = tokio::select! {
         biased;
         _ = guard.lost() => None,
@@ -101,7 +94,7 @@ pub(crate) async fn until_asked<'a>(
         () = end_of(process) => None,
         () = asked_to_end(connection, stdin) => None,
     };
-    voice.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
+    verbosity.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
     Ok(reached)
 }
 
@@ -111,8 +104,7 @@ pub(crate) fn let_go(
     connection: &Connection,
     names: &[LockName],
     released: leasehold::Result<()>,
-    reached: Option<GivenLimit<'_>>,
-    voice: Voice,
+    reached: Option<&Limit>,
 ) -> Outcome {
     let lost_because = match &released {
         Err(Error::Lost { reason, .. }) => connection.events.why_not_renewed(names, *reason),
@@ -130,7 +122,7 @@ pub(crate) fn let_go(
             if failure.exit == LOST {
                 Err(failure)
             } else {
-                voice.failure(&failure);
+                connection.verbosity.failure(&failure);
                 Ok(0)
             }
         }
@@ -161,15 +153,15 @@ impl Stdin {
         }
     }
 
-    fn explain(self, name: &LockName, voice: Voice) {
+    fn explain(self, name: &LockName, verbosity: Verbosity) {
         match self {
             Self::Ends => {}
-            Self::Null => voice.remark(format_args!(
+            Self::Null => verbosity.remark(format_args!(
                 "{name}: stdin is /dev/null, so the lock is held until a signal comes, such as \
                  that of `kill {}`",
                 std::process::id()
             )),
-            Self::Terminal => voice.remark(format_args!("{name}: held until Ctrl-D")),
+            Self::Terminal => verbosity.remark(format_args!("{name}: held until Ctrl-D")),
         }
     }
 

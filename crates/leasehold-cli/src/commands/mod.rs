@@ -7,7 +7,7 @@ mod end_quarantine;
 mod give;
 mod held_there;
 mod hold;
-mod line;
+mod lock_line;
 mod ls;
 mod man;
 mod permits;

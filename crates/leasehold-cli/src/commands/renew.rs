@@ -2,20 +2,20 @@
 
 use super::held_there::StoreOf;
 use crate::args::Renew;
-use crate::report::{Failure, LOST, Outcome, STORE, Voice};
+use crate::detached::{Answer, Handle, Request, ask};
+use crate::report::{Failure, LOST, Outcome, STORE};
 use crate::runtime::block_on;
-use crate::taken::{Answer, Handle, Order, ask};
 
 /// Tells the holder process until when it shall hold.
 pub(crate) fn renew(args: &Renew) -> Outcome {
-    let voice = Voice::from(args.voice);
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
     let names = handle.shown();
-    let store = StoreOf { handle: &handle, option: args.store.store.as_ref(), voice };
+    let store =
+        StoreOf { handle: &handle, option: args.store.store.as_ref(), verbosity: args.verbosity };
     block_on(async {
-        match ask(handle.client, Order::Renew { for_span: args.for_span }).await {
+        match ask(handle.client, Request::Renew { for_span: args.for_span }).await {
             Ok(Some(Answer::Done)) => {
-                voice.detail(format_args!("{names}: renewed"));
+                args.verbosity.detail(format_args!("{names}: renewed"));
                 Ok(0)
             }
             Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),

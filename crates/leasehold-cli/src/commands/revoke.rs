@@ -2,27 +2,26 @@
 
 use crate::args::Revoke;
 use crate::connection::ask;
-use crate::report::{Failure, NO, Outcome, Voice};
+use crate::report::{Failure, NO, Outcome};
 use crate::store_choice;
 
 /// Ends the lease with this very token.
 pub(crate) fn revoke(args: &Revoke) -> Outcome {
-    let voice = Voice::from(args.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (name, token) = (&args.name, args.token);
-    let was_held = ask(&choice, voice, async |client| match args.force {
+    let was_held = ask(&choice, args.verbosity, async |client| match args.force {
         true => Ok(client.admin().revoke_now(name, token).await?),
         false => Ok(client.admin().revoke(name, token).await?),
     })?;
     if !was_held {
-        choice.warn_if_local(voice);
+        choice.warn_if_local(args.verbosity);
         return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
     }
     match args.force {
-        true => voice.remark(format_args!(
+        true => args.verbosity.remark(format_args!(
             "{name}: the lease with token {token} has ended; its holder may still be at work"
         )),
-        false => voice.detail(format_args!(
+        false => args.verbosity.detail(format_args!(
             "{name}: the holder with token {token} is asked to stop, and lets go"
         )),
     }

@@ -5,13 +5,12 @@ use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
 use crate::connection::{Connection, label, lease_options};
-use crate::report::{Failure, Outcome, Voice};
+use crate::report::{Failure, Outcome};
 use crate::runtime::block_on;
 use crate::store_choice;
 
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> Outcome {
-    let voice = Voice::from(args.lock.voice);
     let kill_after = args.end.kill_after(args.lock.ttl)?;
     let options = lease_options(&args.lock, kill_after, label::of_command(&args.command))?;
     let [program, ..] = args.command.as_slice() else {
@@ -21,16 +20,16 @@ pub(crate) fn run(args: &Run) -> Outcome {
     let choice = store_choice::choose(args.lock.store.store.as_ref())?;
     let spec = CommandSpec {
         kill_after,
-        max_hold: args.lock.hold.max_hold(),
+        max_hold: args.lock.hold.max_hold.as_ref(),
         on_lost: args.end.on_lost,
         signal: args.end.signal,
         keep_password: args.end.keep_password,
-        voice,
     };
     block_on(async {
         // It starts while the lease is asked for.
         let guardian = IdleGuardian::start(&args.command)?;
-        let mut connection = Connection::open(&choice, voice, (&args.lock).into()).await?;
+        let mut connection =
+            Connection::open(&choice, args.lock.verbosity, (&args.lock).into()).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {
             Ok(guard) => LeasedCommand::run(spec, guardian, &mut connection, guard).await,
             Err(failure) => Err(failure),

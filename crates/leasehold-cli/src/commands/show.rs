@@ -8,7 +8,7 @@ use super::status_view::{StatusView, ending, foreign_words, mode, state};
 use crate::args::Show;
 use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
-use crate::report::{Failure, NO, Outcome, Voice, print, print_json};
+use crate::report::{Failure, NO, Outcome, print, print_json};
 use crate::store_choice;
 use crate::table::{Column, room, table};
 
@@ -47,13 +47,12 @@ const LAST_HOLDER: [Column; 7] = [
 
 /// Shows one lock; exit code 1 if it is free, or not held with the token that was given.
 pub(crate) fn show(args: &Show) -> Outcome {
-    let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let (status, seen_ms) = ask(&choice, voice, async |client| {
+    let (status, seen_ms) = ask(&choice, args.output.verbosity, async |client| {
         Ok((client.admin().inspect(&args.name).await?, now_ms()))
     })?;
     if status.is_free() {
-        choice.warn_if_local(voice);
+        choice.warn_if_local(args.output.verbosity);
     }
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status, None, seen_ms))?;
@@ -66,7 +65,9 @@ pub(crate) fn show(args: &Show) -> Outcome {
             let is_held = is_held_with(token, &status);
             if !is_held {
                 let name = &args.name;
-                voice.remark(format_args!("{name}: the lease with token {token} does not hold it"));
+                args.output
+                    .verbosity
+                    .remark(format_args!("{name}: the lease with token {token} does not hold it"));
             }
             is_held
         }

@@ -7,11 +7,11 @@ use crate::connection::joined;
 use crate::report::{Failure, Outcome};
 use crate::runtime::block_on;
 use crate::secrets::Secrets;
-use crate::{store_choice, taken};
+use crate::{detached, store_choice};
 
 /// Has a process of its own take the lease and hold it, and prints the handle.
 pub(crate) fn take(args: &Take) -> Outcome {
-    if let Some(limit) = args.lock.hold.max_hold() {
+    if let Some(limit) = &args.lock.hold.max_hold {
         let why = format!("{limit}: a lease that is taken ends with --for; give that instead");
         return Err(Failure::usage(why));
     }
@@ -19,5 +19,5 @@ pub(crate) fn take(args: &Take) -> Outcome {
     choice.secrets = Secrets::passed_on();
     // As they were typed: the process reads them as this one did.
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    block_on(taken::take(&joined(&args.names), arguments, choice))?
+    block_on(detached::take(&joined(&args.names), arguments, choice))?
 }

@@ -8,7 +8,7 @@ use crate::report::{Failure, Outcome, escaped, print, print_json};
 use crate::store_choice;
 
 #[derive(Serialize)]
-struct Line {
+struct ChoiceView {
     store: String,
     because: String,
 }
@@ -16,7 +16,7 @@ struct Line {
 /// Prints the choice and its reason, and says so if it cannot be one.
 pub(crate) fn print_choice(args: &Where) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let line = Line { store: choice.url.to_string(), because: choice.because.to_string() };
+    let line = ChoiceView { store: choice.url.to_string(), because: choice.because.to_string() };
     match args.output.json {
         true => print_json(&line)?,
         false => print(format_args!("{}  ({})", escaped(&line.store), escaped(&line.because)))?,

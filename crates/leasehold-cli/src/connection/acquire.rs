@@ -29,8 +29,8 @@ pub(crate) fn lease_options(
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
     options.min_hold = args.hold.min_hold()?;
-    options.remember = args.hold.remember();
-    options.max_hold = args.hold.max_hold().map(|limit| limit.span() + kill_after + ENDING);
+    options.remember = args.hold.remember;
+    options.max_hold = args.hold.max_hold.as_ref().map(|limit| limit.span + kill_after + ENDING);
     options.label = args.label.clone().or(usual_label);
     options.check()?;
     Ok(options)

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::events::LeaseEvents;
 use super::{reentry, status_line};
 use crate::args::LockArgs;
-use crate::report::{Failure, STORE, Voice};
+use crate::report::{Failure, STORE, Verbosity};
 use crate::runtime::block_on;
 use crate::store_choice::Choice;
 
@@ -47,7 +47,7 @@ impl WaitBudget {
     pub(crate) async fn connect(
         self,
         choice: &Choice,
-        voice: Voice,
+        verbosity: Verbosity,
         connect: impl AsyncFn() -> Result<Client, Error>,
     ) -> Result<Client, Failure> {
         let begun = Instant::now();
@@ -61,7 +61,7 @@ impl WaitBudget {
             let attempt = async {
                 tokio::select! {
                     outcome = connect() => outcome,
-                    never = status_line::connecting(&choice.url, voice) => match never {},
+                    never = status_line::connecting(&choice.url, verbosity) => match never {},
                 }
             };
             let outcome = match limit {
@@ -96,7 +96,7 @@ impl WaitBudget {
             }
             let why = error.to_string();
             if last.as_ref() != Some(&why) {
-                voice.remark(format_args!("waits for the store: {why}"));
+                verbosity.remark(format_args!("waits for the store: {why}"));
             }
             last = Some(why);
             sleep(PAUSE).await;
@@ -105,19 +105,19 @@ impl WaitBudget {
 }
 
 /// Connects to the chosen store once, for a command that waits for nothing.
-pub(crate) async fn connect(choice: &Choice, voice: Voice) -> Result<Client, Failure> {
+pub(crate) async fn connect(choice: &Choice, verbosity: Verbosity) -> Result<Client, Failure> {
     choice.prepare()?;
-    Ok(build(choice, voice, LeaseEvents::default()).await?)
+    Ok(build(choice, verbosity, LeaseEvents::default()).await?)
 }
 
 /// Asks the chosen store something, for a command that waits for nothing.
 pub(crate) fn ask<T>(
     choice: &Choice,
-    voice: Voice,
+    verbosity: Verbosity,
     question: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     block_on(async {
-        let client = connect(choice, voice).await?;
+        let client = connect(choice, verbosity).await?;
         let answer = question(&client).await;
         let closed = client.close().await;
         let answer = answer?;
@@ -129,21 +129,21 @@ pub(crate) fn ask<T>(
 /// Connects to the chosen store however long it is away, and tells each time why it is.
 pub(crate) async fn connect_patiently(
     choice: &Choice,
-    voice: Voice,
+    verbosity: Verbosity,
     tell: impl Fn(&Error),
 ) -> Result<Client, Failure> {
     choice.prepare()?;
     let connecting = async || {
-        let built = build(choice, voice, LeaseEvents::default()).await;
+        let built = build(choice, verbosity, LeaseEvents::default()).await;
         built.inspect_err(|error| tell(error))
     };
-    WaitBudget::Forever.connect(choice, voice, connecting).await
+    WaitBudget::Forever.connect(choice, verbosity, connecting).await
 }
 
 /// Connects to the chosen store, and has its events noted and told.
 pub(super) async fn build(
     choice: &Choice,
-    voice: Voice,
+    verbosity: Verbosity,
     events: LeaseEvents,
 ) -> leasehold::Result<Client> {
     let observe = move |event: &Event<'_>| {
@@ -151,20 +151,20 @@ pub(super) async fn build(
         match *event {
             Event::Overdue { name, validity, cause, lasting, .. } if lasting.is_zero() => {
                 let left = show_duration(validity);
-                voice.detail(format_args!(
+                verbosity.detail(format_args!(
                     "{name}: the renewal is overdue, valid for {left}: {cause}"
                 ));
             }
             Event::Reconnected { away, .. } => {
                 let away = show_duration(away);
-                voice.detail(format_args!("the store answers again, after {away}"));
+                verbosity.detail(format_args!("the store answers again, after {away}"));
             }
             Event::Stalled { late, .. } => {
-                voice.detail(format_args!("was woken {} late", show_duration(late)));
+                verbosity.detail(format_args!("was woken {} late", show_duration(late)));
             }
-            Event::WaitingForCapacity { text, .. } => voice.remark(text),
+            Event::WaitingForCapacity { text, .. } => verbosity.remark(text),
             // Only with `-v`, not in every run of a nightly job.
-            Event::Warning { text, .. } => voice.detail(format_args!("warning: {text}")),
+            Event::Warning { text, .. } => verbosity.detail(format_args!("warning: {text}")),
             // The rest is told where it happens.
             _ => {}
         }

@@ -18,11 +18,11 @@ pub(crate) struct LeaseEvents(Arc<Shared>);
 struct Shared {
     /// Rung when a lease was renewed.
     renewed: Notify,
-    state: Mutex<State>,
+    state: Mutex<Reasons>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Reasons {
     /// Why each name is waited for.
     waits: BTreeMap<LockName, WaitReason>,
     /// Why the lease of a name is not renewed.
@@ -66,7 +66,7 @@ impl LeaseEvents {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Reasons> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -23,7 +23,7 @@ pub(crate) use self::connect::{WaitBudget, ask, connect, connect_patiently};
 pub(crate) use self::describe::{holders, joined};
 use self::events::{LeaseEvents, WaitReason};
 use crate::args::LockArgs;
-use crate::report::{self, Failure, Outcome, Voice};
+use crate::report::{self, Failure, Outcome, Verbosity};
 use crate::signals::{Signals, is_end, signal_name};
 use crate::store_choice::Choice;
 
@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) signals: Signals,
     pub(crate) events: LeaseEvents,
-    voice: Voice,
+    pub(crate) verbosity: Verbosity,
     opened: Instant,
     /// A lease was granted, so there is something to give back at the end.
     has_held: bool,
@@ -53,7 +53,7 @@ impl Connection {
     /// Connects to the chosen store, and waits for it if it is away.
     pub(crate) async fn open(
         choice: &Choice,
-        voice: Voice,
+        verbosity: Verbosity,
         budget: WaitBudget,
     ) -> Result<Self, Failure> {
         let opened = Instant::now();
@@ -61,18 +61,18 @@ impl Connection {
             Failure::new(report::STORE, format!("cannot catch signals: {error}"))
         })?;
         let events = LeaseEvents::default();
-        choice.warn_if_local(voice);
+        choice.warn_if_local(verbosity);
         choice.prepare()?;
-        let build = async || build(choice, voice, events.clone()).await;
+        let build = async || build(choice, verbosity, events.clone()).await;
         let client = tokio::select! {
             biased;
             signal = interruption(&mut signals) => {
                 let why = format!("{} while connecting to {}", signal_name(signal), choice.url);
                 Err(Failure::interrupted(signal.as_raw(), why))
             }
-            connected = budget.connect(choice, voice, build) => connected,
+            connected = budget.connect(choice, verbosity, build) => connected,
         }?;
-        Ok(Self { client, signals, events, voice, opened, has_held: false })
+        Ok(Self { client, signals, events, verbosity, opened, has_held: false })
     }
 
     /// Acquires one name or several, and says meanwhile what is in the way.
@@ -100,7 +100,7 @@ impl Connection {
         acquiring: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let events = self.events.clone();
-        let status = status_line::show(self.client.admin(), names, &events, self.voice);
+        let status = status_line::show(self.client.admin(), names, &events, self.verbosity);
         tokio::select! {
             biased;
             signal = interruption(&mut self.signals) => Err(Failure::interrupted(
@@ -142,7 +142,8 @@ impl Connection {
         }
         let waited = show_duration(asked_at.elapsed());
         for (name, token) in guard.tokens() {
-            self.voice.detail(format_args!("{name}: held after waiting {waited}, token {token}"));
+            self.verbosity
+                .detail(format_args!("{name}: held after waiting {waited}, token {token}"));
         }
         Ok(())
     }
@@ -167,7 +168,8 @@ impl Connection {
             () = tokio::time::sleep(limit) => "the store does not answer".to_owned(),
         };
         if holds {
-            self.voice.error(format_args!("could not let go, so the lease ends by itself: {why}"));
+            self.verbosity
+                .error(format_args!("could not let go, so the lease ends by itself: {why}"));
         }
         // Dropping it would wait for the store once more.
         std::mem::forget(self.client);

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::describe::{holders, joined};
 use super::events::{LeaseEvents, WaitReason};
-use crate::report::{Voice, escaped};
+use crate::report::{Verbosity, escaped};
 use crate::store_url::StoreUrl;
 use crate::terminal::{Terminal, columns};
 
@@ -41,23 +41,24 @@ pub(crate) async fn show(
     admin: Admin,
     names: &[LockName],
     events: &LeaseEvents,
-    voice: Voice,
+    verbosity: Verbosity,
 ) -> Infallible {
-    if voice.quiet {
+    if verbosity.quiet {
         return std::future::pending().await;
     }
     let waiting = Waiting { admin, names, events };
     match Terminal::of_this_process().filter(|_| stderr().is_terminal()) {
-        Some(terminal) => waiting.draw(&terminal, voice).await,
-        None => waiting.say(voice).await,
+        Some(terminal) => waiting.draw(&terminal, verbosity).await,
+        None => waiting.say(verbosity).await,
     }
 }
 
 /// Shows with which store it is being connected, until the future is dropped.
-pub(crate) async fn connecting(url: &StoreUrl, voice: Voice) -> Infallible {
-    let terminal = Terminal::of_this_process().filter(|_| stderr().is_terminal() && !voice.quiet);
+pub(crate) async fn connecting(url: &StoreUrl, verbosity: Verbosity) -> Infallible {
+    let terminal =
+        Terminal::of_this_process().filter(|_| stderr().is_terminal() && !verbosity.quiet);
     sleep(PATIENCE).await;
-    let mut line = Line { is_drawn: false };
+    let mut line = DrawnLine { is_drawn: false };
     if terminal.is_some_and(|terminal| terminal.is_in_foreground()) {
         line.draw(&format!("connecting to {url}"));
     }
@@ -65,8 +66,8 @@ pub(crate) async fn connecting(url: &StoreUrl, voice: Voice) -> Infallible {
 }
 
 impl Waiting<'_> {
-    async fn draw(&self, terminal: &Terminal, voice: Voice) -> Infallible {
-        let (mut line, mut said) = (Line { is_drawn: false }, LastSaid::default());
+    async fn draw(&self, terminal: &Terminal, verbosity: Verbosity) -> Infallible {
+        let (mut line, mut said) = (DrawnLine { is_drawn: false }, LastSaid::default());
         let since = Instant::now();
         sleep(PATIENCE).await;
         loop {
@@ -81,7 +82,7 @@ impl Waiting<'_> {
                 if !fits && kind.is_some() && since.elapsed() >= STAYING_PATIENCE {
                     if said.of(kind).is_none() {
                         line.erase();
-                        voice.remark(&sentence);
+                        verbosity.remark(&sentence);
                         line.draw(&sentence);
                     }
                     said.note(kind);
@@ -91,7 +92,7 @@ impl Waiting<'_> {
         }
     }
 
-    async fn say(&self, voice: Voice) -> Infallible {
+    async fn say(&self, verbosity: Verbosity) -> Infallible {
         let mut said = LastSaid::default();
         sleep(STAYING_PATIENCE).await;
         loop {
@@ -101,7 +102,7 @@ impl Waiting<'_> {
             if said.of(kind).is_none_or(|age| age >= AGAIN)
                 && let Some(sentence) = self.sentence(wait.as_ref()).await
             {
-                voice.remark(sentence);
+                verbosity.remark(sentence);
                 said.note(kind);
             }
             sleep(PERIOD).await;
@@ -166,11 +167,11 @@ impl LastSaid {
 }
 
 /// The line of the terminal that is drawn anew.
-struct Line {
+struct DrawnLine {
     is_drawn: bool,
 }
 
-impl Line {
+impl DrawnLine {
     /// Draws as much as there is room for; whether that is all.
     fn draw(&mut self, text: &str) -> bool {
         let room = columns(stderr()).saturating_sub("leasehold: ".len() + 1);
@@ -188,7 +189,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for DrawnLine {
     fn drop(&mut self) {
         self.erase();
     }

@@ -26,7 +26,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
         ("x", &["-w", "soon"], "is not a duration"),
         ("x", &["--kill-after", "16s"], "half of the ttl"),
         ("x", &["--max-hold", "0s"], "'0s' for '--max-hold"),
-        ("x", &["--at-most", "1s", "--max-hold", "1s"], "cannot be used with"),
+        ("x", &["--at-most", "1s", "--max-hold", "1s"], "cannot be used multiple times"),
         ("x", &["--permits", "2/1"], "2 permits of 1"),
         ("x", &["--permits", "1"], "K/N"),
         ("x", &["--permits", "1/4000000000000"], "too many: give at most 2147483646"),

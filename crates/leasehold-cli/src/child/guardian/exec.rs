@@ -21,8 +21,8 @@ use rustix::stdio::dup2_stdin;
 use super::protocol::{Begin, Rights};
 use super::timing::CLOCK;
 use crate::args::OnLost;
-use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Voice};
-use crate::terminal;
+use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Verbosity};
+use crate::terminal::Terminal;
 
 /// Where the program goes on after the fork.
 pub(super) enum Forked {
@@ -86,7 +86,7 @@ impl Permission {
         }
         if begin.lend_terminal {
             // Without a terminal the command runs all the same, in the background.
-            let _gone = terminal::give_to(getpid());
+            let _gone = Terminal::of_this_process().map(|it| it.listen_to(Some(getpid())));
         }
         // A process that was stopped or suspended since the grant must not begin after the lease.
         if is_over(begin) {
@@ -107,7 +107,7 @@ impl Permission {
             _ => NOT_EXECUTABLE,
         };
         let program = program.to_string_lossy();
-        Voice::usual().error(format_args!("cannot execute {program}: {error}"));
+        Verbosity::usual().error(format_args!("cannot execute {program}: {error}"));
         Ok(exit)
     }
 }

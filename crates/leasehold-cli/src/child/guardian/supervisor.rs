@@ -17,7 +17,7 @@ use super::timing::{
     AFTER_KILL, CLOCK, LOOK_INTERVAL, RARE_LOOK_INTERVAL, head_start, sleep_until,
 };
 use crate::args::OnLost;
-use crate::report::Voice;
+use crate::report::Verbosity;
 use crate::signals::{Signals, numbered};
 
 /// What the guardian listens to.
@@ -125,7 +125,7 @@ impl Supervisor {
         }
         // Last, because the reader of stderr may not read, and nothing may wait for that before.
         if self.alone && self.on_lost != OnLost::Ignore {
-            Voice::usual().error("leasehold itself was killed, so its command was ended");
+            Verbosity::usual().error("leasehold itself was killed, so its command was ended");
         }
     }
 
@@ -193,7 +193,7 @@ impl Supervisor {
         let Some(process) = self.tree.scan().example() else { return };
         self.phase = Phase::Killed { tell_at: None };
         match self.alone {
-            true => Voice::usual().error(process.sentence()),
+            true => Verbosity::usual().error(process.sentence()),
             false => self.report(&Report::Remains { process }),
         }
     }

@@ -26,7 +26,7 @@ pub(crate) enum Advice {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum Expectation {
     /// It has nothing to do.
     Idle,
     /// It should say by then that it ends the command.
@@ -43,62 +43,66 @@ pub(crate) struct Watch {
     kill_after: Duration,
     on_lost: OnLost,
     valid_until: Instant,
-    state: State,
+    state: Expectation,
 }
 
 impl Watch {
     /// For a lease that is valid until then.
     pub(crate) fn new(on_lost: OnLost, kill_after: Duration, valid_until: Instant) -> Self {
-        Self { kill_after, on_lost, valid_until, state: State::Idle }
+        Self { kill_after, on_lost, valid_until, state: Expectation::Idle }
     }
 
     /// The lease is valid for longer.
     pub(crate) fn renewed(&mut self, valid_until: Instant) {
         self.valid_until = self.valid_until.max(valid_until);
-        if let State::Asked { .. } = self.state {
-            self.state = State::Idle;
+        if let Expectation::Asked { .. } = self.state {
+            self.state = Expectation::Idle;
         }
     }
 
     /// The guardian is asked to end the command.
     pub(crate) fn asked(&mut self, now: Instant) {
-        if let (State::Idle, OnLost::Kill | OnLost::Term) = (self.state, self.on_lost) {
+        if let (Expectation::Idle, OnLost::Kill | OnLost::Term) = (self.state, self.on_lost) {
             let kill_by = self.valid_until.saturating_sub(head_start(self.kill_after));
             let patient = (now + LONGEST_SILENCE).min(kill_by);
-            self.state = State::Asked { answer_by: patient.max(now + SHORTEST_SILENCE) };
+            self.state = Expectation::Asked { answer_by: patient.max(now + SHORTEST_SILENCE) };
         }
     }
 
     /// The guardian says that it ends the command.
     pub(crate) fn ending(&mut self, now: Instant) {
         let done_by = now + self.kill_after + AFTER_KILL + LONGEST_SILENCE;
-        self.state = State::Ending { done_by };
+        self.state = Expectation::Ending { done_by };
     }
 
     /// The guardian says that it cannot.
     pub(crate) fn hopeless(&mut self) {
-        self.state = State::Hopeless;
+        self.state = Expectation::Hopeless;
     }
 
     /// When [`Self::look`] is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         match (self.state, self.on_lost) {
-            (State::Idle, OnLost::Ignore) | (State::Hopeless, _) => None,
-            (State::Idle, OnLost::Kill) => Some(self.valid_until),
-            (State::Idle, OnLost::Term) => Some(self.valid_until.saturating_sub(self.kill_after)),
-            (State::Asked { answer_by: by } | State::Ending { done_by: by }, _) => Some(by),
+            (Expectation::Idle, OnLost::Ignore) | (Expectation::Hopeless, _) => None,
+            (Expectation::Idle, OnLost::Kill) => Some(self.valid_until),
+            (Expectation::Idle, OnLost::Term) => {
+                Some(self.valid_until.saturating_sub(self.kill_after))
+            }
+            (Expectation::Asked { answer_by: by } | Expectation::Ending { done_by: by }, _) => {
+                Some(by)
+            }
         }
     }
 
     /// What to do now that it is due.
     pub(crate) fn check(&mut self, now: Instant) -> Advice {
         match self.state {
-            State::Idle => {
+            Expectation::Idle => {
                 self.asked(now);
                 Advice::Wake
             }
-            State::Asked { .. } => Advice::Replace,
-            State::Ending { .. } | State::Hopeless => Advice::Finish,
+            Expectation::Asked { .. } => Advice::Replace,
+            Expectation::Ending { .. } | Expectation::Hopeless => Advice::Finish,
         }
     }
 }

@@ -13,7 +13,7 @@ use leasehold::LockName;
 use crate::args::{Cli, options_last};
 use crate::commands::man;
 use crate::connection::connect;
-use crate::report::{Failure, Outcome, Voice, print};
+use crate::report::{Failure, Outcome, Verbosity, print};
 use crate::runtime::block_on;
 use crate::store_choice;
 use crate::store_url::StoreUrl;
@@ -100,7 +100,7 @@ fn ask(store: Option<&StoreUrl>, is_taking: bool, prefix: &str) -> Result<Vec<Lo
         return Ok(Vec::new()); // whoever types has taken no lock, and makes no store
     }
     block_on(async {
-        let client = connect(&choice, Voice { quiet: true, verbose: false }).await?;
+        let client = connect(&choice, Verbosity { quiet: true, verbose: false }).await?;
         let names = match is_taking {
             true => client.admin().list_all(prefix, LIMIT).await?,
             false => client.admin().list(prefix, LIMIT).await?,

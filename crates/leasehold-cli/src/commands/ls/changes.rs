@@ -7,7 +7,7 @@ use leasehold::LockName;
 use leasehold::time::show_duration;
 use serde::Serialize;
 
-use crate::commands::line::Line;
+use crate::commands::lock_line::LockLine;
 use crate::commands::status_view::StatusView;
 use crate::moment::iso;
 use crate::report::escaped;
@@ -16,7 +16,7 @@ use crate::watch::Availability;
 /// What has happened to a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum ChangeKind {
     /// It is in the list, and was not before.
     Appeared,
     /// Who holds it or who waits for it has changed.
@@ -38,8 +38,8 @@ pub(super) struct Shown {
 
 /// One change, as JSON and as a line of text.
 #[derive(Debug, Serialize)]
-pub(super) struct Change<'a> {
-    change: Kind,
+pub(super) struct ListChange<'a> {
+    change: ChangeKind,
     at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<LockName>,
@@ -47,7 +47,7 @@ pub(super) struct Change<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
     #[serde(skip)]
-    line: Option<&'a Line>,
+    line: Option<&'a LockLine>,
 }
 
 impl Shown {
@@ -56,12 +56,12 @@ impl Shown {
     /// has gone, and the rest in the order of the list.
     pub(super) fn changes<'a>(
         &mut self,
-        lines: &'a [Line],
+        lines: &'a [LockLine],
         altered: &BTreeSet<LockName>,
         store: &'a Availability,
         now_ms: u64,
-    ) -> Vec<Change<'a>> {
-        let change = |kind, name| Change {
+    ) -> Vec<ListChange<'a>> {
+        let change = |kind, name| ListChange {
             change: kind,
             at: iso(now_ms),
             name,
@@ -71,35 +71,35 @@ impl Shown {
         };
         let is_away = store.why().is_some();
         let was_away = std::mem::replace(&mut self.is_away, is_away);
-        let kind = if is_away { Kind::Away } else { Kind::Back };
-        let of_store = Change { why: store.why(), ..change(kind, None) };
+        let kind = if is_away { ChangeKind::Away } else { ChangeKind::Back };
+        let of_store = ListChange { why: store.why(), ..change(kind, None) };
         let of_store = (was_away != is_away).then_some(of_store);
         let names: BTreeSet<LockName> = lines.iter().map(|line| line.name.clone()).collect();
         let before = std::mem::replace(&mut self.names, names);
         let gone = before.difference(&self.names);
-        let gone = gone.map(|name| change(Kind::Gone, Some(name.clone())));
+        let gone = gone.map(|name| change(ChangeKind::Gone, Some(name.clone())));
         let there = lines.iter().filter_map(|line| {
             let kind = match before.contains(&line.name) {
-                false => Kind::Appeared,
-                true if altered.contains(&line.name) => Kind::Changed,
+                false => ChangeKind::Appeared,
+                true if altered.contains(&line.name) => ChangeKind::Changed,
                 true => return None,
             };
             let lock = Some(line.view());
-            Some(Change { lock, line: Some(line), ..change(kind, Some(line.name.clone())) })
+            Some(ListChange { lock, line: Some(line), ..change(kind, Some(line.name.clone())) })
         });
         of_store.into_iter().chain(gone).chain(there).collect()
     }
 }
 
-impl Change<'_> {
+impl ListChange<'_> {
     /// It, for people.
     pub(super) fn text(&self) -> String {
         let kind = match self.change {
-            Kind::Appeared => "appeared",
-            Kind::Changed => "changed",
-            Kind::Gone => "gone",
-            Kind::Away => "away",
-            Kind::Back => "back",
+            ChangeKind::Appeared => "appeared",
+            ChangeKind::Changed => "changed",
+            ChangeKind::Gone => "gone",
+            ChangeKind::Away => "away",
+            ChangeKind::Back => "back",
         };
         let name = self.name.as_ref().map(|name| escaped(name.as_str()));
         let parts = [Some(self.at.clone()), Some(format!("{kind:<8}")), name];
@@ -109,7 +109,7 @@ impl Change<'_> {
 }
 
 /// Who holds a lock and how many wait, in one line.
-fn in_words(line: &Line) -> String {
+fn in_words(line: &LockLine) -> String {
     let held = line.held.map(|held| format!("held for {}", show_duration(held)));
     let token = line.token().map(|token| format!("token {token}"));
     let waiting = (line.waiting > 0).then(|| format!("{} waiting", line.waiting));

@@ -3,7 +3,7 @@
 use leasehold::time::show_duration;
 
 use crate::args::Ls;
-use crate::commands::line::Line;
+use crate::commands::lock_line::LockLine;
 use crate::commands::status_view::foreign_words;
 use crate::moment::{began_ms, local};
 use crate::table::{Column, table};
@@ -33,13 +33,13 @@ impl<'a> Listing<'a> {
     }
 
     /// Those of them that are listed, in order.
-    pub(super) fn of(&self, locks: impl IntoIterator<Item = Line>) -> Vec<Line> {
-        let mut lines: Vec<Line> = locks.into_iter().filter(|line| self.has(line)).collect();
+    pub(super) fn of(&self, locks: impl IntoIterator<Item = LockLine>) -> Vec<LockLine> {
+        let mut lines: Vec<LockLine> = locks.into_iter().filter(|line| self.has(line)).collect();
         lines.sort_by(|one, other| one.compare(other, self.args.sort));
         lines
     }
 
-    fn has(&self, line: &Line) -> bool {
+    fn has(&self, line: &LockLine) -> bool {
         let is_old = self.args.held_longer_than.is_none_or(|least| line.held > Some(least));
         // What was let go between two requests is idle by now.
         let is_wanted = self.args.all || line.is_used;
@@ -61,12 +61,12 @@ impl<'a> Listing<'a> {
 }
 
 /// The locks as a table that is as wide as there is room.
-pub(super) fn rows(lines: &[Line], now_ms: u64, room: Option<usize>) -> String {
+pub(super) fn rows(lines: &[LockLine], now_ms: u64, room: Option<usize>) -> String {
     let rows: Vec<_> = lines.iter().map(|line| row(line, now_ms)).collect();
     table(&COLUMNS, &rows, room)
 }
 
-fn row(line: &Line, now_ms: u64) -> [String; COLUMNS.len()] {
+fn row(line: &LockLine, now_ms: u64) -> [String; COLUMNS.len()] {
     let (name, waiting) = (line.name.to_string(), line.waiting.to_string());
     let (mode, unknown) = (line.mode.clone(), || "-".to_owned());
     if let Some(foreign) = &line.status.foreign {

@@ -5,12 +5,12 @@ mod listing;
 mod watch;
 
 use self::listing::Listing;
-use super::line::Line;
+use super::lock_line::LockLine;
 use super::totals::unreadable_in_words;
 use crate::args::{Ls, Sort};
 use crate::connection::ask;
 use crate::moment::now_ms;
-use crate::report::{Failure, Outcome, Voice, print, print_json};
+use crate::report::{Failure, Outcome, print, print_json};
 use crate::store_choice;
 use crate::table::room;
 use crate::watch::look;
@@ -27,9 +27,8 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         let why = "--sort entries: entries are counted while somebody watches: add --watch";
         return Err(Failure::usage(why));
     }
-    let voice = Voice::from(args.output.voice);
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    let locks = ask(&choice, voice, async |client| {
+    let locks = ask(&choice, args.output.verbosity, async |client| {
         let admin = client.admin();
         // One more tells whether there are more.
         let mut names = match args.all {
@@ -38,28 +37,30 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         };
         if names.len() > LIMIT as usize {
             names.truncate(LIMIT as usize);
-            voice.remark(format_args!("only the first {LIMIT} names are listed: give a prefix"));
+            args.output
+                .verbosity
+                .remark(format_args!("only the first {LIMIT} names are listed: give a prefix"));
         }
         let mut locks = Vec::with_capacity(names.len());
         for name in names {
             let look = look(admin.inspect(&name).await)?;
-            locks.push(Line::seen(name, look, now_ms()));
+            locks.push(LockLine::seen(name, look, now_ms()));
         }
         Ok(locks)
     })?;
     let unreadable = locks.iter().filter(|line| line.unreadable.is_some()).count();
     if let Some(words) = unreadable_in_words(unreadable) {
-        voice.remark(words);
+        args.output.verbosity.remark(words);
     }
     let listing = Listing::new(args);
     let locks = listing.of(locks);
     if locks.is_empty() {
-        choice.warn_if_local(voice);
+        choice.warn_if_local(args.output.verbosity);
     }
     if args.output.json {
-        print_json(&locks.iter().map(Line::view).collect::<Vec<_>>())?;
+        print_json(&locks.iter().map(LockLine::view).collect::<Vec<_>>())?;
     } else if locks.is_empty() {
-        voice.remark(listing.nothing());
+        args.output.verbosity.remark(listing.nothing());
     } else {
         print(listing::rows(&locks, now_ms(), room()))?;
     }

@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep_until};
 use super::changes::Shown;
 use super::listing::Listing;
 use crate::args::Ls;
-use crate::commands::line::Line;
+use crate::commands::lock_line::LockLine;
 use crate::commands::top::{self, Live};
 use crate::connection::{ask, interruption};
-use crate::report::{Failure, Outcome, STORE, Voice, print, print_json};
+use crate::report::{Failure, Outcome, STORE, print, print_json};
 use crate::signals::Signals;
 use crate::store_choice;
 use crate::watch::{Timekeeper, Update, Watcher};
@@ -28,7 +28,6 @@ const SOON: Duration = Duration::from_millis(20);
 
 /// Shows the list until a signal comes, of which it dies as if nobody had caught it.
 pub(super) fn watch(args: &Ls) -> Outcome {
-    let voice = Voice::from(args.output.voice);
     // A terminal that cannot move its cursor shows lines as a file does.
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if !args.output.json && !is_dumb && stdin().is_terminal() && stdout().is_terminal() {
@@ -39,12 +38,12 @@ pub(super) fn watch(args: &Ls) -> Outcome {
             sort: args.sort,
             interval: args.interval,
             budget: args.budget,
-            voice,
+            verbosity: args.output.verbosity,
         });
     }
     let choice = store_choice::choose(args.store.store.as_ref())?;
-    choice.warn_if_local(voice);
-    let signal = ask(&choice, voice, async |client| {
+    choice.warn_if_local(args.output.verbosity);
+    let signal = ask(&choice, args.output.verbosity, async |client| {
         let signals = Signals::catch_all()
             .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
         say_changes(args, &client.admin(), signals).await
@@ -73,7 +72,7 @@ async fn say_changes(args: &Ls, admin: &Admin, mut signals: Signals) -> Result<S
         }
         due = due.max(Instant::now());
         let (picture, now_ms) = (watcher.picture(), watcher.time.now_ms());
-        let watched = picture.rows().map(|(name, row)| Line::watched(name, row, now_ms));
+        let watched = picture.rows().map(|(name, row)| LockLine::watched(name, row, now_ms));
         let lines = listing.of(watched);
         for change in shown.changes(&lines, &altered.take(), picture.store(), now_ms) {
             match args.output.json {

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::answer::{ErrorView, Refused};
 use super::app::App;
 use super::views::{LockView, PageView, StateView, TimelineView};
-use crate::commands::doctor::Report;
+use crate::commands::doctor::Checkup;
 use crate::watch::{Availability, Picture, Row};
 
 /// Most locks in one answer, and as many as there are if nobody says: 1000.
@@ -160,7 +160,7 @@ pub(super) async fn lock(
 
 /// What the doctor found last
 #[utoipa::path(get, path = "/api/v1/doctor", responses(
-    (status = 200, description = "Done.", body = Report),
+    (status = 200, description = "Done.", body = Checkup),
     Refused,
 ))]
 pub(super) async fn doctor(State(app): State<Arc<App>>) -> Result<Response, Refused> {

@@ -6,7 +6,7 @@ use leasehold::Client;
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::access::Access;
-use crate::commands::doctor::Report;
+use crate::commands::doctor::Checkup;
 use crate::store_url::StoreUrl;
 use crate::watch::Watcher;
 
@@ -26,7 +26,7 @@ pub(super) struct App {
     pub(super) url: StoreUrl,
     pub(super) access: Access,
     /// What the doctor said last.
-    pub(super) report: watch::Sender<Option<Arc<Report>>>,
+    pub(super) report: watch::Sender<Option<Arc<Checkup>>>,
     /// Messages for those who listen, ready to be sent.
     pub(super) messages: broadcast::Sender<Arc<str>>,
     pub(super) listeners: Arc<Semaphore>,

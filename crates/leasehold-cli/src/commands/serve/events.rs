@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::answer::{ErrorView, Refused};
 use super::app::App;
-use super::tell::message;
+use super::push_events::message;
 use super::views::StateView;
 
 /// One who listens.

@@ -12,9 +12,9 @@ mod events;
 pub(crate) mod fuzzing;
 mod login;
 mod metrics;
+mod push_events;
 mod router;
 mod sessions;
-mod tell;
 mod tls;
 mod views;
 
@@ -30,7 +30,7 @@ use self::app::App;
 use crate::args::Serve;
 use crate::commands::doctor;
 use crate::connection::connect_patiently;
-use crate::report::{Failure, Outcome, STORE, Voice, escaped};
+use crate::report::{Failure, Outcome, STORE, Verbosity, escaped};
 use crate::runtime::block_on;
 use crate::signals::{Signals, is_end};
 use crate::store_choice::{self, Choice};
@@ -46,7 +46,7 @@ const CHECKUP: Duration = Duration::from_secs(300);
 
 /// Serves until a signal comes.
 pub(crate) fn serve(args: &Serve) -> Outcome {
-    let voice = Voice::from(args.voice);
+    let verbosity = args.verbosity;
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let (access, tls) = (Access::new(args)?, tls::acceptor(args)?);
     block_on(async {
@@ -55,8 +55,8 @@ pub(crate) fn serve(args: &Serve) -> Outcome {
         let listener = TcpListener::bind(args.listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        voice.remark(format_args!("watches {} on {scheme}://{address}/", escaped_url(&choice)));
-        choice.warn_if_local(voice);
+        verbosity.remark(format_args!("watches {} on {scheme}://{address}/", escaped_url(&choice)));
+        choice.warn_if_local(verbosity);
         let signals = Signals::catch_all()
             .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
         let watcher = Watcher::new(args.budget, Timekeeper::new(SystemClock::new()));
@@ -64,7 +64,7 @@ pub(crate) fn serve(args: &Serve) -> Outcome {
         let app = Arc::new(App::new(watcher, access, choice.url.clone(), &args.metrics_names));
         let router = router::router(&app);
         tokio::select! {
-            ended = watch(&app, &choice, voice) => ended.map(|never| match never {}),
+            ended = watch(&app, &choice, verbosity) => ended.map(|never| match never {}),
             never = check_again_and_again(&app) => match never {},
             never = tell_state(&app) => match never {},
             never = connections::accept(listener, tls, router) => match never {},
@@ -78,16 +78,16 @@ fn escaped_url(choice: &Choice) -> String {
 }
 
 /// Connects, however long the store is away, and watches.
-async fn watch(app: &App, choice: &Choice, voice: Voice) -> Result<Infallible, Failure> {
+async fn watch(app: &App, choice: &Choice, verbosity: Verbosity) -> Result<Infallible, Failure> {
     let tell = |error: &leasehold::Error| {
         if app.watcher.note_trouble(error) {
-            tell::tell_state(app);
+            push_events::push_state(app);
         }
     };
-    let client = connect_patiently(choice, voice, tell).await?;
+    let client = connect_patiently(choice, verbosity, tell).await?;
     let admin = client.admin();
     let _first = app.client.set(client);
-    match app.watcher.run(&admin, |news| tell::tell(app, news)).await {}
+    match app.watcher.run(&admin, |news| push_events::push(app, news)).await {}
 }
 
 /// Has the doctor look, again and again.
@@ -101,7 +101,7 @@ async fn check_again_and_again(app: &App) -> Infallible {
 async fn tell_state(app: &App) -> Infallible {
     loop {
         tokio::time::sleep(STATE).await;
-        tell::tell_state(app);
+        push_events::push_state(app);
     }
 }
 

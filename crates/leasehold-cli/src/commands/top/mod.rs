@@ -26,7 +26,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::view::{Demand, View};
 use crate::args::{Sort, Top};
 use crate::connection::ask;
-use crate::report::{Failure, Outcome, STORE, USAGE, Voice};
+use crate::report::{Failure, Outcome, STORE, USAGE, Verbosity};
 use crate::store_choice;
 use crate::store_url::StoreUrl;
 use crate::watch::{Timekeeper, Watcher};
@@ -40,7 +40,7 @@ pub(super) struct Live<'a> {
     pub(super) sort: Sort,
     pub(super) interval: Duration,
     pub(super) budget: u32,
-    pub(super) voice: Voice,
+    pub(super) verbosity: Verbosity,
 }
 
 /// Shows the locks of the store until somebody quits.
@@ -56,14 +56,14 @@ pub(crate) fn top(args: &Top) -> Outcome {
         sort: args.sort,
         interval: args.interval,
         budget: args.budget,
-        voice: args.voice.into(),
+        verbosity: args.verbosity,
     })
 }
 
 /// Shows them on this terminal.
 pub(super) fn show_live(live: Live<'_>) -> Outcome {
     let choice = store_choice::choose(live.store)?;
-    ask(&choice, live.voice, async |client| {
+    ask(&choice, live.verbosity, async |client| {
         let mut terminal = ratatui::try_init().map_err(broken)?;
         let shown = show(&live, client.admin(), choice.url.to_string(), &mut terminal).await;
         ratatui::restore();

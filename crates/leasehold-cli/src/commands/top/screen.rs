@@ -10,7 +10,7 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState, Wrap};
 
 use super::view::{Mode, View};
-use crate::commands::line::Line;
+use crate::commands::lock_line::LockLine;
 use crate::commands::status_view::{mode, state};
 use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
@@ -132,7 +132,7 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row(view: &View, line: &Line, shown: &[bool]) -> Row<'static> {
+fn row(view: &View, line: &LockLine, shown: &[bool]) -> Row<'static> {
     let span = |span: Option<Duration>| span.map_or_else(|| "-".to_owned(), in_seconds);
     let is_in_deadlock = view.deadlocks_of(&line.name).next().is_some();
     let mark = if is_in_deadlock { DEADLOCK } else { "" };
@@ -217,7 +217,7 @@ fn in_a_circle(deadlock: &Deadlock) -> String {
 }
 
 /// Who held a lock in the last minutes, and how many waited.
-fn draw_plot(frame: &mut Frame<'_>, line: &Line, now_ms: u64, area: Rect) {
+fn draw_plot(frame: &mut Frame<'_>, line: &LockLine, now_ms: u64, area: Rect) {
     let [title, bars, queue] = Layout::vertical([1, 1, 2].map(Constraint::Length)).areas(area);
     let minutes = SPAN_MS / 60_000;
     let name = escaped(line.name.as_str());

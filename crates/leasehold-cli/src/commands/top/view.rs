@@ -7,7 +7,7 @@ use leasehold::{FencingToken, LockName};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::args::Sort;
-use crate::commands::line::Line;
+use crate::commands::lock_line::LockLine;
 use crate::commands::totals::totals_in_words;
 use crate::watch::{Availability, Picture};
 
@@ -26,7 +26,7 @@ pub(super) struct View {
     pub(super) filter: String,
     pub(super) sort: Sort,
     pub(super) mode: Mode,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<LockLine>,
     /// The line under the cursor.
     pub(super) at: usize,
     /// How many hold and wait in all, in words.
@@ -103,10 +103,10 @@ impl View {
         self.is_whole = picture.is_whole();
         self.availability = picture.store().clone();
         let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
-        self.lines = rows.map(|(name, row)| Line::watched(name, row, now_ms)).collect();
+        self.lines = rows.map(|(name, row)| LockLine::watched(name, row, now_ms)).collect();
         self.deadlocks = picture.deadlocks().to_vec();
         let is_old =
-            |line: &Line| self.held_longer_than.is_none_or(|least| line.held > Some(least));
+            |line: &LockLine| self.held_longer_than.is_none_or(|least| line.held > Some(least));
         self.lines.retain(|line| line.has(&self.filter) && is_old(line));
         self.lines.sort_by(|one, other| one.compare(other, self.sort));
         let at = chosen.and_then(|name| self.lines.iter().position(|line| line.name == name));
@@ -114,7 +114,7 @@ impl View {
     }
 
     /// The line under the cursor.
-    pub(super) fn chosen(&self) -> Option<&Line> {
+    pub(super) fn chosen(&self) -> Option<&LockLine> {
         self.lines.get(self.at)
     }
 

@@ -7,17 +7,19 @@ use crate::terminal::Terminal;
 
 /// The terminal of this process, and whether the command has it.
 #[derive(Debug)]
-pub(super) struct TerminalLoan {
+pub(super) struct TtyHandover {
     terminal: Option<Terminal>,
     is_lent_at_once: bool,
+    is_lent: bool,
 }
 
-impl TerminalLoan {
+impl TtyHandover {
     /// The controlling terminal of this process, if there is one.
     pub(super) fn of_this_process() -> Self {
         let terminal = Terminal::of_this_process();
         let is_in_foreground = terminal.as_ref().is_some_and(Terminal::is_in_foreground);
-        Self { terminal, is_lent_at_once: is_in_foreground && !stdout_is_a_pipe() }
+        let is_lent_at_once = is_in_foreground && !stdout_is_a_pipe();
+        Self { terminal, is_lent_at_once, is_lent: false }
     }
 
     /// Whether the command has the terminal from the start. In a pipeline it gets it only when it
@@ -28,25 +30,25 @@ impl TerminalLoan {
 
     /// Notes that the command was started, and has the terminal if it gets it at once.
     pub(super) fn note_start(&mut self) {
-        if let Some(terminal) = self.terminal.as_mut().filter(|_| self.is_lent_at_once) {
-            terminal.note_lent();
-        }
+        self.is_lent |= self.is_lent_at_once;
     }
 
     /// Lends the terminal to the command's group, if that is known and the terminal listens to this
     /// process; whether that is so.
     pub(super) fn lend(&mut self, group: Option<Pid>) -> bool {
-        let terminal = self.terminal.as_mut().filter(|terminal| terminal.is_in_foreground());
+        let terminal = self.terminal.as_ref().filter(|terminal| terminal.is_in_foreground());
         let (Some(terminal), Some(group)) = (terminal, group) else { return false };
-        terminal.lend(group);
+        self.is_lent = terminal.listen_to(Some(group)).is_ok();
         true
     }
 
     /// Takes the terminal back; whether it was lent.
     pub(super) fn take_back(&mut self) -> bool {
-        let Some(terminal) = &mut self.terminal else { return false };
-        let was_lent = terminal.is_lent();
-        terminal.take_back();
+        let was_lent = std::mem::take(&mut self.is_lent);
+        if let Some(terminal) = self.terminal.as_ref().filter(|_| was_lent) {
+            // If the terminal is gone there is nothing to take back.
+            let _gone = terminal.listen_to(None);
+        }
         was_lent
     }
 }

@@ -7,7 +7,7 @@ use super::views::{ChangeView, StateView};
 use crate::watch::Update;
 
 /// Tells those who listen what is new.
-pub(super) fn tell(app: &App, update: Update) {
+pub(super) fn push(app: &App, update: Update) {
     if app.messages.receiver_count() == 0 {
         return;
     }
@@ -17,12 +17,12 @@ pub(super) fn tell(app: &App, update: Update) {
             let now_ms = app.watcher.time.now_ms();
             send(app, "lock", &ChangeView::new(&change, &picture, now_ms));
         }
-        Update::Store => tell_state(app),
+        Update::Store => push_state(app),
     }
 }
 
 /// Tells those who listen how things are.
-pub(super) fn tell_state(app: &App) {
+pub(super) fn push_state(app: &App) {
     if app.messages.receiver_count() > 0 {
         send(app, "state", &StateView::of(app));
     }

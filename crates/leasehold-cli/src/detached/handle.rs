@@ -2,7 +2,7 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use leasehold::admin::{ClientId, Status};
-use leasehold::{FencingToken, LockName};
+use leasehold::{FencingToken, Guard, LockName};
 use serde::{Deserialize, Serialize};
 
 use crate::user::User;
@@ -33,6 +33,14 @@ pub(crate) struct Handle {
 pub(crate) struct HeldName {
     pub(crate) name: LockName,
     pub(crate) token: FencingToken,
+}
+
+impl HeldName {
+    /// What a guard holds.
+    pub(crate) fn all(guard: &Guard) -> Vec<Self> {
+        let held = |(name, token): (&LockName, _)| Self { name: name.clone(), token };
+        guard.tokens().map(held).collect()
+    }
 }
 
 impl Handle {

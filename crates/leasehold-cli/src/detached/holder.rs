@@ -12,7 +12,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::control::{Answer, Asked, Control, Order};
+use super::control::{Answer, Asked, Control, Request};
 use super::directory::socket_of;
 use super::handle::{Handle, HeldName, host};
 use super::launch::Errand;
@@ -24,7 +24,7 @@ use crate::child::guardian::timing::{CLOCK, sleep_until};
 use crate::connection::{Connection, lease_options};
 use crate::moment::{day_and_time, iso, now_ms};
 use crate::other_process::{OtherProcess, end_of};
-use crate::report::{Failure, LOST, NO, Outcome, STORE, Voice, print, print_json};
+use crate::report::{Failure, LOST, NO, Outcome, STORE, print, print_json};
 use crate::runtime::block_on;
 use crate::signals::{is_end, signal_name};
 use crate::store_choice::Choice;
@@ -46,19 +46,19 @@ pub(crate) fn main() -> Outcome {
 }
 
 fn hold(args: &Take, choice: &Choice) -> Outcome {
-    let voice = Voice::from(args.lock.voice);
+    let verbosity = args.lock.verbosity;
     let whose = Whose::of(args);
     let mut options = lease_options(&args.lock, Duration::ZERO, None)?;
     options.label = Some(whose.label_of_a_waiter(args.for_span));
     options.check()?;
-    let mut log = Log::open(args.log.as_deref(), voice)?;
+    let mut log = Log::open(args.log.as_deref(), verbosity)?;
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;
         let mut taker = Taker::listen();
         let mut connection = tokio::select! {
             biased;
             () = taker.gone() => return Err(given_up()),
-            opened = Connection::open(choice, voice, (&args.lock).into()) => opened?,
+            opened = Connection::open(choice, verbosity, (&args.lock).into()) => opened?,
         };
         let acquired = tokio::select! {
             biased;
@@ -108,18 +108,16 @@ impl Held<'_> {
         setsid().map_err(|error| failed(error.into()))?;
         let client = self.guard.holder().client;
         let control = socket_of(client).and_then(Control::listen).map_err(failed)?;
-        let held =
-            |(name, token): (&leasehold::LockName, _)| HeldName { name: name.clone(), token };
         let handle = Handle {
             host: host(),
             user: User::of_this_process().name,
             store: choice.url.to_string(),
             client,
-            names: self.guard.tokens().map(held).collect(),
+            names: HeldName::all(&self.guard),
         };
         let text = handle.encode().map_err(|error| failed(io::Error::other(error)))?;
         match args.json {
-            true => print_json(&Line::of(&self, args, &handle, &text))?,
+            true => print_json(&TakenView::of(&self, args, &handle, &text))?,
             false => print(text)?,
         }
         if !taker.has_heard().await {
@@ -140,8 +138,8 @@ impl Held<'_> {
                 () = sleep_until(self.until.over_at) => break None,
                 () = end_of(self.until.process.as_ref()) => break None,
                 asked = control.next() => match asked.order {
-                    Order::Give => break Some(asked),
-                    Order::Renew { for_span } => self.renew(asked, for_span).await,
+                    Request::Give => break Some(asked),
+                    Request::Renew { for_span } => self.renew(asked, for_span).await,
                 },
                 signal = self.connection.signals.next() => if is_end(signal) {
                     self.note_signal(handle, signal);
@@ -236,7 +234,7 @@ fn leave_stdio() -> io::Result<()> {
 
 /// The line of `take --json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct TakenView<'a> {
     handle: &'a str,
     names: &'a [HeldName],
     holder: HolderId,
@@ -244,7 +242,7 @@ struct Line<'a> {
     until: Option<String>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> TakenView<'a> {
     fn of(held: &Held<'_>, args: &Take, handle: &'a Handle, text: &'a str) -> Self {
         Self {
             handle: text,

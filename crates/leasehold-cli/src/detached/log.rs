@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use crate::moment::{iso, now_ms};
-use crate::report::{Failure, USAGE, Voice, escaped};
+use crate::report::{Failure, USAGE, Verbosity, escaped};
 
 /// Where the machine's log daemon listens.
 const SYSLOG: &str = "/dev/log";
@@ -25,7 +25,7 @@ pub(super) enum Log {
 
 impl Log {
     /// The file that was asked for, else the machine's log.
-    pub(super) fn open(path: Option<&Path>, voice: Voice) -> Result<Self, Failure> {
+    pub(super) fn open(path: Option<&Path>, verbosity: Verbosity) -> Result<Self, Failure> {
         if let Some(path) = path {
             let file = File::options().append(true).create(true).open(path);
             return file.map(Self::File).map_err(|error| {
@@ -37,7 +37,7 @@ impl Log {
             Ok(Self::Syslog(socket))
         });
         Ok(syslog.unwrap_or_else(|_| {
-            voice.remark(format_args!(
+            verbosity.remark(format_args!(
                 "a loss of this lease will be told nowhere, because nobody listens at {SYSLOG} \
                  here: give --log FILE"
             ));

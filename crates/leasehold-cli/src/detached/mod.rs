@@ -19,7 +19,7 @@ mod launch;
 mod log;
 mod whose;
 
-pub(crate) use self::control::{Answer, Order, ask};
+pub(crate) use self::control::{Answer, Request, ask};
 pub(crate) use self::handle::{Handle, HeldName};
 pub(crate) use self::holder::main;
 pub(crate) use self::launch::{MODE, take};

@@ -29,7 +29,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Order {
+pub(crate) enum Request {
     /// To let go and end.
     Give,
     /// To hold it for so long from now on.
@@ -57,7 +57,7 @@ pub(super) struct Control {
 /// An order, and where its answer goes.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) order: Order,
+    pub(super) order: Request,
     stream: UnixStream,
 }
 
@@ -102,7 +102,7 @@ impl Asked {
 /// # Errors
 ///
 /// When it does not answer, or not in time.
-pub(crate) async fn ask(client: ClientId, order: Order) -> io::Result<Option<Answer>> {
+pub(crate) async fn ask(client: ClientId, order: Request) -> io::Result<Option<Answer>> {
     let mut own = None;
     for socket in sockets_of(client) {
         if let Some(stream) = connect(&socket).await {

@@ -13,7 +13,7 @@ use crate::watch::{History, Look, Row};
 
 /// One lock, as it is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct LockLine {
     pub(super) name: LockName,
     /// What it is held as.
     pub(super) mode: String,
@@ -36,7 +36,7 @@ pub(super) struct Line {
     pub(super) history: History,
 }
 
-impl Line {
+impl LockLine {
     /// Of a lock that was looked at once.
     pub(super) fn seen(name: LockName, look: Look, seen_ms: u64) -> Self {
         match look {
