@@ -10,9 +10,9 @@ use leasehold_core::{
     Operation, Reply, Result, StoreError, StoreErrorKind,
 };
 
-use crate::calling::Calling;
+use crate::call_events::CallEvents;
 use crate::engine::Engine;
-use crate::keeper::{Delivery, Granted, Held, Keeper, renewal_outcome, unexpected_reply};
+use crate::keeper::{self, Held, Keeper, renewal_outcome, unexpected_reply};
 use crate::refusal::refused;
 use crate::store::clocked::TimedAnswer;
 
@@ -32,9 +32,9 @@ pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {
     engine.keeper.store.bounds.check(options.ttl, options.least_validity())?;
     let label = options.label.clone();
     let names = slice::from_ref(&lease.name);
-    let calling = Calling::begin(&engine.keeper, names, lease.mode, label.as_deref());
+    let events = CallEvents::begin(&engine.keeper, names, lease.mode, label.as_deref());
     let adopted = ask(engine, &lease, options).await;
-    calling.end(adopted.as_ref().map(|held| Some(slice::from_ref(held))));
+    events.end(adopted.as_ref().map(|held| Some(slice::from_ref(held))));
     adopted
 }
 
@@ -142,21 +142,19 @@ impl<'a> Attempt<'a> {
         valid_until: Instant,
         now: Instant,
     ) -> Held {
-        let granted = Granted {
+        let attempt = keeper::Attempt {
             name: self.lease.name.clone(),
             id: self.id,
+            nonce: self.nonce,
             mode: self.lease.mode,
             options,
-            // From now on a release sees to late copies.
-            unanswered: std::mem::take(&mut self.unanswered),
-            token,
-            valid_until,
-            confirmed: true,
-            delivery: Delivery::Done,
+            pulse: None,
             joins: false,
             ticket: None,
+            // From now on a release sees to late copies.
+            unanswered: std::mem::take(&mut self.unanswered),
         };
-        self.keeper.hold(granted, now)
+        self.keeper.keep(attempt, token, valid_until, now)
     }
 
     fn failure(&self, error: StoreError) -> Error {

@@ -9,7 +9,6 @@ use leasehold_core::{BoxFuture, Error, HolderId, HolderInfo, LeaseOptions, Resul
 use tokio::sync::OnceCell;
 
 use crate::keeper::Keeper;
-use crate::poll_queue::PollQueues;
 use crate::process::PerProcess;
 
 /// Makes the engine of a client anew, in a forked child.
@@ -19,7 +18,6 @@ pub(crate) type Remake = dyn Fn() -> BoxFuture<'static, Result<Engine>> + Send +
 pub(crate) struct Engine {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) defaults: LeaseOptions,
-    pub(crate) poll_queues: Arc<PollQueues>,
     attempts: AtomicU64,
     secret: u64,
     seeds: AtomicU64,
@@ -34,7 +32,6 @@ impl Engine {
         Self {
             keeper,
             defaults,
-            poll_queues: Arc::default(),
             attempts: AtomicU64::new(0),
             secret,
             seeds: AtomicU64::new(Jitter::new(!secret).next_u64()),

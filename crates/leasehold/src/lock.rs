@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Result, Status};
 
 use crate::admin::Admin;
-use crate::calling::Calling;
+use crate::call_events::CallEvents;
 use crate::engine::Handle;
 use crate::guard::Guard;
 use crate::lease_setters::lease_setters;
@@ -349,19 +349,19 @@ impl Lock {
         bounds.check(options.ttl, options.least_validity())?;
         let joins = self.joins;
         let request = |name| Request { name, mode, options, pulse: None, joins };
-        let calling = Calling::begin(&engine.keeper, names.all(), mode, options.label.as_deref());
+        let events = CallEvents::begin(&engine.keeper, names.all(), mode, options.label.as_deref());
         match names {
             Names::One(name) => {
-                let held = wait::acquire(engine, &request(name), limit, calling.started).await;
-                calling.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
+                let held = wait::acquire(engine, &request(name), limit, events.started).await;
+                events.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
                 Ok(held?.map(Guard::new))
             }
             Names::Several(names, meanwhile) => {
                 let like = request(&names[0]); // `parse` gives at least one
                 // Boxed, so that the future of a single name stays small.
-                let held = multi::acquire(engine, names, &like, limit, *meanwhile, calling.started);
+                let held = multi::acquire(engine, names, &like, limit, *meanwhile, events.started);
                 let held = Box::pin(held).await;
-                calling.end(held.as_ref().map(Option::as_deref));
+                events.end(held.as_ref().map(Option::as_deref));
                 Ok(held?.and_then(Guard::of_all))
             }
         }

@@ -7,27 +7,15 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::{Action, BoxFuture, LockName, StoreError, StoreErrorKind};
 
-use super::answers::may_pass;
-use super::jobs::Done;
-use super::life::{Keeper, Waiter};
-use super::table::Cleanup;
+use super::endings::Cleanup;
+use super::lease::Attempt;
+use super::replies::may_pass;
+use super::state::{Done, Keeper, PendingRelease, Waiter};
 
 /// First and longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// The release of what a line has had, in the hands of whoever asks for it next. Dropping it before
-/// it is done leaves it to the keeper.
-#[derive(Debug)]
-pub(crate) struct PendingRelease {
-    keeper: Arc<Keeper>,
-    cleanup: Option<Box<Cleanup>>,
-}
-
 impl PendingRelease {
-    pub(super) fn new(keeper: &Arc<Keeper>, cleanup: Box<Cleanup>) -> Self {
-        Self { keeper: Arc::clone(keeper), cleanup: Some(cleanup) }
-    }
-
     /// Sends it, once.
     pub(crate) async fn send(mut self) {
         let Some(cleanup) = self.cleanup.as_deref() else { return };
@@ -44,7 +32,7 @@ impl PendingRelease {
 impl Drop for PendingRelease {
     fn drop(&mut self) {
         if let Some(cleanup) = self.cleanup.take() {
-            self.keeper.table().put_back(*cleanup);
+            self.keeper.table().cleanups.push(*cleanup);
             self.keeper.wake.notify_one();
         }
     }
@@ -56,7 +44,8 @@ impl Keeper {
         let until = self.store.now() + ttl.max(NOT_AFTER);
         let was_running = {
             let mut table = self.table();
-            table.add_cleanup(Cleanup { name, action, until, notice: None });
+            table.unfinished += 1;
+            table.cleanups.push(Cleanup { name, action, until, notice: None });
             std::mem::replace(&mut table.running, true)
         };
         self.wake.notify_one();
@@ -68,8 +57,9 @@ impl Keeper {
 
     /// Sees to it that the store has no place for a waiter that was taken from the table.
     pub(super) fn cancel(self: &Arc<Self>, waiter: &Waiter) {
-        let cancel = Action::Cancel { id: waiter.id, unanswered: waiter.unanswered };
-        self.clean(waiter.name.clone(), cancel, waiter.options.ttl);
+        let Attempt { name, id, options, unanswered, .. } = &waiter.attempt;
+        let cancel = Action::Cancel { id: *id, unanswered: *unanswered };
+        self.clean(name.clone(), cancel, options.ttl);
     }
 
     /// Tries until it is done or does not matter any more.

@@ -8,8 +8,8 @@ use futures_util::future::{Either, join_all};
 use futures_util::poll;
 use leasehold_core::{Error, Instant, LossReason, Reply, Result};
 
-use super::answers::{may_pass, renewal_outcome, unusable_reply};
-use super::life::Held;
+use super::replies::{may_pass, renewal_outcome, unusable_reply};
+use super::state::Held;
 use crate::lost::End;
 use crate::store::clocked::TimedAnswer;
 

@@ -1,4 +1,4 @@
-//! The state of one held lease, shared by its guards and the keeper.
+//! An attempt to get a lease, and what its guards and the keeper share of one that is held.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -6,16 +6,13 @@ use std::time::Duration;
 
 use leasehold_core::{
     Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
-    PassedOn, RenewLease, StoreError,
+    PassedOn, RenewLease, Renewal, StoreError,
 };
 use tokio::sync::Notify;
 
-use super::delivery::Delivery;
-use super::mode_changes::ModeChanges;
-use super::reporting::Reporting;
-use super::ticket::Ticket;
+use super::handoff::Pulse;
 use crate::failures::FailureStreak;
-use crate::lost::Signal;
+use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
 use crate::sync::{AtomicBool, AtomicU64};
 
@@ -51,7 +48,18 @@ pub(crate) struct LeaseState {
     modes: Mutex<ModeChanges>,
     /// Why its renewals fail, since the last that did not.
     failures: Mutex<FailureStreak>,
-    pub(super) reporting: Reporting,
+    pub(super) observed: Mutex<Observed>,
+}
+
+/// How far the observer knows a lease: that it was granted, and then once that it has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Observed {
+    #[default]
+    Nothing,
+    /// Nothing yet, and it has ended: the caller that reports the grant reports that, too.
+    Ending(End),
+    Held(Mode),
+    Ended,
 }
 
 /// A store is told of whoever has had a lease for 100 ms that was passed on: most have let go by
@@ -62,46 +70,79 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A grant, on its way to become a [`Held`].
-#[derive(Debug)]
-pub(crate) struct Granted {
+/// The number of a place in line: the caller with the lower one is served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(pub(super) u64);
+
+/// An attempt to get a lease: what its caller asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
     pub(crate) name: LockName,
     pub(crate) id: HolderId,
+    pub(crate) nonce: u64,
     pub(crate) mode: Mode,
     pub(crate) options: LeaseOptions,
-    pub(crate) unanswered: bool,
-    pub(crate) token: FencingToken,
-    pub(crate) valid_until: Instant,
-    /// False for a hand-over that is entered before the store has confirmed it.
-    pub(crate) confirmed: bool,
-    pub(crate) delivery: Delivery,
-    /// It may be passed on from caller to caller.
+    /// That of the call, if it gathers several names.
+    pub(crate) pulse: Option<Arc<Pulse>>,
+    /// It may stand in line with others of its client who ask for the same.
     pub(crate) joins: bool,
-    /// The place in line of whoever asked, if it has one.
+    /// The place in line of its caller, if it has one.
     pub(crate) ticket: Option<Ticket>,
+    /// Some copy of its acquire was not answered, as far as is known.
+    pub(crate) unanswered: bool,
+}
+
+/// What all of a line ask for. A caller that wants anything else asks the store itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    ttl: Duration,
+    min_validity: Option<Duration>,
+}
+
+impl Terms {
+    /// Those of an attempt that may stand in line: what limits how long something is held or
+    /// remembered, or leaves renewals to its holder, is about one grant.
+    pub(super) fn of(attempt: &Attempt) -> Option<Self> {
+        let LeaseOptions { ttl, renewal, min_validity, max_hold, min_hold, remember, .. } =
+            attempt.options;
+        let joins = attempt.joins
+            && attempt.mode == Mode::Exclusive
+            && renewal == Renewal::Auto
+            && max_hold.is_none()
+            && min_hold.is_none()
+            && remember.is_none();
+        joins.then_some(Self { ttl, min_validity })
+    }
 }
 
 impl LeaseState {
-    pub(super) fn new(granted: Granted, signal: Arc<Signal>, now: Instant) -> Self {
+    /// What an attempt was granted at `now`.
+    pub(super) fn new(
+        attempt: Attempt,
+        token: FencingToken,
+        signal: Arc<Signal>,
+        now: Instant,
+    ) -> Self {
+        let Attempt { name, id, mode, options, unanswered, .. } = attempt;
         Self {
-            name: granted.name,
-            id: granted.id,
-            shown_label: Mutex::new(granted.options.label.clone()),
-            ttl: AtomicU64::new(nanos(granted.options.ttl)),
-            longest_ttl: AtomicU64::new(nanos(granted.options.ttl)),
-            min_hold: AtomicU64::new(nanos(granted.options.min_hold.unwrap_or_default())),
-            options: granted.options,
+            name,
+            id,
+            shown_label: Mutex::new(options.label.clone()),
+            ttl: AtomicU64::new(nanos(options.ttl)),
+            longest_ttl: AtomicU64::new(nanos(options.ttl)),
+            min_hold: AtomicU64::new(nanos(options.min_hold.unwrap_or_default())),
+            options,
             granted_at: now,
             signal,
             delivered: OnceLock::new(),
             upgraded: Notify::new(),
-            unanswered: AtomicBool::new(granted.unanswered),
+            unanswered: AtomicBool::new(unanswered),
             finished: AtomicBool::new(false),
-            token: AtomicU64::new(granted.token.get()),
+            token: AtomicU64::new(token.get()),
             passed_on: PassedOn::default(),
-            modes: Mutex::new(ModeChanges::granted(granted.mode)),
+            modes: Mutex::new(ModeChanges::granted(mode)),
             failures: Mutex::default(),
-            reporting: Reporting::default(),
+            observed: Mutex::default(),
         }
     }
 
@@ -134,7 +175,7 @@ impl LeaseState {
             passed_on,
             modes: Mutex::new(modes),
             failures: Mutex::default(),
-            reporting: Reporting::default(),
+            observed: Mutex::default(),
         })
     }
 
@@ -307,5 +348,75 @@ impl LeaseState {
             .map_or(Duration::ZERO, |from| least.saturating_sub(now.saturating_since(*from)));
         let unanswered = self.unanswered.load(Ordering::Acquire);
         Action::Release { id: self.id, cooldown, unanswered }
+    }
+}
+
+/// What a lease is held as.
+///
+/// A request that was given up may still be under way when the next one is made. Each has a number
+/// of its own, and an answer counts only while no later one was asked for: so what is believed here
+/// is what the store comes to, in whatever order the requests arrive there.
+#[derive(Clone, Copy, Debug)]
+struct ModeChanges {
+    mode: Mode,
+    /// What it is while it is not the writer: a reader, or an upgradable one.
+    reader: Mode,
+    /// The number of the change that made it so.
+    change: u64,
+    /// The last number that was drawn.
+    drawn: u64,
+}
+
+impl ModeChanges {
+    fn granted(mode: Mode) -> Self {
+        let reader = if mode == Mode::Upgradable { mode } else { Mode::Shared };
+        Self { mode, reader, change: 0, drawn: 0 }
+    }
+
+    /// Whether any change was asked for since the grant.
+    fn was_changed(&self) -> bool {
+        self.drawn > 0
+    }
+
+    /// The number with which to ask for the writer; `None` for who is the writer already.
+    fn begin_upgrade(&mut self) -> Option<u64> {
+        if self.mode == Mode::Exclusive {
+            return None;
+        }
+        self.drawn += 1;
+        Some(self.drawn)
+    }
+
+    /// The store has made it the writer, by the request with this number. False if another was
+    /// made since, of which nothing is known yet.
+    fn upgraded(&mut self, number: u64) -> bool {
+        let is_last = self.drawn == number;
+        if is_last {
+            (self.mode, self.change) = (Mode::Exclusive, number);
+        }
+        is_last
+    }
+
+    /// Makes it a reader from now on, and gives the number to say so with. One that was upgradable
+    /// before it became the writer is that again, and one that is upgradable is so no more.
+    fn begin_downgrade(&mut self) -> (Mode, u64) {
+        if self.mode == Mode::Upgradable {
+            self.reader = Mode::Shared;
+        }
+        if self.mode != self.reader || self.drawn != self.change {
+            self.drawn += 1;
+            (self.mode, self.change) = (self.reader, self.drawn);
+        }
+        (self.mode, self.change)
+    }
+
+    /// As what kind of reader the request with this number must be taken back, now that nobody
+    /// waits for its answer: not at all if it was believed, nor if a later one has taken its place.
+    fn give_up(&mut self, number: u64) -> Option<Mode> {
+        let gives_up = self.mode.is_reader() && self.drawn == number;
+        if gives_up {
+            self.change = number;
+        }
+        gives_up.then_some(self.mode)
     }
 }

@@ -1,303 +1,292 @@
-//! Leases come into keeping and out of it.
+//! The leases that are kept, and when each of them is due for something.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_core::backoff::Jitter;
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
-use leasehold_core::renewal::Renewing;
-use leasehold_core::{Action, Instant, LockName, LossReason};
+use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
+use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
 
-use super::answers::end_notice;
-use super::delivery::Delivery;
-use super::lease::{Granted, LeaseState};
-use super::life::{Held, Keeper, Passed, Table, Turn, Wakeup};
-use super::table::{Cleanup, LetGo};
-use crate::lost::{End, Signal};
+use super::due_queue::DueQueue;
+use super::handoff::Handoff;
+use super::lease::LeaseState;
 
-/// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
-/// where another renewal is due: a critical section that is over by then needs no confirmation, and
-/// two seconds were granted. That is a script less for most hand-overs.
-const CONFIRM_AFTER: Duration = Duration::from_millis(100);
+/// When messages may have been lost, all leases are renewed within 1 s: ten thousand of them are a
+/// hundred calls.
+const RENEW_ALL: Duration = Duration::from_secs(1);
 
-impl Keeper {
-    // ---- into keeping
+/// The leases of one client.
+#[derive(Debug)]
+pub(super) struct Leases {
+    entries: HashMap<HolderId, Entry>,
+    by_name: BTreeSet<(LockName, HolderId)>,
+    due: DueQueue<HolderId>,
+    jitter: Jitter,
+}
 
-    /// Takes a lease into keeping that was granted at `now`.
-    pub(crate) fn hold(self: &Arc<Self>, granted: Granted, now: Instant) -> Held {
-        let state = self.add_lease(&mut self.table(), granted, now);
-        Held { keeper: Arc::clone(self), state }
-    }
+#[derive(Debug)]
+struct Entry {
+    state: Arc<LeaseState>,
+    renewing: Renewing,
+    handoff: Handoff,
+    /// When the store is told who has it, if it has to be.
+    tell_at: Option<Instant>,
+    due: Instant,
+}
 
-    /// Takes a lease into keeping that the answer to an acquire has granted, received at `now`, and
-    /// delivers it if enough of it is left and no other names are gathered with it. `None` if the
-    /// acquire was made known as a waiter and has had its turn, or if its caller was skipped: then
-    /// whoever is the first in line instead has the lease.
-    pub(crate) fn grant(
-        self: &Arc<Self>,
-        granted: Granted,
-        is_waiter: bool,
-        now: Instant,
-    ) -> Option<Held> {
-        let least = granted.options.least_validity();
-        let is_enough = granted.valid_until.saturating_since(now) > least
-            || bugs::is_on(Bug::NoCheckAfterReply);
-        let is_delivered = is_enough && matches!(granted.delivery, Delivery::Done);
-        let limit = granted.options.max_hold.filter(|_| is_delivered).map(|limit| now + limit);
-        let (state, _waiter) = {
-            let mut table = self.table();
-            let waiter = table.waiters.take(granted.id);
-            match &waiter {
-                Some(other) if is_waiter && other.ticket != granted.ticket => {
-                    drop(table);
-                    let Granted { token, valid_until, confirmed, .. } = granted;
-                    self.enter(waiter?, token, valid_until, confirmed, now);
-                    return None;
-                }
-                None if is_waiter => return None,
-                Some(_) | None => {}
-            }
-            let state = self.add_lease(&mut table, granted, now);
-            if is_delivered {
-                state.mark_delivered(now);
-            }
-            if let Some(limit) = limit
-                && let Some(due) = table.leases.mark_delivered(std::iter::once(&state), Some(limit))
-            {
-                self.wake_by(&mut table, due);
-            }
-            (state, waiter)
-        };
-        if is_delivered {
-            limit_to(&state, limit);
-        }
-        Some(Held { keeper: Arc::clone(self), state })
-    }
+/// What is due for leases now. Those that are lost are not kept any more.
+#[derive(Debug, Default)]
+pub(super) struct DueLeases {
+    pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
+    /// Each with how long its renewal may take.
+    pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
+    /// The store does not know yet who has it.
+    pub(super) untold: Vec<Arc<LeaseState>>,
+    /// Granted to a caller that has not fetched it in time.
+    pub(super) unfetched: Vec<Arc<LeaseState>>,
+}
 
-    fn add_lease(&self, table: &mut Table, mut granted: Granted, now: Instant) -> Arc<LeaseState> {
-        let delivery = std::mem::replace(&mut granted.delivery, Delivery::Done);
-        let (ttl, renewal) = (granted.options.ttl, granted.options.renewal);
-        let mut renewing = Renewing::new(ttl, renewal, granted.valid_until, now, table.seed());
-        if !granted.confirmed {
-            renewing.renew_by(now + CONFIRM_AFTER);
-        }
-        let signal = Signal::new(Arc::clone(&self.store.clock), renewing.valid_until());
-        let (joins, ticket) = (granted.joins, granted.ticket);
-        let state = Arc::new(LeaseState::new(granted, signal, now));
-        table.lines.granted(&state, joins, ticket, now);
-        let due = table.leases.add(Arc::clone(&state), renewing, delivery);
-        // Revocations arrive there.
-        let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
-        self.wake_by(table, if opens_inbox { now } else { due });
-        state
-    }
-
-    /// The caller has these leases from now on; false, and none of them, if one is not kept any
-    /// more. What it may hold at most counts from the grant, or the last of them, and not from when
-    /// it came for them.
-    pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
-        let states = held.iter().map(|held| &held.state);
-        let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
-        let max_hold = states.clone().find_map(|state| state.options.max_hold);
-        let limit = max_hold.map(|limit| from + limit);
-        {
-            let mut table = self.table();
-            let kept = states.clone();
-            let Some(due) = table.leases.mark_delivered(kept, limit) else { return false };
-            states.clone().for_each(|state| state.mark_delivered(from));
-            self.wake_by(&mut table, due);
-        }
-        states.for_each(|state| limit_to(state, limit));
-        true
-    }
-
-    /// Renews leases for this long from now on.
-    pub(super) fn change_ttl<'a>(
-        &self,
-        states: impl IntoIterator<Item = &'a LeaseState>,
-        ttl: Duration,
-    ) {
-        let now = self.store.now();
-        let wakeups: Vec<_> = {
-            let mut table = self.table();
-            let changed = states.into_iter().map(|state| {
-                state.set_ttl(ttl);
-                let due = table.leases.update(state.id, now, |renewing| {
-                    renewing.set_ttl(now, ttl);
-                    renewing.wake_at()
-                });
-                if let Some(due) = due {
-                    self.wake_by(&mut table, due);
-                }
-                let wakeup = table.leave_line(state, now);
-                self.wake_for_lines(&mut table);
-                wakeup
-            });
-            changed.collect()
-        };
-        wakeups.into_iter().for_each(Wakeup::deliver);
-    }
-
-    // ---- out of keeping
-
-    /// Takes a lease out of keeping and reports its end. The store still has to be told.
-    pub(crate) fn forget(&self, state: &LeaseState) {
-        let now = self.store.now();
-        let (was_kept, wakeup) = {
-            let mut table = self.table();
-            let forgotten = table.forget(state, now);
-            self.wake_for_lines(&mut table);
-            forgotten
-        };
-        let end = state.signal.release_at(now);
-        if was_kept {
-            self.report_end(state, end, now);
-        }
-        wakeup.deliver();
-    }
-
-    /// Ends a lease for a reason that was found out, in whosever hands it is now, and reports that.
-    pub(crate) fn lose(&self, state: &LeaseState, reason: LossReason) {
-        let now = self.store.now();
-        let (holder, wakeup) = {
-            let mut table = self.table();
-            // From here on it is not passed on any more.
-            let holder = table.leases.get(state.id).cloned();
-            let wakeup = holder.as_ref().map(|holder| table.forget(holder, now).1);
-            table.lines.end_kept(state.id);
-            self.wake_for_lines(&mut table);
-            (holder, wakeup)
-        };
-        if let Some(holder) = holder {
-            self.report_end(&holder, holder.signal.end(reason), now);
-        } else {
-            state.signal.end(reason);
-        }
-        wakeup.into_iter().for_each(Wakeup::deliver);
-    }
-
-    /// Gives back what nobody has fetched in time, unless the next in line has it. The table has
-    /// forgotten it already.
-    pub(super) fn give_back(
-        self: &Arc<Self>,
-        state: &Arc<LeaseState>,
-        next: Option<Passed>,
-        now: Instant,
-    ) {
-        state.signal.end(End::Released);
-        self.report_end(state, End::Released, now);
-        let is_first = state.finish();
-        match next {
-            Some(next) => self.deliver(next),
-            None if is_first => self.let_go(state, now),
-            None => {}
+impl Entry {
+    fn wake_at(&self) -> Instant {
+        let wake_at = self.renewing.wake_at();
+        match &self.handoff {
+            Handoff::Done => self.tell_at.map_or(wake_at, |at| at.min(wake_at)),
+            Handoff::Gathered(pulse) => wake_at.min(pulse.until()),
+            Handoff::Waiting { until } => *until,
         }
     }
 
-    /// Lets go of a lease: passes it on to the next in line, or has it released in the background,
-    /// if nobody takes it over before.
-    pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>, now: Instant) {
-        let cleanup = || Cleanup {
-            name: state.name.clone(),
-            action: state.release_action(now),
-            until: now + state.longest_ttl().max(NOT_AFTER),
-            notice: self.end_notice(state, now),
-        };
-        let (was_kept, rings, wakeup, was_running) = {
-            let mut table = self.table();
-            match table.let_go(state, Some(&cleanup), now) {
-                LetGo::Passed(passed) => {
-                    self.wake_by(&mut table, passed.due);
-                    drop(table);
-                    return self.pass_on(state, passed, now);
-                }
-                LetGo::Released { was_kept, rings, wakeup } => {
-                    self.wake_for_lines(&mut table);
-                    (was_kept, rings, wakeup, std::mem::replace(&mut table.running, true))
-                }
-            }
-        };
-        let end = state.signal.release_at(now);
-        if was_kept {
-            self.report_end(state, end, now);
-        }
-        wakeup.deliver();
-        if rings {
-            self.wake.notify_one();
-        }
-        if !was_running {
-            // Without a thread there is nobody to do it; the lease then ends by its deadline.
-            let _ = self.start();
+    /// What is to be done for it now.
+    fn tick(&mut self, now: Instant) -> Tick {
+        match self.handoff {
+            Handoff::Waiting { .. } => Tick::Wait,
+            Handoff::Done | Handoff::Gathered(_) => self.renewing.tick(now),
         }
     }
 
-    /// Lets go of a lease that its holder releases itself, with the action that is given, after
-    /// which whoever is the next in line is woken; `None` if that one has it already.
-    pub(super) fn begin_release(
-        self: &Arc<Self>,
-        state: &Arc<LeaseState>,
-        now: Instant,
-    ) -> Option<(Action, Wakeup)> {
-        let let_go = {
-            let mut table = self.table();
-            let let_go = table.let_go(state, None, now);
-            match &let_go {
-                LetGo::Passed(passed) => self.wake_by(&mut table, passed.due),
-                LetGo::Released { .. } => self.wake_for_lines(&mut table),
-            }
-            let_go
-        };
-        match let_go {
-            LetGo::Passed(passed) => {
-                state.finish();
-                self.pass_on(state, passed, now);
-                None
-            }
-            LetGo::Released { was_kept, rings: _, wakeup } => {
-                let end = state.signal.release_at(now);
-                if was_kept {
-                    self.report_end(state, end, now);
-                }
-                Some((state.release_action(now), wakeup))
-            }
+    /// Whether the store is to be told now who has it.
+    fn tells(&mut self, now: Instant) -> bool {
+        let is_due = matches!(self.handoff, Handoff::Done)
+            && self.tell_at.is_some_and(|at| at <= now + BATCH_SLACK);
+        if is_due {
+            self.tell_at = None;
+        }
+        is_due
+    }
+
+    /// Is due at the right time again, unless that is later: what is due too early is merely looked
+    /// at, and a lease that goes from hand to hand would else be moved in the queue each time.
+    fn reschedule_earlier(&mut self, due: &mut DueQueue<HolderId>) {
+        if self.wake_at() < self.due {
+            self.reschedule(due);
         }
     }
 
-    fn pass_on(self: &Arc<Self>, state: &LeaseState, passed: Passed, now: Instant) {
-        state.signal.end(End::Released);
-        self.report_end(state, End::Released, now);
-        self.deliver(passed);
-    }
-
-    /// Gives a lease to the next in line. If that one has gone in this moment, dropping what it was
-    /// sent lets go once more.
-    pub(super) fn deliver(self: &Arc<Self>, passed: Passed) {
-        let Passed { state, turn, .. } = passed;
-        let held = Held { keeper: Arc::clone(self), state };
-        let _ = turn.send(Turn::Granted(held));
-    }
-
-    /// What is published of the end of a lease at `now`, for those who watch the name without a
-    /// place in its queue: nothing of one so short that they would have asked by then, for
-    /// publishing costs as much as the lease. Where there is no queue, the store publishes every
-    /// end itself.
-    pub(super) fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
-        let held = now.saturating_since(state.granted_at);
-        let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
-        is_published.then(|| end_notice(state.grant_token()))
-    }
-
-    /// Publishes a notice. A hint: whoever watches the name finds out by asking as well.
-    pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
-        if let Some(notice) = notice {
-            let _ = self.store.inner.publish(name, &notice).await;
-        }
+    fn reschedule(&mut self, due: &mut DueQueue<HolderId>) {
+        due.remove(self.due, self.state.id);
+        self.due = self.wake_at();
+        due.insert(self.due, self.state.id);
     }
 }
 
-/// What a lease may be held at most counts from its delivery on.
-fn limit_to(state: &LeaseState, limit: Option<Instant>) {
-    if let Some(limit) = limit {
-        state.signal.limit_to(limit);
+impl Leases {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            entries: HashMap::new(),
+            by_name: BTreeSet::new(),
+            due: DueQueue::new(),
+            jitter: Jitter::new(seed),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first()
+    }
+
+    /// Adds a lease, and gives when it is due.
+    pub(super) fn add(
+        &mut self,
+        state: Arc<LeaseState>,
+        renewing: Renewing,
+        handoff: Handoff,
+    ) -> Instant {
+        let id = state.id;
+        let wake_at = renewing.wake_at();
+        let tell_at = state.tell_at();
+        // What is fetched soon, as most is, is due when it would be anyway.
+        let due = handoff.until().into_iter().chain(tell_at).fold(wake_at, Instant::min);
+        self.due.insert(due, id);
+        self.by_name.insert((state.name.clone(), id));
+        self.entries.insert(id, Entry { state, renewing, handoff, tell_at, due });
+        due
+    }
+
+    pub(super) fn get(&self, id: HolderId) -> Option<&Arc<LeaseState>> {
+        self.entries.get(&id).map(|entry| &entry.state)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<LeaseState>> {
+        self.entries.values().map(|entry| Arc::clone(&entry.state)).collect()
+    }
+
+    /// Whether a lease is kept, and in these hands.
+    pub(super) fn keeps(&self, state: &LeaseState) -> bool {
+        self.get(state.id).is_some_and(|kept| std::ptr::eq(&**kept, state))
+    }
+
+    /// Takes out a lease, and gives its renewal, if it was there in these hands: whoever removes a
+    /// lease reports its end.
+    pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
+        let entry = self.take_if_kept(state)?;
+        self.due.remove(entry.due, state.id);
+        Some(entry.renewing)
+    }
+
+    fn take_if_kept(&mut self, state: &LeaseState) -> Option<Entry> {
+        self.keeps(state).then(|| self.take(state.id)).flatten()
+    }
+
+    /// Passes a lease on to whoever asked next, who has to fetch it, if more of it is left than
+    /// that one's least; gives it, and when it is due.
+    pub(super) fn pass_on(
+        &mut self,
+        state: &LeaseState,
+        now: Instant,
+        next: impl FnOnce() -> Option<LeaseState>,
+    ) -> Option<(Arc<LeaseState>, Instant)> {
+        if !self.keeps(state) {
+            return None;
+        }
+        let entry = self.entries.get_mut(&state.id)?;
+        let validity = entry.renewing.valid_until().saturating_since(now);
+        let least = state.options.least_validity();
+        if validity <= least && !bugs::is_on(Bug::LocalHandOffTooLate) {
+            return None;
+        }
+        entry.state = Arc::new(next()?);
+        entry.tell_at = entry.state.tell_at();
+        entry.handoff = Handoff::waiting(now, validity);
+        entry.reschedule_earlier(&mut self.due);
+        Some((Arc::clone(&entry.state), entry.due))
+    }
+
+    /// Takes out an entry that is not due for anything any more.
+    fn take(&mut self, id: HolderId) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.by_name.remove(&(entry.state.name.clone(), id));
+        Some(entry)
+    }
+
+    /// The callers of these leases have them from now on, unless one of them is not kept any more:
+    /// then none is delivered. Gives when the first of them is due.
+    pub(super) fn mark_delivered<'a>(
+        &mut self,
+        states: impl Iterator<Item = &'a Arc<LeaseState>> + Clone,
+        limit: Option<Instant>,
+    ) -> Option<Instant> {
+        if !states.clone().all(|state| self.keeps(state)) {
+            return None;
+        }
+        let mut due = Instant::from_origin(Duration::MAX);
+        for state in states {
+            let Some(entry) = self.entries.get_mut(&state.id) else { continue };
+            entry.handoff = Handoff::Done;
+            if let Some(limit) = limit {
+                entry.renewing.limit_to(limit);
+            }
+            entry.reschedule_earlier(&mut self.due);
+            due = due.min(entry.due);
+        }
+        Some(due)
+    }
+
+    /// Has the store told then who has a lease, if that is still in these hands; gives when it is
+    /// due.
+    pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) -> Option<Instant> {
+        if !self.keeps(state) {
+            return None;
+        }
+        let entry = self.entries.get_mut(&state.id)?;
+        entry.tell_at = Some(at);
+        entry.reschedule_earlier(&mut self.due);
+        Some(entry.due)
+    }
+
+    /// Updates the renewal of a lease, and gives the output of that; `None` if the lease is not
+    /// kept any more.
+    pub(super) fn update<T>(
+        &mut self,
+        id: HolderId,
+        now: Instant,
+        update: impl FnOnce(&mut Renewing) -> T,
+    ) -> Option<T> {
+        let entry = self.entries.get_mut(&id)?;
+        let output = update(&mut entry.renewing);
+        entry.state.signal.extend(now, entry.renewing.valid_until());
+        entry.reschedule(&mut self.due);
+        Some(output)
+    }
+
+    /// Messages may have been lost, perhaps because the store has forgotten everything: every lease
+    /// is renewed soon, and so finds out.
+    pub(super) fn renew_all(&mut self, now: Instant) {
+        for entry in self.entries.values_mut() {
+            entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
+            entry.reschedule(&mut self.due);
+        }
+    }
+
+    /// The token of a lease that must end before one of `mode` is granted. A reader that is queued
+    /// is so behind a writer.
+    pub(super) fn own_in_the_way(
+        &self,
+        name: &LockName,
+        mode: Mode,
+        is_queued: bool,
+    ) -> Option<FencingToken> {
+        let held = self.of(name).map(|own| own.mode());
+        let blocks = mode.held_up_by(held, is_queued)?;
+        self.of(name).nth(blocks).map(|own| own.token())
+    }
+
+    /// The leases on one name.
+    fn of(&self, name: &LockName) -> impl Iterator<Item = &Arc<LeaseState>> + Clone {
+        let range = (name.clone(), HolderId::MIN)..;
+        let of_name = self.by_name.range(range).take_while(move |(other, _)| other == name);
+        of_name.filter_map(|(_, id)| self.get(*id))
+    }
+
+    /// Takes out what is due at `now`.
+    pub(super) fn take_due(&mut self, now: Instant) -> DueLeases {
+        let mut due = DueLeases::default();
+        // A little ahead, so that leases that are due at almost the same time share a call.
+        for id in self.due.take_due(now + BATCH_SLACK) {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            if entry.handoff.until().is_some_and(|until| until <= now) {
+                // It is passed on or taken out before anybody else looks.
+                due.unfetched.push(Arc::clone(&entry.state));
+                entry.reschedule(&mut self.due);
+                continue;
+            }
+            match entry.tick(now) {
+                Tick::Lost(reason) => {
+                    due.lost.extend(self.take(id).map(|entry| (entry.state, reason)));
+                    continue;
+                }
+                Tick::Send { timeout } => due.renewals.push((Arc::clone(&entry.state), timeout)),
+                Tick::Wait => {}
+            }
+            if entry.tells(now) {
+                due.untold.push(Arc::clone(&entry.state));
+            }
+            entry.reschedule(&mut self.due);
+        }
+        due
     }
 }

@@ -5,35 +5,28 @@
 //! caller that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no
 //! slow command stands before a renewal. With a clock that a test moves, the caller's runtime does.
 
-mod answers;
 mod cleanups;
-mod delivery;
+mod due_queue;
+mod endings;
+mod handoff;
 mod held;
-mod jobs;
+mod keeper;
+mod keeping;
 mod lease;
 mod leases;
-mod life;
-mod lines;
-mod mode_changes;
+mod local_queue;
+mod observe;
 mod polls;
-mod recently_ended;
-mod reclaim;
 mod renewals;
-mod reporting;
-mod reports;
+mod replies;
 mod run;
-mod table;
-mod telling;
-mod ticket;
+mod state;
 
-pub(crate) use self::answers::{end_notice, renewal_outcome, unexpected_reply, unusable_reply};
-pub(crate) use self::cleanups::PendingRelease;
-pub(crate) use self::delivery::{Delivery, Pulse};
-pub(crate) use self::lease::{Granted, LeaseState};
-pub(crate) use self::life::{Ask, Held, Keeper, Turn, Waiter};
-pub(crate) use self::lines::{Begun, Left};
-pub(crate) use self::table::Polling;
-pub(crate) use self::ticket::Ticket;
+pub(crate) use self::handoff::Pulse;
+pub(crate) use self::lease::{Attempt, LeaseState};
+pub(crate) use self::local_queue::Poller;
+pub(crate) use self::replies::{end_notice, renewal_outcome, unexpected_reply, unusable_reply};
+pub(crate) use self::state::{Ask, Behind, Held, Keeper, Left, PendingRelease, Step, Turn};
 
 #[cfg(test)]
 mod tests;

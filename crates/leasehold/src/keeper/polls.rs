@@ -10,14 +10,17 @@ use leasehold_core::{
     Result, StoreError,
 };
 
-use super::answers::unusable_reply;
-use super::delivery::Delivery;
-use super::jobs::Done;
-use super::lease::{Granted, LeaseState};
-use super::life::{Keeper, Table, Turn, Waiter};
-use super::table::Poll;
+use super::handoff::Handoff;
+use super::lease::LeaseState;
+use super::replies::unusable_reply;
+use super::state::{Done, Keeper, Poll, Step, Table, Waiter};
 use crate::event::Event;
 use crate::store::clocked::TimedAnswer;
+
+/// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
+/// where another renewal is due: a critical section that is over by then needs no confirmation, and
+/// two seconds were granted. That is a script less for most hand-overs.
+const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 
 /// A grant that a message announces.
 #[derive(Clone, Copy)]
@@ -42,20 +45,18 @@ enum Meaning {
 }
 
 impl Keeper {
-    // ---- waiters
-
     /// Notes the place of a waiter that has joined the store's queue.
-    pub(crate) fn joined(&self, id: HolderId, place: Place, unanswered: bool) {
+    pub(crate) fn queued(&self, id: HolderId, place: Place, unanswered: bool) {
         let now = self.store.now();
         let mut table = self.table();
-        if let Some(at) = table.waiters.joined(id, place, unanswered, now) {
+        if let Some(at) = table.queues.queued(id, place, unanswered, now) {
             self.wake_by(&mut table, at);
         }
     }
 
     /// Why the last poll for the waiters of a name failed, if it did.
     pub(crate) fn poll_failure(&self, name: &LockName) -> Option<StoreError> {
-        self.table().waiters.failure(name)
+        self.table().queues.failure(name)
     }
 
     /// The lease of this client without whose end nobody of it is granted `mode`, be it asked for
@@ -86,7 +87,7 @@ impl Keeper {
         result: Result<TimedAnswer, StoreError>,
     ) {
         self.poll_answered(name, id, result);
-        self.table().waiters.answered(id);
+        self.table().queues.answered(id);
     }
 
     fn poll_answered(
@@ -99,7 +100,7 @@ impl Keeper {
         let timed = match result {
             Ok(timed) => timed,
             Err(cause) if cause.kind().is_outage() => {
-                let lasting = self.table().waiters.poll_later(name, &cause, now);
+                let lasting = self.table().queues.poll_later(name, &cause, now);
                 if let (Some(lasting), Some((mode, label))) = (lasting, self.first_waiter(name)) {
                     let (label, cause) = (label.as_deref(), &cause);
                     self.observe(&Event::Delayed { name, mode, label, cause, lasting });
@@ -112,18 +113,18 @@ impl Keeper {
             Reply::Granted(grant) => {
                 let waiter = {
                     let mut table = self.table();
-                    let waiter = table.waiters.take(id);
-                    table.waiters.poll_next(name, now);
+                    let waiter = table.queues.take(id);
+                    table.queues.poll_next(name, now);
                     waiter
                 };
                 if let Some(waiter) = waiter {
-                    let until = self.store.valid_until(&timed, grant, waiter.options.ttl);
+                    let until = self.store.valid_until(&timed, grant, waiter.attempt.options.ttl);
                     self.enter(waiter, grant.token, until, true, now);
                 }
             }
             Reply::Queued(place) => {
                 let more = timed.answer.more;
-                let goes_on = self.table().waiters.still_waiting(name, place, more, now);
+                let goes_on = self.table().queues.still_waiting(name, place, more, now);
                 if let (true, Some((mode, label))) = (goes_on, self.first_waiter(name)) {
                     let (label, ahead) = (label.as_deref(), Some(place.ahead));
                     self.observe(&Event::Waiting { name, mode, label, ahead });
@@ -132,19 +133,19 @@ impl Keeper {
             Reply::Gone => {
                 let waiter = {
                     let mut table = self.table();
-                    let waiter = table.waiters.take(id);
-                    table.waiters.recheck_all(name, now);
-                    table.attempt_is_gone(name, id, now);
+                    let waiter = table.queues.take(id);
+                    table.queues.recheck_all(name, now);
+                    table.queues.gone(name, id, now);
                     waiter
                 };
                 if let Some(waiter) = waiter {
-                    if waiter.unanswered {
+                    if waiter.attempt.unanswered {
                         // A late copy must not bring it back.
                         let cancel = Action::Cancel { id, unanswered: true };
-                        self.clean(name.clone(), cancel, waiter.options.ttl);
+                        self.clean(name.clone(), cancel, waiter.attempt.options.ttl);
                     }
                     // The caller may have given up: then there is nobody to tell.
-                    let _ = waiter.turn.send(Turn::Gone);
+                    let _ = waiter.turn.send(Ok(Step::Join));
                 }
             }
             other => self.fail_all(name, &unusable_reply(name, &other)),
@@ -154,8 +155,8 @@ impl Keeper {
     /// What the first of those that wait for a name asks for, and its label.
     fn first_waiter(&self, name: &LockName) -> Option<(Mode, Option<String>)> {
         let table = self.table();
-        let first = table.waiters.first_of(name)?;
-        Some((first.mode, first.options.label.clone()))
+        let first = table.queues.first_of(name)?;
+        Some((first.attempt.mode, first.attempt.options.label.clone()))
     }
 
     /// Nobody of this client waits for a name any more, nor keeps a place in the store's queue.
@@ -163,12 +164,12 @@ impl Keeper {
         let now = self.store.now();
         let (waiters, behind) = {
             let mut table = self.table();
-            let waiters = table.waiters.take_all_of(name);
+            let waiters = table.queues.take_all_of(name);
             let behind: Vec<_> = waiters
                 .iter()
                 .flat_map(|waiter| {
-                    table.attempt_is_gone(name, waiter.id, now);
-                    table.lines.take_behind(name, waiter.ticket)
+                    table.queues.gone(name, waiter.attempt.id, now);
+                    table.queues.take_behind(name, waiter.attempt.ticket)
                 })
                 .collect();
             (waiters, behind)
@@ -176,7 +177,7 @@ impl Keeper {
         for waiter in &waiters {
             self.cancel(waiter);
         }
-        waiters.into_iter().chain(behind).for_each(|waiter| fail(waiter, error));
+        waiters.into_iter().chain(behind).for_each(|waiter| waiter.fail(error));
     }
 
     // ---- grants
@@ -207,25 +208,27 @@ impl Keeper {
             return Meaning::GrantedAgain(name);
         }
         let is_meant = |nonce_of| nonce_of == nonce || bugs::is_on(Bug::GrantMatchedByName);
-        let Some(waiter) = table.waiters.get(id).filter(|waiter| is_meant(waiter.nonce)) else {
+        let Some(waiter) =
+            table.queues.asking.get(&id).filter(|waiter| is_meant(waiter.attempt.nonce))
+        else {
             return Meaning::Nothing;
         };
         // Without a renewal nothing would confirm it in the background.
-        let may_enter = waiter.options.renewal == Renewal::Auto
+        let may_enter = waiter.attempt.options.renewal == Renewal::Auto
             && !self.store.inner.capabilities().claims_first;
-        let newest = self.store.newest(&waiter.name).filter(|_| may_enter);
+        let newest = self.store.newest(&waiter.attempt.name).filter(|_| may_enter);
         let until = newest.and_then(|newest| {
             let bounds = &self.store.bounds;
             bounds.valid_by_message(newest.lease_clock(), now, granted_us, deadline_us)
         });
-        let least = waiter.options.least_validity();
+        let least = waiter.attempt.options.least_validity();
         match until.filter(|until| until.saturating_since(now) > least) {
-            Some(until) => match table.waiters.take(id) {
+            Some(until) => match table.queues.take(id) {
                 Some(waiter) => Meaning::Enter(Box::new(waiter), until),
                 None => Meaning::Nothing,
             },
             None => {
-                table.waiters.announced(id);
+                table.queues.announced(id);
                 Meaning::Nothing
             }
         }
@@ -241,34 +244,23 @@ impl Keeper {
         confirmed: bool,
         now: Instant,
     ) {
+        let Waiter { attempt, turn, .. } = waiter;
         let validity = valid_until.saturating_since(now);
-        let delivery = match waiter.pulse {
-            Some(pulse) => Delivery::Gathered(pulse),
+        let handoff = match &attempt.pulse {
+            Some(pulse) => Handoff::Gathered(Arc::clone(pulse)),
             None => {
-                let limit = waiter.options.max_hold.unwrap_or(validity);
-                Delivery::waiting(now, validity.min(limit))
+                let limit = attempt.options.max_hold.unwrap_or(validity);
+                Handoff::waiting(now, validity.min(limit))
             }
         };
-        let granted = Granted {
-            name: waiter.name,
-            id: waiter.id,
-            mode: waiter.mode,
-            options: waiter.options,
-            unanswered: waiter.unanswered,
-            token,
-            valid_until,
-            confirmed,
-            delivery,
-            joins: waiter.joins,
-            ticket: waiter.ticket,
+        let held = {
+            let mut table = self.table();
+            let mut renewing = table.renewing(&attempt, valid_until, now);
+            if !confirmed {
+                renewing.renew_by(now + CONFIRM_AFTER);
+            }
+            self.hold(&mut table, attempt, token, (renewing, handoff), now)
         };
-        let held = self.hold(granted, now);
-        let _ = waiter.turn.send(Turn::Granted(held));
+        let _ = turn.send(Ok(Step::Held(held)));
     }
-}
-
-pub(super) fn fail(waiter: Waiter, error: &StoreError) {
-    let same = error.clone().not_executed();
-    // The caller may have given up: then there is nobody to tell.
-    let _ = waiter.turn.send(Turn::Failed(same));
 }

@@ -1,17 +1,23 @@
-//! Renewals of leases, many in one request, and what their answers mean.
+//! What a store is told of leases that are held: renewals, many in one request, what it has
+//! forgotten, and who has a lease that was passed on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::{Answer, BoxFuture, Grant, LossReason, Operation, Reply, StoreError};
+use leasehold_core::{
+    Acquire, Action, Answer, BoxFuture, Grant, LossReason, Operation, Reclaim, Reply, StoreError,
+    StoreErrorKind,
+};
 
-use super::answers::{renewal_outcome, unexpected_reply, unusable_reply};
-use super::jobs::Done;
 use super::lease::LeaseState;
-use super::life::Keeper;
+use super::replies::{renewal_outcome, unexpected_reply, unusable_reply};
+use super::state::{Done, Keeper};
 use crate::event::Event;
 use crate::store::clocked::TimedAnswer;
+
+/// When a store is told again that has not answered.
+const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Keeper {
     pub(super) fn renew(
@@ -163,6 +169,82 @@ impl Keeper {
                 cause,
                 lasting,
             });
+        }
+    }
+
+    // ---- what the store has forgotten
+
+    /// Whether a lease that the store does not know (any more) may be taken back: while its holder
+    /// still relies on it, and nobody is known to have come after. Later the store may grant it
+    /// anew, and forget that too.
+    pub(super) fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
+        self.store.inner.capabilities().reclaims
+            && matches!(reason, LossReason::Expired | LossReason::Vanished)
+            && state.signal.check().is_none()
+    }
+
+    /// Asks for a lease by its token.
+    pub(super) async fn reclaim(&self, state: &LeaseState) -> Result<TimedAnswer, StoreError> {
+        // If the guard is dropped meanwhile, its release must win also where it comes first.
+        state.expect_late_copies();
+        let ttl = state.ttl();
+        let now = self.store.now();
+        let deadline = (now + ttl / 6).min(state.signal.valid_until());
+        let nonce = self.table().seed();
+        let (mode, change) = state.mode_and_change();
+        let request = Acquire::new(state.id, mode, ttl)
+            .with_nonce(nonce)
+            .with_not_after(self.store.not_after_us(&state.name, now))
+            .with_info(self.info_of(state));
+        let action = Action::Reclaim(Reclaim::new(state.grant_token(), change, request));
+        let operation = Operation::On { name: state.name.clone(), action };
+        self.store.execute_at(operation, now, Some(deadline)).await
+    }
+
+    /// What came of it. Without an answer the next renewal finds out.
+    pub(super) fn reclaimed(
+        &self,
+        state: &Arc<LeaseState>,
+        reason: LossReason,
+        result: Result<TimedAnswer, StoreError>,
+    ) {
+        let timed = match result {
+            Ok(timed) if timed.answer.reply != Reply::Late => timed,
+            Err(error) if !error.kind().is_transient() => return self.lose(state, reason),
+            Ok(_) => {
+                let why = "the holder came too late to take back what the store has forgotten";
+                let cause = StoreError::new(StoreErrorKind::Timeout, why);
+                return self.renewals_failed([state], &cause);
+            }
+            Err(cause) => return self.renewals_failed([state], &cause),
+        };
+        match renewal_outcome(&timed.answer.reply, state.grant_token()) {
+            Some(Ok(grant)) => self.extend([(&**state, grant)], &timed),
+            Some(Err(found)) => self.lose(state, found),
+            None => self.lose(state, reason),
+        }
+    }
+
+    // ---- who has a lease that was passed on
+
+    /// Tells the store who has a lease: it knows the first holder of one that is passed on inside
+    /// this process.
+    pub(super) fn tell(self: &Arc<Self>, state: Arc<LeaseState>) -> BoxFuture<'static, Done> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let action = Action::Describe { id: state.id, info: keeper.info_of(&state) };
+            let result = keeper.store.apply(&state.name, action).await;
+            Done::Told { state, result }
+        })
+    }
+
+    /// What came of it. That the store does not know the lease (any more), its renewal finds out.
+    pub(super) fn told(&self, state: &LeaseState, result: Result<TimedAnswer, StoreError>) {
+        if result.is_err_and(|error| error.kind().is_transient()) {
+            let mut table = self.table();
+            if let Some(due) = table.leases.tell_at(state, self.store.now() + TELL_AGAIN) {
+                self.wake_by(&mut table, due);
+            }
         }
     }
 }

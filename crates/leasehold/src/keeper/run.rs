@@ -11,10 +11,11 @@ use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 use tokio::task::yield_now;
 
-use super::jobs::Done;
-use super::life::{Held, Keeper, Wakeup};
+use super::endings::Cleanup;
+use super::lease::LeaseState;
+use super::leases::DueLeases;
 use super::polls::Announcement;
-use super::table::Due;
+use super::state::{Done, Keeper, Poll, Seat, Table, Wakeup};
 use crate::event::Event;
 use crate::store::Inbox;
 
@@ -35,6 +36,20 @@ const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duratio
 const MESSAGES_IN_A_ROW: usize = 64;
 
 type Jobs = FuturesUnordered<BoxFuture<'static, Done>>;
+
+/// The work that is due now.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) cleanups: Vec<Cleanup>,
+    pub(super) leases: DueLeases,
+    pub(super) polls: Vec<Poll>,
+    /// Leases that their callers have not fetched, each with what is sent to the next in line if
+    /// there is one, who has it now.
+    pub(super) unfetched: Vec<(Arc<LeaseState>, Option<Wakeup>)>,
+    pub(super) wakeups: Vec<Wakeup>,
+    /// To be dropped.
+    _empty_seats: Vec<Seat>,
+}
 
 /// One keeper while it runs.
 struct Running {
@@ -69,6 +84,29 @@ impl Keeper {
             clock.sleep_until(clock.now() + delay).await;
             Done::Opened(keeper.store.inner.inbox(keeper.client).await)
         })
+    }
+
+    /// Takes out all that is due at `now`.
+    pub(super) fn take_due(self: &Arc<Self>, table: &mut Table, now: Instant) -> Due {
+        let mut cleanups = std::mem::take(&mut table.cleanups);
+        cleanups.extend(table.queues.take_let_go());
+        let mut leases = table.leases.take_due(now);
+        let mut wakeups = table.queues.skip_silent(now);
+        for (state, _) in &leases.lost {
+            wakeups.push(table.queues.lease_ended(state, now, false));
+        }
+        let mut unfetched = Vec::new();
+        for state in std::mem::take(&mut leases.unfetched) {
+            let passed = self.pass_on(table, &state, now).map(|(wakeup, _)| wakeup);
+            if passed.is_none() {
+                table.leases.remove(&state);
+                wakeups.push(table.queues.lease_ended(&state, now, false));
+            }
+            unfetched.push((state, passed));
+        }
+        let polls = table.queues.take_polls(now);
+        let _empty_seats = table.queues.take_empty_seats(now);
+        Due { cleanups, leases, polls, unfetched, wakeups, _empty_seats }
     }
 
     /// Runs until there is nothing left to look after and nobody left who could ask for more.
@@ -115,12 +153,13 @@ impl Running {
         let now = self.keeper.store.now();
         let (due, next, open) = {
             let mut table = self.keeper.table();
-            let due = table.take_due(now);
+            let due = self.keeper.take_due(&mut table, now);
             if table.is_idle() && !self.keeper.has_handles() && self.jobs.is_empty() {
                 table.running = false;
                 return None;
             }
-            let next = table.next_due().unwrap_or(now + IDLE);
+            let dues = [table.leases.next_due(), table.queues.next_due()];
+            let next = dues.into_iter().flatten().min().unwrap_or(now + IDLE);
             table.planned = next;
             let wants_inbox = table.wants_inbox && !table.closed;
             (due, next, wants_inbox && self.inbox.is_none() && !self.opening)
@@ -133,7 +172,7 @@ impl Running {
         Some(next)
     }
 
-    fn start(&mut self, due: Due<Held>, now: Instant) {
+    fn start(&mut self, due: Due, now: Instant) {
         for (state, reason) in due.leases.lost {
             // The table has forgotten it already, so nobody else reports it.
             self.keeper.report_end(&state, state.signal.end(reason), now);
@@ -230,7 +269,7 @@ impl Running {
                 let id = keeper.id(attempt);
                 let state = {
                     let mut table = keeper.table();
-                    table.lines.end_kept(id);
+                    table.queues.end_kept(id);
                     table.leases.get(id).cloned()
                 };
                 // A higher one is its own too, of an upgrade that it does not believe in (yet).
@@ -245,7 +284,7 @@ impl Running {
                 let now = keeper.store.now();
                 let mut table = keeper.table();
                 if !bugs::is_on(Bug::NoPollAfterGap) {
-                    table.waiters.poll_all(now);
+                    table.queues.poll_all(now);
                 }
                 table.leases.renew_all(now);
             }

@@ -1,146 +1,91 @@
-//! One attempt of a call: an acquire that may be sent several times, and its cancel.
+//! The attempt of a call: an acquire that may be sent several times, and its cancel.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Acquire, Action, FencingToken, HolderId, Instant, LockName, Operation, Reply, Result,
-    StoreError, StoreErrorKind,
+    Acquire, Action, Instant, Operation, Reply, Result, StoreError, StoreErrorKind,
 };
-use tokio::sync::oneshot;
 
-use super::{Call, Limit};
-use crate::keeper::{self, Ask, Held, Keeper, Left, PendingRelease, Polling, Ticket, Turn, Waiter};
+use super::request::Asked;
+use crate::keeper::{Ask, Attempt, Keeper, Left, PendingRelease, Step};
 use crate::store::clocked::TimedAnswer;
 
 /// The attempt of a call that has been sent or is about to be, one after the other, and its place
 /// in line. Dropping it before it has ended leaves both to the next in line, or has the keeper
 /// cancel it, so that a dropped future leaves nothing behind.
-pub(super) struct Attempt {
+pub(super) struct OwnAttempt {
     keeper: Arc<Keeper>,
-    name: LockName,
-    ttl: Duration,
-    pub(super) id: HolderId,
-    nonce: u64,
-    /// Its place in line, if it has one.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) attempt: Attempt,
     /// The keeper knows it as a waiter, or in line.
     is_waiter: bool,
     /// The store may know it, so it must be cancelled unless somebody else looks after it.
     known: bool,
-    /// Some copy was never answered.
-    pub(super) unanswered: bool,
     /// A copy is on its way.
     in_flight: bool,
 }
 
-/// How an attempt begins.
-pub(super) enum Begun {
-    /// It asks the store, after the release or together with it.
-    Asks(oneshot::Receiver<Turn>, Option<PendingRelease>),
-    /// It stands behind so many callers of its own client, which may have a lease.
-    Behind {
-        turn: oneshot::Receiver<Turn>,
-        ahead: u32,
-        own: Option<FencingToken>,
-    },
-    Busy,
-    Held(Held),
-}
-
-impl Attempt {
+impl OwnAttempt {
     /// An attempt that nobody knows yet.
-    pub(super) fn new(call: &Call<'_>) -> Self {
-        let (id, nonce) = call.engine.next_attempt();
-        Self {
-            keeper: Arc::clone(call.keeper),
-            name: call.request.name.clone(),
-            ttl: call.request.options.ttl,
-            id,
-            nonce,
-            ticket: None,
-            is_waiter: false,
-            known: false,
-            unanswered: false,
-            in_flight: false,
-        }
+    pub(super) fn new(asked: &Asked<'_>) -> Self {
+        let (keeper, attempt) = (Arc::clone(asked.keeper), asked.attempt());
+        Self { keeper, attempt, is_waiter: false, known: false, in_flight: false }
     }
 
-    /// Begins. One that may wait is made known to the keeper before it is sent, because its grant
-    /// may arrive before the answer that it was queued.
-    pub(super) fn begin(&mut self, call: &Call<'_>, now: Instant) -> Result<Begun> {
-        let (sender, turn) = oneshot::channel();
-        let request = call.request;
-        let waits = call.limit != Limit::Try;
-        let waiter = Waiter {
-            name: request.name.clone(),
-            id: self.id,
-            nonce: self.nonce,
-            mode: request.mode,
-            options: request.options.clone(),
-            turn: sender,
-            pulse: request.pulse.clone(),
-            unanswered: true,
-            polling: Polling::default(),
-            joins: request.joins,
-            ticket: self.ticket,
+    /// Joins the queue of its name. One that waits is made known to the keeper before it is sent,
+    /// because its grant may arrive before the answer that it was queued.
+    pub(super) fn join(&mut self, waits: bool, now: Instant) -> Result<Step> {
+        let step = self.keeper.join(&mut self.attempt, waits, now)?;
+        self.is_waiter = match &step {
+            Step::Ask(_) => waits,
+            Step::Wait { .. } => true,
+            Step::Join | Step::Busy | Step::Held(_) => false,
         };
-        Ok(match call.keeper.begin(waiter, waits, now)? {
-            keeper::Begun::Asks { ticket, release } => {
-                (self.ticket, self.is_waiter) = (ticket, waits);
-                Begun::Asks(turn, release)
-            }
-            keeper::Begun::Behind { ticket, ahead, own } => {
-                (self.ticket, self.is_waiter) = (Some(ticket), true);
-                Begun::Behind { turn, ahead, own }
-            }
-            keeper::Begun::Busy => Begun::Busy,
-            keeper::Begun::TakenOver(held) => Begun::Held(held),
-        })
+        Ok(step)
     }
 
-    /// Ends this attempt, to begin with another one. Its place in line is kept.
-    pub(super) fn renumber(&mut self, call: &Call<'_>) {
-        let is_own =
-            !self.take_is_waiter() || self.keeper.withdraw(&self.name, self.ticket, self.id);
-        if is_own && self.known {
-            self.keeper.clean(self.name.clone(), self.cancel(), self.ttl);
+    /// Ends this attempt, to join with another one. Its place in line is kept.
+    pub(super) fn renumber(&mut self, asked: &Asked<'_>) {
+        let is_own = !self.take_is_waiter() || self.keeper.withdraw(&self.attempt);
+        if is_own {
+            self.clean();
         }
-        (self.id, self.nonce) = call.engine.next_attempt();
-        (self.known, self.unanswered) = (false, false);
+        (self.attempt.id, self.attempt.nonce) = asked.engine.next_attempt();
+        (self.known, self.attempt.unanswered) = (false, false);
     }
 
-    /// Goes on with the attempt of its line, of which it is the first from now on; `None` if it was
+    /// Goes on with the attempt of its line, of which it is the first from now on; false if it was
     /// too late for that and somebody else is.
-    pub(super) fn take_over(&mut self, ask: &Ask) -> Option<Option<PendingRelease>> {
-        let release = self.shows_life()?;
-        (self.id, self.nonce) = (ask.id, ask.nonce);
-        (self.known, self.unanswered) = (ask.is_known, ask.is_known);
-        Some(release)
+    pub(super) fn take_over(&mut self, ask: &mut Ask) -> bool {
+        let Some(release) = self.shows_life() else { return false };
+        ask.release = release;
+        (self.attempt.id, self.attempt.nonce) = (ask.id, ask.nonce);
+        (self.known, self.attempt.unanswered) = (ask.is_known, ask.is_known);
+        true
     }
 
     /// Whether it is this one that asks for its line.
     pub(super) fn shows_life(&self) -> Option<Option<PendingRelease>> {
-        self.keeper.shows_life(&self.name, self.ticket)
+        self.keeper.shows_life(&self.attempt)
     }
 
     /// Sends a copy of it, at `now`.
     pub(super) async fn send(
         &mut self,
-        call: &Call<'_>,
+        asked: &Asked<'_>,
         now: Instant,
     ) -> Result<TimedAnswer, StoreError> {
-        let request = Acquire::new(self.id, call.request.mode, call.request.options.ttl)
-            .with_wait(call.limit != Limit::Try)
-            .with_nonce(self.nonce)
-            .with_not_after(self.keeper.store.not_after_us(&self.name, now))
-            .with_remember(call.request.options.remember.unwrap_or_default())
-            .with_info(call.engine.info(call.request.options.label.clone()));
+        let Attempt { name, id, nonce, mode, options, .. } = &self.attempt;
+        let request = Acquire::new(*id, *mode, options.ttl)
+            .with_wait(asked.waits())
+            .with_nonce(*nonce)
+            .with_not_after(self.keeper.store.not_after_us(name, now))
+            .with_remember(options.remember.unwrap_or_default())
+            .with_info(self.keeper.info(options.label.clone()));
+        let operation = Operation::On { name: name.clone(), action: Action::Acquire(request) };
         let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;
-        let operation = Operation::On { name: self.name.clone(), action: Action::Acquire(request) };
-        let result = call.ask(operation, now).await;
+        let result = asked.ask(operation, now).await;
         self.in_flight = false;
         let (is_unanswered, may_be_known) = match &result {
             Ok(timed) => {
@@ -151,8 +96,8 @@ impl Attempt {
                 (may_be_known && !is_granted_in_vain(error), was_known || may_be_known)
             }
         };
-        self.unanswered |= is_unanswered;
-        self.known = self.unanswered || may_be_known;
+        self.attempt.unanswered |= is_unanswered;
+        self.known = self.attempt.unanswered || may_be_known;
         result
     }
 
@@ -167,12 +112,13 @@ impl Attempt {
         if !self.take_is_waiter() {
             return true;
         }
-        match self.keeper.leave(&self.name, self.ticket, self.id) {
-            Left::Own(waiter) => {
-                if waiter.id != self.id {
-                    // That of whoever was the first in line before.
-                    (self.id, self.known) = (waiter.id, true);
-                    self.unanswered = waiter.unanswered;
+        let Attempt { name, ticket, id, .. } = &self.attempt;
+        match self.keeper.leave(name, *ticket, *id) {
+            Left::Own { id, unanswered } => {
+                if id != self.attempt.id {
+                    // That of the caller that was the first in line before.
+                    (self.attempt.id, self.attempt.unanswered) = (id, unanswered);
+                    self.known = true;
                 }
                 true
             }
@@ -184,8 +130,17 @@ impl Attempt {
         }
     }
 
-    pub(super) fn cancel(&self) -> Action {
-        Action::Cancel { id: self.id, unanswered: self.unanswered || self.in_flight }
+    fn cancel(&self) -> Action {
+        let unanswered = self.attempt.unanswered || self.in_flight;
+        Action::Cancel { id: self.attempt.id, unanswered }
+    }
+
+    /// Leaves it to the keeper to cancel it, if the store may know it.
+    fn clean(&self) {
+        if self.known {
+            let Attempt { name, options, .. } = &self.attempt;
+            self.keeper.clean(name.clone(), self.cancel(), options.ttl);
+        }
     }
 
     /// Ends an attempt of which the last copy was answered; whether it is certain that nothing of
@@ -199,7 +154,8 @@ impl Attempt {
     /// Where this fails, dropping the attempt leaves it to the keeper.
     pub(super) async fn cancel_now(&mut self, until: Instant) -> Result<(), StoreError> {
         if self.known {
-            let cancel = Operation::On { name: self.name.clone(), action: self.cancel() };
+            let name = self.attempt.name.clone();
+            let cancel = Operation::On { name, action: self.cancel() };
             self.keeper.store.execute_until(cancel, until).await?;
             self.finish();
         }
@@ -212,13 +168,13 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for OwnAttempt {
     fn drop(&mut self) {
         // If the keeper has made a lease of it, that lease lies in the dropped channel, and
         // dropping it has let go of it.
         let undecided = self.take();
-        if undecided && self.known && !bugs::is_on(Bug::DropWithoutCancel) {
-            self.keeper.clean(self.name.clone(), self.cancel(), self.ttl);
+        if undecided && !bugs::is_on(Bug::DropWithoutCancel) {
+            self.clean();
         }
     }
 }

@@ -5,13 +5,14 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, ClientId, Error, FencingToken, Holder, Instant, LockName, Mode, Operation, Place,
-    Reply, Status, StoreError,
+    Action, ClientId, Error, Holder, Instant, LockName, Mode, Operation, Place, Reply, Status,
+    StoreError,
 };
 
-use super::progress::Reported;
-use super::{Call, LEAVE_PATIENCE, Limit};
+use super::request::{Asked, LEAVE_PATIENCE};
 use crate::event::Event;
+use crate::failures::{FailureStreak, is_no_answer};
+use crate::keeper::Behind;
 use crate::own_process;
 use crate::refusal::waits_for_capacity;
 
@@ -22,10 +23,29 @@ const OWN_PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 /// How many holders are inspected when a wait has ended: 32, each some hundred bytes.
 const STATUS_LIMIT: u32 = 32;
 
-impl Call<'_> {
+/// What the observer knows of a call, over all its attempts.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    failures: FailureStreak,
+    is_waiting: bool,
+    own_lease: bool,
+}
+
+impl Reported {
+    /// Why a call ends with this error: a request that was cut off at the limit says less than the
+    /// one before it.
+    pub(super) fn cause_of(&self, error: StoreError) -> StoreError {
+        match self.failures.cause() {
+            Some(before) if is_no_answer(&error) => before.clone(),
+            Some(_) | None => error,
+        }
+    }
+}
+
+impl Asked<'_> {
     /// The store cannot be had, and the call goes on. A try does not wait, so it is not delayed.
     pub(super) fn report_delayed(&self, reported: &mut Reported, cause: &StoreError) {
-        if self.limit == Limit::Try {
+        if !self.waits() {
             return;
         }
         let lasting = reported.failures.record(cause, self.keeper.store.now()).unwrap_or_default();
@@ -46,16 +66,11 @@ impl Call<'_> {
     }
 
     /// It stands in line, behind so many others of its client, which may have a lease.
-    pub(super) fn report_behind(
-        &self,
-        reported: &mut Reported,
-        ahead: u32,
-        own: Option<FencingToken>,
-    ) {
+    pub(super) fn report_behind(&self, reported: &mut Reported, behind: Behind) {
         reported.failures.end();
         let (name, mode, label) = self.subject();
-        self.keeper.observe(&Event::Waiting { name, mode, label, ahead: Some(ahead) });
-        if let Some(token) = own
+        self.keeper.observe(&Event::Waiting { name, mode, label, ahead: Some(behind.ahead) });
+        if let Some(token) = behind.own
             && !std::mem::replace(&mut reported.own_lease, true)
         {
             self.keeper.observe(&Event::OwnLease { name, mode, label, token });

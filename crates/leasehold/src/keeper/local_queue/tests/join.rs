@@ -6,38 +6,42 @@ use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{Mode, Place, Renewal};
 use tokio::sync::oneshot;
 
-use super::{SLICE, Scene, TTL, asks, call, has_lease, id, name, start, waits};
-use crate::keeper::table::lines::{Begun, Left};
-use crate::keeper::table::{Turn, Waiter};
+use super::{
+    Ask, Attempt, Left, SLICE, Scene, Step, TTL, asks, call, granted, has_lease, id, name, start,
+    waits,
+};
 
 #[test]
 fn of_those_who_ask_for_the_same_only_the_first_asks_the_store() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
-    let begun = scene.0.begin(call(2).0, true, start());
-    assert!(matches!(begun, Begun::Behind { ahead: 1, own: None, .. }), "{begun:?}");
-    assert!(scene.0.waiters.get(id(2)).is_none(), "nobody polls for it");
+    let step = scene.join(&mut call(2), true, start());
+    let Step::Wait { behind: Some(behind), .. } = step else { panic!("{step:?}") };
+    assert_eq!((behind.ahead, behind.own), (1, None));
+    assert!(!scene.table().queues.asking.contains_key(&id(2)), "nobody polls for it");
     scene.grant(1, Some(ticket), start());
-    let begun = scene.0.begin(call(3).0, true, start());
-    let Begun::Behind { ahead: 1, own: Some(own), .. } = begun else { panic!("{begun:?}") };
-    assert_eq!(own, id(1));
+    let step = scene.join(&mut call(3), true, start());
+    let Step::Wait { behind: Some(behind), .. } = step else { panic!("{step:?}") };
+    assert_eq!((behind.ahead, behind.own), (1, Some(granted(1))));
 }
 
 #[test]
 fn a_try_is_busy_while_somebody_of_its_client_holds_or_asks() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
-    assert!(matches!(scene.0.begin(call(2).0, false, start()), Begun::Busy));
+    assert!(matches!(scene.join(&mut call(2), false, start()), Step::Busy));
     let state = scene.grant(1, Some(ticket), start());
-    assert!(matches!(scene.0.begin(call(3).0, false, start()), Begun::Busy));
+    assert!(matches!(scene.join(&mut call(3), false, start()), Step::Busy));
     scene.release(&state, start());
-    let begun = scene.0.begin(call(4).0, false, start());
-    assert!(matches!(begun, Begun::Asks { ticket: None, release: None }), "{begun:?}");
+    let mut last = call(4);
+    let step = scene.join(&mut last, false, start());
+    assert!(matches!(step, Step::Ask(Ask { release: None, .. })), "{step:?}");
+    assert_eq!(last.ticket, None);
 }
 
 #[test]
 fn whoever_limits_how_long_it_is_held_or_asks_for_something_else_is_a_stranger_to_the_line() {
-    type Change = fn(&mut Waiter<()>);
+    type Change = fn(&mut Attempt);
     let strangers: [Change; 7] = [
         |call| call.options.min_hold = Some(SLICE),
         |call| call.options.max_hold = Some(TTL),
@@ -50,22 +54,24 @@ fn whoever_limits_how_long_it_is_held_or_asks_for_something_else_is_a_stranger_t
     for (number, change) in strangers.into_iter().enumerate() {
         let mut scene = Scene::new(SLICE);
         let state = scene.held();
-        let (mut stranger, mut receiver) = call(2);
+        let mut stranger = call(2);
         change(&mut stranger);
-        let begun = scene.0.begin(stranger, true, start());
-        assert!(matches!(begun, Begun::Asks { ticket: None, .. }), "{number}: {begun:?}");
+        let step = scene.join(&mut stranger, true, start());
+        let Step::Ask(Ask { mut turn, .. }) = step else { panic!("{number}: {step:?}") };
+        assert_eq!(stranger.ticket, None, "{number}");
         let (_, mut next) = scene.behind(3);
         scene.pass_on(&state, start());
-        assert!(waits(&mut receiver) && has_lease(&mut next), "{number}");
+        assert!(waits(&mut turn) && has_lease(&mut next), "{number}");
     }
 }
 
 #[test]
 fn without_a_slice_there_are_no_lines() {
-    let mut scene = Scene::new(Duration::ZERO);
+    let scene = Scene::new(Duration::ZERO);
     for attempt in 1..3 {
-        let begun = scene.0.begin(call(attempt).0, true, start());
-        assert!(matches!(begun, Begun::Asks { ticket: None, .. }), "{begun:?}");
+        let mut call = call(attempt);
+        let step = scene.join(&mut call, true, start());
+        assert!(matches!(step, Step::Ask(_)) && call.ticket.is_none(), "{step:?}");
     }
 }
 
@@ -88,12 +94,13 @@ fn whoever_takes_over_a_place_in_the_stores_queue_has_only_to_wait() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
     let place = Place::new(7, 1, Duration::from_secs(1));
-    scene.0.waiters.joined(id(1), place, false, start()).unwrap();
+    scene.table().queues.queued(id(1), place, false, start()).unwrap();
     let (_, mut second) = scene.behind(2);
     scene.leave_to_the_next(ticket, 1);
     assert!(waits(&mut second));
-    let waiter = scene.0.waiters.take(id(1)).unwrap();
-    assert!(waiter.turn.send(Turn::Granted(())).is_ok() && has_lease(&mut second));
+    let waiter = scene.table().queues.take(id(1)).unwrap();
+    assert!(waiter.turn.send(Ok(Step::Join)).is_ok());
+    assert!(matches!(second.try_recv(), Ok(Ok(Step::Join))));
 }
 
 #[test]
@@ -104,10 +111,10 @@ fn only_an_empty_line_cancels_its_attempt() {
     scene.leave_to_the_next(ticket, 1);
     drop(asks(&mut second));
     match scene.leave(second_ticket, 1) {
-        Left::Own(waiter) => assert_eq!(waiter.id, id(1), "that of whoever asked first"),
+        Left::Own { id: own, .. } => assert_eq!(own, id(1), "that of whoever asked first"),
         other => panic!("{other:?}"),
     }
-    assert!(scene.0.is_idle());
+    assert!(scene.table().is_idle());
     scene.first(3);
 }
 
@@ -130,7 +137,7 @@ fn whoever_gives_up_when_its_grant_is_on_its_way_has_had_its_turn() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
     let (_, mut second) = scene.behind(2);
-    assert!(scene.0.waiters.take(id(1)).is_some());
+    assert!(scene.table().queues.take(id(1)).is_some());
     assert!(matches!(scene.leave(ticket, 1), Left::HadTurn));
     assert!(waits(&mut second), "it is passed on once it is a lease");
 }
@@ -139,15 +146,17 @@ fn whoever_gives_up_when_its_grant_is_on_its_way_has_had_its_turn() {
 fn a_first_who_shows_no_sign_of_life_is_skipped_once_somebody_is_behind() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
+    let first = Attempt { ticket: Some(ticket), ..call(1) };
     assert!(scene.take_due(start() + CLAIM_WINDOW).is_empty());
     let (_, mut second) = scene.behind(2);
     let later = start() + CLAIM_WINDOW;
-    assert!(scene.0.lines.show_life(&name(), Some(ticket), later).is_some());
+    scene.1.advance(CLAIM_WINDOW);
+    assert!(scene.0.shows_life(&first).is_some());
     scene.take_due(later);
     assert!(waits(&mut second));
     scene.take_due(later + CLAIM_WINDOW);
     assert_eq!(asks(&mut second).id, id(1), "with what was asked already");
-    assert!(scene.0.lines.show_life(&name(), Some(ticket), later).is_none());
+    assert!(scene.0.shows_life(&first).is_none());
 }
 
 #[test]
@@ -155,7 +164,7 @@ fn a_first_who_waits_in_the_stores_queue_is_not_skipped() {
     let mut scene = Scene::new(SLICE);
     let (_, _first) = scene.first(1);
     let place = Place::new(7, 1, Duration::from_secs(1));
-    scene.0.waiters.joined(id(1), place, false, start()).unwrap();
+    scene.table().queues.queued(id(1), place, false, start()).unwrap();
     let (_, mut second) = scene.behind(2);
     scene.take_due(start() + CLAIM_WINDOW * 2);
     assert!(waits(&mut second));
@@ -166,11 +175,10 @@ fn the_next_attempt_of_the_first_keeps_its_place() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
     let (_, mut second) = scene.behind(2);
-    assert!(scene.0.withdraw(&name(), Some(ticket), id(1)).is_some());
-    let (mut waiter, _again) = call(3);
-    waiter.ticket = Some(ticket);
-    let begun = scene.0.begin(waiter, true, start());
-    assert!(matches!(begun, Begun::Asks { ticket: Some(same), .. } if same == ticket));
+    assert!(scene.0.withdraw(&Attempt { ticket: Some(ticket), ..call(1) }));
+    let mut again = Attempt { ticket: Some(ticket), ..call(3) };
+    let step = scene.join(&mut again, true, start());
+    assert!(matches!(step, Step::Ask(_)) && again.ticket == Some(ticket), "{step:?}");
     let state = scene.grant(3, Some(ticket), start());
     scene.pass_on(&state, start());
     assert!(has_lease(&mut second));
@@ -182,7 +190,10 @@ fn an_answer_to_the_first_concerns_all_behind_it_and_no_other_line() {
     let (ticket, _first) = scene.first(1);
     let (other, _) = scene.behind(2);
     scene.behind(3);
-    assert!(scene.0.lines.take_behind(&name(), Some(other)).is_empty(), "it is not the first");
-    let behind = scene.0.lines.take_behind(&name(), Some(ticket));
-    assert_eq!(behind.iter().map(|call| call.id).collect::<Vec<_>>(), [id(2), id(3)]);
+    assert!(
+        scene.table().queues.take_behind(&name(), Some(other)).is_empty(),
+        "it is not the first"
+    );
+    let behind = scene.table().queues.take_behind(&name(), Some(ticket));
+    assert_eq!(behind.iter().map(|call| call.attempt.id).collect::<Vec<_>>(), [id(2), id(3)]);
 }

@@ -1,18 +1,20 @@
-//! The keeper of one client, what it gives out, and its life.
+//! The life of a keeper: it is made, driven, woken and closed.
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use leasehold_core::backoff::Jitter;
 use leasehold_core::{
     ClientId, Error, HolderId, HolderInfo, Instant, LossReason, Result, StoreError, StoreErrorKind,
 };
 use tokio::sync::Notify;
 
+use super::endings::RecentlyEnded;
 use super::lease::LeaseState;
-use super::table;
+use super::leases::Leases;
+use super::state::{Keeper, LocalQueues, Table};
 use crate::background;
 use crate::event::Event;
 use crate::mutex::Mutex;
@@ -28,44 +30,31 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 /// process may end in the next moment, and what was held would stay taken for its ttl.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// What becomes of a waiter: a [`Held`] if it is granted. Whoever drops that releases it.
-pub(crate) type Turn = table::Turn<Held>;
+impl Table {
+    fn new(seed: u64, slice: Duration) -> Self {
+        let mut jitter = Jitter::new(seed);
+        Self {
+            leases: Leases::new(jitter.next_u64()),
+            queues: LocalQueues::new(jitter.next_u64(), slice),
+            cleanups: Vec::new(),
+            unfinished: 0,
+            given_up: None,
+            ended: RecentlyEnded::default(),
+            running: false,
+            closed: false,
+            wants_inbox: false,
+            planned: Instant::default(),
+            jitter,
+        }
+    }
 
-/// An acquire that waits.
-pub(crate) type Waiter = table::Waiter<Held>;
+    pub(super) fn is_idle(&self) -> bool {
+        self.leases.is_empty() && self.queues.asking.is_empty() && self.unfinished == 0
+    }
 
-pub(super) type Table = table::Table<Held>;
-
-pub(crate) type Ask = table::Ask<Held>;
-
-pub(super) type Passed = table::Passed<Held>;
-
-pub(super) type Wakeup = table::Wakeup<Held>;
-
-/// Shared by a client, its locks, its guards and the future that [`Keeper::run`] gives.
-pub(crate) struct Keeper {
-    made_in: MadeIn,
-    pub(crate) store: ClockedStore,
-    pub(crate) client: ClientId,
-    /// How it presents itself to others, but for the label.
-    who: HolderInfo,
-    _own: OwnClient,
-    table: Mutex<Table>,
-    /// How many clients and locks there are that could ask for more.
-    handles: AtomicUsize,
-    /// Rung when the table has something that is due before the keeper wakes by itself.
-    pub(super) wake: Notify,
-    /// Rung when a cleanup is done.
-    pub(super) cleaned: Notify,
-    /// The same, for threads.
-    pub(super) settled: Condvar,
-}
-
-/// A held lease. The last guard that lets go drops it, and its release is handed to the keeper
-/// unless it was released or handed out before.
-pub(crate) struct Held {
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) state: Arc<LeaseState>,
+    pub(super) fn seed(&mut self) -> u64 {
+        self.jitter.next_u64()
+    }
 }
 
 impl Keeper {
@@ -209,8 +198,8 @@ impl Keeper {
     }
 
     /// The same where a line may have a new first, who is skipped unless it shows a sign of life.
-    pub(super) fn wake_for_lines(&self, table: &mut Table) {
-        if let Some(due) = table.lines.next_due() {
+    pub(super) fn wake_for_queues(&self, table: &mut Table) {
+        if let Some(due) = table.queues.next_due() {
             self.wake_by(table, due);
         }
     }
@@ -231,10 +220,10 @@ impl Keeper {
         let (leases, waiters, callers) = {
             let mut table = self.table();
             table.closed = true;
-            let (callers, cleanups) = table.lines.take_all();
-            cleanups.into_iter().for_each(|cleanup| table.put_back(cleanup));
+            let (waiters, callers, cleanups) = table.queues.take_all();
+            table.cleanups.extend(cleanups);
             self.wake.notify_one();
-            (table.leases.all(), table.waiters.take_all(), callers)
+            (table.leases.all(), waiters, callers)
         };
         // Dropping the sender of its turn ends a call.
         drop(callers);
@@ -273,35 +262,5 @@ impl Keeper {
             self.ensure_running()?;
             cleaned.await;
         }
-    }
-}
-
-impl fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
-            .field("client", &self.client)
-            .field("store", &self.store.inner)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if self.keeper.forget_parents() {
-            std::mem::forget(Arc::clone(&self.state));
-            return;
-        }
-        if self.state.finish() {
-            self.keeper.let_go(&self.state, self.keeper.store.now());
-            if !self.keeper.has_handles() {
-                self.keeper.settle();
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.state.fmt(f)
     }
 }

@@ -19,7 +19,7 @@ use crate::sync::AtomicU64;
 
 /// How far a grant is on its way to a guard.
 #[derive(Debug)]
-pub(crate) enum Delivery {
+pub(crate) enum Handoff {
     /// Whoever asked has it.
     Done,
     /// A call has it that gathers several names, and it is renewed while that call is polled.
@@ -28,7 +28,7 @@ pub(crate) enum Delivery {
     Waiting { until: Instant },
 }
 
-impl Delivery {
+impl Handoff {
     /// A grant that is valid for so long, on its way to a future that waits. Whoever fetches it in
     /// the last moment has a quarter of that left to renew it.
     pub(super) fn waiting(now: Instant, validity: Duration) -> Self {

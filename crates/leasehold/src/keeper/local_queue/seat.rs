@@ -1,12 +1,11 @@
 //! Waiting at a store without queues: a caller polls, when a release is published and now and then
 //! anyway.
 //!
-//! The callers of one process that wait for one name queue here, and only the first of them
-//! subscribes and polls: so a name costs one subscription, and a release wakes one caller of each
-//! process, not all of them.
+//! The callers of one client that wait for one name take turns in its seat, and only the one that
+//! has it subscribes and polls: so a name costs one subscription, and a release wakes one caller of
+//! each process, not all of them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, FutureExt as _, pending, select};
@@ -15,12 +14,11 @@ use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{Instant, LockName};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::background;
-use crate::mutex::Mutex;
+use crate::keeper::state::{Keeper, LocalQueues, Seat, SharedSubscription};
 use crate::store::Subscription;
 use crate::store::clocked::ClockedStore;
 
-/// How long an empty queue is kept with its subscription: 2 s. A caller that takes turns with
+/// How long an empty seat is kept with its subscription: 2 s. A caller that takes turns with
 /// others comes back at once, and a new connection for each turn would cost more than the turn.
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -35,56 +33,17 @@ const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_m
 /// 250 ms, redis-py every 100 ms, rslock up to 200 ms), and who tries less often rarely gets it.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
-/// A queue for one name: its first caller has the lock, and in it the subscription, if the store
-/// has any.
-type PollQueue = Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>;
-
-/// The queues of one client, by name.
-#[derive(Default)]
-pub(crate) struct PollQueues {
-    queues: Mutex<Queues>,
-}
-
-#[derive(Default)]
-struct Queues {
-    by_name: HashMap<LockName, Entry>,
-    /// A task closes queues that are not used any more.
-    is_swept: bool,
-}
-
-struct Entry {
-    queue: PollQueue,
-    used: Instant,
-}
-
-impl std::fmt::Debug for PollQueues {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PollQueues").finish_non_exhaustive()
-    }
-}
-
-impl PollQueues {
-    fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock()
-    }
-
-    /// Queues for a name until everybody before has had a turn.
-    pub(crate) async fn join(
-        self: &Arc<Self>,
-        store: &ClockedStore,
-        name: &LockName,
-        jitter: Jitter,
-    ) -> Poller {
-        let queue = {
-            let mut queues = self.queues();
-            let new = || Entry { queue: PollQueue::default(), used: Instant::default() };
-            let entry = queues.by_name.entry(name.clone()).or_insert_with(new);
-            entry.used = store.now();
-            let queue = Arc::clone(&entry.queue);
-            self.sweep_later(&mut queues, store);
-            queue
+impl Keeper {
+    /// Waits for a seat until everybody before has had a turn.
+    pub(crate) async fn poller(&self, name: &LockName, jitter: Jitter) -> Poller {
+        let store = &self.store;
+        let seat = {
+            let mut table = self.table();
+            let (seat, due) = table.queues.seat(name, store.now());
+            self.wake_by(&mut table, due);
+            seat
         };
-        let mut subscription = queue.lock_owned().await;
+        let mut subscription = seat.lock_owned().await;
         let can = store.inner.capabilities();
         if can.publishes_releases && subscription.is_none() {
             // Without messages one finds out by polling.
@@ -96,52 +55,44 @@ impl PollQueues {
         poller.skip_published();
         poller
     }
+}
 
-    /// Messages that nobody reads pile up, so a queue that is not used is closed.
-    fn sweep_later(self: &Arc<Self>, queues: &mut Queues, store: &ClockedStore) {
-        if std::mem::replace(&mut queues.is_swept, true) {
-            return;
+impl LocalQueues {
+    /// The seat for a name, and when somebody has to look whether it is empty.
+    fn seat(&mut self, name: &LockName, now: Instant) -> (SharedSubscription, Instant) {
+        let queue = self.by_name.entry(name.clone()).or_default();
+        if queue.seat.is_none() {
+            self.seats.insert(now + IDLE, name.clone());
         }
-        let (all, clock) = (Arc::clone(self), Arc::clone(&store.clock));
-        let sweeping = async move {
-            loop {
-                clock.sleep_until(clock.now() + IDLE).await;
-                if all.sweep(clock.now()) {
-                    return;
-                }
+        let seat =
+            queue.seat.get_or_insert_with(|| Seat { subscription: Arc::default(), used: now });
+        seat.used = now;
+        (Arc::clone(&seat.subscription), now + IDLE)
+    }
+
+    /// Takes out what has not been used: messages that nobody reads pile up.
+    pub(in crate::keeper) fn take_empty_seats(&mut self, now: Instant) -> Vec<Seat> {
+        let mut empty = Vec::new();
+        for name in self.seats.take_due(now) {
+            let Some(queue) = self.by_name.get_mut(&name) else { continue };
+            let Some(seat) = &mut queue.seat else { continue };
+            if Arc::strong_count(&seat.subscription) > 1 {
+                seat.used = now;
             }
-        };
-        if background::spawn(&*store.clock, Box::pin(sweeping)).is_err() {
-            queues.is_swept = false;
+            if now.saturating_since(seat.used) < IDLE {
+                self.seats.insert(seat.used + IDLE, name);
+                continue;
+            }
+            empty.extend(queue.seat.take());
+            if queue.is_empty() {
+                self.by_name.remove(&name);
+            }
         }
-    }
-
-    /// Closes what has not been used; true once nothing is left.
-    fn sweep(&self, now: Instant) -> bool {
-        let mut queues = self.queues();
-        let in_use = |entry: &Entry| Arc::strong_count(&entry.queue) > 1;
-        queues
-            .by_name
-            .values_mut()
-            .filter(|entry| in_use(entry))
-            .for_each(|entry| entry.used = now);
-        queues.by_name.retain(|_, entry| now.saturating_since(entry.used) < IDLE);
-        queues.is_swept = !queues.by_name.is_empty();
-        !queues.is_swept
+        empty
     }
 }
 
-/// Waits as long as others do who poll, before a client polls again that has just had its turn.
-pub(crate) async fn make_way(store: &ClockedStore, jitter: &mut Jitter) {
-    let (least, most) = match store.inner.capabilities().publishes_releases {
-        true => (Duration::ZERO, SPREAD.0),
-        false => PAUSE,
-    };
-    let pause = jitter.between(least, most);
-    store.clock.sleep_until(store.now() + pause).await;
-}
-
-/// The first caller in a queue.
+/// The caller that has a seat.
 pub(crate) struct Poller {
     subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
     /// All holders publish their release.
@@ -152,6 +103,16 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
+    /// Waits as long as others do who poll, before a client polls again that has just had its turn.
+    pub(crate) async fn make_way(store: &ClockedStore, jitter: &mut Jitter) {
+        let (least, most) = match store.inner.capabilities().publishes_releases {
+            true => (Duration::ZERO, SPREAD.0),
+            false => PAUSE,
+        };
+        let pause = jitter.between(least, most);
+        store.clock.sleep_until(store.now() + pause).await;
+    }
+
     /// Waits for a message, or until it is time to poll anyway; `took` is how long the last poll
     /// took.
     pub(crate) async fn wait(
@@ -205,7 +166,9 @@ impl Poller {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
+    use leasehold_core::{
+        Answer, BoxFuture, ClientId, FakeClock, HolderInfo, Operation, StoreError,
+    };
 
     use super::*;
     use crate::event::Observers;
@@ -247,12 +210,13 @@ mod tests {
         let store = Polled { memory: memory.clone(), splits_votes };
         let (bounds, observers) = (leasehold_core::Bounds::default(), Observers::default());
         let store = ClockedStore::new(Box::new(store), Arc::new(clock), bounds, observers);
-        let queues = Arc::new(PollQueues::default());
-        let mut poller = queues.join(&store, &name, Jitter::new(1)).await;
+        let who = HolderInfo::default();
+        let keeper = Keeper::new(store, ClientId(1), who, 1, Duration::ZERO);
+        let mut poller = keeper.poller(&name, Jitter::new(1)).await;
         let mut asked = 0;
         for _ in 0..20 {
             memory.publish(&name, "0").await.unwrap();
-            let waiting = poller.wait(&store, POLL_INTERVAL, Duration::ZERO);
+            let waiting = poller.wait(&keeper.store, POLL_INTERVAL, Duration::ZERO);
             asked += usize::from(waiting.now_or_never().is_some());
         }
         asked

@@ -14,7 +14,7 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// A call under way. Dropping it before it has ended reports that it was cancelled.
 #[derive(Debug)]
-pub(crate) struct Calling<'a> {
+pub(crate) struct CallEvents<'a> {
     keeper: &'a Arc<Keeper>,
     names: &'a [LockName],
     mode: Mode,
@@ -25,7 +25,7 @@ pub(crate) struct Calling<'a> {
     has_ended: bool,
 }
 
-impl<'a> Calling<'a> {
+impl<'a> CallEvents<'a> {
     pub(crate) fn begin(
         keeper: &'a Arc<Keeper>,
         names: &'a [LockName],
@@ -34,11 +34,11 @@ impl<'a> Calling<'a> {
     ) -> Self {
         let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
         let started = keeper.store.now();
-        let calling = Self { keeper, names, mode, label, first, started, has_ended: false };
-        for (call, name) in calling.calls() {
+        let events = Self { keeper, names, mode, label, first, started, has_ended: false };
+        for (call, name) in events.calls() {
             keeper.observe(&Event::Acquiring { call, name, mode, label });
         }
-        calling
+        events
     }
 
     /// The call has this outcome, with a lease for each name and in their order: what is to be told
@@ -76,7 +76,7 @@ impl<'a> Calling<'a> {
     }
 }
 
-impl Drop for Calling<'_> {
+impl Drop for CallEvents<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             let (mode, label) = (self.mode, self.label);

@@ -2,9 +2,9 @@
 
 use leasehold_core::model::CLAIM_WINDOW;
 
-use super::{SLICE, Scene, TTL, asks, call, cleanup, granted, has_lease, id, start, waits};
-use crate::keeper::table::LetGo;
-use crate::keeper::table::lines::Begun;
+use super::{
+    Ask, SLICE, Scene, Step, TTL, asks, call, cleanup, granted, has_lease, id, start, waits,
+};
 
 #[test]
 fn what_is_let_go_of_goes_to_the_next_in_line_with_a_token_one_higher() {
@@ -21,7 +21,7 @@ fn what_is_let_go_of_goes_to_the_next_in_line_with_a_token_one_higher() {
     assert!(has_lease(&mut third));
     assert_eq!(state.token().get(), token.get() + 2);
     scene.release(&state, start());
-    assert!(scene.0.is_idle(), "nobody is left");
+    assert!(scene.table().is_idle(), "nobody is left");
 }
 
 #[test]
@@ -31,9 +31,9 @@ fn what_was_passed_on_is_not_passed_on_by_whoever_had_it_before() {
     let (_, _second) = scene.behind(2);
     let (_, mut third) = scene.behind(3);
     let next = scene.pass_on(&state, start());
-    let again = scene.0.let_go(&state, None, start());
-    assert!(matches!(again, LetGo::Released { was_kept: false, .. }), "{again:?}");
-    assert!(waits(&mut third) && scene.0.leases.keeps(&next));
+    let again = scene.let_go(&state, None, start());
+    assert!(!again.is_passed && !again.was_kept);
+    assert!(waits(&mut third) && scene.table().leases.keeps(&next));
 }
 
 #[test]
@@ -56,18 +56,19 @@ fn when_the_slice_is_over_the_next_asks_for_another_lease_with_an_attempt_of_its
 #[test]
 fn a_lease_of_which_too_little_is_left_is_not_passed_on() {
     let least = TTL / 2;
-    let [(first, _first), (second, mut receiver)] = [1, 2].map(|attempt| {
-        let (mut waiter, receiver) = call(attempt);
-        waiter.options.min_validity = Some(least);
-        (waiter, receiver)
+    let [mut first, mut second] = [1, 2].map(|attempt| {
+        let mut call = call(attempt);
+        call.options.min_validity = Some(least);
+        call
     });
     let mut scene = Scene::new(TTL);
-    let begun = scene.0.begin(first, true, start());
-    let Begun::Asks { ticket, .. } = begun else { panic!("{begun:?}") };
-    let state = scene.grant(1, ticket, start());
-    assert!(matches!(scene.0.begin(second, true, start()), Begun::Behind { .. }));
+    let step = scene.join(&mut first, true, start());
+    assert!(matches!(step, Step::Ask(_)), "{step:?}");
+    let state = scene.grant(1, first.ticket, start());
+    let step = scene.join(&mut second, true, start());
+    let Step::Wait { mut turn, .. } = step else { panic!("{step:?}") };
     scene.release(&state, start() + least);
-    assert!(asks(&mut receiver).yields);
+    assert!(asks(&mut turn).yields);
 }
 
 #[test]
@@ -93,15 +94,12 @@ fn what_is_lost_in_the_hands_of_the_next_ends_there_and_whoever_is_behind_asks()
     let (_, _second) = scene.behind(2);
     let (_, mut third) = scene.behind(3);
     let next = scene.pass_on(&state, start());
-    let (was_kept, wakeup) = scene.0.forget(&state, start());
-    wakeup.deliver();
-    assert!(!was_kept && scene.0.leases.keeps(&next) && waits(&mut third));
-    let (was_kept, wakeup) = scene.0.forget(&next, start());
-    wakeup.deliver();
+    assert!(!scene.forget(&state) && scene.table().leases.keeps(&next) && waits(&mut third));
+    assert!(scene.forget(&next));
     let ask = asks(&mut third);
-    assert!(was_kept && !ask.yields && !ask.is_known);
-    let late = scene.0.let_go(&next, None, start());
-    assert!(matches!(late, LetGo::Released { was_kept: false, .. }), "{late:?}");
+    assert!(!ask.yields && !ask.is_known);
+    let late = scene.let_go(&next, None, start());
+    assert!(!late.is_passed && !late.was_kept);
 }
 
 #[test]
@@ -111,7 +109,7 @@ fn a_lease_that_has_run_out_is_passed_to_nobody_and_the_next_in_line_asks() {
     let (_, mut second) = scene.behind(2);
     assert!(scene.take_due(start() + TTL).is_empty());
     assert_eq!(asks(&mut second).id, id(2));
-    assert!(!scene.0.leases.keeps(&state));
+    assert!(!scene.table().leases.keeps(&state));
 }
 
 #[test]
@@ -119,14 +117,14 @@ fn a_lease_that_is_not_fetched_in_time_goes_to_the_next_in_line_while_the_slice_
     let mut scene = Scene::new(TTL);
     let state = scene.held();
     let [(_, _second), (_, mut third)] = [scene.behind(2), scene.behind(3)];
-    let LetGo::Passed(passed) = scene.0.let_go(&state, None, start()) else { panic!() };
-    assert_eq!(passed.due, start() + CLAIM_WINDOW);
-    let unfetched = passed.state;
+    assert!(scene.let_go(&state, None, start()).is_passed);
+    assert_eq!(scene.table().leases.next_due(), Some(start() + CLAIM_WINDOW));
+    let unfetched = scene.kept(&state);
     let [next] = scene.take_due(start() + CLAIM_WINDOW).try_into().unwrap();
     assert!(has_lease(&mut third) && next.token() > unfetched.token());
-    let late = scene.0.leases.mark_delivered([&unfetched].into_iter(), None);
+    let late = scene.table().leases.mark_delivered([&unfetched].into_iter(), None);
     assert_eq!(late, None, "whoever comes too late finds that there is none");
-    assert!(scene.0.leases.mark_delivered([&next].into_iter(), None).is_some());
+    assert!(scene.table().leases.mark_delivered([&next].into_iter(), None).is_some());
 }
 
 #[test]
@@ -134,10 +132,11 @@ fn a_lease_that_is_not_fetched_until_the_slice_is_over_is_given_back() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let [(_, _second), (_, mut third)] = [scene.behind(2), scene.behind(3)];
-    let LetGo::Passed(passed) = scene.0.let_go(&state, None, start()) else { panic!() };
+    assert!(scene.let_go(&state, None, start()).is_passed);
+    let passed = scene.kept(&state);
     assert!(scene.take_due(start() + CLAIM_WINDOW).is_empty());
     assert_eq!(asks(&mut third).id, id(3));
-    assert!(!scene.0.leases.keeps(&passed.state));
+    assert!(!scene.table().leases.keeps(&passed));
 }
 
 #[test]
@@ -145,10 +144,9 @@ fn a_lease_that_is_handed_out_leaves_the_line_and_the_next_asks_the_store() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let (_, mut second) = scene.behind(2);
-    let (was_kept, wakeup) = scene.0.forget(&state, start());
-    wakeup.deliver();
+    assert!(scene.forget(&state));
     let ask = asks(&mut second);
-    assert_eq!((was_kept, ask.id, ask.is_known, ask.yields), (true, id(2), false, false));
+    assert_eq!((ask.id, ask.is_known, ask.yields), (id(2), false, false));
 }
 
 #[test]
@@ -156,9 +154,10 @@ fn a_lease_that_is_not_what_was_granted_any_more_leaves_the_line() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let (_, mut second) = scene.behind(2);
-    scene.0.leave_line(&state, start()).deliver();
+    let wakeup = scene.table().queues.lease_ended(&state, start(), false);
+    wakeup.deliver();
     assert_eq!(asks(&mut second).id, id(2));
-    assert!(scene.0.leases.keeps(&state), "its holder has it still");
+    assert!(scene.table().leases.keeps(&state), "its holder has it still");
     let (_, mut third) = scene.behind(3);
     scene.release(&state, start());
     assert!(waits(&mut third), "it is behind the second");
@@ -168,13 +167,13 @@ fn a_lease_that_is_not_what_was_granted_any_more_leaves_the_line() {
 fn whoever_comes_before_the_release_is_sent_has_what_was_let_go_of() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
-    let let_go = scene.0.let_go(&state, Some(&cleanup), start());
-    assert!(matches!(let_go, LetGo::Released { was_kept: true, rings: true, .. }), "{let_go:?}");
-    assert_eq!(scene.0.unfinished, 1);
-    let begun = scene.0.begin(call(2).0, false, start());
-    let Begun::TakenOver { state, .. } = begun else { panic!("{begun:?}") };
-    assert_eq!((state.id, scene.0.unfinished), (id(1), 0));
-    assert!(scene.0.take_due(start()).cleanups.is_empty(), "nothing is released");
+    let let_go = scene.let_go(&state, Some(&cleanup), start());
+    assert!(!let_go.is_passed && let_go.was_kept && let_go.rings);
+    assert_eq!(scene.table().unfinished, 1);
+    let step = scene.join(&mut call(2), false, start());
+    let Step::Held(held) = step else { panic!("{step:?}") };
+    assert_eq!((held.state.id, scene.table().unfinished), (id(1), 0));
+    assert!(scene.due(start()).cleanups.is_empty(), "nothing is released");
 }
 
 #[test]
@@ -182,40 +181,42 @@ fn a_renewal_that_was_answered_while_nobody_had_the_lease_is_sent_again_for_whoe
     let mut scene = Scene::new(TTL);
     let state = scene.held();
     let due = start() + TTL * 2 / 5;
-    assert_eq!(scene.0.take_due(due).leases.renewals.len(), 1);
-    drop(scene.0.let_go(&state, Some(&cleanup), due));
-    let begun = scene.0.begin(call(2).0, true, due);
-    assert!(matches!(begun, Begun::TakenOver { .. }), "{begun:?}");
-    assert_eq!(scene.0.take_due(due).leases.renewals.len(), 1);
+    assert_eq!(scene.due(due).leases.renewals.len(), 1);
+    drop(scene.let_go(&state, Some(&cleanup), due));
+    let step = scene.join(&mut call(2), true, due);
+    assert!(matches!(step, Step::Held(_)), "{step:?}");
+    assert_eq!(scene.due(due).leases.renewals.len(), 1);
 }
 
 #[test]
 fn what_was_lost_or_revoked_while_nobody_had_it_is_taken_over_by_nobody() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
-    drop(scene.0.let_go(&state, Some(&cleanup), start()));
-    scene.0.lines.end_kept(id(7));
-    scene.0.lines.end_kept(id(1));
-    let begun = scene.0.begin(call(2).0, true, start());
-    assert!(matches!(begun, Begun::Asks { release: Some(_), .. }), "{begun:?}");
+    drop(scene.let_go(&state, Some(&cleanup), start()));
+    scene.table().queues.end_kept(id(7));
+    scene.table().queues.end_kept(id(1));
+    let step = scene.join(&mut call(2), true, start());
+    assert!(matches!(step, Step::Ask(Ask { release: Some(_), .. })), "{step:?}");
 }
 
 #[test]
 fn whoever_comes_when_the_slice_is_over_sends_the_release_with_its_own_request() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
-    drop(scene.0.let_go(&state, Some(&cleanup), start()));
-    let begun = scene.0.begin(call(2).0, true, start() + SLICE);
-    let Begun::Asks { ticket: Some(_), release: Some(_) } = begun else { panic!("{begun:?}") };
-    assert!(scene.0.take_due(start() + SLICE).cleanups.is_empty(), "it is sent once");
+    drop(scene.let_go(&state, Some(&cleanup), start()));
+    let mut second = call(2);
+    let step = scene.join(&mut second, true, start() + SLICE);
+    assert!(matches!(step, Step::Ask(Ask { release: Some(_), .. })), "{step:?}");
+    assert!(second.ticket.is_some());
+    assert!(scene.due(start() + SLICE).cleanups.is_empty(), "it is sent once");
 }
 
 #[test]
 fn what_nobody_comes_for_is_released_once() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
-    drop(scene.0.let_go(&state, Some(&cleanup), start()));
-    assert_eq!(scene.0.take_due(start()).cleanups.len(), 1);
-    assert!(scene.0.take_due(start()).cleanups.is_empty());
+    drop(scene.let_go(&state, Some(&cleanup), start()));
+    assert_eq!(scene.due(start()).cleanups.len(), 1);
+    assert!(scene.due(start()).cleanups.is_empty());
     scene.first(2);
 }

@@ -1,4 +1,4 @@
-//! Attempts that this client has ended and that a store may not know to be over.
+//! What has ended here and must still reach the store, and what a store may not know to be over.
 //!
 //! A store that was set back in time, by a failover to a replica that had missed the last writes,
 //! still has the places of waiters that were served meanwhile. It would grant each of them in turn
@@ -7,10 +7,21 @@
 
 use std::collections::VecDeque;
 
-use leasehold_core::{FencingToken, HolderId, LockName};
+use leasehold_core::{Action, FencingToken, HolderId, Instant, LockName};
 
 /// How many are remembered: 1024, as many waiters of one client as a store may still know.
 const REMEMBERED: usize = 1024;
+
+/// Something that must still reach the store although nobody waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Cleanup {
+    pub(super) name: LockName,
+    pub(super) action: Action,
+    /// From then on it does not matter any more: time has done it.
+    pub(super) until: Instant,
+    /// What is published of the name, once it is done.
+    pub(super) notice: Option<String>,
+}
 
 /// The attempts whose release was asked for last, each with its token.
 #[derive(Debug, Default)]

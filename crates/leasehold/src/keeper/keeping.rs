@@ -1,0 +1,384 @@
+//! Leases come into keeping and out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::bugs::{self, Bug};
+use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
+use leasehold_core::renewal::Renewing;
+use leasehold_core::{Action, FencingToken, Instant, LockName, LossReason};
+
+use super::endings::Cleanup;
+use super::handoff::Handoff;
+use super::lease::{Attempt, LeaseState};
+use super::replies::end_notice;
+use super::state::{Held, Keeper, Table, Wakeup};
+use crate::lost::{End, Signal};
+
+/// What becomes of a lease that its holder lets go of.
+pub(super) struct LetGo {
+    /// The next in line has it. Else it is the store's again.
+    pub(super) is_passed: bool,
+    /// It was kept until now, so its end has to be reported.
+    pub(super) was_kept: bool,
+    /// The keeper has to be told of the cleanup.
+    pub(super) rings: bool,
+    /// For somebody in line: the lease, or that it may have to ask for it.
+    pub(super) wakeup: Wakeup,
+}
+
+impl Table {
+    /// When a lease is renewed that is valid until then.
+    pub(super) fn renewing(
+        &mut self,
+        attempt: &Attempt,
+        valid_until: Instant,
+        now: Instant,
+    ) -> Renewing {
+        let (ttl, renewal) = (attempt.options.ttl, attempt.options.renewal);
+        Renewing::new(ttl, renewal, valid_until, now, self.seed())
+    }
+
+    /// A lease is not kept any more; whether it was until now. The first in its line asks for
+    /// another one.
+    pub(super) fn forget(&mut self, state: &LeaseState, now: Instant) -> (bool, Wakeup) {
+        match self.leases.remove(state) {
+            Some(_) => (true, self.queues.lease_ended(state, now, false)),
+            None => (false, Wakeup::default()),
+        }
+    }
+}
+
+impl Keeper {
+    // ---- into keeping
+
+    /// Takes a lease into keeping that was granted at `now`, to a caller that has it.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        attempt: Attempt,
+        token: FencingToken,
+        valid_until: Instant,
+        now: Instant,
+    ) -> Held {
+        let mut table = self.table();
+        let renewing = table.renewing(&attempt, valid_until, now);
+        self.hold(&mut table, attempt, token, (renewing, Handoff::Done), now)
+    }
+
+    /// Takes a lease into keeping that the answer to an acquire has granted, received at `now`, and
+    /// delivers it if enough of it is left and no other names are gathered with it. `None` if the
+    /// acquire was made known as a waiter and has had its turn, or if its caller was skipped: then
+    /// the caller that is the first in line instead has the lease.
+    pub(crate) fn grant(
+        self: &Arc<Self>,
+        attempt: &Attempt,
+        token: FencingToken,
+        valid_until: Instant,
+        is_waiter: bool,
+        now: Instant,
+    ) -> Option<Held> {
+        let least = attempt.options.least_validity();
+        let is_enough =
+            valid_until.saturating_since(now) > least || bugs::is_on(Bug::NoCheckAfterReply);
+        let is_delivered = is_enough && attempt.pulse.is_none();
+        let limit = attempt.options.max_hold.filter(|_| is_delivered).map(|limit| now + limit);
+        let (held, _turn) = {
+            let mut table = self.table();
+            let waiter = table.queues.take(attempt.id);
+            match &waiter {
+                Some(other) if is_waiter && other.attempt.ticket != attempt.ticket => {
+                    drop(table);
+                    self.enter(waiter?, token, valid_until, true, now);
+                    return None;
+                }
+                None if is_waiter => return None,
+                Some(_) | None => {}
+            }
+            let unanswered = attempt.unanswered;
+            let (attempt, turn) = match waiter {
+                Some(waiter) => (waiter.attempt, Some(waiter.turn)),
+                None => (attempt.clone(), None),
+            };
+            let attempt = Attempt { unanswered, ..attempt };
+            let renewing = table.renewing(&attempt, valid_until, now);
+            let handoff = attempt.pulse.clone().map_or(Handoff::Done, Handoff::Gathered);
+            let held = self.hold(&mut table, attempt, token, (renewing, handoff), now);
+            if is_delivered {
+                held.state.mark_delivered(now);
+            }
+            if let Some(limit) = limit
+                && let Some(due) =
+                    table.leases.mark_delivered(std::iter::once(&held.state), Some(limit))
+            {
+                self.wake_by(&mut table, due);
+            }
+            (held, turn)
+        };
+        if is_delivered {
+            limit_to(&held.state, limit);
+        }
+        Some(held)
+    }
+
+    /// Adds a lease to the table, with its renewal and how it is handed to its caller.
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        table: &mut Table,
+        attempt: Attempt,
+        token: FencingToken,
+        (renewing, handoff): (Renewing, Handoff),
+        now: Instant,
+    ) -> Held {
+        table.queues.granted(&attempt, now);
+        let signal = Signal::new(Arc::clone(&self.store.clock), renewing.valid_until());
+        let state = Arc::new(LeaseState::new(attempt, token, signal, now));
+        let due = table.leases.add(Arc::clone(&state), renewing, handoff);
+        // Revocations arrive there.
+        let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
+        self.wake_by(table, if opens_inbox { now } else { due });
+        Held { keeper: Arc::clone(self), state }
+    }
+
+    /// The caller has these leases from now on; false, and none of them, if one is not kept any
+    /// more. What it may hold at most counts from the grant, or the last of them, and not from when
+    /// it came for them.
+    pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
+        let states = held.iter().map(|held| &held.state);
+        let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
+        let max_hold = states.clone().find_map(|state| state.options.max_hold);
+        let limit = max_hold.map(|limit| from + limit);
+        {
+            let mut table = self.table();
+            let kept = states.clone();
+            let Some(due) = table.leases.mark_delivered(kept, limit) else { return false };
+            states.clone().for_each(|state| state.mark_delivered(from));
+            self.wake_by(&mut table, due);
+        }
+        states.for_each(|state| limit_to(state, limit));
+        true
+    }
+
+    /// Renews leases for this long from now on.
+    pub(super) fn change_ttl<'a>(
+        &self,
+        states: impl IntoIterator<Item = &'a LeaseState>,
+        ttl: Duration,
+    ) {
+        let now = self.store.now();
+        let wakeups: Vec<_> = {
+            let mut table = self.table();
+            let changed = states.into_iter().map(|state| {
+                state.set_ttl(ttl);
+                let due = table.leases.update(state.id, now, |renewing| {
+                    renewing.set_ttl(now, ttl);
+                    renewing.wake_at()
+                });
+                if let Some(due) = due {
+                    self.wake_by(&mut table, due);
+                }
+                let wakeup = table.queues.lease_ended(state, now, false);
+                self.wake_for_queues(&mut table);
+                wakeup
+            });
+            changed.collect()
+        };
+        wakeups.into_iter().for_each(Wakeup::deliver);
+    }
+
+    // ---- out of keeping
+
+    /// Takes a lease out of keeping and reports its end. The store still has to be told.
+    pub(crate) fn forget(&self, state: &LeaseState) {
+        let now = self.store.now();
+        let (was_kept, wakeup) = {
+            let mut table = self.table();
+            let forgotten = table.forget(state, now);
+            self.wake_for_queues(&mut table);
+            forgotten
+        };
+        let end = state.signal.release_at(now);
+        if was_kept {
+            self.report_end(state, end, now);
+        }
+        wakeup.deliver();
+    }
+
+    /// Ends a lease for a reason that was found out, in whosever hands it is now, and reports that.
+    pub(crate) fn lose(&self, state: &LeaseState, reason: LossReason) {
+        let now = self.store.now();
+        let (holder, wakeup) = {
+            let mut table = self.table();
+            // From here on it is not passed on any more.
+            let holder = table.leases.get(state.id).cloned();
+            let wakeup = holder.as_ref().map(|holder| table.forget(holder, now).1);
+            table.queues.end_kept(state.id);
+            self.wake_for_queues(&mut table);
+            (holder, wakeup)
+        };
+        if let Some(holder) = holder {
+            self.report_end(&holder, holder.signal.end(reason), now);
+        } else {
+            state.signal.end(reason);
+        }
+        wakeup.into_iter().for_each(Wakeup::deliver);
+    }
+
+    /// A lease is not what its line was granted any more: the next in line asks for another one.
+    pub(crate) fn leave_line(&self, held: &Held) {
+        let now = self.store.now();
+        let wakeup = {
+            let mut table = self.table();
+            let wakeup = table.queues.lease_ended(&held.state, now, false);
+            self.wake_for_queues(&mut table);
+            wakeup
+        };
+        wakeup.deliver();
+    }
+
+    /// Gives back what nobody has fetched in time, unless the next in line has it. The table has
+    /// forgotten it already.
+    pub(super) fn give_back(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+        next: Option<Wakeup>,
+        now: Instant,
+    ) {
+        state.signal.end(End::Released);
+        self.report_end(state, End::Released, now);
+        let is_first = state.finish();
+        match next {
+            Some(next) => next.deliver(),
+            None if is_first => self.let_go(state, now),
+            None => {}
+        }
+    }
+
+    /// Lets go of a lease: passes it on to the next in line, or has it released in the background,
+    /// if nobody takes it over before.
+    pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>, now: Instant) {
+        let cleanup = || Cleanup {
+            name: state.name.clone(),
+            action: state.release_action(now),
+            until: now + state.longest_ttl().max(NOT_AFTER),
+            notice: self.end_notice(state, now),
+        };
+        let (let_go, was_running) = {
+            let mut table = self.table();
+            let let_go = self.take_from_holder(&mut table, state, Some(&cleanup), now);
+            (let_go, std::mem::replace(&mut table.running, true))
+        };
+        let rings = let_go.rings;
+        self.was_let_go(state, let_go, now).deliver();
+        if rings {
+            self.wake.notify_one();
+        }
+        if !was_running {
+            // Without a thread there is nobody to do it; the lease then ends by its deadline.
+            let _ = self.start();
+        }
+    }
+
+    /// Lets go of a lease that its holder releases itself, with the action that is given, after
+    /// which the next in line is woken; `None` if that one has it already.
+    pub(super) fn begin_release(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+        now: Instant,
+    ) -> Option<(Action, Wakeup)> {
+        let let_go = self.take_from_holder(&mut self.table(), state, None, now);
+        let is_passed = let_go.is_passed;
+        let wakeup = self.was_let_go(state, let_go, now);
+        if is_passed {
+            state.finish();
+            wakeup.deliver();
+            return None;
+        }
+        Some((state.release_action(now), wakeup))
+    }
+
+    /// The holder of a lease lets go of it. Where nobody is in line, `cleanup` has the keeper
+    /// release it, or a caller that comes before that; without one its holder releases it.
+    pub(super) fn take_from_holder(
+        self: &Arc<Self>,
+        table: &mut Table,
+        state: &Arc<LeaseState>,
+        cleanup: Option<&dyn Fn() -> Cleanup>,
+        now: Instant,
+    ) -> LetGo {
+        if !table.closed
+            && let Some((wakeup, due)) = self.pass_on(table, state, now)
+        {
+            self.wake_by(table, due);
+            return LetGo { is_passed: true, was_kept: true, rings: false, wakeup };
+        }
+        table.ended.add(state.id, state.grant_token(), &state.name);
+        let renewing = table.leases.remove(state);
+        let was_kept = renewing.is_some();
+        let mut rings = false;
+        if let Some(cleanup) = cleanup {
+            table.unfinished += 1;
+            let kept = renewing.filter(|_| !table.closed);
+            match table.queues.keep_for_next(state, kept, Box::new(cleanup())) {
+                Ok(is_new) => rings = is_new,
+                Err(cleanup) => {
+                    table.cleanups.push(*cleanup);
+                    rings = true;
+                }
+            }
+        }
+        let wakeup = match was_kept {
+            true => table.queues.lease_ended(state, now, true),
+            false => Wakeup::default(),
+        };
+        self.wake_for_queues(table);
+        LetGo { is_passed: false, was_kept, rings, wakeup }
+    }
+
+    /// Ends and reports what was let go of; gives who is to be woken.
+    fn was_let_go(&self, state: &LeaseState, let_go: LetGo, now: Instant) -> Wakeup {
+        let end = state.signal.release_at(now);
+        if let_go.was_kept {
+            self.report_end(state, end, now);
+        }
+        let_go.wakeup
+    }
+
+    /// What is published of the end of a lease at `now`, for those who watch the name without a
+    /// place in its queue: nothing of one so short that they would have asked by then, for
+    /// publishing costs as much as the lease. Where there is no queue, the store publishes every
+    /// end itself.
+    pub(super) fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
+        let held = now.saturating_since(state.granted_at);
+        let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
+        is_published.then(|| end_notice(state.grant_token()))
+    }
+
+    /// Publishes a notice. A hint: whoever watches the name finds out by asking as well.
+    pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
+        if let Some(notice) = notice {
+            let _ = self.store.inner.publish(name, &notice).await;
+        }
+    }
+}
+
+/// What a lease may be held at most counts from its delivery on.
+fn limit_to(state: &LeaseState, limit: Option<Instant>) {
+    if let Some(limit) = limit {
+        state.signal.limit_to(limit);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.keeper.forget_parents() {
+            std::mem::forget(Arc::clone(&self.state));
+            return;
+        }
+        if self.state.finish() {
+            self.keeper.let_go(&self.state, self.keeper.store.now());
+            if !self.keeper.has_handles() {
+                self.keeper.settle();
+            }
+        }
+    }
+}

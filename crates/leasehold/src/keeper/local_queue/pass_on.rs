@@ -1,0 +1,130 @@
+//! Leases come to a line, go from hand to hand in it, and leave it.
+
+use std::mem;
+use std::sync::Arc;
+
+use leasehold_core::renewal::Renewing;
+use leasehold_core::{HolderId, Instant};
+
+use super::join::line;
+use crate::keeper::endings::Cleanup;
+use crate::keeper::lease::{Attempt, LeaseState};
+use crate::keeper::state::{
+    Head, Held, Keeper, KeptForNext, Line, LocalQueues, Step, Table, Wakeup,
+};
+
+impl Keeper {
+    /// The lease of this guard goes to the next in line, if there is one and it may; gives what
+    /// that one is sent, and when the lease is due.
+    pub(in crate::keeper) fn pass_on(
+        self: &Arc<Self>,
+        table: &mut Table,
+        state: &LeaseState,
+        now: Instant,
+    ) -> Option<(Wakeup, Instant)> {
+        let line = line(&mut table.queues.by_name, &state.name)?;
+        let Head::Held { id, slice_until } = line.head else { return None };
+        if id != state.id || now >= slice_until || line.callers.is_empty() {
+            return None;
+        }
+        let callers = &mut line.callers;
+        let mut to = None;
+        let (state, due) = table.leases.pass_on(state, now, || {
+            let first = callers.first_entry()?;
+            let next = state.passed_on(first.get().attempt.options.clone(), now)?;
+            to = Some(first.remove().turn);
+            Some(next)
+        })?;
+        let held = Held { keeper: Arc::clone(self), state };
+        Some((Wakeup { turn: Some((to?, Step::Held(held))), replaced: None }, due))
+    }
+}
+
+impl LocalQueues {
+    /// The store has granted what a caller asked for: a line has it for one slice.
+    pub(in crate::keeper) fn granted(&mut self, attempt: &Attempt, now: Instant) {
+        let Some(terms) = self.terms(attempt) else { return };
+        let held = Head::Held { id: attempt.id, slice_until: now + self.slice };
+        match line(&mut self.by_name, &attempt.name) {
+            Some(line) => {
+                if let Head::Asking { front, .. } = line.head
+                    && attempt.ticket == Some(front)
+                {
+                    line.head = held;
+                }
+            }
+            // A try has no place until it is granted.
+            None => self.open_line(&attempt.name, Line::new(terms, held)),
+        }
+    }
+
+    /// Keeps a lease that is let go of for a caller that comes before the keeper releases it; true
+    /// if the keeper does not know yet that there is something. Gives the release back if it is of
+    /// no line.
+    pub(in crate::keeper) fn keep_for_next(
+        &mut self,
+        state: &Arc<LeaseState>,
+        renewing: Option<Renewing>,
+        cleanup: Box<Cleanup>,
+    ) -> Result<bool, Box<Cleanup>> {
+        let line = line(&mut self.by_name, &state.name);
+        let (Some(renewing), Some(line)) = (renewing, line) else { return Err(cleanup) };
+        let Head::Held { id, slice_until } = line.head else { return Err(cleanup) };
+        if id != state.id {
+            return Err(cleanup);
+        }
+        let is_new = !mem::replace(&mut line.is_listed, true);
+        if is_new {
+            self.let_go.push(state.name.clone());
+        }
+        let state = Arc::clone(state);
+        line.let_go = Some(KeptForNext { state, renewing, slice_until, cleanup });
+        Ok(is_new)
+    }
+
+    /// What was found out about a lease that was let go of: nobody takes it over.
+    pub(in crate::keeper) fn end_kept(&mut self, id: HolderId) {
+        for name in &self.let_go {
+            if let Some(line) = line(&mut self.by_name, name)
+                && let Some(kept) = line.let_go.as_mut().filter(|kept| kept.state.id == id)
+            {
+                kept.slice_until = Instant::default();
+            }
+        }
+    }
+
+    /// A line has its lease no more: the next asks for another one. It `yields` if it had that for
+    /// a slice.
+    pub(in crate::keeper) fn lease_ended(
+        &mut self,
+        state: &LeaseState,
+        now: Instant,
+        yields: bool,
+    ) -> Wakeup {
+        match line(&mut self.by_name, &state.name) {
+            Some(line) if matches!(line.head, Head::Held { id, .. } if id == state.id) => {
+                let wakeup = line.advance(&mut self.asking, now, yields);
+                match wakeup {
+                    Some(_) => self.watch(&state.name),
+                    None => self.end_line(&state.name),
+                }
+                wakeup.unwrap_or_default()
+            }
+            _ => Wakeup::default(),
+        }
+    }
+
+    /// Takes out the releases that nobody has taken: the keeper sends them now.
+    pub(in crate::keeper) fn take_let_go(&mut self) -> Vec<Cleanup> {
+        let mut cleanups = Vec::new();
+        for name in mem::take(&mut self.let_go) {
+            let Some(line) = line(&mut self.by_name, &name) else { continue };
+            line.is_listed = false;
+            cleanups.extend(line.let_go.take().map(|kept| *kept.cleanup));
+            if matches!(line.head, Head::LetGo) {
+                self.close_line(&name);
+            }
+        }
+        cleanups
+    }
+}

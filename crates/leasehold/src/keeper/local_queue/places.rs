@@ -1,0 +1,244 @@
+//! The places of a client in the store's queues, and when the store is polled for them.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::mem;
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::bugs::{self, Bug};
+use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::{HolderId, Instant, LockName, Place, StoreError};
+
+use crate::failures::FailureStreak;
+use crate::keeper::state::{LocalQueue, LocalQueues, Places, Poll, Waiter};
+
+/// First and longest delay of a poll after one that failed: 50 ms to 1 s.
+const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// When messages may have been lost, all names are polled within 20 ms.
+const POLL_ALL: Duration = Duration::from_millis(20);
+
+impl Places {
+    fn new(due: Instant) -> Self {
+        let (first, longest) = POLL_BACKOFF;
+        Self {
+            members: BTreeSet::new(),
+            recheck: VecDeque::new(),
+            due,
+            in_flight: false,
+            backoff: Backoff::new(first, longest),
+            failures: FailureStreak::default(),
+        }
+    }
+}
+
+impl LocalQueues {
+    fn places(&mut self, name: &LockName) -> Option<&mut Places> {
+        self.by_name.get_mut(name)?.places.as_deref_mut()
+    }
+
+    /// Takes a waiter out; `None` if it has had its turn.
+    pub(in crate::keeper) fn take(&mut self, id: HolderId) -> Option<Waiter> {
+        let waiter = self.asking.remove(&id)?;
+        if let Some(sequence) = waiter.sequence {
+            let name = &waiter.attempt.name;
+            if let Some(queue) = self.by_name.get_mut(name)
+                && let Some(places) = &mut queue.places
+            {
+                places.members.remove(&(sequence, id));
+                if places.members.is_empty() {
+                    self.polled.remove(places.due, name.clone());
+                    queue.places = None;
+                    if queue.is_empty() {
+                        self.by_name.remove(name);
+                    }
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    /// Takes out all waiters that have a place in the store's queue for a name.
+    pub(in crate::keeper) fn take_all_of(&mut self, name: &LockName) -> Vec<Waiter> {
+        let Some(places) = self.places(name) else { return Vec::new() };
+        let ids: Vec<_> = places.members.iter().map(|(_, id)| *id).collect();
+        ids.into_iter().filter_map(|id| self.take(id)).collect()
+    }
+
+    /// Notes the place of a waiter that has joined the store's queue, and gives when it or its name
+    /// is polled next.
+    pub(in crate::keeper) fn queued(
+        &mut self,
+        id: HolderId,
+        place: Place,
+        unanswered: bool,
+        now: Instant,
+    ) -> Option<Instant> {
+        let waiter = self.asking.get_mut(&id)?;
+        let name = waiter.attempt.name.clone();
+        waiter.attempt.unanswered = unanswered;
+        let before = waiter.sequence.replace(place.sequence);
+        let is_announced = waiter.is_announced;
+        let at = now + patience(place, &mut self.jitter);
+        let queue: &mut LocalQueue = self.by_name.entry(name.clone()).or_default();
+        let places = queue.places.get_or_insert_with(|| Box::new(Places::new(at)));
+        // Two callers of its line have asked with this attempt, and the store had counted it as
+        // dead in between. A place that nobody has would be polled for, for ever.
+        if let Some(before) = before {
+            places.members.remove(&(before, id));
+        }
+        places.members.insert((place.sequence, id));
+        if at <= places.due && !places.in_flight {
+            self.poll_at(&name, at);
+        }
+        if is_announced {
+            self.poll(id);
+            return Some(now);
+        }
+        Some(at)
+    }
+
+    // ---- polls
+
+    /// Takes out the polls that are due at `now`.
+    pub(in crate::keeper) fn take_polls(&mut self, now: Instant) -> Vec<Poll> {
+        for name in self.polled.take_due(now) {
+            let places = self.by_name.get_mut(&name).and_then(|queue| queue.places.as_mut());
+            let Some(places) = places else { continue };
+            places.in_flight = true;
+            let next = loop {
+                match places.recheck.pop_front() {
+                    Some(id) if self.asking.contains_key(&id) => break Some(id),
+                    Some(_) => {}
+                    None => break places.members.first().map(|(_, id)| *id),
+                }
+            };
+            // If it is polled already, the answer to that says when its name is due next.
+            if let Some(id) = next {
+                self.poll(id);
+            }
+        }
+        mem::take(&mut self.polls)
+    }
+
+    /// Polls for a waiter, unless its acquire does or a poll for it is in flight.
+    fn poll(&mut self, id: HolderId) {
+        let Some(waiter) = self.asking.get_mut(&id) else { return };
+        if waiter.sequence.is_none() || waiter.in_flight {
+            return;
+        }
+        (waiter.in_flight, waiter.is_announced) = (true, false);
+        let (name, ttl) = (waiter.attempt.name.clone(), waiter.attempt.options.ttl);
+        self.polls.push(Poll { name, id, ttl });
+    }
+
+    /// A message announced the grant of a waiter. It is polled for at once, or as soon as the poll
+    /// that is in flight is answered.
+    pub(in crate::keeper) fn announced(&mut self, id: HolderId) {
+        if let Some(waiter) = self.asking.get_mut(&id) {
+            waiter.is_announced = true;
+            self.poll(id);
+        }
+    }
+
+    /// The poll for a waiter was answered, or failed.
+    pub(in crate::keeper) fn answered(&mut self, id: HolderId) {
+        if let Some(waiter) = self.asking.get_mut(&id) {
+            waiter.in_flight = false;
+            if waiter.is_announced {
+                self.poll(id);
+            }
+        }
+    }
+
+    fn poll_at(&mut self, name: &LockName, at: Instant) {
+        let Some(places) = self.places(name) else { return };
+        places.in_flight = false;
+        let before = mem::replace(&mut places.due, at);
+        self.polled.remove(before, name.clone());
+        self.polled.insert(at, name.clone());
+    }
+
+    /// The polled member waits at this place. True if the polls before had failed.
+    pub(in crate::keeper) fn still_waiting(
+        &mut self,
+        name: &LockName,
+        place: Place,
+        more: bool,
+        now: Instant,
+    ) -> bool {
+        let mut had_failed = false;
+        if let Some(places) = self.places(name) {
+            places.recheck.clear();
+            places.backoff.reset();
+            had_failed = places.failures.end();
+        }
+        let delay = if more { Duration::ZERO } else { patience(place, &mut self.jitter) };
+        self.poll_at(name, now + delay);
+        had_failed
+    }
+
+    /// The polled member was granted, so the next may have been too.
+    pub(in crate::keeper) fn poll_next(&mut self, name: &LockName, now: Instant) {
+        self.poll_at(name, now);
+    }
+
+    /// The polled member was not in the queue, so the others may not be either.
+    pub(in crate::keeper) fn recheck_all(&mut self, name: &LockName, now: Instant) {
+        if let Some(places) = self.places(name)
+            && places.recheck.is_empty()
+        {
+            places.recheck = places.members.iter().map(|(_, id)| *id).collect();
+        }
+        self.poll_at(name, now);
+    }
+
+    /// The poll failed. Gives for how long polls have failed like this, if anybody still waits.
+    pub(in crate::keeper) fn poll_later(
+        &mut self,
+        name: &LockName,
+        cause: &StoreError,
+        now: Instant,
+    ) -> Option<Duration> {
+        let places = self.by_name.get_mut(name)?.places.as_mut()?;
+        let lasting = places.failures.record(cause, now).unwrap_or_default();
+        let delay = places.backoff.next_delay(&mut self.jitter);
+        self.poll_at(name, now + delay);
+        Some(lasting)
+    }
+
+    /// The first of those that wait for a name, as far as is known.
+    pub(in crate::keeper) fn first_of(&self, name: &LockName) -> Option<&Waiter> {
+        let (_, id) = self.by_name.get(name)?.places.as_ref()?.members.first()?;
+        self.asking.get(id)
+    }
+
+    /// Why the last poll of a name failed, if it did.
+    pub(in crate::keeper) fn failure(&self, name: &LockName) -> Option<StoreError> {
+        self.by_name.get(name)?.places.as_ref()?.failures.cause().cloned()
+    }
+
+    /// Messages may have been lost: every name is polled soon.
+    pub(in crate::keeper) fn poll_all(&mut self, now: Instant) {
+        let is_idle = |queue: &LocalQueue| {
+            queue.places.as_ref().is_some_and(|places| !places.in_flight) //
+        };
+        let idle = self.by_name.iter().filter(|(_, queue)| is_idle(queue));
+        let idle: Vec<_> = idle.map(|(name, _)| name.clone()).collect();
+        for name in idle {
+            let at = now + self.jitter.between(Duration::ZERO, POLL_ALL);
+            self.poll_at(&name, at);
+        }
+    }
+}
+
+/// When a waiter is polled for again: the head when the lock may be free, the others when the store
+/// says.
+fn patience(place: Place, jitter: &mut Jitter) -> Duration {
+    let (low, high) = match place.ahead {
+        0 => (Duration::from_millis(1), Duration::from_millis(5)),
+        _ if bugs::is_on(Bug::OnlyHeadIsPolled) => return Duration::from_hours(1),
+        _ => return jitter.between(place.retry_after * 4 / 5, place.retry_after),
+    };
+    (place.retry_after + jitter.between(low, high)).min(POLL_INTERVAL)
+}

@@ -1,0 +1,154 @@
+//! What the observer is told of leases: who has one, as what, and once how it has ended.
+//!
+//! Its caller reports the grant and the keeper may find the end, at the same moment and in another
+//! thread. An observer that counts what is held must not hear of the end first, nor of a grant that
+//! never ends.
+
+use leasehold_core::{Instant, Mode};
+
+use super::lease::{LeaseState, Observed};
+use super::state::Keeper;
+use crate::event::Event;
+use crate::lost::End;
+
+impl Keeper {
+    /// Whoever made the call at `started` has this lease, which was delivered.
+    pub(crate) fn report_granted(&self, call: u64, state: &LeaseState, started: Instant) {
+        let mode = state.mode();
+        self.observe(&Event::Granted {
+            call,
+            holder: state.id,
+            name: &state.name,
+            mode,
+            label: state.label(),
+            token: state.token(),
+            waited: state.held_from().saturating_since(started),
+        });
+        let ended = state.observed.lock().granted(mode);
+        if let Some(end) = ended {
+            self.report_one_end(state, mode, end, self.store.now());
+        }
+    }
+
+    /// A lease is held as something else from now on.
+    pub(crate) fn report_mode(&self, state: &LeaseState, mode: Mode) {
+        let from = state.observed.lock().changed(mode);
+        if let Some(from) = from {
+            self.observe(&Event::ModeChanged {
+                holder: state.id,
+                name: &state.name,
+                from,
+                mode,
+                label: state.label(),
+                token: state.token(),
+            });
+        }
+    }
+
+    /// A lease has ended that was kept, and it is `now`.
+    pub(super) fn report_end(&self, state: &LeaseState, end: End, now: Instant) {
+        if !state.is_delivered() {
+            self.observe(&Event::Undelivered {
+                holder: state.id,
+                name: &state.name,
+                mode: state.mode(),
+                label: state.label(),
+                token: state.token(),
+                held: now.saturating_since(state.granted_at),
+            });
+            return;
+        }
+        let mode = state.observed.lock().ended(end);
+        if let Some(mode) = mode {
+            self.report_one_end(state, mode, end, now);
+        }
+    }
+
+    fn report_one_end(&self, state: &LeaseState, mode: Mode, end: End, now: Instant) {
+        let (holder, name, label) = (state.id, &state.name, state.label());
+        let (token, held) = (state.token(), now.saturating_since(state.granted_at));
+        match end {
+            End::Lost(reason) => {
+                let cause = state.cause(reason);
+                let cause = cause.as_ref();
+                self.observe(&Event::Lost {
+                    holder,
+                    name,
+                    mode,
+                    label,
+                    token,
+                    held,
+                    reason,
+                    cause,
+                });
+            }
+            End::Released => {
+                self.observe(&Event::Released { holder, name, mode, label, token, held });
+            }
+        }
+    }
+}
+
+impl Observed {
+    /// The grant was reported. Gives the end of the lease if that has come before, and is to be
+    /// reported now.
+    fn granted(&mut self, mode: Mode) -> Option<End> {
+        match *self {
+            Self::Nothing => *self = Self::Held(mode),
+            Self::Ending(end) => {
+                *self = Self::Ended;
+                return Some(end);
+            }
+            Self::Held(_) | Self::Ended => {}
+        }
+        None
+    }
+
+    /// The lease is held as something else. Gives as what it was before, if that is to be reported.
+    fn changed(&mut self, mode: Mode) -> Option<Mode> {
+        match self {
+            Self::Held(held) if *held != mode => Some(std::mem::replace(held, mode)),
+            Self::Nothing | Self::Ending(_) | Self::Held(_) | Self::Ended => None,
+        }
+    }
+
+    /// The lease has ended. Gives as what it was held, if its end is to be reported now.
+    fn ended(&mut self, end: End) -> Option<Mode> {
+        match *self {
+            Self::Nothing => *self = Self::Ending(end),
+            Self::Held(mode) => {
+                *self = Self::Ended;
+                return Some(mode);
+            }
+            Self::Ending(_) | Self::Ended => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::LossReason;
+
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_found_before_the_grant_was_reported_is_reported_after_it_and_once() {
+        let mut observed = Observed::default();
+        assert_eq!(observed.ended(End::Lost(LossReason::Revoked)), None);
+        assert_eq!(observed.granted(Mode::Exclusive), Some(End::Lost(LossReason::Revoked)));
+        assert_eq!(observed.ended(End::Released), None);
+        assert_eq!(observed.changed(Mode::Shared), None);
+    }
+
+    #[test]
+    fn what_ends_is_what_was_reported_last_and_nothing_changes_after_it() {
+        let mut observed = Observed::default();
+        assert_eq!(observed.granted(Mode::Shared), None);
+        assert_eq!(observed.changed(Mode::Shared), None, "it is that already");
+        assert_eq!(observed.changed(Mode::Exclusive), Some(Mode::Shared));
+        assert_eq!(observed.ended(End::Released), Some(Mode::Exclusive));
+        assert_eq!(observed.changed(Mode::Shared), None);
+        assert_eq!(observed.ended(End::Released), None);
+    }
+}

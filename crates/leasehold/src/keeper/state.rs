@@ -1,0 +1,296 @@
+//! What a keeper owns: the leases, the queues of callers and what must still be done, behind one
+//! mutex. Types only; the files beside this one say who changes what.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Condvar};
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::renewal::Renewing;
+use leasehold_core::{
+    ClientId, FencingToken, HolderId, HolderInfo, Instant, LockName, LossReason, StoreError,
+};
+use tokio::sync::{Notify, oneshot};
+
+use super::due_queue::DueQueue;
+use super::endings::{Cleanup, RecentlyEnded};
+use super::lease::{Attempt, LeaseState, Terms, Ticket};
+use super::leases::Leases;
+use crate::failures::FailureStreak;
+use crate::mutex::Mutex;
+use crate::own_process::OwnClient;
+use crate::process::MadeIn;
+use crate::store::clocked::{ClockedStore, TimedAnswer};
+use crate::store::{Inbox, Subscription};
+use crate::sync::AtomicUsize;
+
+/// Shared by a client, its locks, its guards and the future that drives it.
+pub(crate) struct Keeper {
+    pub(super) made_in: MadeIn,
+    pub(crate) store: ClockedStore,
+    pub(crate) client: ClientId,
+    /// How it presents itself to others, but for the label.
+    pub(super) who: HolderInfo,
+    pub(super) _own: OwnClient,
+    pub(super) table: Mutex<Table>,
+    /// How many clients and locks there are that could ask for more.
+    pub(super) handles: AtomicUsize,
+    /// Rung when the table has something that is due before the keeper wakes by itself.
+    pub(super) wake: Notify,
+    /// Rung when a cleanup is done.
+    pub(super) cleaned: Notify,
+    /// The same, for threads.
+    pub(super) settled: Condvar,
+}
+
+/// Everything that one keeper looks after.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) leases: Leases,
+    pub(super) queues: LocalQueues,
+    pub(super) cleanups: Vec<Cleanup>,
+    /// Cleanups that are queued or under way.
+    pub(super) unfinished: usize,
+    /// Why a cleanup was given up, for the caller of `close`.
+    pub(super) given_up: Option<StoreError>,
+    pub(super) ended: RecentlyEnded,
+    /// A task drives the keeper.
+    pub(super) running: bool,
+    pub(super) closed: bool,
+    pub(super) wants_inbox: bool,
+    /// When the keeper will wake next by itself.
+    pub(super) planned: Instant,
+    pub(super) jitter: Jitter,
+}
+
+// ---- what callers have
+
+/// A held lease. The last guard that lets go drops it, and its release is handed to the keeper
+/// unless it was released or handed out before.
+pub(crate) struct Held {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) state: Arc<LeaseState>,
+}
+
+/// The release of what a queue has had, in the hands of the caller that asks for it next. Dropping
+/// it before it is done leaves it to the keeper.
+#[derive(Debug)]
+pub(crate) struct PendingRelease {
+    pub(super) keeper: Arc<Keeper>,
+    pub(super) cleanup: Option<Box<Cleanup>>,
+}
+
+/// What a call does next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// It joins the queue, with a new attempt.
+    Join,
+    Ask(Ask),
+    /// It waits for its turn: in the queue, or at the store.
+    Wait {
+        turn: oneshot::Receiver<Turn>,
+        behind: Option<Behind>,
+    },
+    /// It would not wait, and somebody has the name or waits for it.
+    Busy,
+    Held(Held),
+}
+
+/// A caller asks the store for its queue, with this attempt.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) id: HolderId,
+    pub(crate) nonce: u64,
+    /// The store may know it: the caller that was the first before has sent it.
+    pub(crate) is_known: bool,
+    /// Its queue has just let go of a lease, whose slice was over.
+    pub(crate) yields: bool,
+    /// Is sent before it, or together with it.
+    pub(crate) release: Option<PendingRelease>,
+    pub(crate) turn: oneshot::Receiver<Turn>,
+}
+
+/// A caller stands behind so many others of its client, which may have a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behind {
+    pub(crate) ahead: u32,
+    pub(crate) own: Option<FencingToken>,
+}
+
+/// What is sent to a caller that waits: what it does next, or why its call fails.
+pub(crate) type Turn = Result<Step, StoreError>;
+
+/// What is left of the place of a caller that gives it up.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// Its attempt, which nobody else looks after.
+    Own { id: HolderId, unanswered: bool },
+    /// The queue has it, or there is none.
+    PassedOn,
+    /// Its turn is on its way to it, or somebody else has taken its place.
+    HadTurn,
+}
+
+/// What is sent to a caller, and dropped, once the table is not locked.
+#[derive(Debug, Default)]
+#[must_use = "somebody waits for it"]
+pub(super) struct Wakeup {
+    pub(super) turn: Option<(oneshot::Sender<Turn>, Step)>,
+    /// Where nothing is sent any more: dropping it may wake its caller.
+    pub(super) replaced: Option<oneshot::Sender<Turn>>,
+}
+
+// ---- the local queues
+
+/// The queues of one client, each with those who want one name.
+#[derive(Debug)]
+pub(super) struct LocalQueues {
+    pub(super) by_name: HashMap<LockName, LocalQueue>,
+    /// Those who ask the store, or wait there, by their attempts.
+    pub(super) asking: HashMap<HolderId, Waiter>,
+    /// For how long a lease goes from hand to hand; zero where it never does.
+    pub(super) slice: Duration,
+    pub(super) tickets: u64,
+    /// Names with a release that the keeper has not taken yet.
+    pub(super) let_go: Vec<LockName>,
+    /// When the first of a line must have shown a sign of life.
+    pub(super) watched: DueQueue<LockName>,
+    /// When the store is polled for a name.
+    pub(super) polled: DueQueue<LockName>,
+    /// To be sent at once.
+    pub(super) polls: Vec<Poll>,
+    /// When a seat is looked at that may be empty.
+    pub(super) seats: DueQueue<LockName>,
+    pub(super) jitter: Jitter,
+}
+
+/// Those of one client who want one name. It exists while one of its parts does.
+#[derive(Debug, Default)]
+pub(super) struct LocalQueue {
+    pub(super) line: Option<Line>,
+    pub(super) places: Option<Box<Places>>,
+    pub(super) seat: Option<Seat>,
+}
+
+/// A caller that waits, as the keeper knows it.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) attempt: Attempt,
+    /// Where its turn is sent, once.
+    pub(super) turn: oneshot::Sender<Turn>,
+    /// Its place in the store's order, once it is known. From then on the keeper polls, and before
+    /// its acquire does: there are never two requests about it at once.
+    pub(super) sequence: Option<u64>,
+    pub(super) in_flight: bool,
+    /// A message announced its grant while a poll was in flight whose answer may not say so.
+    pub(super) is_announced: bool,
+}
+
+/// Those who ask for the same: the first of them holds or asks, and the others are behind. It
+/// exists while somebody of it holds or asks.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) terms: Terms,
+    pub(super) head: Head,
+    pub(super) callers: BTreeMap<Ticket, Waiter>,
+    pub(super) let_go: Option<KeptForNext>,
+    pub(super) is_listed: bool,
+    pub(super) is_watched: bool,
+}
+
+/// What a line has.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Head {
+    /// Its first asks, with an attempt that is a waiter of this client, or draws one.
+    Asking { front: Ticket, attempt: Option<HolderId>, seen: Instant },
+    /// A lease, in somebody's hands.
+    Held { id: HolderId, slice_until: Instant },
+    /// A lease that was dropped, and whose release nobody has sent yet.
+    LetGo,
+}
+
+/// A lease that was dropped with nobody in line.
+#[derive(Debug)]
+pub(super) struct KeptForNext {
+    pub(super) state: Arc<LeaseState>,
+    pub(super) renewing: Renewing,
+    pub(super) slice_until: Instant,
+    pub(super) cleanup: Box<Cleanup>,
+}
+
+/// The places of this client in the store's queue. They are served in the order of their sequence
+/// numbers, so a poll in the name of the first finds whatever message was lost.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) members: BTreeSet<(u64, HolderId)>,
+    /// Members that may have lost their place together with one that did.
+    pub(super) recheck: VecDeque<HolderId>,
+    pub(super) due: Instant,
+    pub(super) in_flight: bool,
+    pub(super) backoff: Backoff,
+    /// Why polls fail, since the last that did not.
+    pub(super) failures: FailureStreak,
+}
+
+/// A request about a waiter, and for how long it wants the lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Poll {
+    pub(super) name: LockName,
+    pub(super) id: HolderId,
+    pub(super) ttl: Duration,
+}
+
+/// Where callers wait whom the store does not queue: the first of them has it, and the subscription
+/// in it, if the store has any.
+pub(super) struct Seat {
+    pub(super) subscription: SharedSubscription,
+    pub(super) used: Instant,
+}
+
+/// A finished request.
+pub(super) enum Done {
+    Cleaned(Result<(), StoreError>),
+    Opened(Result<Box<dyn Inbox>, StoreError>),
+    Polled {
+        name: LockName,
+        id: HolderId,
+        result: Result<TimedAnswer, StoreError>,
+    },
+    Reclaimed {
+        state: Arc<LeaseState>,
+        reason: LossReason,
+        result: Result<TimedAnswer, StoreError>,
+    },
+    Told {
+        state: Arc<LeaseState>,
+        result: Result<TimedAnswer, StoreError>,
+    },
+    Renewed {
+        states: Vec<Arc<LeaseState>>,
+        result: Result<TimedAnswer, StoreError>,
+    },
+}
+
+pub(super) type SharedSubscription = Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>;
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("client", &self.client)
+            .field("store", &self.store.inner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").field("used", &self.used).finish_non_exhaustive()
+    }
+}
