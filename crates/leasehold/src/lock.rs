@@ -50,9 +50,9 @@ use crate::wait_free;
 /// dropped goes to the caller that comes next, if it comes before the release is sent.
 ///
 /// In line stand those whose options are the same but for the label, without `max_hold`,
-/// `min_hold`, `remember` and [`Renewal::Off`]; all others ask the store themselves, and so do
-/// elections and several names at once. A lease that is downgraded, handed out or renewed for
-/// another ttl leaves the line.
+/// `min_hold`, `remember` and [`Renewal::Off`](crate::lease::Renewal::Off); all others ask the
+/// store themselves, and so do elections and several names at once. A lease that is downgraded,
+/// handed out or renewed for another ttl leaves the line.
 /// [`Admin::inspect`] shows of a line the last who had the lease for 100 ms, or the first; all
 /// tokens inside the client are higher than that of the grant, and lower than that of the next.
 ///
