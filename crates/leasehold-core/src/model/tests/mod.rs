@@ -5,7 +5,6 @@ mod applying;
 mod ballots;
 mod bytes;
 mod capacities;
-mod cost;
 mod events;
 mod invariants;
 mod last;
