@@ -31,8 +31,9 @@ const USUAL: [&str; 5] = [
 const SHARED: [&str; 2] = ["store", "model"];
 
 /// What has no other half: a type or a method, and why.
-const ALONE: [(&str, &str); 5] = [
+const ALONE: [(&str, &str); 6] = [
     ("leasehold::Guard::lost", "it is a future: a thread has `loss` and `on_lost`"),
+    ("leasehold::election::Observation::poll_next", "it is a stream: a thread has `next`"),
     ("leasehold::election::Observation::drop", "what it holds is dropped with it"),
     ("leasehold::election::Leadership::guard", "what it tells, the leadership tells itself"),
     ("leasehold::election::Leadership::lost", "as that of a guard"),
