@@ -110,6 +110,6 @@ mod tests {
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "cargo tells it");
         let run = Run::cargo(&["--version"]);
         let is_removed = |name: &str| run.command.get_envs().any(|it| it == (name.as_ref(), None));
-        assert!(is_removed("CARGO_MANIFEST_DIR") && is_removed("CARGO_PKG_NAME"));
+        assert!(is_removed("CARGO_MANIFEST_DIR"));
     }
 }

@@ -215,9 +215,14 @@ pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(sub
     must(subject.drive(guard.release()).await);
     let guard = granted(subject, call).await;
     let admin = one.client.admin();
-    let shown = must(subject.drive(admin.inspect(&name)).await).holders[0].token;
-    assert!(shown < guard.token());
-    assert!(must(subject.drive(admin.revoke(&name, shown)).await));
+    // If the store is told in between, the token that was shown is refused, and another is shown.
+    loop {
+        let shown = must(subject.drive(admin.inspect(&name)).await).holders[0].token;
+        assert!(shown <= guard.token());
+        if must(subject.drive(admin.revoke(&name, shown)).await) {
+            break;
+        }
+    }
     // Where no message tells, a renewal does.
     if !subject.can().wakes {
         assert!(subject.drive(guard.renew()).await.is_err());

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{Action, Answer, FencingToken, HolderId, LockName, Reply, StoreError};
+use leasehold_core::{
+    Action, Answer, FencingToken, HoldState, HolderId, LockName, Reply, StoreError,
+};
 
 use super::nodes::Nodes;
 use super::replies::ask;
@@ -26,9 +28,28 @@ pub(super) async fn run(
     if replies.answers.len() < nodes.needed {
         return Err(replies.undecided(nodes, name));
     }
-    let was_held = replies.count(|reply| *reply == Reply::Revoked(true)) > 0;
+    let was_held = match replies.count(|reply| *reply == Reply::Revoked(true)) {
+        0 => false,
+        some if some < nodes.needed => !is_held_by_majority(nodes, name, id).await,
+        _ => true,
+    };
     if was_held && force {
         publish_release(nodes, name);
     }
     Ok(nodes.answer(started, Reply::Revoked(was_held)))
+}
+
+/// Whether most nodes go on with this hold: they refuse the token of somebody who passed it on,
+/// while some were not told of that yet. Then nobody is asked to stop, and the operator looks again.
+async fn is_held_by_majority(nodes: &Arc<Nodes>, name: &LockName, id: HolderId) -> bool {
+    let has_it = |reply: &Reply| match reply {
+        Reply::Status(status) => status
+            .holders
+            .iter()
+            .any(|holder| holder.id == id && holder.state != HoldState::Revoked),
+        _ => false,
+    };
+    let look = Action::Inspect { limit: u32::MAX };
+    let replies = ask(nodes, name, look, |replies| replies.count(has_it) >= nodes.needed).await;
+    replies.count(has_it) >= nodes.needed
 }

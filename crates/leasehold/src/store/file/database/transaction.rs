@@ -9,9 +9,10 @@
 //! | one value | 20 µs | 41 µs | 106 µs | 0.32 ms | 1.9 ms | 9 ms |
 //! | rows | 47 µs | 47 µs | 48 µs | 56 µs | 49 µs | 48 µs |
 //!
-//! Who waits here are processes of one machine, each of which asks for all of its callers once: of
-//! a hundred no lock is slower for it, of a thousand a hand-over takes a millisecond. Rows would
-//! serve ten thousand, and would make every step of the model ask for each row that it needs.
+//! The waiters here are processes of one machine, each of which asks for all of its callers once. A
+//! hundred of them are served as fast as by rows. With three hundred a hand-over (release, claim,
+//! join) takes 1 to 3 ms instead of 0.6 to 1 ms, with a thousand 3 to 6 ms. Rows would serve ten
+//! thousand, and would make every step of the model ask for each row that it needs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
