@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::{Error, Instant, LockName, Mode, Result};
 
-use crate::event::Event;
+use crate::event::{Event, RequestFacts};
 use crate::keeper::{Held, Keeper};
 
 /// Calls of this process so far: one for each name that was asked for.
@@ -35,8 +35,8 @@ impl<'a> CallEvents<'a> {
         let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
         let started = keeper.store.now();
         let events = Self { keeper, names, mode, label, first, started, has_ended: false };
-        for (call, name) in events.calls() {
-            keeper.observe(&Event::Acquiring { call, name, mode, label });
+        for (call, request) in events.calls() {
+            keeper.observe(&Event::Acquiring { call, request });
         }
         events
     }
@@ -45,44 +45,41 @@ impl<'a> CallEvents<'a> {
     /// of them is told here, also if they have ended since.
     pub(crate) fn end(mut self, outcome: Result<Option<&[Held]>, &Error>) {
         self.has_ended = true;
-        let (mode, label) = (self.mode, self.label);
         match outcome {
             Ok(Some(leases)) => {
                 for ((call, _), held) in self.calls().zip(leases) {
                     self.keeper.report_granted(call, &held.state, self.started);
                 }
             }
-            Ok(None) => self.report(|call, name, waited| {
-                Event::Busy { call, name, mode, label, waited } //
-            }),
-            Err(Error::Timeout { .. }) => self.report(|call, name, waited| {
-                Event::TimedOut { call, name, mode, label, waited } //
-            }),
-            Err(error) => self.report(|call, name, waited| {
-                Event::Failed { call, name, mode, label, waited, error } //
-            }),
+            Ok(None) => {
+                self.report(|call, request, waited| Event::Busy { call, request, waited });
+            }
+            Err(Error::Timeout { .. }) => {
+                self.report(|call, request, waited| Event::TimedOut { call, request, waited });
+            }
+            Err(error) => {
+                self.report(|call, request, waited| Event::Failed { call, request, waited, error });
+            }
         }
     }
 
-    fn report<'e>(&'e self, event: impl Fn(u64, &'e LockName, Duration) -> Event<'e>) {
+    fn report<'e>(&'e self, event: impl Fn(u64, RequestFacts<'e>, Duration) -> Event<'e>) {
         let waited = self.keeper.store.now().saturating_since(self.started);
-        for (call, name) in self.calls() {
-            self.keeper.observe(&event(call, name, waited));
+        for (call, request) in self.calls() {
+            self.keeper.observe(&event(call, request, waited));
         }
     }
 
-    fn calls(&self) -> impl Iterator<Item = (u64, &'a LockName)> + use<'a> {
-        (self.first..).zip(self.names)
+    fn calls(&self) -> impl Iterator<Item = (u64, RequestFacts<'a>)> + use<'a> {
+        let (mode, label) = (self.mode, self.label);
+        (self.first..).zip(self.names.iter().map(move |name| RequestFacts { name, mode, label }))
     }
 }
 
 impl Drop for CallEvents<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            let (mode, label) = (self.mode, self.label);
-            self.report(|call, name, waited| {
-                Event::Cancelled { call, name, mode, label, waited } //
-            });
+            self.report(|call, request, waited| Event::Cancelled { call, request, waited });
         }
     }
 }

@@ -18,6 +18,34 @@ pub use self::metrics::MetricsObserver;
 #[cfg(feature = "tracing")]
 pub use self::tracing::TracingObserver;
 
+/// What a call asked for.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RequestFacts<'a> {
+    /// The name of the lock.
+    pub name: &'a LockName,
+    /// The mode that the call asked for.
+    pub mode: Mode,
+    /// What its caller gave as [`Lock::label`](crate::Lock::label).
+    pub label: Option<&'a str>,
+}
+
+/// The lease that an event is about, as it is at that moment.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LeaseFacts<'a> {
+    /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+    pub holder: HolderId,
+    /// The name of the lock.
+    pub name: &'a LockName,
+    /// The mode in which it is held, or was held at its end.
+    pub mode: Mode,
+    /// What its caller gave as [`Lock::label`](crate::Lock::label).
+    pub label: Option<&'a str>,
+    /// Its fencing token.
+    pub token: FencingToken,
+}
+
 /// Something that happened to a lease of this client, to a call that asks for one, or to its store.
 ///
 /// # Calls
@@ -29,15 +57,10 @@ pub use self::tracing::TracingObserver;
 ///
 /// # Leases
 ///
-/// [`Granted`](Self::Granted) tells of each lease, and exactly one event with the same `holder` of
+/// [`Granted`](Self::Granted) tells of each lease, and exactly one event with the same holder of
 /// its end: [`Released`](Self::Released) or [`Lost`](Self::Lost). They come in this order. Between
 /// them, and now and then just after the end, come [`Renewed`](Self::Renewed),
 /// [`Overdue`](Self::Overdue) and [`ModeChanged`](Self::ModeChanged).
-///
-/// # Labels
-///
-/// `label` is what the caller gave as [`Lock::label`](crate::Lock::label), and `mode` what it asked
-/// for or has.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -46,24 +69,16 @@ pub enum Event<'a> {
     Acquiring {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
     },
     /// A try ended because somebody else has the lock or waits for it.
     #[non_exhaustive]
     Busy {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
     },
@@ -73,12 +88,8 @@ pub enum Event<'a> {
     Cancelled {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
     },
@@ -89,12 +100,8 @@ pub enum Event<'a> {
     /// of.
     #[non_exhaustive]
     Delayed {
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// What the store said, or why it said nothing.
         cause: &'a StoreError,
         /// For how long it has been held up by trouble of this kind; zero as that begins.
@@ -105,12 +112,8 @@ pub enum Event<'a> {
     Failed {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
         /// What the caller is told.
@@ -121,32 +124,16 @@ pub enum Event<'a> {
     Granted {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
-        holder: HolderId,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
-        /// The token of the grant.
-        token: FencingToken,
+        /// The lease.
+        lease: LeaseFacts<'a>,
         /// From the call of the verb to the grant; of several names, to the last of theirs.
         waited: Duration,
     },
     /// A lease ended, and not because its holder let go.
     #[non_exhaustive]
     Lost {
-        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
-        holder: HolderId,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was held at the end.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
-        /// Its token.
-        token: FencingToken,
+        /// The lease.
+        lease: LeaseFacts<'a>,
         /// From the grant to the end.
         held: Duration,
         /// Why.
@@ -157,32 +144,16 @@ pub enum Event<'a> {
     /// A reader has become the writer, or a writer a reader.
     #[non_exhaustive]
     ModeChanged {
-        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
-        holder: HolderId,
-        /// The name of the lock.
-        name: &'a LockName,
+        /// The lease.
+        lease: LeaseFacts<'a>,
         /// As what it was held before.
         from: Mode,
-        /// As what it is held from now on.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
-        /// Its token from now on.
-        token: FencingToken,
     },
     /// A renewal failed, and the lease is still valid, for so long. Told of each that fails.
     #[non_exhaustive]
     Overdue {
-        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
-        holder: HolderId,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it is held.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
-        /// Its token.
-        token: FencingToken,
+        /// The lease.
+        lease: LeaseFacts<'a>,
         /// What is left of its validity.
         validity: Duration,
         /// Why it was not renewed.
@@ -198,12 +169,8 @@ pub enum Event<'a> {
     /// writer waits; [`Guard::reenter`](crate::Guard::reenter) is what it wants.
     #[non_exhaustive]
     OwnLease {
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// The token of the lease that is in the way.
         token: FencingToken,
     },
@@ -218,32 +185,16 @@ pub enum Event<'a> {
     /// [`Guard::into_lease`](crate::Guard::into_lease).
     #[non_exhaustive]
     Released {
-        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
-        holder: HolderId,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was held at the end.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
-        /// Its token.
-        token: FencingToken,
+        /// The lease.
+        lease: LeaseFacts<'a>,
         /// From the grant to the release.
         held: Duration,
     },
     /// A lease was renewed.
     #[non_exhaustive]
     Renewed {
-        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
-        holder: HolderId,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it is held.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
-        /// Its token.
-        token: FencingToken,
+        /// The lease.
+        lease: LeaseFacts<'a>,
         /// What is left of its validity.
         validity: Duration,
     },
@@ -273,12 +224,8 @@ pub enum Event<'a> {
     TimedOut {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
     },
@@ -286,16 +233,8 @@ pub enum Event<'a> {
     /// up in the same moment, was not polled in time, or did not get all the names it asked for.
     #[non_exhaustive]
     Undelivered {
-        /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
-        holder: HolderId,
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
-        /// The token of the grant.
-        token: FencingToken,
+        /// The lease.
+        lease: LeaseFacts<'a>,
         /// From the grant to its end: for so long the name was taken in vain.
         held: Duration,
     },
@@ -304,12 +243,8 @@ pub enum Event<'a> {
     /// [`Admin::inspect`](crate::admin::Admin::inspect).
     #[non_exhaustive]
     Waiting {
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// At most so many come before, in the store's queue or in the line of its own client;
         /// `None` where there is no queue.
         ahead: Option<u32>,
@@ -317,12 +252,8 @@ pub enum Event<'a> {
     /// An acquire waits although there may be room: the semaphore is in use with another capacity.
     #[non_exhaustive]
     WaitingForCapacity {
-        /// The name of the lock.
-        name: &'a LockName,
-        /// As what it was asked for.
-        mode: Mode,
-        /// The label of its caller.
-        label: Option<&'a str>,
+        /// What was asked for.
+        request: RequestFacts<'a>,
         /// The capacity in force.
         capacity: u32,
         /// Why it waits and until when, in words, with the remedy.

@@ -68,17 +68,20 @@ async fn observed_by(
     let (sender, told) = unbounded_channel();
     let observe = move |event: &Event<'_>| {
         let words = match event {
-            Event::Delayed { name, cause, lasting, .. } if lasting.is_zero() => {
-                format!("{name} delayed: {cause}")
+            Event::Delayed { request, cause, lasting, .. } if lasting.is_zero() => {
+                format!("{} delayed: {cause}", request.name)
             }
-            Event::Lost { name, reason, cause, .. } => {
+            Event::Lost { lease, reason, cause, .. } => {
+                let name = lease.name;
                 let cause = cause.map(ToString::to_string);
                 format!("{name} lost: {reason:?}, {}", cause.as_deref().unwrap_or("no trouble"))
             }
-            Event::Overdue { name, cause, lasting, .. } if lasting.is_zero() => {
-                format!("{name} overdue: {cause}")
+            Event::Overdue { lease, cause, lasting, .. } if lasting.is_zero() => {
+                format!("{} overdue: {cause}", lease.name)
             }
-            Event::Waiting { name, ahead, .. } => format!("{name} waits: {ahead:?}"),
+            Event::Waiting { request, ahead, .. } => {
+                format!("{} waits: {ahead:?}", request.name)
+            }
             _ => return,
         };
         let _nobody_listens = sender.send(words);

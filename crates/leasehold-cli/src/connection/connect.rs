@@ -149,8 +149,8 @@ pub(super) async fn build(
     let observe = move |event: &Event<'_>| {
         events.note(event);
         match *event {
-            Event::Overdue { name, validity, cause, lasting, .. } if lasting.is_zero() => {
-                let left = show_duration(validity);
+            Event::Overdue { lease, validity, cause, lasting, .. } if lasting.is_zero() => {
+                let (name, left) = (lease.name, show_duration(validity));
                 verbosity.detail(format_args!(
                     "{name}: the renewal is overdue, valid for {left}: {cause}"
                 ));

@@ -42,25 +42,26 @@ impl LeaseEvents {
     /// Takes note of an event.
     pub(super) fn note(&self, event: &Event<'_>) {
         match *event {
-            Event::Delayed { name, cause, .. } => {
+            Event::Delayed { request, cause, .. } => {
+                let name = request.name;
                 let (kind, words) = (discriminant(&cause.kind()), cause.to_string());
                 // What is said of it begins with the name anyway.
                 let words = words.strip_prefix(&format!("{name}: ")).unwrap_or(&words).to_owned();
                 self.state().waits.insert(name.clone(), WaitReason::Trouble { kind, words });
             }
-            Event::Granted { name, .. } => {
-                self.state().waits.remove(name);
+            Event::Granted { lease, .. } => {
+                self.state().waits.remove(lease.name);
             }
-            Event::Overdue { name, cause, .. } => {
-                self.state().overdue.insert(name.clone(), cause.to_string());
+            Event::Overdue { lease, cause, .. } => {
+                self.state().overdue.insert(lease.name.clone(), cause.to_string());
             }
-            Event::Renewed { name, .. } => {
-                self.state().overdue.remove(name);
+            Event::Renewed { lease, .. } => {
+                self.state().overdue.remove(lease.name);
                 self.0.renewed.notify_one();
             }
-            Event::Waiting { name, ahead, .. } => {
+            Event::Waiting { request, ahead, .. } => {
                 let wait = WaitReason::Taken { is_queued: ahead.is_some() };
-                self.state().waits.insert(name.clone(), wait);
+                self.state().waits.insert(request.name.clone(), wait);
             }
             _ => {}
         }

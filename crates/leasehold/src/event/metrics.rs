@@ -11,7 +11,7 @@ use metrics::{
     with_recorder,
 };
 
-use super::{Event, Observer};
+use super::{Event, LeaseFacts, Observer};
 use crate::mutex::Mutex;
 
 /// Most groups of names that are told apart: 100. A label with more values than that costs whoever
@@ -137,12 +137,17 @@ impl MetricsObserver {
         key(metric, labels, group)
     }
 
+    /// The key of a metric about locks of one mode.
+    fn mode_key(&self, metric: &'static str, name: &LockName, mode: Mode) -> Key {
+        self.key(metric, name, &[("mode", mode.as_str())])
+    }
+
     fn held(&self, name: &LockName, mode: Mode) -> Gauge {
-        gauge(&self.key(HELD, name, &[("mode", mode.as_str())]))
+        gauge(&self.mode_key(HELD, name, mode))
     }
 
     fn waiting(&self, name: &LockName, mode: Mode) -> Gauge {
-        gauge(&self.key(WAITING, name, &[("mode", mode.as_str())]))
+        gauge(&self.mode_key(WAITING, name, mode))
     }
 
     fn end_call(&self, name: &LockName, mode: Mode, outcome: &'static str) {
@@ -151,15 +156,15 @@ impl MetricsObserver {
         counter(&self.key(ACQUIRES, name, &labels)).increment(1);
     }
 
-    fn granted(&self, name: &LockName, mode: Mode, waited: Duration) {
+    fn granted(&self, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, waited: Duration) {
         self.end_call(name, mode, "granted");
-        histogram(&self.key(WAIT, name, &[("mode", mode.as_str())])).record(waited);
+        histogram(&self.mode_key(WAIT, name, mode)).record(waited);
         self.held(name, mode).increment(1);
     }
 
-    fn end_hold(&self, name: &LockName, mode: Mode, held: Duration) {
+    fn end_hold(&self, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, held: Duration) {
         self.held(name, mode).decrement(1);
-        histogram(&self.key(HOLD, name, &[("mode", mode.as_str())])).record(held);
+        histogram(&self.mode_key(HOLD, name, mode)).record(held);
     }
 
     fn renewal(&self, name: &LockName, outcome: &'static str) {
@@ -186,32 +191,38 @@ impl Observer for MetricsObserver {
 
     fn observe(&self, event: &Event<'_>) {
         match *event {
-            Event::Acquiring { name, mode, .. } => self.waiting(name, mode).increment(1),
-            Event::Busy { name, mode, .. } => self.end_call(name, mode, "busy"),
-            Event::Cancelled { name, mode, .. } => self.end_call(name, mode, "cancelled"),
-            Event::Failed { name, mode, .. } => self.end_call(name, mode, "error"),
-            Event::TimedOut { name, mode, .. } => self.end_call(name, mode, "timeout"),
-            Event::Granted { name, mode, waited, .. } => self.granted(name, mode, waited),
-            Event::Lost { name, mode, held, reason, .. } => {
-                self.end_hold(name, mode, held);
-                counter(&self.key(LOSSES, name, &[("reason", reason.as_str())])).increment(1);
+            Event::Acquiring { request, .. } => {
+                self.waiting(request.name, request.mode).increment(1);
             }
-            Event::ModeChanged { name, from, mode, .. } => {
-                self.held(name, from).decrement(1);
-                self.held(name, mode).increment(1);
+            Event::Busy { request, .. } => self.end_call(request.name, request.mode, "busy"),
+            Event::Cancelled { request, .. } => {
+                self.end_call(request.name, request.mode, "cancelled");
             }
-            Event::Overdue { name, lasting, .. } => {
-                self.renewal(name, if lasting.is_zero() { "overdue" } else { "failed" });
+            Event::Failed { request, .. } => self.end_call(request.name, request.mode, "error"),
+            Event::TimedOut { request, .. } => {
+                self.end_call(request.name, request.mode, "timeout");
+            }
+            Event::Granted { lease, waited, .. } => self.granted(lease, waited),
+            Event::Lost { lease, held, reason, .. } => {
+                self.end_hold(lease, held);
+                counter(&self.key(LOSSES, lease.name, &[("reason", reason.as_str())])).increment(1);
+            }
+            Event::ModeChanged { lease, from, .. } => {
+                self.held(lease.name, from).decrement(1);
+                self.held(lease.name, lease.mode).increment(1);
+            }
+            Event::Overdue { lease, lasting, .. } => {
+                self.renewal(lease.name, if lasting.is_zero() { "overdue" } else { "failed" });
             }
             Event::Reconnected { .. } => counter(&Key::from_static_name(RECONNECTS)).increment(1),
-            Event::Released { name, mode, held, .. } => self.end_hold(name, mode, held),
-            Event::Renewed { name, .. } => self.renewal(name, "renewed"),
+            Event::Released { lease, held, .. } => self.end_hold(lease, held),
+            Event::Renewed { lease, .. } => self.renewal(lease.name, "renewed"),
             Event::RoundTrip { operation, took, error, .. } => round_trip(operation, took, error),
             Event::Stalled { late, .. } => {
                 histogram(&Key::from_static_name(KEEPER_LATE)).record(late);
             }
-            Event::Undelivered { name, mode, .. } => {
-                counter(&self.key(UNDELIVERED, name, &[("mode", mode.as_str())])).increment(1);
+            Event::Undelivered { lease, .. } => {
+                counter(&self.mode_key(UNDELIVERED, lease.name, lease.mode)).increment(1);
             }
             // What they announce is counted when it comes.
             Event::Delayed { .. }

@@ -6,7 +6,7 @@ use std::fmt;
 use leasehold_core::{Error, HolderId, LossReason};
 use tracing::{Span, debug, field, info, info_span, warn};
 
-use super::{Event, Observer};
+use super::{Event, LeaseFacts, Observer, RequestFacts};
 use crate::mutex::Mutex;
 
 /// Hands every event to `tracing`: losses and warnings as `WARN`, what is late as `INFO`, the rest
@@ -54,7 +54,7 @@ impl TracingObserver {
     /// told: none to tell it where it happened.
     fn span_of(&self, event: &Event<'_>) -> Span {
         match *event {
-            Event::Acquiring { call, name, mode, label, .. } => {
+            Event::Acquiring { call, request: RequestFacts { name, mode, label }, .. } => {
                 let span = info_span!(
                     "leasehold.acquire",
                     leasehold.name = %name,
@@ -69,7 +69,8 @@ impl TracingObserver {
                 }
                 span
             }
-            Event::Granted { call, holder, name, mode, label, token, .. } => {
+            Event::Granted { call, lease, .. } => {
+                let LeaseFacts { holder, name, mode, label, token } = lease;
                 let acquire = self.end_call(call, "granted", None);
                 let span = info_span!(
                     "leasehold.hold",
@@ -94,15 +95,15 @@ impl TracingObserver {
             Event::Failed { call, error, .. } => {
                 self.end_call(call, "error", Some(&error_type(error)))
             }
-            Event::Released { holder, .. } => self.end_hold(holder, "released", None),
-            Event::Lost { holder, reason, .. } => self.end_hold(holder, "lost", Some(reason)),
-            Event::ModeChanged { holder, mode, token, .. } => {
-                let span = self.hold(holder);
-                span.record("leasehold.mode", mode.as_str());
-                span.record("leasehold.token", field::display(token));
+            Event::Released { lease, .. } => self.end_hold(lease.holder, "released", None),
+            Event::Lost { lease, reason, .. } => self.end_hold(lease.holder, "lost", Some(reason)),
+            Event::ModeChanged { lease, .. } => {
+                let span = self.hold(lease.holder);
+                span.record("leasehold.mode", lease.mode.as_str());
+                span.record("leasehold.token", field::display(lease.token));
                 span
             }
-            Event::Overdue { holder, .. } | Event::Renewed { holder, .. } => self.hold(holder),
+            Event::Overdue { lease, .. } | Event::Renewed { lease, .. } => self.hold(lease.holder),
             Event::Delayed { .. }
             | Event::OwnLease { .. }
             | Event::Reconnected { .. }
@@ -144,38 +145,26 @@ fn error_type(error: &Error) -> &'static str {
 
 fn tell(event: &Event<'_>) {
     match *event {
-        Event::Acquiring { name, mode, .. } => debug!(%name, mode = mode.as_str(), "acquiring"),
-        Event::Busy { name, waited, .. } => debug!(%name, ?waited, "busy"),
-        Event::Cancelled { name, waited, .. } => debug!(%name, ?waited, "cancelled"),
-        Event::Delayed { name, cause, lasting, .. } if lasting.is_zero() => {
-            info!(%name, %cause, "delayed");
+        Event::Acquiring { request: RequestFacts { name, mode, .. }, .. } => {
+            debug!(%name, mode = mode.as_str(), "acquiring");
         }
-        Event::Delayed { name, cause, lasting, .. } => {
-            debug!(%name, %cause, ?lasting, "still delayed");
+        Event::Busy { request, waited, .. } => debug!(name = %request.name, ?waited, "busy"),
+        Event::Cancelled { request, waited, .. } => {
+            debug!(name = %request.name, ?waited, "cancelled");
         }
-        Event::Failed { name, waited, error, .. } => debug!(%name, ?waited, %error, "failed"),
-        Event::Granted { name, token, waited, .. } => debug!(%name, %token, ?waited, "granted"),
-        Event::Lost { name, token, reason, cause: Some(cause), .. } => {
-            warn!(%name, %token, %reason, %cause, "lost");
+        Event::Delayed { request, cause, lasting, .. } if lasting.is_zero() => {
+            info!(name = %request.name, %cause, "delayed");
         }
-        Event::Lost { name, token, reason, cause: None, .. } => {
-            warn!(%name, %token, %reason, "lost");
+        Event::Delayed { request, cause, lasting, .. } => {
+            debug!(name = %request.name, %cause, ?lasting, "still delayed");
         }
-        Event::ModeChanged { name, token, from, mode, .. } => {
-            debug!(%name, %token, from = from.as_str(), mode = mode.as_str(), "mode changed");
+        Event::Failed { request, waited, error, .. } => {
+            debug!(name = %request.name, ?waited, %error, "failed");
         }
-        Event::Overdue { name, token, validity, cause, lasting, .. } if lasting.is_zero() => {
-            info!(%name, %token, ?validity, %cause, "renewal overdue");
+        Event::OwnLease { request, token, .. } => {
+            info!(name = %request.name, %token, "waits for its own process");
         }
-        Event::Overdue { name, token, validity, cause, lasting, .. } => {
-            debug!(%name, %token, ?validity, %cause, ?lasting, "renewal still overdue");
-        }
-        Event::OwnLease { name, token, .. } => info!(%name, %token, "waits for its own process"),
         Event::Reconnected { away, .. } => info!(?away, "the store answers again"),
-        Event::Released { name, token, held, .. } => debug!(%name, %token, ?held, "released"),
-        Event::Renewed { name, token, validity, .. } => {
-            debug!(%name, %token, ?validity, "renewed");
-        }
         Event::RoundTrip { operation, took, error: None, .. } => {
             tracing::trace!(operation, ?took, "answered");
         }
@@ -183,11 +172,40 @@ fn tell(event: &Event<'_>) {
             tracing::trace!(operation, ?took, %error, "not answered");
         }
         Event::Stalled { late, .. } => info!(?late, "the keeper was woken late"),
-        Event::TimedOut { name, waited, .. } => debug!(%name, ?waited, "timed out"),
-        Event::Undelivered { name, token, held, .. } => {
-            debug!(%name, %token, ?held, "granted in vain");
+        Event::TimedOut { request, waited, .. } => {
+            debug!(name = %request.name, ?waited, "timed out");
         }
-        Event::Waiting { name, ahead, .. } => debug!(%name, ?ahead, "waiting"),
+        Event::Waiting { request, ahead, .. } => debug!(name = %request.name, ?ahead, "waiting"),
         Event::WaitingForCapacity { text, .. } | Event::Warning { text, .. } => warn!("{text}"),
+        Event::Granted { lease, .. }
+        | Event::Lost { lease, .. }
+        | Event::ModeChanged { lease, .. }
+        | Event::Overdue { lease, .. }
+        | Event::Released { lease, .. }
+        | Event::Renewed { lease, .. }
+        | Event::Undelivered { lease, .. } => tell_of_lease(event, lease),
+    }
+}
+
+fn tell_of_lease(event: &Event<'_>, LeaseFacts { name, token, mode, .. }: LeaseFacts<'_>) {
+    match *event {
+        Event::Granted { waited, .. } => debug!(%name, %token, ?waited, "granted"),
+        Event::Lost { reason, cause: Some(cause), .. } => {
+            warn!(%name, %token, %reason, %cause, "lost");
+        }
+        Event::Lost { reason, cause: None, .. } => warn!(%name, %token, %reason, "lost"),
+        Event::ModeChanged { from, .. } => {
+            debug!(%name, %token, from = from.as_str(), mode = mode.as_str(), "mode changed");
+        }
+        Event::Overdue { validity, cause, lasting, .. } if lasting.is_zero() => {
+            info!(%name, %token, ?validity, %cause, "renewal overdue");
+        }
+        Event::Overdue { validity, cause, lasting, .. } => {
+            debug!(%name, %token, ?validity, %cause, ?lasting, "renewal still overdue");
+        }
+        Event::Released { held, .. } => debug!(%name, %token, ?held, "released"),
+        Event::Renewed { validity, .. } => debug!(%name, %token, ?validity, "renewed"),
+        Event::Undelivered { held, .. } => debug!(%name, %token, ?held, "granted in vain"),
+        _ => {}
     }
 }

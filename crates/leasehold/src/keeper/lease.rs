@@ -11,6 +11,7 @@ use leasehold_core::{
 use tokio::sync::Notify;
 
 use super::handoff::Pulse;
+use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
@@ -283,8 +284,10 @@ impl LeaseState {
     }
 
     /// The label that its caller gave it.
-    pub(super) fn label(&self) -> Option<&str> {
-        self.options.label.as_deref()
+    /// What an observer is told of it, held in this mode.
+    pub(super) fn facts(&self, mode: Mode) -> LeaseFacts<'_> {
+        let (label, token) = (self.options.label.as_deref(), self.token());
+        LeaseFacts { holder: self.id, name: &self.name, mode, label, token }
     }
 
     pub(crate) fn described(&self, label: Option<String>) {

@@ -15,15 +15,8 @@ impl Keeper {
     /// Whoever made the call at `started` has this lease, which was delivered.
     pub(crate) fn report_granted(&self, call: u64, state: &LeaseState, started: Instant) {
         let mode = state.mode();
-        self.observe(&Event::Granted {
-            call,
-            holder: state.id,
-            name: &state.name,
-            mode,
-            label: state.label(),
-            token: state.token(),
-            waited: state.held_from().saturating_since(started),
-        });
+        let waited = state.held_from().saturating_since(started);
+        self.observe(&Event::Granted { call, lease: state.facts(mode), waited });
         let ended = state.observed.lock().granted(mode);
         if let Some(end) = ended {
             self.report_one_end(state, mode, end, self.store.now());
@@ -34,28 +27,15 @@ impl Keeper {
     pub(crate) fn report_mode(&self, state: &LeaseState, mode: Mode) {
         let from = state.observed.lock().changed(mode);
         if let Some(from) = from {
-            self.observe(&Event::ModeChanged {
-                holder: state.id,
-                name: &state.name,
-                from,
-                mode,
-                label: state.label(),
-                token: state.token(),
-            });
+            self.observe(&Event::ModeChanged { lease: state.facts(mode), from });
         }
     }
 
     /// A lease has ended that was kept, and it is `now`.
     pub(super) fn report_end(&self, state: &LeaseState, end: End, now: Instant) {
         if !state.is_delivered() {
-            self.observe(&Event::Undelivered {
-                holder: state.id,
-                name: &state.name,
-                mode: state.mode(),
-                label: state.label(),
-                token: state.token(),
-                held: now.saturating_since(state.granted_at),
-            });
+            let held = now.saturating_since(state.granted_at);
+            self.observe(&Event::Undelivered { lease: state.facts(state.mode()), held });
             return;
         }
         let mode = state.observed.lock().ended(end);
@@ -65,26 +45,13 @@ impl Keeper {
     }
 
     fn report_one_end(&self, state: &LeaseState, mode: Mode, end: End, now: Instant) {
-        let (holder, name, label) = (state.id, &state.name, state.label());
-        let (token, held) = (state.token(), now.saturating_since(state.granted_at));
+        let (lease, held) = (state.facts(mode), now.saturating_since(state.granted_at));
         match end {
             End::Lost(reason) => {
                 let cause = state.cause(reason);
-                let cause = cause.as_ref();
-                self.observe(&Event::Lost {
-                    holder,
-                    name,
-                    mode,
-                    label,
-                    token,
-                    held,
-                    reason,
-                    cause,
-                });
+                self.observe(&Event::Lost { lease, held, reason, cause: cause.as_ref() });
             }
-            End::Released => {
-                self.observe(&Event::Released { holder, name, mode, label, token, held });
-            }
+            End::Released => self.observe(&Event::Released { lease, held }),
         }
     }
 }

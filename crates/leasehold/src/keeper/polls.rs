@@ -14,7 +14,7 @@ use super::handoff::Handoff;
 use super::lease::LeaseState;
 use super::replies::unusable_reply;
 use super::state::{Done, Keeper, Poll, Step, Table, Waiter};
-use crate::event::Event;
+use crate::event::{Event, RequestFacts};
 use crate::store::clocked::TimedAnswer;
 
 /// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
@@ -102,8 +102,8 @@ impl Keeper {
             Err(cause) if cause.kind().is_outage() => {
                 let lasting = self.table().queues.poll_later(name, &cause, now);
                 if let (Some(lasting), Some((mode, label))) = (lasting, self.first_waiter(name)) {
-                    let (label, cause) = (label.as_deref(), &cause);
-                    self.observe(&Event::Delayed { name, mode, label, cause, lasting });
+                    let request = RequestFacts { name, mode, label: label.as_deref() };
+                    self.observe(&Event::Delayed { request, cause: &cause, lasting });
                 }
                 return;
             }
@@ -126,8 +126,8 @@ impl Keeper {
                 let more = timed.answer.more;
                 let goes_on = self.table().queues.still_waiting(name, place, more, now);
                 if let (true, Some((mode, label))) = (goes_on, self.first_waiter(name)) {
-                    let (label, ahead) = (label.as_deref(), Some(place.ahead));
-                    self.observe(&Event::Waiting { name, mode, label, ahead });
+                    let request = RequestFacts { name, mode, label: label.as_deref() };
+                    self.observe(&Event::Waiting { request, ahead: Some(place.ahead) });
                 }
             }
             Reply::Gone => {

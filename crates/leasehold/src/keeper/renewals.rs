@@ -125,14 +125,7 @@ impl Keeper {
         for (state, until) in extended {
             if let Some(until) = until {
                 let validity = until.saturating_since(now);
-                self.observe(&Event::Renewed {
-                    holder: state.id,
-                    name: &state.name,
-                    mode: state.mode(),
-                    label: state.label(),
-                    token: state.token(),
-                    validity,
-                });
+                self.observe(&Event::Renewed { lease: state.facts(state.mode()), validity });
             }
         }
     }
@@ -159,16 +152,9 @@ impl Keeper {
             failed.collect()
         };
         for (state, lasting) in failed {
-            self.observe(&Event::Overdue {
-                holder: state.id,
-                name: &state.name,
-                mode: state.mode(),
-                label: state.label(),
-                token: state.token(),
-                validity: state.signal.valid_until().saturating_since(now),
-                cause,
-                lasting,
-            });
+            let lease = state.facts(state.mode());
+            let validity = state.signal.valid_until().saturating_since(now);
+            self.observe(&Event::Overdue { lease, validity, cause, lasting });
         }
     }
 

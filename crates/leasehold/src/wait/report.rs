@@ -5,12 +5,11 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, ClientId, Error, Holder, Instant, LockName, Mode, Operation, Place, Reply, Status,
-    StoreError,
+    Action, ClientId, Error, Holder, Instant, Operation, Place, Reply, Status, StoreError,
 };
 
-use super::request::{Asked, LEAVE_PATIENCE};
-use crate::event::Event;
+use super::request::{Asked, LEAVE_PATIENCE, Request};
+use crate::event::{Event, RequestFacts};
 use crate::failures::{FailureStreak, is_no_answer};
 use crate::keeper::Behind;
 use crate::own_process;
@@ -49,18 +48,17 @@ impl Asked<'_> {
             return;
         }
         let lasting = reported.failures.record(cause, self.keeper.store.now()).unwrap_or_default();
-        let (name, mode, label) = self.subject();
-        self.keeper.observe(&Event::Delayed { name, mode, label, cause, lasting });
+        self.keeper.observe(&Event::Delayed { request: self.facts(), cause, lasting });
     }
 
     /// It has joined the queue.
     pub(super) fn report_queued(&self, reported: &mut Reported, place: &Place) {
         reported.failures.end();
-        let (name, mode, label) = self.subject();
-        self.keeper.observe(&Event::Waiting { name, mode, label, ahead: Some(place.ahead) });
+        let request = self.facts();
+        self.keeper.observe(&Event::Waiting { request, ahead: Some(place.ahead) });
         if let Some(capacity) = place.other_capacity {
-            let text = &waits_for_capacity(name, mode, capacity);
-            self.keeper.observe(&Event::WaitingForCapacity { name, mode, label, capacity, text });
+            let text = &waits_for_capacity(request.name, request.mode, capacity);
+            self.keeper.observe(&Event::WaitingForCapacity { request, capacity, text });
         }
         self.report_own(reported, true);
     }
@@ -68,12 +66,12 @@ impl Asked<'_> {
     /// It stands in line, behind so many others of its client, which may have a lease.
     pub(super) fn report_behind(&self, reported: &mut Reported, behind: Behind) {
         reported.failures.end();
-        let (name, mode, label) = self.subject();
-        self.keeper.observe(&Event::Waiting { name, mode, label, ahead: Some(behind.ahead) });
+        let request = self.facts();
+        self.keeper.observe(&Event::Waiting { request, ahead: Some(behind.ahead) });
         if let Some(token) = behind.own
             && !std::mem::replace(&mut reported.own_lease, true)
         {
-            self.keeper.observe(&Event::OwnLease { name, mode, label, token });
+            self.keeper.observe(&Event::OwnLease { request, token });
         }
     }
 
@@ -81,15 +79,14 @@ impl Asked<'_> {
     pub(super) fn report_busy(&self, reported: &mut Reported) {
         let is_new = !std::mem::replace(&mut reported.is_waiting, true);
         if reported.failures.end() || is_new {
-            let (name, mode, label) = self.subject();
-            self.keeper.observe(&Event::Waiting { name, mode, label, ahead: None });
+            self.keeper.observe(&Event::Waiting { request: self.facts(), ahead: None });
         }
         self.report_own(reported, false);
     }
 
-    fn subject(&self) -> (&LockName, Mode, Option<&str>) {
-        let request = self.request;
-        (request.name, request.mode, request.options.label.as_deref())
+    fn facts(&self) -> RequestFacts<'_> {
+        let Request { name, mode, options, .. } = self.request;
+        RequestFacts { name, mode: *mode, label: options.label.as_deref() }
     }
 
     /// Looks once, when it has waited for a while, whether another client of this process is in its
@@ -113,8 +110,7 @@ impl Asked<'_> {
         let own = holders.iter().filter(|holder| is_own(holder.id.client));
         let blocks = mode.held_up_by(own.clone().map(|holder| holder.mode), waiting > 0);
         if let Some(holder) = blocks.and_then(|first| own.clone().nth(first)) {
-            let ((name, mode, label), token) = (self.subject(), holder.token);
-            keeper.observe(&Event::OwnLease { name, mode, label, token });
+            keeper.observe(&Event::OwnLease { request: self.facts(), token: holder.token });
         }
     }
 
@@ -122,9 +118,9 @@ impl Asked<'_> {
         if std::mem::replace(&mut reported.own_lease, true) {
             return;
         }
-        let (name, mode, label) = self.subject();
-        if let Some(token) = self.keeper.own_in_the_way(name, mode, is_queued) {
-            self.keeper.observe(&Event::OwnLease { name, mode, label, token });
+        let request = self.facts();
+        if let Some(token) = self.keeper.own_in_the_way(request.name, request.mode, is_queued) {
+            self.keeper.observe(&Event::OwnLease { request, token });
         }
     }
 
