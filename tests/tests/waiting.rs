@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::error::{StoreError, StoreErrorKind as Kind};
 use leasehold::event::Event;
+use leasehold::store::File;
 use leasehold::{Client, Error, LossReason};
 use leasehold_testkit::harness::{PATIENCE, soon};
 use leasehold_testkit::outage::Refusing;
@@ -101,4 +102,35 @@ async fn a_lease_that_a_server_does_not_renew_any_more_is_lost_with_the_reason()
     until(&mut told, Told::Overdue(Kind::Unreachable)).await;
     assert_eq!(guard.lost().await, Some(LossReason::Expired));
     until(&mut told, Told::Lost(Some(Kind::Unreachable))).await;
+}
+
+/// Its holder is told of the damage, and relies on it to the end: nobody else can have it.
+async fn lost_by_damage(url: &str, damage: impl AsyncFnOnce()) {
+    let (client, mut told) = observed(url).await;
+    let guard = must(client.mutex("a").ttl(Duration::from_secs(4)).acquire().await);
+    damage().await;
+    let refused = soon(guard.renew()).await;
+    let Err(Error::Store(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains("a: the name's record is damaged"), "{error}");
+    must(guard.ensure_held());
+    until(&mut told, Told::Overdue(Kind::Corrupt)).await;
+    assert_eq!(guard.lost().await, Some(LossReason::Expired));
+    until(&mut told, Told::Lost(Some(Kind::Corrupt))).await;
+}
+
+#[tokio::test]
+async fn a_lease_whose_record_is_damaged_is_held_to_its_end_and_lost_with_the_reason() {
+    let server = must(RedisServer::start());
+    let url = server.url();
+    lost_by_damage(&url, async || must(server.command::<()>("SET lh:a theirs"))).await;
+    let place = must(tempfile::tempdir());
+    let path = place.path().join("locks.db");
+    let store = must(File::open(&path));
+    let cut = async || {
+        let cut = "UPDATE lock SET record = substr(record, 1, 20)";
+        let rows = store.transact(move |writing| writing.sql(|all| all.execute(cut, [])));
+        assert_eq!(must(rows.await), 1);
+    };
+    lost_by_damage(&format!("file:{}", path.display()), cut).await;
 }

@@ -1,6 +1,6 @@
 //! Why a store would not consider a request, in words, with the remedy.
 
-use leasehold_core::{LOCK_CAPACITY, LockName, Mode, Refusal, StoreError, StoreErrorKind};
+use leasehold_core::{LOCK_CAPACITY, LockName, Mode, Refusal, Reply, StoreError, StoreErrorKind};
 
 /// What a refusal of a request for this means.
 pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
@@ -29,21 +29,35 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
         Refusal::QueueFull => {
             (StoreErrorKind::Full, "as many wait for the name as may: try later".to_owned())
         }
+        Refusal::Weight => {
+            (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
+        }
+        Refusal::Damaged => (
+            StoreErrorKind::Corrupt,
+            "the name's record is damaged: `leasehold doctor` says how to mend it".to_owned(),
+        ),
         Refusal::Version { found } => (
             StoreErrorKind::Version,
             format!(
                 "the name's record has version {found}: use one release of leasehold everywhere"
             ),
         ),
-        Refusal::Weight => {
-            (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
-        }
         _ => (
             StoreErrorKind::Unsupported,
             "the store refuses the request for a reason of a later release of leasehold".to_owned(),
         ),
     };
     StoreError::new(kind, format!("{name}: {why}"))
+}
+
+/// What a refusal means whatever was asked for, if it does: the record cannot be read.
+pub(crate) fn unreadable(name: &LockName, reply: &Reply) -> Option<StoreError> {
+    match reply {
+        Reply::Refused(refusal @ (Refusal::Damaged | Refusal::Version { .. })) => {
+            Some(refused(name, Mode::Exclusive, *refusal))
+        }
+        _ => None,
+    }
 }
 
 /// Why a request waits that asks for another capacity than the one in force.

@@ -222,9 +222,9 @@ fn one_damaged_record_does_not_end_the_leases_that_are_renewed_with_it() {
         matches!(
             replies[..],
             [
-                Reply::NotHeld { newest: None },
+                Reply::Refused(Refusal::Damaged),
                 Reply::Granted(grant),
-                Reply::NotHeld { newest: None },
+                Reply::Refused(Refusal::Damaged),
             ] if grant.deadline_us == START_US + 5 + 30_000_000
         ),
         "{replies:?}"

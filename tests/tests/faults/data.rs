@@ -109,6 +109,8 @@ async fn c13_a_key_of_another_type_is_a_typed_error_until_it_is_deleted() {
     let scene = Scene::new().await;
     let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
     scene.server.command::<()>("SET lh:a mine").unwrap();
+    assert_eq!(kind(soon(guard.renew()).await), StoreErrorKind::Corrupt);
+    guard.ensure_held().expect("nobody else can have it");
     loss(&guard).await;
     let lock = scene.near.mutex(NAME);
     assert_eq!(kind(lock.try_acquire().await), StoreErrorKind::Corrupt);

@@ -14,6 +14,7 @@ use super::record::Record;
 use super::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
 use crate::error::StoreErrorKind;
 use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, PassedOn};
+use crate::request::Refusal;
 use crate::time::micros;
 
 /// The states of a hold and the ways in which it ends, by the numbers that stand for them.
@@ -51,6 +52,14 @@ impl UnreadableRecord {
         match self {
             Self::Damaged => StoreErrorKind::Corrupt,
             Self::Version(_) => StoreErrorKind::Version,
+        }
+    }
+
+    /// The reply that says so of one lease that is renewed with others.
+    pub const fn refusal(self) -> Refusal {
+        match self {
+            Self::Damaged => Refusal::Damaged,
+            Self::Version(found) => Refusal::Version { found: found as u32 },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The count of one renewal of one lease: is it extended, lost, or neither?
 
-use crate::request::Reply;
+use crate::request::{Refusal, Reply};
 use crate::token::FencingToken;
 
 /// What one node says of a lease that it was asked to renew, or to give back.
@@ -12,6 +12,8 @@ pub enum NodeVote {
     NotHeld(Option<FencingToken>),
     /// No answer, or one to another question.
     Nothing,
+    /// It cannot say: the record cannot be read, or allows no such renewal.
+    Refused(Refusal),
     /// An operator asks its holder to stop.
     Revoked,
 }
@@ -21,6 +23,7 @@ impl From<&Reply> for NodeVote {
         match reply {
             Reply::Granted(_) => Self::Held,
             Reply::NotHeld { newest } => Self::NotHeld(*newest),
+            Reply::Refused(refusal) => Self::Refused(*refusal),
             Reply::Revoked(_) => Self::Revoked,
             Reply::Busy { .. }
             | Reply::Cancelled(_)
@@ -31,7 +34,6 @@ impl From<&Reply> for NodeVote {
             | Reply::Names(_)
             | Reply::Page(_)
             | Reply::Queued(_)
-            | Reply::Refused(_)
             | Reply::Released
             | Reply::Stale
             | Reply::Status(_)
@@ -51,13 +53,24 @@ pub struct RenewTally {
     held: usize,
     not_held: usize,
     newest: Option<FencingToken>,
+    refusal: Option<Refusal>,
+    refused: usize,
     revoked: usize,
 }
 
 impl RenewTally {
     /// Nothing is heard yet of `nodes` nodes, `needed` of which extend the lease.
     pub fn new(nodes: usize, needed: usize) -> Self {
-        Self { nodes, needed, held: 0, not_held: 0, newest: None, revoked: 0 }
+        Self {
+            nodes,
+            needed,
+            held: 0,
+            not_held: 0,
+            newest: None,
+            refusal: None,
+            refused: 0,
+            revoked: 0,
+        }
     }
 
     /// Counts what one more node says.
@@ -69,6 +82,10 @@ impl RenewTally {
                 self.newest = self.newest.max(newest);
             }
             NodeVote::Nothing => {}
+            NodeVote::Refused(refusal) => {
+                self.refused += 1;
+                self.refusal = Some(refusal);
+            }
             NodeVote::Revoked => self.revoked += 1,
         }
     }
@@ -83,9 +100,16 @@ impl RenewTally {
         self.not_held + self.revoked > self.nodes - self.needed
     }
 
+    /// Why it can neither be extended nor be known to be lost, if that is so.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let is_out_of_reach =
+            self.not_held + self.revoked + self.refused > self.nodes - self.needed;
+        self.refusal.filter(|_| is_out_of_reach && !self.is_lost())
+    }
+
     /// Whether it is known what has become of it.
     pub fn is_certain(&self) -> bool {
-        self.is_extended() || self.is_lost()
+        self.is_extended() || self.is_lost() || self.refusal().is_some()
     }
 
     /// Whether any node says that an operator asks its holder to stop.
@@ -124,6 +148,20 @@ mod tests {
             [&[held, gone, NodeVote::Nothing][..], &[NodeVote::Nothing, NodeVote::Revoked], &[]]
         {
             assert!(!tally(undecided).is_certain(), "{undecided:?}");
+        }
+    }
+
+    #[test]
+    fn what_too_many_nodes_refuse_is_refused_and_neither_extended_nor_lost() {
+        let (held, gone) = (NodeVote::Held, NodeVote::NotHeld(None));
+        let damaged = NodeVote::Refused(Refusal::Damaged);
+        for said in [&[damaged, damaged, held][..], &[damaged, gone, held], &[damaged, damaged]] {
+            let tally = tally(said);
+            assert_eq!(tally.refusal(), Some(Refusal::Damaged), "{said:?}");
+            assert!(tally.is_certain() && !tally.is_extended() && !tally.is_lost(), "{said:?}");
+        }
+        for said in [&[held, damaged, held][..], &[gone, damaged, gone], &[damaged, held]] {
+            assert_eq!(tally(said).refusal(), None, "{said:?}");
         }
     }
 

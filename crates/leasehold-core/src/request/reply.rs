@@ -153,6 +153,9 @@ pub enum Refusal {
     /// one caller or node with a wrong clock must not spoil the tokens of all. The answer's `now`
     /// says what would be believed.
     Ballot,
+    /// The record is damaged. It was left as it is: nobody holds, takes or renews the name until an
+    /// operator has deleted it.
+    Damaged,
     /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]), or
     /// more was asked for than an operator has left, and the request would not wait for the end of
     /// that; or one is a lock and the other a semaphore.

@@ -6,6 +6,7 @@
 //! write lock, for another task of this one, for the disk. That is done by one thread per store,
 //! started when it is first needed, while the caller's runtime goes on.
 
+use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use leasehold_core::model::{self, Outcome, Records};
+use leasehold_core::model::{self, Outcome, Records, UnreadableRecord};
 use leasehold_core::{
     Action, Addressed, Answer, ClientId, Clock, Error, LockName, Now, Operation, Page, RenewLease,
     Reply, StoreError, StoreErrorKind,
@@ -446,9 +447,6 @@ impl Shared {
     }
 }
 
-/// What is wrong with one record alone.
-const UNREADABLE: [StoreErrorKind; 2] = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
-
 /// The records of all names, in one transaction.
 struct Transacted<'a> {
     shared: &'a Shared,
@@ -489,15 +487,12 @@ impl Records for Transacted<'_> {
     }
 
     fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
-        match self.step(now, &lease.name, &lease.action()) {
-            // It ends this lease and none that is renewed with it.
-            Err(error) if UNREADABLE.contains(&error.kind()) => Ok(Outcome {
-                reply: Reply::NotHeld { newest: None },
-                messages: Vec::new(),
-                more: false,
-            }),
-            stepped => stepped,
-        }
+        self.step(now, &lease.name, &lease.action()).or_else(|error| {
+            // It concerns this lease and none that is renewed with it.
+            let unreadable = error.source().and_then(|cause| cause.downcast_ref());
+            let refusal = unreadable.copied().map(UnreadableRecord::refusal).ok_or(error)?;
+            Ok(Outcome { reply: Reply::Refused(refusal), messages: Vec::new(), more: false })
+        })
     }
 }
 

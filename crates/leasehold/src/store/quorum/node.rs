@@ -9,7 +9,7 @@ use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Bounds, Clock, Instant, LockName, Operation, Refusal, Reply, StoreError, StoreErrorKind,
+    Action, Bounds, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind,
 };
 use tokio::sync::watch;
 
@@ -17,6 +17,7 @@ use super::pending_cleanups::PendingCleanups;
 use crate::background;
 use crate::event::Observers;
 use crate::mutex::Mutex;
+use crate::refusal::unreadable;
 use crate::store::Store;
 use crate::store::clocked::{ClockedStore, TimedAnswer};
 
@@ -84,13 +85,14 @@ impl Node {
         self: &Arc<Self>,
         operation: Operation,
     ) -> Result<TimedAnswer, StoreError> {
-        if let Some(name) = name_of(&operation) {
-            self.state().asked = Some(name.clone());
+        let name = name_of(&operation).cloned();
+        if name.is_some() {
+            self.state().asked.clone_from(&name);
         }
         match self.store.send(operation, self.store.now()).await {
             Ok(timed) => {
                 self.answered();
-                match other_version(&timed.answer.reply) {
+                match name.and_then(|name| unreadable(&name, &timed.answer.reply)) {
                     Some(refusal) => Err(refusal),
                     None => Ok(timed),
                 }
@@ -213,14 +215,6 @@ async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockNam
             return;
         }
     }
-}
-
-/// Why a node refuses every request for a name, if it does: its record is of another release.
-pub(super) fn other_version(reply: &Reply) -> Option<StoreError> {
-    let Reply::Refused(Refusal::Version { found }) = reply else { return None };
-    let why =
-        format!("the name's record has version {found}: use one release of leasehold everywhere");
-    Some(StoreError::new(StoreErrorKind::Version, why))
 }
 
 /// Whether a request failed because there is no way to the node, or nothing at its end.

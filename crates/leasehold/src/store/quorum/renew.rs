@@ -17,7 +17,6 @@ use leasehold_core::{
 
 use super::fan_out::FanOut;
 use super::leases::held;
-use super::node::other_version;
 use super::nodes::{Nodes, default_timeout};
 use crate::store::clocked::TimedAnswer;
 
@@ -115,7 +114,8 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &RenewTal
             true => Reply::Revoked(true),
         };
     }
-    let undecided = Reply::Busy { retry_after: Duration::ZERO };
+    let refused = tally.refusal().map(Reply::Refused);
+    let undecided = refused.unwrap_or(Reply::Busy { retry_after: Duration::ZERO });
     let mut leases = nodes.leases();
     let Some(known) = leases.get_mut(renewal.id) else { return undecided };
     let until = started + quorum_validity(&known.holds, nodes.needed, started);
@@ -138,10 +138,6 @@ async fn renew_at(
     let Reply::Many(replies) = &timed.answer.reply else {
         return Ok(vec![NodeVote::Nothing; renewals.len()]);
     };
-    let refusals: Vec<_> = replies.iter().map_while(other_version).collect();
-    if let (true, Some(refusal)) = (refusals.len() == replies.len(), refusals.into_iter().next()) {
-        return Err(refusal);
-    }
     let timed = &timed;
     let each = renewals.iter().zip(replies).map(|(renewal, reply)| async move {
         if let Reply::Granted(grant) = reply {
@@ -149,7 +145,10 @@ async fn renew_at(
         }
         match NodeVote::from(reply) {
             NodeVote::NotHeld(newest) => reclaim(nodes, index, renewal, newest).await,
-            vote @ (NodeVote::Held | NodeVote::Nothing | NodeVote::Revoked) => vote,
+            vote @ (NodeVote::Held
+            | NodeVote::Nothing
+            | NodeVote::Refused(_)
+            | NodeVote::Revoked) => vote,
         }
     });
     Ok(join_all(each).await)

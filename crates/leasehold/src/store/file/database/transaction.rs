@@ -245,14 +245,17 @@ impl<'a> Writing<'a> {
     }
 
     /// The record that a row says; of one from before the machine was started only the last token
-    /// is left.
+    /// is left. The source of the error is an [`UnreadableRecord`].
     fn decode(&self, name: &LockName, bytes: &[u8], boot: &str) -> Result<Record, StoreError> {
-        let record = Record::from_bytes(bytes).map_err(|unreadable| match unreadable {
-            UnreadableRecord::Version(found) => self.location.other_version(found.into()),
-            _ => self.location.damaged(
-                &format!("the record of {:?}", name.as_str()),
-                "with nobody at work, delete its row in the table `lock`",
-            ),
+        let record = Record::from_bytes(bytes).map_err(|unreadable| {
+            let error = match unreadable {
+                UnreadableRecord::Version(found) => self.location.other_version(found.into()),
+                _ => self.location.damaged(
+                    &format!("the record of {:?}", name.as_str()),
+                    "with nobody at work, delete its row in the table `lock`",
+                ),
+            };
+            error.with_source(unreadable)
         })?;
         match boot == self.boot {
             true => Ok(record),

@@ -1,6 +1,6 @@
 //! Damaged records and numbers are refused, each for itself.
 
-use leasehold_core::RenewLease;
+use leasehold_core::{Refusal, RenewLease};
 
 use super::*;
 
@@ -28,9 +28,14 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
         let Reply::Many(renewed) = store.execute(renew).await.unwrap().reply else {
             panic!("not many")
         };
-        let renewed: Vec<_> =
-            renewed.iter().map(|reply| matches!(reply, Reply::Granted(_))).collect();
-        assert_eq!(renewed, [true, false, true], "{version}");
+        let [Reply::Granted(_), Reply::Refused(refusal), Reply::Granted(_)] = renewed[..] else {
+            panic!("{version}: {renewed:?}")
+        };
+        let expected = match version {
+            Record::VERSION => Refusal::Damaged,
+            found => Refusal::Version { found: found.into() },
+        };
+        assert_eq!(refusal, expected);
     }
 
     let list = Operation::List { prefix: String::new(), limit: 9, idle: true };

@@ -20,25 +20,24 @@ use super::redisson::owners;
 /// if the reply is none of our scripts'.
 pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, mut replies) = parse(&reply).ok_or_else(unexpected_reply)?;
-    let reply = if replies.len() == 1 { replies.pop() } else { None };
-    let reply = reply.ok_or_else(unexpected_reply)?.ok_or_else(|| {
-        let what = "the key of this lock is damaged: look at it, and delete it to mend it";
-        StoreError::new(StoreErrorKind::Corrupt, what)
-    })?;
-    Ok(Answer::new(now, reply).with_more(more))
+    match (replies.pop(), replies.is_empty()) {
+        (Some(Reply::Refused(Refusal::Damaged)), true) => {
+            let what = "the key of this lock is damaged: look at it, and delete it to mend it";
+            Err(StoreError::new(StoreErrorKind::Corrupt, what))
+        }
+        (Some(reply), true) => Ok(Answer::new(now, reply).with_more(more)),
+        (Some(_), false) | (None, _) => Err(unexpected_reply()),
+    }
 }
 
-/// The answer that the reply to a renewal of many stands for.
+/// The answer that the reply to a renewal of many stands for. A damaged record refuses its own
+/// renewal, and none of the others.
 ///
 /// # Errors
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is none of our scripts'.
 pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, replies) = parse(&reply).ok_or_else(unexpected_reply)?;
-    // One damaged record must not keep the other leases from being renewed; and its own holder can
-    // no longer say that it holds it.
-    let not_held = || Reply::NotHeld { newest: None };
-    let replies = replies.into_iter().map(|reply| reply.unwrap_or_else(not_held)).collect();
     Ok(Answer::new(now, Reply::Many(replies)).with_more(more))
 }
 
@@ -55,10 +54,7 @@ pub(crate) fn unexpected_reply() -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
 }
 
-/// A reply, or `None` where the record was damaged.
-type Found = Option<Reply>;
-
-fn parse(reply: &Value) -> Option<(Now, bool, Vec<Found>)> {
+fn parse(reply: &Value) -> Option<(Now, bool, Vec<Reply>)> {
     let Value::BulkString(bytes) = reply else { return None };
     let mut packed = Reader(bytes);
     let now_us = packed.number()?;
@@ -70,8 +66,8 @@ fn parse(reply: &Value) -> Option<(Now, bool, Vec<Found>)> {
     Some((Now { lease_us: now_us, token_us: now_us }, more, replies))
 }
 
-fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
-    let reply = match packed.byte()? {
+fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Reply> {
+    Some(match packed.byte()? {
         b'B' => Reply::Busy { retry_after: packed.span()? },
         b'C' => Reply::Cancelled(match packed.byte()? {
             b'L' => Cancelled::Released,
@@ -104,11 +100,10 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Found> {
         }),
         b'S' => Reply::Stale,
         b'V' => Reply::Revoked(packed.flag()?),
-        b'X' => return Some(None),
+        b'X' => Reply::Refused(Refusal::Damaged),
         b'Y' => Reply::CapacitySet { before: capacity(packed)? },
         _ => return None,
-    };
-    Some(Some(reply))
+    })
 }
 
 /// The last token of a name; zero says that there is none.
@@ -250,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn one_damaged_record_does_not_fail_the_renewal_of_the_others() {
-        let expected = vec![Reply::NotHeld { newest: None }, Reply::Revoked(true)];
+    fn one_damaged_record_refuses_its_own_renewal_and_none_of_the_others() {
+        let expected = vec![Reply::Refused(Refusal::Damaged), Reply::Revoked(true)];
         let found = many(replies(7, b"XV\x01")).unwrap();
         assert_eq!((found.now.lease_us, found.reply), (7, Reply::Many(expected)));
         let error = one(replies(7, b"X")).unwrap_err();
