@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::Client;
-use leasehold::store::redis::wire::{RECORD_VERSION, Script};
+use leasehold::store::redis_wire::{RECORD_VERSION, Script};
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
     Action, Answer, ClientId, HolderId, LockName, Operation, Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, retry, soon};
-use leasehold_testkit::{Fault, Proxy, RedisServer};
+use leasehold_testkit::{Fault, Proxy, RedisServer, options_of};
 
 /// How many ask at once: no more than may share a call.
 const CALLERS: u64 = 20;
@@ -64,7 +64,7 @@ fn calls(server: &RedisServer) -> u64 {
 
 /// A store whose server has seen every script that is used here.
 async fn open(server: &RedisServer, url: &str) -> Redis {
-    let store = Redis::connect(url).await.unwrap();
+    let store = Redis::open(options_of(url)).await.unwrap();
     for script in Script::ALL {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(script.source()).exec(&mut server.connection().unwrap()).unwrap();
@@ -167,7 +167,7 @@ async fn a_key_that_a_user_may_not_touch_concerns_nobody_but_who_asks_for_it() {
     assert_ne!(rights, Redis::HOLDER_RIGHTS);
     let server = RedisServer::options().user(&format!("some on >pw {rights}")).start().unwrap();
     open(&server, &server.patient_url()).await;
-    let store = Redis::connect(&server.patient_url_as("some", "pw")).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url_as("some", "pw"))).await.unwrap();
     for (caller, outcome) in at_once(&store, acquire).await.into_iter().enumerate() {
         if name(caller as u64).starts_with("name/1") || name(caller as u64).starts_with("name/2") {
             assert!(is_granted(&outcome), "{caller}: {outcome:?}");

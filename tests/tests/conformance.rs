@@ -1,7 +1,7 @@
 //! Every store that comes with leasehold does what every store must do.
 
 use leasehold::store::{File, Redis};
-use leasehold_testkit::{LeastPrivilege, RedisServer, Subject, conformance, must};
+use leasehold_testkit::{LeastPrivilege, RedisServer, Subject, conformance, must, options_of};
 
 mod memory {
     use super::*;
@@ -34,7 +34,7 @@ mod redis {
         let server =
             must(RedisServer::options().user(&format!("both on >secret {rights}")).start());
         let url = format!("{}&{options}", server.patient_url_as("both", "secret"));
-        let store = must(Redis::connect(&url).await);
+        let store = must(Redis::open(options_of(&url)).await);
         Subject::real(store, LeastPrivilege(server))
     }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leasehold::store::redis::Secret;
-use leasehold::store::redis::rustls::ClientConfig;
-use leasehold::store::redis::rustls::RootCertStore;
-use leasehold::store::redis::rustls::crypto::ring;
-use leasehold::store::redis::rustls::pki_types::CertificateDer;
-use leasehold::store::redis::rustls::pki_types::pem::PemObject as _;
+use leasehold::store::Secret;
+use leasehold::store::rustls::ClientConfig;
+use leasehold::store::rustls::RootCertStore;
+use leasehold::store::rustls::crypto::ring;
+use leasehold::store::rustls::pki_types::CertificateDer;
+use leasehold::store::rustls::pki_types::pem::PemObject as _;
 use leasehold::store::{self, Redis, RedisOptions, Store};
 use leasehold::{Client, Error};
 use leasehold_core::StoreErrorKind;

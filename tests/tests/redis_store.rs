@@ -13,7 +13,7 @@ use leasehold_core::{
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, soon};
-use leasehold_testkit::{Data, RedisServer};
+use leasehold_testkit::{Data, RedisServer, options_of};
 use tokio::time::timeout;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -62,7 +62,7 @@ async fn eventually(store: &Redis, name: &str) -> FencingToken {
 }
 
 async fn refusal(url: &str) -> StoreError {
-    match Redis::connect(url).await {
+    match Redis::open(options_of(url)).await {
         Err(Error::Store(error)) => {
             assert!(!error.to_string().contains('\n'), "{error}");
             assert!(!error.may_have_executed(), "{error}");
@@ -79,7 +79,7 @@ async fn next(inbox: &mut Box<dyn Inbox>) -> Message {
 #[tokio::test]
 async fn a_lock_is_taken_renewed_and_released() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     let (first, second) = (id(1, 1), id(2, 1));
     let token = granted(&store.execute(acquire("a", first, false)).await.unwrap());
     let again = granted(&store.execute(acquire("a", first, false)).await.unwrap());
@@ -100,7 +100,7 @@ async fn a_lock_is_taken_renewed_and_released() {
 #[tokio::test]
 async fn a_pair_costs_two_commands() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
     server.command::<()>("CONFIG RESETSTAT").unwrap();
     for _ in 0..10 {
@@ -115,7 +115,7 @@ async fn a_pair_costs_two_commands() {
 #[tokio::test]
 async fn a_client_that_has_just_connected_acquires_in_one_round_trip() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     take_and_release(&store, "a").await.expect("the scripts are loaded");
     let client = Client::connect(&server.patient_url()).await.unwrap();
     server.command::<()>("CONFIG RESETSTAT").unwrap();
@@ -127,7 +127,7 @@ async fn a_client_that_has_just_connected_acquires_in_one_round_trip() {
 #[tokio::test]
 async fn scripts_are_loaded_again_after_a_flush() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     let first = take_and_release(&store, "a").await.unwrap();
     server.command::<()>("SCRIPT FLUSH").unwrap();
     let second = take_and_release(&store, "a").await.expect("no failure shows");
@@ -137,7 +137,7 @@ async fn scripts_are_loaded_again_after_a_flush() {
 #[tokio::test]
 async fn names_are_listed_without_those_of_others() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     for name in ["a*1", "a*2", "ab", "%"] {
         granted(&store.execute(acquire(name, id(1, 1), false)).await.unwrap());
     }
@@ -161,7 +161,7 @@ async fn names_are_listed_without_those_of_others() {
 #[tokio::test]
 async fn a_killed_connection_is_replaced_by_the_next_call() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     for _ in 0..20 {
         server.command::<u32>("CLIENT KILL TYPE normal").unwrap();
         eventually(&store, "a").await;
@@ -171,7 +171,7 @@ async fn a_killed_connection_is_replaced_by_the_next_call() {
 #[tokio::test]
 async fn many_callers_share_one_new_connection() {
     let server = RedisServer::start().unwrap();
-    let store = Arc::new(Redis::connect(&server.patient_url()).await.unwrap());
+    let store = Arc::new(Redis::open(options_of(&server.patient_url())).await.unwrap());
     server.command::<u32>("CLIENT KILL TYPE normal").unwrap();
     eventually(&store, "warm").await;
     server.command::<u32>("CLIENT KILL TYPE normal").unwrap();
@@ -197,7 +197,7 @@ async fn many_callers_share_one_new_connection() {
 async fn a_restarted_server_is_used_again_and_tokens_go_on_growing() {
     for data in [Data::Kept, Data::Dropped] {
         let mut server = RedisServer::options().append_only("always").start().unwrap();
-        let store = Redis::connect(&server.patient_url()).await.unwrap();
+        let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
         let first = take_and_release(&store, "a").await.unwrap();
         server.restart(data).unwrap();
         let second = eventually(&store, "a").await;
@@ -208,9 +208,10 @@ async fn a_restarted_server_is_used_again_and_tokens_go_on_growing() {
 #[tokio::test]
 async fn a_stopped_server_is_a_timeout_after_which_anything_may_have_happened() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&format!("{}?timeout=100ms&connect_timeout=2s", server.url()))
-        .await
-        .unwrap();
+    let store =
+        Redis::open(options_of(&format!("{}?timeout=100ms&connect_timeout=2s", server.url())))
+            .await
+            .unwrap();
     server.stop().unwrap();
     let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Timeout);
@@ -235,9 +236,10 @@ async fn eventually_held(store: &Redis, attempt: HolderId) -> FencingToken {
 #[tokio::test]
 async fn a_connection_that_answers_nothing_is_given_up() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&format!("{}?timeout=100ms&connect_timeout=1s", server.url()))
-        .await
-        .unwrap();
+    let store =
+        Redis::open(options_of(&format!("{}?timeout=100ms&connect_timeout=1s", server.url())))
+            .await
+            .unwrap();
     server.stop().unwrap();
     let asking = async {
         loop {
@@ -262,7 +264,7 @@ async fn wrong_credentials_and_missing_servers_are_named() {
     let error = refusal(&server.url()).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied);
     assert!(error.to_string().contains("LEASEHOLD_PASSWORD"), "{error}");
-    let store = Redis::connect(&server.patient_url_as("default", "secret")).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url_as("default", "secret"))).await.unwrap();
     assert!(!format!("{store:?}").contains("secret"));
     let error = refusal("redis://127.0.0.1:1").await;
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
@@ -293,7 +295,7 @@ async fn a_replica_is_an_outage_that_may_pass() {
 #[tokio::test]
 async fn a_primary_that_becomes_a_replica_grants_nothing() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
     server.command::<()>("REPLICAOF 127.0.0.1 1").unwrap();
     let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
@@ -306,18 +308,18 @@ async fn a_primary_that_becomes_a_replica_grants_nothing() {
 #[tokio::test]
 async fn what_weakens_a_promise_is_said_on_connecting() {
     let server = RedisServer::options().line("maxmemory-policy allkeys-lru").start().unwrap();
-    let warnings = Redis::connect(&server.patient_url()).await.unwrap().warnings();
+    let warnings = Redis::open(options_of(&server.patient_url())).await.unwrap().warnings();
     assert!(warnings.iter().any(|text| text.contains("noeviction")), "{warnings:?}");
     assert!(warnings.iter().any(|text| text.contains("appendonly")), "{warnings:?}");
     let server = RedisServer::options().append_only("everysec").start().unwrap();
-    let warnings = Redis::connect(&server.patient_url()).await.unwrap().warnings();
+    let warnings = Redis::open(options_of(&server.patient_url())).await.unwrap().warnings();
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
 #[tokio::test]
 async fn a_unix_socket_works() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.unix_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.unix_url())).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
 }
 
@@ -325,7 +327,7 @@ async fn a_unix_socket_works() {
 async fn a_database_of_its_own_is_used() {
     let server = RedisServer::start().unwrap();
     let url = format!("redis://127.0.0.1:{}/3", server.port());
-    let store = Redis::connect(&url).await.unwrap();
+    let store = Redis::open(options_of(&url)).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
     assert_eq!(server.command::<u32>("DBSIZE").unwrap(), 0);
     assert!(server.info("keyspace").unwrap().contains("db3:keys=1"));
@@ -336,7 +338,7 @@ async fn tls_needs_the_right_authority() {
     let server = RedisServer::options().tls(false).start().unwrap();
     let files = server.certificates().unwrap();
     let url = format!("{}?ca={}", server.url(), files.authority.display());
-    let store = Redis::connect(&url).await.unwrap();
+    let store = Redis::open(options_of(&url)).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
 
     let error = refusal(&server.url()).await;
@@ -346,7 +348,7 @@ async fn tls_needs_the_right_authority() {
     let foreign = other.certificates().unwrap().authority.display();
     let error = refusal(&format!("{}?ca={foreign}", server.url())).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied);
-    let store = Redis::connect(&format!("{}?insecure=on", server.url())).await.unwrap();
+    let store = Redis::open(options_of(&format!("{}?insecure=on", server.url()))).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
 }
 
@@ -359,7 +361,8 @@ async fn a_client_certificate_is_shown_when_the_server_asks_for_it() {
     assert_eq!(error.kind(), StoreErrorKind::Denied);
     assert!(error.to_string().contains("cert="), "{error}");
     let (certificate, key) = (files.client.display(), files.client_key.display());
-    let store = Redis::connect(&format!("{url}&cert={certificate}&key={key}")).await.unwrap();
+    let store =
+        Redis::open(options_of(&format!("{url}&cert={certificate}&key={key}"))).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
 }
 
@@ -389,7 +392,7 @@ fn a_store_is_used_from_several_runtimes_one_after_another() {
         runtime.block_on(async {
             let store = match &store {
                 Some(store) => store,
-                None => store.insert(Redis::connect(&server.patient_url()).await.unwrap()),
+                None => store.insert(Redis::open(options_of(&server.patient_url())).await.unwrap()),
             };
             take_and_release(store, "a").await.expect("a connection of this runtime");
         });
@@ -427,7 +430,7 @@ async fn clients_that_were_closed_are_subscribed_to_nothing() {
 #[tokio::test]
 async fn a_waiter_is_told_in_its_inbox_and_nobody_else_is() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     let mut second = store.inbox(ClientId(2)).await.unwrap();
     let mut third = store.inbox(ClientId(3)).await.unwrap();
     granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
@@ -443,7 +446,7 @@ async fn a_waiter_is_told_in_its_inbox_and_nobody_else_is() {
 #[tokio::test]
 async fn a_killed_subscription_is_renewed_and_the_gap_is_told() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     let mut inbox = store.inbox(ClientId(2)).await.unwrap();
     for round in 0..5 {
         server.command::<u32>("CLIENT KILL TYPE pubsub").unwrap();
@@ -461,7 +464,7 @@ async fn a_killed_subscription_is_renewed_and_the_gap_is_told() {
 #[tokio::test]
 async fn an_inbox_survives_a_restart_of_the_server() {
     let mut server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     let mut inbox = store.inbox(ClientId(2)).await.unwrap();
     server.kill9().unwrap();
     assert!(timeout(Duration::from_millis(50), inbox.next()).await.is_err());
@@ -473,7 +476,7 @@ async fn an_inbox_survives_a_restart_of_the_server() {
 async fn a_half_open_subscription_is_noticed() {
     let server = RedisServer::start().unwrap();
     let url = format!("{}?connect_timeout=2s", server.url());
-    let store = Redis::connect(&url).await.unwrap();
+    let store = Redis::open(options_of(&url)).await.unwrap();
     let mut inbox = store.inbox(ClientId(2)).await.unwrap();
     server.stop().unwrap();
     // A ping after 5 s, its timeout, an attempt to connect that fails after 2 s, and time to spare.
@@ -485,7 +488,7 @@ async fn a_half_open_subscription_is_noticed() {
 #[tokio::test]
 async fn a_full_server_grants_nothing_new_and_blocks_no_unlock() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
     server.command::<()>("CONFIG SET maxmemory 1").unwrap();
     let error = store.execute(acquire("b", id(1, 2), false)).await.unwrap_err();
@@ -502,7 +505,7 @@ async fn a_full_server_grants_nothing_new_and_blocks_no_unlock() {
 #[tokio::test]
 async fn a_key_of_another_type_is_left_as_it_is() {
     let server = RedisServer::start().unwrap();
-    let store = Redis::connect(&server.patient_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     server.command::<()>("SET lh:a mine").unwrap();
     server.command::<()>("HSET lh:b field mine").unwrap();
     for name in ["a", "b"] {
@@ -518,7 +521,7 @@ async fn a_key_of_another_type_is_left_as_it_is() {
 #[tokio::test]
 async fn the_documented_rights_of_a_holder_suffice() {
     let server = RedisServer::options().holder().start().unwrap();
-    let store = Redis::connect(&server.holder_url()).await.unwrap();
+    let store = Redis::open(options_of(&server.holder_url())).await.unwrap();
     let mut inbox = store.inbox(ClientId(2)).await.unwrap();
     granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
     store.execute(acquire("a", id(2, 1), true)).await.unwrap();
@@ -535,7 +538,7 @@ async fn the_documented_rights_of_a_holder_suffice() {
 async fn without_the_right_to_publish_everything_but_the_wake_up_works() {
     let rights = Redis::HOLDER_RIGHTS.replace("+publish ", "");
     let server = RedisServer::options().user(&format!("mute on >pw {rights}")).start().unwrap();
-    let store = Redis::connect(&server.patient_url_as("mute", "pw")).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url_as("mute", "pw"))).await.unwrap();
     granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
     store.execute(acquire("a", id(2, 1), true)).await.unwrap();
     assert_eq!(store.execute(release("a", id(1, 1))).await.unwrap().reply, Reply::Released);
@@ -547,7 +550,7 @@ async fn without_the_right_to_publish_everything_but_the_wake_up_works() {
 async fn without_the_right_to_subscribe_an_inbox_stays_silent_and_says_so() {
     let rights = Redis::HOLDER_RIGHTS.replace("+subscribe ", "").replace("+info", "");
     let server = RedisServer::options().user(&format!("deaf on >pw {rights}")).start().unwrap();
-    let store = Redis::connect(&server.patient_url_as("deaf", "pw")).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url_as("deaf", "pw"))).await.unwrap();
     let mut inbox = store.inbox(ClientId(2)).await.unwrap();
     assert!(timeout(Duration::from_millis(50), inbox.next()).await.is_err());
     let warnings = store.warnings();
@@ -559,7 +562,7 @@ async fn without_the_right_to_subscribe_an_inbox_stays_silent_and_says_so() {
 async fn a_user_without_the_right_to_run_scripts_is_denied_in_words() {
     let server =
         RedisServer::options().user("poor on >pw ~lh:* -@all +info +time").start().unwrap();
-    let store = Redis::connect(&server.patient_url_as("poor", "pw")).await.unwrap();
+    let store = Redis::open(options_of(&server.patient_url_as("poor", "pw"))).await.unwrap();
     let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Denied);
     assert!(!error.may_have_executed());

@@ -25,7 +25,8 @@ pub struct Faults {
     pub lose_message: u64,
     /// With a request, the connection is cut: everything is lost for a while.
     pub cut: u64,
-    /// The longest that it stays cut.
+    /// The longest that it stays cut, and how long it then holds at least: cuts in a row would have
+    /// no longest time.
     pub cut_for: Duration,
     /// The longest time that a request, an answer or a message takes.
     pub delay: Duration,
@@ -62,11 +63,13 @@ impl Shared {
     }
 
     fn is_cut(&self) -> bool {
-        if self.happens(self.faults.cut) {
+        let (now, until) = (self.clock.now(), *lock(&self.cut_until));
+        let holds_for_long = now >= until + self.faults.cut_for;
+        if self.happens(self.faults.cut) && holds_for_long {
             let span = lock(&self.jitter).between(Duration::ZERO, self.faults.cut_for);
             self.cut(span);
         }
-        self.clock.now() < *lock(&self.cut_until)
+        now < *lock(&self.cut_until)
     }
 
     async fn delay(&self) {

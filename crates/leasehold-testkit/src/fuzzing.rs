@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use leasehold::store::fuzzing::{Target, scene};
-use leasehold::store::redis::wire::Call;
+use leasehold::store::redis_wire::Call;
 use leasehold_core::Answer;
 use redis::{Cmd, Connection, ConnectionLike as _, RedisError, RedisResult, Value};
 

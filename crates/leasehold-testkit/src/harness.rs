@@ -32,6 +32,16 @@ pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
     }
 }
 
+/// The options that a URL stands for.
+///
+/// # Panics
+///
+/// If the URL is none.
+#[track_caller]
+pub fn options_of(url: &str) -> leasehold::store::RedisOptions {
+    must(leasehold::store::RedisOptions::from_url(url))
+}
+
 /// Waits for something that must happen.
 ///
 /// # Panics

@@ -33,7 +33,7 @@ pub use self::certificates::Certificates;
 pub use self::cluster::Cluster;
 pub use self::contenders::Contenders;
 pub use self::faulty::{Faults, Faulty};
-pub use self::harness::must;
+pub use self::harness::{must, options_of};
 pub use self::least_privilege::{LeastPrivilege, assert_nothing_denied};
 pub use self::postgres::Postgres;
 pub use self::program::SERVER_PROGRAM;

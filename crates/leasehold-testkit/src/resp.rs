@@ -3,7 +3,7 @@
 use std::io::{self, Error, ErrorKind};
 use std::str;
 
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The commands whose answers come as pushes, in version 3.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::Redis;
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use leasehold_data::store::REDIS_RIGHTS;
 use leasehold_testkit::{
     Cluster, Proxy, RedisOptions, RedisServer, Replicated, SentinelFleet, must,

@@ -2,7 +2,9 @@
 //! says.
 
 use leasehold::store::{Redis, Store};
-use leasehold_testkit::{Cluster, LeastPrivilege, RedisServer, Subject, conformance, must};
+use leasehold_testkit::{
+    Cluster, LeastPrivilege, RedisServer, Subject, conformance, must, options_of,
+};
 
 /// Where it is, and who answers no sooner than a busy machine does.
 fn cluster() -> (Cluster, String) {
@@ -15,7 +17,7 @@ fn cluster() -> (Cluster, String) {
 
 async fn make() -> Subject {
     let (cluster, url) = cluster();
-    Subject::real(must(Redis::connect(&url).await), LeastPrivilege(cluster))
+    Subject::real(must(Redis::open(options_of(&url)).await), LeastPrivilege(cluster))
 }
 
 conformance!(together make());
@@ -25,7 +27,7 @@ mod quarantined {
 
     async fn make() -> Subject {
         let (cluster, url) = cluster();
-        let store = must(Redis::connect(&format!("{url}&quarantine=1h")).await);
+        let store = must(Redis::open(options_of(&format!("{url}&quarantine=1h"))).await);
         must(store.end_quarantine().await);
         Subject::real(store, LeastPrivilege(cluster))
     }

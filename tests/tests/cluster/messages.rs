@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::LockName;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold_core::{Action, ClientId, HolderId, Message, Operation, Reply};
-use leasehold_testkit::{Cluster, fresh_number, must};
+use leasehold_testkit::{Cluster, fresh_number, must, options_of};
 
 use super::{LONG, request, soon, three_alone, url, with_least_rights};
 
@@ -19,7 +19,7 @@ struct Listener {
 
 impl Listener {
     async fn start(cluster: &Cluster) -> Self {
-        let store = must(Redis::connect(&url(cluster)).await);
+        let store = must(Redis::open(options_of(&url(cluster))).await);
         let client = ClientId(fresh_number());
         let inbox = must(store.inbox(client).await);
         Self { store, client, inbox }
@@ -78,7 +78,7 @@ async fn e7_a_client_listens_at_every_primary_also_at_one_that_has_taken_over() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more() {
     let cluster = must(Cluster::start_with(&with_least_rights(), 1));
-    let store = must(Redis::connect(&url(&cluster)).await);
+    let store = must(Redis::open(options_of(&url(&cluster))).await);
     let (name, _) = cluster.fresh_name(0);
     let channel = format!("lh:inbox:0@{name}");
     // News are listened to at one node after the other.

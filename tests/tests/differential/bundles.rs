@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use leasehold::store::redis::wire::{Call, key};
+use leasehold::store::redis_wire::{Call, key};
 use leasehold_core::{Acquire, Action, Addressed, Answer, ClientId, HolderId, LockName, Mode};
 use leasehold_testkit::RedisServer;
 use proptest::prelude::*;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use leasehold::store::Redis;
-use leasehold::store::redis::wire::RECORD_VERSION;
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::RECORD_VERSION;
+use leasehold::store::redis_wire::Script;
 use leasehold_core::{
     Acquire, Action, Adopt, ClientId, FencingToken, HolderId, HolderInfo, Mode, Reclaim, Refusal,
     RenewLease, Reply, StoreErrorKind,

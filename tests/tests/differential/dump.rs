@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leasehold::store::redis::wire::RECORD_VERSION;
-use leasehold::store::redis::wire::Reader;
+use leasehold::store::redis_wire::RECORD_VERSION;
+use leasehold::store::redis_wire::Reader;
 use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, HolderId};
 

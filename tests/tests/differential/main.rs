@@ -27,7 +27,7 @@ mod strategies;
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 
-use leasehold::store::redis::wire::{CLOCK, Script};
+use leasehold::store::redis_wire::{CLOCK, Script};
 use leasehold_testkit::{RedisServer, must};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};

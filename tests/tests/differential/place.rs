@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use leasehold::store::redis::wire::{Call, key, message};
+use leasehold::store::redis_wire::{Call, key, message};
 use leasehold_core::{Answer, FencingToken, HolderId, Message};
 use leasehold_testkit::RedisServer;
 use redis::{Connection, Msg, Value};

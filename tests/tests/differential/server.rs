@@ -1,10 +1,10 @@
 //! The real server's side of a history: the same steps in one pipeline, and the record after each.
 
-use leasehold::store::redis::wire::Call;
-use leasehold::store::redis::wire::Script;
-use leasehold::store::redis::wire::key::{self, key};
-use leasehold::store::redis::wire::message;
-use leasehold::store::redis::wire::{Keyspace, Native};
+use leasehold::store::redis_wire::Call;
+use leasehold::store::redis_wire::Script;
+use leasehold::store::redis_wire::key::{self, key};
+use leasehold::store::redis_wire::message;
+use leasehold::store::redis_wire::{Keyspace, Native};
 use leasehold_core::model::{self, Record};
 use leasehold_core::{Addressed, Answer, ClientId, Operation};
 use leasehold_testkit::{RedisOptions, RedisServer};

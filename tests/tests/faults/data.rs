@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, LossReason};
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
 use crate::scene::{
@@ -42,7 +42,7 @@ async fn c9_an_evicted_lock_lets_another_in_with_a_greater_token() {
     for policy in ["volatile-ttl", "volatile-lru", "allkeys-random"] {
         let server = RedisServer::options().line(format!("maxmemory-policy {policy}"));
         let scene = Scene::of(server.start().unwrap()).await;
-        let warnings = Redis::connect(&scene.server.url()).await.unwrap().warnings();
+        let warnings = Redis::open(options_of(&scene.server.url())).await.unwrap().warnings();
         assert!(warnings.iter().any(|text| text.contains(policy)), "{policy}: {warnings:?}");
         breaks_exclusion_and_not_the_order(scene, async |scene: &mut Scene| {
             let mut connection = scene.server.connection().unwrap();

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
-use leasehold_testkit::harness::request;
 use leasehold_testkit::{Fault, Proxy, RedisServer};
+use leasehold_testkit::{harness::request, options_of};
 
 use crate::contend::{Hurting, Memory, change_modes_during, connect_all, contend_during};
 use crate::scene::{LONG, NAME, SHORT, Scene, connect, has_ended, loss, reliable_until, soon};
@@ -198,7 +198,7 @@ async fn b5_an_acquire_that_arrives_after_its_cancel_grants_nothing() {
 async fn b5_an_acquire_that_nobody_cancelled_grants_until_it_is_too_late() {
     for (not_after_us, holders) in [(9_000_000_000_000_000, 1), (1, 0)] {
         let scene = Scene::new().await;
-        let store = Redis::connect(&scene.proxy.url()).await.unwrap();
+        let store = Redis::open(options_of(&scene.proxy.url())).await.unwrap();
         let id = HolderId { client: ClientId(1), attempt: 1 };
         let request = request(id).with_not_after(not_after_us);
         let held = scene.proxy.strike(1, Script::Acquire, Fault::HoldRequest);

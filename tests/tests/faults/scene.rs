@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold::admin::Status;
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason, Lost};
 pub(crate) use leasehold_testkit::harness::{PATIENCE, connect, loss, soon};
 use leasehold_testkit::harness::{queued, until};

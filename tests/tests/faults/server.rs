@@ -7,7 +7,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
 use leasehold::{Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
-use leasehold_testkit::{Data, RedisServer, Tail};
+use leasehold_testkit::{Data, RedisServer, Tail, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend_during};
 use crate::scene::{
@@ -71,7 +71,7 @@ async fn c4_a_server_that_loads_its_data_costs_no_lease_and_grants_nothing() {
     let guard = soon(scene.near.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
     scene.server.command::<()>("DEBUG POPULATE 2000 filler 1024").unwrap();
     scene.server.command::<()>("SAVE").unwrap();
-    let store = Redis::connect(&scene.server.url()).await.unwrap();
+    let store = Redis::open(options_of(&scene.server.url())).await.unwrap();
     let restarting = tokio::task::spawn_blocking(move || {
         scene.server.restart(Data::Kept).unwrap();
         scene

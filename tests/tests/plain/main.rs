@@ -13,7 +13,7 @@ use leasehold_core::{
     Acquire, Action, ClientId, Grant, HolderId, HolderInfo, LockName, Mode, Operation, Reply,
     Status, StoreError,
 };
-use leasehold_testkit::{RedisServer, must};
+use leasehold_testkit::{RedisServer, must, options_of};
 use redis::Connection;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) async fn start() -> Self {
         let server = must(RedisServer::start());
-        let store = must(Redis::connect(&plain(&server)).await);
+        let store = must(Redis::open(options_of(&plain(&server))).await);
         let theirs = must(server.connection());
         Self { server, store, theirs }
     }

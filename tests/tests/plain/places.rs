@@ -2,7 +2,7 @@
 
 use leasehold::Client;
 use leasehold::store::Redis;
-use leasehold_testkit::{Cluster, SentinelFleet, Subject, conformance, must};
+use leasehold_testkit::{Cluster, SentinelFleet, Subject, conformance, must, options_of};
 
 /// The store on a place with this URL.
 fn plain(url: &str) -> String {
@@ -14,7 +14,7 @@ mod cluster {
 
     async fn make() -> Subject {
         let cluster = must(Cluster::start(0));
-        let store = must(Redis::connect(&plain(&cluster.url())).await);
+        let store = must(Redis::open(options_of(&plain(&cluster.url()))).await);
         Subject::real(store, cluster)
     }
 
@@ -26,7 +26,7 @@ mod sentinel {
 
     async fn make() -> Subject {
         let fleet = must(SentinelFleet::start());
-        let store = must(Redis::connect(&plain(&fleet.url())).await);
+        let store = must(Redis::open(options_of(&plain(&fleet.url()))).await);
         Subject::real(store, fleet)
     }
 

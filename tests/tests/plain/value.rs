@@ -6,7 +6,7 @@ use leasehold::admin::HoldState;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, FencingToken};
 use leasehold_core::{Action, Operation, Reclaim, Refusal, Reply};
-use leasehold_testkit::{RedisServer, must};
+use leasehold_testkit::{RedisServer, must, options_of};
 
 use super::{Shared, TTL, id, plain, release, renew, request};
 
@@ -109,7 +109,8 @@ async fn without_a_prefix_only_our_own_locks_are_listed_and_with_one_all_that_ar
 async fn a_url_that_does_not_say_what_keys_begin_with_is_remarked_on() {
     let server = must(RedisServer::start());
     let remarks = async |options: &str| {
-        let store = must(Redis::connect(&format!("{}&{options}", server.patient_url())).await);
+        let store =
+            must(Redis::open(options_of(&format!("{}&{options}", server.patient_url()))).await);
         store.warnings().iter().any(|words| words.contains("prefix="))
     };
     assert!(remarks("layout=plain").await);
@@ -154,7 +155,7 @@ async fn what_was_changed_after_the_grant_is_let_go_all_the_same_and_what_is_not
     must(shared.act("a", Action::Describe { id: id(1), info }).await);
     assert_eq!(shared.release("a", id(1)).await, Reply::Released);
     let token = shared.take("a", id(1)).await.token;
-    let other = must(Redis::connect(&plain(&shared.server)).await);
+    let other = must(Redis::open(options_of(&plain(&shared.server))).await);
     let name = must(leasehold::LockName::new("a"));
     let action = Action::Revoke { id: id(1), token, force: false };
     must(other.execute(Operation::On { name, action }).await);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join;
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use leasehold::store::{Quorum, Store};
 use leasehold::time::FakeClock;
 use leasehold::{Client, Error};

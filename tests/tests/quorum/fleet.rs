@@ -5,8 +5,8 @@ use leasehold::admin::Status;
 use leasehold::store::{Redis, Store, connect};
 use leasehold::{Client, LockName};
 use leasehold_core::{Action, Operation, Reply};
-use leasehold_testkit::harness::until;
 use leasehold_testkit::{Proxy, RedisOptions, RedisServer, Subject, must};
+use leasehold_testkit::{harness::until, options_of};
 
 /// A busy machine may take longer to answer than a network.
 const TIMEOUT: &str = "500ms";
@@ -58,7 +58,7 @@ impl Fleet {
 
     /// What one node says of a name.
     pub(crate) async fn seen_by(&self, index: usize, name: &LockName) -> Status {
-        let store = must(Redis::connect(&self.servers[index].url()).await);
+        let store = must(Redis::open(options_of(&self.servers[index].url())).await);
         let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 10 } };
         match must(store.execute(look).await).reply {
             Reply::Status(status) => *status,

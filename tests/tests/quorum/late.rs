@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LockName;
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::must;
 use leasehold_testkit::proxy::Fault;

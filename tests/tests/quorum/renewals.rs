@@ -8,7 +8,7 @@ use leasehold::event::Event;
 use leasehold::store::Redis;
 use leasehold::{Client, Guard, LossReason};
 use leasehold_testkit::harness::{soon, until};
-use leasehold_testkit::{Data, must};
+use leasehold_testkit::{Data, must, options_of};
 use tokio::sync::Notify;
 
 use crate::fleet::{Fleet, Network, name};
@@ -99,7 +99,7 @@ async fn h9_a_node_that_has_granted_a_newer_token_is_not_taken_back() {
     must(fleet.servers[1].stop());
     must(fleet.servers[2].stop());
     must(fleet.servers[0].restart(Data::Dropped));
-    let alone = must(Redis::connect(&fleet.servers[0].url()).await);
+    let alone = must(Redis::open(options_of(&fleet.servers[0].url())).await);
     let intruder = must(Client::builder().store(alone).build().await);
     let taken = must(soon(intruder.mutex(&name).acquire()).await);
     must(fleet.servers[1].cont());

@@ -4,13 +4,14 @@
 use leasehold::store::Redis;
 use leasehold_testkit::{
     Cluster, LeastPrivilege, RedisServer, Replicated, SentinelFleet, Subject, conformance, must,
+    options_of,
 };
 
 async fn make(options: &str) -> Subject {
     let rights = format!("{} {}", Redis::REDISSON_RIGHTS, Redis::OPERATOR_RIGHTS);
     let server = must(RedisServer::options().user(&format!("both on >secret {rights}")).start());
     let url = format!("{}&layout=redisson{options}", server.patient_url_as("both", "secret"));
-    let store = must(Redis::connect(&url).await);
+    let store = must(Redis::open(options_of(&url)).await);
     Subject::real(store, LeastPrivilege(server))
 }
 
@@ -36,7 +37,7 @@ mod replicated {
         let url = servers[0].url_as("both", "secret");
         // A busy machine keeps no healthy replica from answering in time.
         let url = format!("{url}?layout=redisson&replicas=1&timeout=20s");
-        Subject::real(must(Redis::connect(&url).await), LeastPrivilege(servers))
+        Subject::real(must(Redis::open(options_of(&url)).await), LeastPrivilege(servers))
     }
 
     conformance!(together make());
@@ -48,7 +49,7 @@ mod cluster {
     async fn make() -> Subject {
         let cluster = must(Cluster::start(0));
         let url = format!("{}?layout=redisson&timeout=10s", cluster.url());
-        let store = must(Redis::connect(&url).await);
+        let store = must(Redis::open(options_of(&url)).await);
         Subject::real(store, cluster)
     }
 
@@ -61,7 +62,7 @@ mod sentinel {
     async fn make() -> Subject {
         let fleet = must(SentinelFleet::start());
         let url = format!("{}?layout=redisson&timeout=10s", fleet.url());
-        let store = must(Redis::connect(&url).await);
+        let store = must(Redis::open(options_of(&url)).await);
         Subject::real(store, fleet)
     }
 

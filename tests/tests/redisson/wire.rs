@@ -10,7 +10,7 @@ use leasehold_core::{
     Acquire, Action, Cancelled, ClientId, HolderId, HolderInfo, LockName, Operation, Reply,
     StoreError,
 };
-use leasehold_testkit::{Cluster, RedisServer, must};
+use leasehold_testkit::{Cluster, RedisServer, must, options_of};
 use redis::Connection;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ struct Shared {
 impl Shared {
     async fn start() -> Self {
         let server = must(RedisServer::start());
-        let store = must(Redis::connect(&url(&server)).await);
+        let store = must(Redis::open(options_of(&url(&server))).await);
         let theirs = must(server.connection());
         Self { server, store, theirs }
     }
@@ -121,7 +121,7 @@ async fn what_they_tell_is_heard_by_those_of_ours_who_wait() {
         assert_eq!(told.next().await.as_deref(), Some("0"));
     }
     let cluster = must(Cluster::start(0));
-    let store = must(Redis::connect(&format!("{}?layout=redisson", cluster.url())).await);
+    let store = must(Redis::open(options_of(&format!("{}?layout=redisson", cluster.url()))).await);
     for name in ["a", "b", "c", "{d}e"] {
         let mut told =
             must(must(store.subscribe(&must(LockName::new(name))).await).ok_or("it has"));

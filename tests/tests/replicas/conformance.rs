@@ -1,7 +1,9 @@
 //! Every store does what every store must do, also where more must be so before a grant counts.
 
 use leasehold::store::{Redis, Store};
-use leasehold_testkit::{LeastPrivilege, RedisServer, Replicated, Subject, conformance, must};
+use leasehold_testkit::{
+    LeastPrivilege, RedisServer, Replicated, Subject, conformance, must, options_of,
+};
 
 /// So long that a busy machine keeps no healthy replica from answering in time.
 const PATIENT: &str = "timeout=20s";
@@ -14,7 +16,7 @@ mod replicated {
         let options = RedisServer::options().user(&format!("both on >secret {}", rights.join(" ")));
         let servers = must(Replicated::start_with(options, &[100]));
         let url = format!("{}?replicas=1&{PATIENT}", servers[0].url_as("both", "secret"));
-        Subject::real(must(Redis::connect(&url).await), LeastPrivilege(servers))
+        Subject::real(must(Redis::open(options_of(&url)).await), LeastPrivilege(servers))
     }
 
     conformance!(together make());
@@ -26,7 +28,7 @@ mod quarantined {
     async fn make() -> Subject {
         let server = must(RedisServer::options().holder().start());
         let url = format!("{}?quarantine=1h&{PATIENT}", server.url());
-        let store = must(Redis::connect(&url).await);
+        let store = must(Redis::open(options_of(&url)).await);
         must(store.end_quarantine().await);
         Subject::real(store, server)
     }

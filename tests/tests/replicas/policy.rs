@@ -7,7 +7,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::lease::{Mode, Renewal};
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason};
-use leasehold_testkit::{RedisServer, Replicated, must};
+use leasehold_testkit::{RedisServer, Replicated, must, options_of};
 
 use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, kind, soon, try_acquire, until};
 
@@ -73,7 +73,8 @@ async fn a_replica_that_is_added_belongs_to_all_from_its_first_exchange() {
 #[tokio::test]
 async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
     let server = must(RedisServer::start());
-    let store = must(Redis::connect(&format!("{}?{SURE}&replicas=all", server.url())).await);
+    let store =
+        must(Redis::open(options_of(&format!("{}?{SURE}&replicas=all", server.url()))).await);
     let warnings = store.warnings();
     assert!(
         warnings.iter().any(|words| words.contains("0 replicas follow the server")),

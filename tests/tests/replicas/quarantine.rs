@@ -7,7 +7,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason};
-use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must};
+use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must, options_of};
 use tokio::time::timeout;
 
 use super::{LOOK_EVERY, PATIENCE, TTL, connect, kind, soon, try_acquire, until};
@@ -65,7 +65,7 @@ async fn held_with(client: &Client, guard: &Guard) -> Option<leasehold::FencingT
 async fn a_new_server_grants_nothing_before_the_end_of_its_quarantine() {
     let server = must(RedisServer::start());
     let url = format!("{}?quarantine={}s", server.url(), SHORT.as_secs());
-    let store = must(Redis::connect(&url).await);
+    let store = must(Redis::open(options_of(&url)).await);
     let warnings = store.warnings();
     assert!(warnings.iter().any(|words| words.contains("nothing new is granted")), "{warnings:?}");
     let client = must(Client::builder().store(store).build().await);

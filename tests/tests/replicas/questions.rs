@@ -8,7 +8,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, LockName};
 use leasehold_core::{Action, Operation, Reply};
-use leasehold_testkit::{Replicated, must};
+use leasehold_testkit::{Replicated, must, options_of};
 
 use super::{TTL, connect, request, soon, until};
 
@@ -30,7 +30,7 @@ impl Pair {
         let servers = must(Replicated::start(1));
         let url = format!("{}?layout={layout}", servers[0].url());
         let store = async |timeout| {
-            must(Redis::connect(&format!("{url}&replicas=1&timeout={timeout}")).await)
+            must(Redis::open(options_of(&format!("{url}&replicas=1&timeout={timeout}"))).await)
         };
         let (hasty, patient) = (store("500ms").await, store("60s").await);
         let (careless, name) = (connect(&url).await, must(LockName::new("a")));

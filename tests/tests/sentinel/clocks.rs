@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::{Client, Error, Guard};
-use leasehold_testkit::{RedisServer, SentinelFleet};
+use leasehold_testkit::{RedisServer, SentinelFleet, options_of};
 
 use crate::{PATIENCE, connect, retry};
 
@@ -91,7 +91,7 @@ async fn clocks_that_are_apart_are_warned_of_on_connecting() {
     let warning = async |fleet: &SentinelFleet, options: &str| {
         use leasehold::store::{Redis, Store};
         let url = format!("{}?{options}", fleet.url());
-        let store = Redis::connect(&url).await.unwrap();
+        let store = Redis::open(options_of(&url)).await.unwrap();
         store.warnings().into_iter().find(|words| words.contains("clock"))
     };
     let patient = "timeout=30s&connect_timeout=30s";

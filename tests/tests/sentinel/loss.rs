@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::store::{Redis, Store};
 use leasehold::{Error, FencingToken, LossReason};
 use leasehold_core::{Action, ClientId, HolderId, LockName, Mode, Operation, Reply};
-use leasehold_testkit::SentinelFleet;
+use leasehold_testkit::{SentinelFleet, options_of};
 use tokio::task::JoinSet;
 
 use crate::{LONG, SHORT, connect, loss, queued, request, retry, soon};
@@ -91,7 +91,7 @@ async fn release(store: &Redis, id: HolderId) -> Reply {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d17_a_forgotten_release_is_repeated_by_its_owner_and_hits_nobody_else() {
     let mut fleet = SentinelFleet::start().unwrap();
-    let store = Redis::connect(&fleet.url()).await.unwrap();
+    let store = Redis::open(options_of(&fleet.url())).await.unwrap();
     let first = acquire(&store, id(1)).await.expect("it is free");
     fleet.servers().wait_in_sync().unwrap();
     fleet.servers().cut_off(1).unwrap();

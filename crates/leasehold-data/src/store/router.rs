@@ -1,6 +1,10 @@
 //! Store URLs: the scheme says which store is meant.
 
 use leasehold::Result;
+#[cfg(feature = "file")]
+use leasehold::store::FileOptions;
+#[cfg(feature = "redis")]
+use leasehold::store::{Redis, RedisOptions};
 
 use super::data_store::DataStore;
 #[cfg(feature = "file")]
@@ -17,10 +21,12 @@ pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
     leasehold::store::check_url(url)?;
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         #[cfg(feature = "file")]
-        "file" => Ok(Box::new(File::from(leasehold::store::File::connect(url).await?))),
+        "file" => {
+            Ok(Box::new(File::from(leasehold::store::File::open(FileOptions::from_url(url)?)?)))
+        }
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
-        _ => Ok(Box::new(leasehold::store::Redis::connect(url).await?)),
+        _ => Ok(Box::new(Redis::open(RedisOptions::from_url(url)?).await?)),
         #[cfg(not(feature = "redis"))]
         scheme => {
             let why = format!("`leasehold-data` was built without its feature for `{scheme}:`");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use redis::{Value, parse_redis_value};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::store::redis::wire::Script;
+use leasehold::store::redis_wire::Script;
 use tokio::sync::{oneshot, watch};
 
 use crate::resp;

@@ -28,7 +28,7 @@ mod outages;
 pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]
-pub mod redis;
+mod redis;
 mod router;
 #[cfg(any(feature = "file", feature = "redis"))]
 mod span;
@@ -40,12 +40,20 @@ pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
-pub use self::redis::{Redis, RedisItem, RedisOptions, RedisScript};
+pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, Replicas, Secret};
 pub(crate) use self::router::is_memory;
 #[cfg(feature = "redis")]
 pub use self::router::open;
 pub use self::router::{check_url, connect, examine, examine_setup, shown_url};
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
+
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use self::redis::wire as redis_wire;
+
+/// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
+#[cfg(feature = "redis")]
+pub use tokio_rustls::rustls;
 
 #[doc = include_str!("../../docs/store-urls.md")]
 pub const MANUAL: &str = include_str!("../../docs/store-urls.md");

@@ -6,7 +6,7 @@ use leasehold_core::{InvalidInput, Result};
 #[cfg(any(feature = "file", feature = "redis"))]
 use super::deadlock_findings;
 #[cfg(feature = "file")]
-use super::file::File;
+use super::file::{File, FileOptions};
 use super::finding::Finding;
 use super::memory::{self, Memory};
 #[cfg(feature = "redis")]
@@ -52,7 +52,7 @@ impl Scheme {
 pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
-        Scheme::File => Ok(Box::new(File::connect(url).await?)),
+        Scheme::File => Ok(Box::new(File::connect(FileOptions::from_url(url)?).await?)),
         Scheme::Memory => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
         Scheme::Redis => open(RedisOptions::from_url(url)?).await,

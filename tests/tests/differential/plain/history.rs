@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::store::redis::wire::Plain;
+use leasehold::store::redis_wire::Plain;
 use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
 use leasehold_core::{
     Acquire, Action, Adopt, Answer, Cancelled, FencingToken, HolderId, LockName, Mode, Now,

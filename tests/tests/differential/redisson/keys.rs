@@ -1,6 +1,6 @@
 //! A lock of Redisson's as its keys, and what is told of it by its channels.
 
-use leasehold::store::redis::wire::Redisson;
+use leasehold::store::redis_wire::Redisson;
 use leasehold_core::LockName;
 
 use super::history::{History, Played};

@@ -8,7 +8,7 @@ use std::io;
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_mangen::Man;
-use leasehold::store::{MANUAL, redis};
+use leasehold::store::{MANUAL, Redis};
 use roff::{Roff, roman};
 
 use crate::args::Cli;
@@ -37,7 +37,7 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
         }
         Some(REDIS) => {
             let about = "Redis and Valkey: promises, settings, rights";
-            Ok(page_from("leasehold-redis", about, redis::MANUAL))
+            Ok(page_from("leasehold-redis", about, Redis::MANUAL))
         }
         Some(name) => match whole.find_subcommand(name) {
             Some(command) => page_of(command.clone()),

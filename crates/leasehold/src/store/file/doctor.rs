@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 use super::clients::NO_PIPES;
 use super::database::schema;
-use super::options;
+use super::options::FileOptions;
 use super::place::{Location, NEW};
 use crate::store::Finding;
 
@@ -41,7 +41,7 @@ const GROUP_WRITES: u32 = 0o020;
 ///
 /// When it cannot be used for want of rights or by a wrong path.
 pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let location = match Location::check(&options::read(url)?.path) {
+    let location = match Location::check(&FileOptions::from_url(url)?.path) {
         Ok(location) => location,
         Err(error) => return unusable(url, error).map(|finding| vec![finding]),
     };

@@ -83,24 +83,18 @@ impl File {
         Self::with_clock(options, SystemClock::new(), boot()?)
     }
 
-    /// Opens the database that a URL names, `file:PATH?retention=SPAN`, as
-    /// [`open`](Self::open).
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub async fn connect(url: &str) -> Result<Self, Error> {
-        let options = options::read(url)?;
+    /// Opens a database on a thread where that may block.
+    pub(super) async fn connect(options: FileOptions) -> Result<Self, Error> {
         let opened = tokio::task::spawn_blocking(move || Self::open(options)).await;
         opened.unwrap_or_else(|_| {
-            let text = format!("{url}: opening the file was broken off");
+            let text = "opening the file was broken off";
             Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
         })
     }
 
     /// Whether a URL can be one.
     pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
-        options::read(url).map(drop)
+        FileOptions::from_url(url).map(drop)
     }
 
     /// What would break a promise of the store that a URL names. Creates nothing.
@@ -110,7 +104,7 @@ impl File {
 
     /// Whether there is a database where a URL names one.
     pub(super) fn is_there(url: &str) -> Result<bool, InvalidInput> {
-        Ok(options::read(url)?.path.exists())
+        Ok(FileOptions::from_url(url)?.path.exists())
     }
 
     /// Opens a database on a clock of one's own, in a start of the machine of one's own.

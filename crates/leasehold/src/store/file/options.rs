@@ -45,6 +45,38 @@ impl FileOptions {
         Self { path: path.into(), retention: RULES.retention }
     }
 
+    /// What a URL says: `file:PATH?retention=SPAN`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`] names the part of it that is wrong.
+    pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
+        let rest = url
+            .strip_prefix("file:")
+            .ok_or_else(|| invalid("the store URL of a file begins with `file:`".to_owned()))?;
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let options = query.split('&').filter(|option| !option.is_empty());
+        let mut read = Self::new(checked(path)?);
+        let mut seen = Vec::new();
+        for option in options {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if seen.contains(&name) {
+                return Err(invalid(format!("the option `{name}` is in the store URL twice")));
+            }
+            seen.push(name);
+            read = match name {
+                "retention" => read.retention(span::read(name, value)?),
+                _ => {
+                    return Err(invalid(format!(
+                        "the store URL has the unknown option {name:?}: for a file store there is \
+                         retention"
+                    )));
+                }
+            };
+        }
+        read.rules().map(|_| read)
+    }
+
     /// How long the record of a name is kept after its last use, with its last holder: 2 min by
     /// default, 1 s to 24 h. A restart of the machine ends it sooner.
     pub fn retention(mut self, span: Duration) -> Self {
@@ -63,32 +95,6 @@ impl<P: AsRef<Path>> From<P> for FileOptions {
     fn from(path: P) -> Self {
         Self::new(path.as_ref())
     }
-}
-
-/// What `file:PATH?OPTION=VALUE&…` says.
-pub(super) fn read(url: &str) -> Result<FileOptions, InvalidInput> {
-    let rest = url.strip_prefix("file:").unwrap_or(url);
-    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let options = query.split('&').filter(|option| !option.is_empty());
-    let mut read = FileOptions::new(checked(path)?);
-    let mut seen = Vec::new();
-    for option in options {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        if seen.contains(&name) {
-            return Err(invalid(format!("the option `{name}` is in the store URL twice")));
-        }
-        seen.push(name);
-        read = match name {
-            "retention" => read.retention(span::read(name, value)?),
-            _ => {
-                return Err(invalid(format!(
-                    "the store URL has the unknown option {name:?}: for a file store there is \
-                     retention"
-                )));
-            }
-        };
-    }
-    read.rules().map(|_| read)
 }
 
 fn checked(path: &str) -> Result<&str, InvalidInput> {
@@ -122,11 +128,11 @@ mod tests {
     use super::*;
 
     fn path_of(url: &str) -> String {
-        read(url).unwrap().path.into_os_string().into_string().unwrap()
+        FileOptions::from_url(url).unwrap().path.into_os_string().into_string().unwrap()
     }
 
     fn why(url: &str) -> String {
-        read(url).unwrap_err().why
+        FileOptions::from_url(url).unwrap_err().why
     }
 
     #[test]
@@ -144,7 +150,7 @@ mod tests {
         assert_eq!(path_of("file:/a b/c.db?retention=1h"), "/a b/c.db");
         assert!(why("file:c.db?timeout=3s").contains("the unknown option \"timeout\""));
         assert!(why("file:c.db?retention=2h&retention=2h").contains("twice"));
-        let retention = |url| read(url).unwrap().rules().unwrap().retention;
+        let retention = |url| FileOptions::from_url(url).unwrap().rules().unwrap().retention;
         assert_eq!(retention("file:c.db"), Duration::from_mins(2));
         assert_eq!(retention("file:c.db?retention=24h"), Duration::from_hours(24));
         for value in ["25h", "10ms"] {

@@ -1,7 +1,7 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
 //!
-//! [`Redis`] is the store, [`RedisOptions`] how a program asks for it without a URL, and [`MANUAL`]
-//! what its operators need to know.
+//! [`Redis`] is the store, [`RedisOptions`] says how a program asks for it, and [`Redis::MANUAL`] is
+//! for its operators.
 
 mod connection;
 mod doctor;
@@ -20,7 +20,6 @@ mod run_script;
 mod topology;
 mod url;
 mod warnings;
-#[doc(hidden)]
 pub mod wire;
 
 use std::fmt;
@@ -53,12 +52,6 @@ use self::warnings::Warnings;
 use super::{Capabilities, Inbox, Reading, Store, Subscription};
 use crate::process::MadeIn;
 
-/// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
-pub use tokio_rustls::rustls;
-
-#[doc = include_str!("../../../docs/redis.md")]
-pub const MANUAL: &str = include_str!("../../../docs/redis.md");
-
 /// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
 ///
 /// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
@@ -66,7 +59,8 @@ pub const MANUAL: &str = include_str!("../../../docs/redis.md");
 /// file, and [`Store::warnings`] says what was found.
 ///
 /// URLs and their options: [`store::MANUAL`](super::MANUAL). What each topology and each option
-/// promises and costs, what to configure on the server, which rights to grant: [`MANUAL`].
+/// promises and costs, what to configure on the server, which rights to grant:
+/// [`Redis::MANUAL`].
 pub struct Redis {
     made_in: MadeIn,
     servers: Servers,
@@ -94,6 +88,9 @@ impl fmt::Debug for Redis {
 }
 
 impl Redis {
+    #[doc = include_str!("../../../docs/redis.md")]
+    pub const MANUAL: &'static str = include_str!("../../../docs/redis.md");
+
     /// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and
     /// a password. With a `prefix=` of one's own, both patterns begin with it; with a database in
     /// the URL, `+select` comes on top.
@@ -122,16 +119,6 @@ impl Redis {
     /// The rights that a holder needs on top with `replicas=`; with `waitaof=on` also `+waitaof`,
     /// which servers before Redis 7.2 do not know.
     pub const REPLICAS_RIGHTS: &'static str = rights::REPLICAS;
-
-    /// Opens the store that a URL names, as [`open`](Self::open) does.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open); [`leasehold_core::Error::Invalid`] names the part of the URL that
-    /// is wrong.
-    pub async fn connect(url: &str) -> leasehold_core::Result<Self> {
-        Self::open(RedisOptions::from_url(url)?).await
-    }
 
     /// Connects to the servers that options name, and checks what they are.
     ///

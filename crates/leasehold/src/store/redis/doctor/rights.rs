@@ -245,7 +245,7 @@ mod tests {
         let (holder, more) = (rights::HOLDER, rights::CLUSTER);
         let more = [more, rights::OPERATOR, rights::REPLICAS];
         let of_users = [holder, rights::PLAIN, rights::REDISSON, rights::SENTINEL];
-        let manual = crate::store::redis::MANUAL.replace("\\|", "|");
+        let manual = crate::store::Redis::MANUAL.replace("\\|", "|");
         let known: Vec<&str> = manual.split(|c: char| c.is_whitespace() || c == '`').collect();
         for right in of_users.into_iter().chain(more).flat_map(str::split_whitespace) {
             assert!(known.contains(&right), "{right} is not in docs/redis.md");

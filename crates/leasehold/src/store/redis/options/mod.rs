@@ -1,6 +1,7 @@
 //! What a program asks of a Redis store: [`RedisOptions`], over which URLs are read, too.
 
 mod check;
+mod from_redis;
 mod login;
 mod servers;
 mod settings;
@@ -109,7 +110,7 @@ impl RedisOptions {
     }
 
     /// Connects in TLS with a configuration that the program makes with
-    /// [the rustls that leasehold uses](crate::store::redis::rustls).
+    /// [the rustls that leasehold uses](crate::store::rustls).
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
         self.0.tls = Tls::Config(config);
         self

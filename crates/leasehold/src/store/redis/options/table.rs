@@ -35,7 +35,7 @@ const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 /// taken from the environment, unless [`from_url`](Self::from_url) reads it.
 ///
 /// What each option promises, costs and needs on the server stands in
-/// [the manual](crate::store::redis::MANUAL).
+/// [the manual](crate::store::Redis::MANUAL).
 ///
 /// # Examples
 ///
