@@ -11,7 +11,7 @@ use crate::tree::{self, File};
 
 /// Who may import whom, as ARCHITECTURE.md shows it: a folder, and its modules from the lowest to
 /// the highest layer. Those of one layer do not import each other.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     (
         "crates/leasehold-core/src",
         &[
@@ -70,6 +70,19 @@ const LAYERS: [(&str, &[&str]); 7] = [
     (
         "crates/leasehold-data/src",
         &["batch model", "store", "part", "cell numbers queue stock", "data", "blocking"],
+    ),
+    (
+        "python/src",
+        &[
+            "values",
+            "done errors",
+            "events options process",
+            "fence queue told verb",
+            "completions watches",
+            "client",
+            "admin guard",
+            "election lock",
+        ],
     ),
     (
         "crates/leasehold-cli/src/watch",

@@ -9,6 +9,7 @@ mod layers;
 mod needs;
 mod programs;
 mod promises;
+mod python;
 mod run;
 mod suite;
 mod tidy;
@@ -28,6 +29,8 @@ usage: cargo xtask TASK
   api              writes the public API of what is published into `api`
   bugs [NAME...]   switches on each named bug, or those named, and the tests must find it
   bench [NAME...]  all benchmarks, or those named, in release mode
+  python [--long]  the Python package: builds the wheel, installs it and tests it; --long: with each
+                   interpreter that is there
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1, and runs the tests of stores on each
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM";
 
@@ -40,6 +43,8 @@ fn main() -> ExitCode {
         ["bugs", names @ ..] => programs::build().and_then(|built| bugs::run(&built, names)),
         ["dist"] => Run::program("packaging/dist.sh", &[]).show(),
         ["layers"] => layers::run(),
+        ["python"] => python::run(false),
+        ["python", "--long"] => python::run(true),
         ["quick"] => suite::quick(),
         ["servers"] => Run::program("tests/servers.sh", &[]).show(),
         ["test"] => suite::run(false),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::programs::{self, Program, counts};
 use crate::run::{Outcome, Run};
-use crate::{api, bugs, layers, needs, tidy};
+use crate::{api, bugs, layers, needs, python, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 6] = [
@@ -41,6 +41,7 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     })?;
     let environment: &[_] = if is_long { &LONG } else { &[] };
     let tested = steps.run("tests", || tests(&programs, environment))?;
+    steps.run("python", || python::run(is_long))?;
     steps.run("bugs", || bugs::run(&programs, &[]))?;
     let documented = steps.run("doctests", || {
         let words = [&["test", "--doc"], &ALL[..]].concat();

@@ -217,6 +217,27 @@ impl Lost {
     pub(crate) fn new<'a>(signals: impl IntoIterator<Item = &'a Arc<Signal>>) -> Self {
         Self { watched: signals.into_iter().map(Watched::new).collect(), timer: Timer::default() }
     }
+
+    /// As [`Guard::loss`](crate::Guard::loss), for bindings, whose guards may be at work elsewhere.
+    #[doc(hidden)]
+    pub fn loss(&self) -> Option<LossReason> {
+        self.ended().and_then(End::loss)
+    }
+
+    /// As [`Guard::validity`](crate::Guard::validity), for bindings.
+    #[doc(hidden)]
+    pub fn validity(&self) -> Duration {
+        if self.ended().is_some() {
+            return Duration::ZERO;
+        }
+        let left = |it: &Watched| it.signal.valid_until().saturating_since(it.signal.clock.now());
+        self.watched.iter().map(left).min().unwrap_or_default()
+    }
+
+    /// How the first of the names has ended that has.
+    fn ended(&self) -> Option<End> {
+        self.watched.iter().find_map(|it| it.signal.check_here(it.signal.clock.now()))
+    }
 }
 
 impl Drop for Lost {

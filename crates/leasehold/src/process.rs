@@ -60,28 +60,32 @@ fn number() -> usize {
     }
 }
 
-/// The process that something was made in.
+/// The process that something was made in. For bindings, too.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MadeIn(usize);
+pub struct MadeIn(usize);
 
 impl MadeIn {
     /// This one.
-    pub(crate) fn this() -> Self {
+    pub fn this() -> Self {
         Self(number())
     }
 
     /// Whether that is not this process, but one that it was forked from.
-    pub(crate) fn is_another(self) -> bool {
+    pub fn is_another(self) -> bool {
         self.0 != number()
     }
 }
 
-/// A value for each process in the row. None is touched by another process than its own.
+/// A value for each process in the row. None is touched by another process than its own. For
+/// bindings, too.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct PerProcess<T>([T; MOST]);
+pub struct PerProcess<T>([T; MOST]);
 
 impl<T> PerProcess<T> {
-    pub(crate) const fn new(values: [T; MOST]) -> Self {
+    /// One for each.
+    pub const fn new(values: [T; MOST]) -> Self {
         Self(values)
     }
 
@@ -90,7 +94,7 @@ impl<T> PerProcess<T> {
     /// # Errors
     ///
     /// When there are too many processes in the row.
-    pub(crate) fn this(&self) -> Result<&T, StoreError> {
+    pub fn this(&self) -> Result<&T, StoreError> {
         self.0.get(number()).ok_or_else(|| {
             let text = format!(
                 "this process is the last of more than {MOST} that were forked one from the other: \

@@ -1,0 +1,98 @@
+"""The one thread that tells of events and losses, so that callbacks may do anything."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+from leasehold import _core
+from leasehold.values import Event
+
+if TYPE_CHECKING:
+    from leasehold._options import LossReason
+
+logger = logging.getLogger("leasehold")
+
+_numbers = itertools.count(1)
+_listeners: dict[int, tuple[Context, Callable[[Event], object]]] = {}
+_callbacks: dict[int, tuple[Context, Callable[[LossReason], object]]] = {}
+_thread: threading.Thread | None = None
+
+
+def listen(on_event: Callable[[Event], object] | None) -> int:
+    """A number to tell events with; ``on_event`` is called in the context of now."""
+    number = next(_numbers)
+    if on_event is not None:
+        _listeners[number] = (copy_context(), on_event)
+    return number
+
+
+def forget(number: int) -> None:
+    """Nobody listens to a client any more."""
+    _listeners.pop(number, None)
+
+
+def on_lost(guard: _core.NativeGuard, callback: Callable[[LossReason], object]) -> None:
+    """Calls back once, if the lease is lost."""
+    if not callable(callback):
+        raise TypeError(f"on_lost takes a function, not {type(callback).__name__}")
+    key = next(_numbers)
+    _callbacks[key] = (copy_context(), callback)
+    try:
+        guard.on_lost(key)
+    except BaseException:
+        del _callbacks[key]
+        raise
+
+
+def start() -> None:
+    """Starts the thread of this process."""
+    global _thread
+    _thread = threading.Thread(target=_run, name="leasehold-events", daemon=True)
+    try:
+        _thread.start()
+    except RuntimeError:
+        # The interpreter ends, and nobody is left to be told.
+        _thread = None
+
+
+def join(seconds: float) -> None:
+    """Waits for the thread to end, after the native part has told it to."""
+    if _thread is not None and _thread is not threading.current_thread():
+        _thread.join(seconds)
+
+
+def _run() -> None:
+    while (told := _core.next_told()) is not None:
+        items, dropped = told
+        if dropped:
+            logger.warning("%d events were not told: on_event is too slow", dropped)
+        for item in items:
+            _tell(item)
+
+
+def _tell(item: tuple[Any, ...]) -> None:
+    kind, key = item[0], item[1]
+    if kind == "event":
+        event = Event(*item[3])
+        if item[2]:
+            logger.warning("%s", event.text)
+        _call(_listeners.get(key), event)
+    elif kind == "lost":
+        _call(_callbacks.pop(key, None), item[2])
+    else:
+        _callbacks.pop(key, None)
+
+
+def _call(listener: tuple[Context, Callable[[Any], object]] | None, value: object) -> None:
+    if listener is None:
+        return
+    context, callback = listener
+    try:
+        context.run(callback, value)
+    except Exception:
+        logger.exception("a callback failed: %r", callback)

@@ -1,0 +1,80 @@
+"""Options of leases: checked where they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from leasehold import _core
+
+Span: TypeAlias = float | timedelta
+"""Seconds, or a ``timedelta``. What is given back is seconds as ``float``."""
+
+Mode: TypeAlias = Literal["exclusive", "shared", "upgradable", "permits"]
+LossReason: TypeAlias = Literal[
+    "closed",
+    "expired",
+    "held_too_long",
+    "revoked",
+    "superseded",
+    "vanished",
+    "released",
+    "forked",
+]
+
+_TEXT = "{0} is {1} or None, not {2}"
+
+
+class Options(TypedDict, total=False):
+    """Options of every lock. Those of a client are the defaults of its locks.
+
+    - ``ttl``: how long the store keeps the lease unless it is renewed, 0.1 s to 24 h; 30 s.
+    - ``renew``: whether it is renewed every third of the ttl, while the guard lives; ``True``.
+    - ``min_validity``: a grant that leaves less than this is given back.
+    - ``max_hold``: the lease is lost after this long, however healthy its holder.
+    - ``min_hold``: the name stays taken for at least this long from the grant.
+    - ``label``: what others are shown beside the holder.
+    """
+
+    ttl: Span
+    renew: bool
+    min_validity: Span | None
+    max_hold: Span | None
+    min_hold: Span | None
+    label: str | None
+
+
+def check(given: Mapping[str, Any]) -> None:
+    """Refuses what is no option, and a value of a wrong type."""
+    unknown = given.keys() - Options.__annotations__.keys()
+    if unknown:
+        known = ", ".join(Options.__annotations__)
+        raise TypeError(f"{min(unknown)!r} is no option of a lease: there are {known}")
+    if not isinstance(given.get("renew", True), bool):
+        raise TypeError(f"renew is True or False, not {given['renew']!r}")
+    label = given.get("label")
+    if not (label is None or isinstance(label, str)):
+        raise TypeError(_TEXT.format("label", "text", type(label).__name__))
+    if "ttl" in given and given["ttl"] is None:
+        raise TypeError("ttl is seconds or a timedelta, not None: leave it out for 30 s")
+
+
+def native(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> _core.Options:
+    """The options of a lock: its own over those of its client."""
+    check(own)
+    options = {**defaults, **own}
+    return _core.Options(
+        options.get("ttl"),
+        options.get("renew", True),
+        options.get("min_validity"),
+        options.get("max_hold"),
+        options.get("min_hold"),
+        options.get("label"),
+    )
+
+
+def check_name(name: object) -> None:
+    """Refuses a name that is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"a name is str, not {type(name).__name__}")

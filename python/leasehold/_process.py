@@ -1,0 +1,31 @@
+"""What happens at a fork and at the exit of the interpreter."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from leasehold import _core, _events
+
+_EXIT_PATIENCE = 1.0
+"""Seconds that giving everything back may take at the exit: then leases end by their ttl."""
+
+
+def begin() -> None:
+    """Before the first verb of a process; called by the native part."""
+    _events.start()
+    atexit.register(_end)
+    # A worker that multiprocessing has forked runs no atexit, but this.
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(None, _end, exitpriority=10)
+
+
+def _end() -> None:
+    _core.end(_EXIT_PATIENCE)
+    _core.end_told()
+    _events.join(_EXIT_PATIENCE)
+
+
+os.register_at_fork(after_in_child=_core.forked)

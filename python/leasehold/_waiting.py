@@ -1,0 +1,31 @@
+"""How a thread waits for a verb: it drives it itself, unless it is a greenlet."""
+
+from __future__ import annotations
+
+import select
+from types import BuiltinFunctionType
+from typing import Any
+
+from leasehold import _core
+
+
+def wait(verb: _core.Verb) -> Any:
+    """Waits for a verb, and gives what it ends with."""
+    if type(select.select) is BuiltinFunctionType:
+        return verb.wait()
+    return _wait_green(verb)
+
+
+def _wait_green(verb: _core.Verb) -> Any:
+    """Under gevent or eventlet: others run meanwhile, and who is killed leaves the queue."""
+    completions = _core.Completions()
+    try:
+        completions.begin(verb)
+        while not (ended := completions.take()):
+            select.select([completions], [], [])
+        _, failed, value = ended[0]
+        if failed:
+            raise value
+        return value
+    finally:
+        completions.close()

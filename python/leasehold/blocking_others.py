@@ -1,0 +1,136 @@
+"""Elections, jobs and what an operator does, for threads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, final
+
+from leasehold import _core, _synchronized
+from leasehold._client import Made, Step
+from leasehold._waiting import wait
+from leasehold.blocking_guard import Guard, Leadership
+
+if TYPE_CHECKING:
+    from leasehold.blocking import Client, Lock
+    from leasehold.values import Leader, Status
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@final
+class Election(Made):
+    """One leader among many candidates."""
+
+    __slots__ = ("_native",)
+
+    def __init__(
+        self, client: Client, native: _core.NativeElection, steps: tuple[Step, ...]
+    ) -> None:
+        super().__init__(client, steps)
+        self._native = native
+
+    def campaign(self, value: str) -> Leadership:
+        """Waits until this candidate leads, saying ``value``: an address, say.
+
+        Raises ``InvalidInput`` for a value over 1 KiB or with control characters; as
+        ``Lock.acquire``. Cost: as that, and one round trip to tell observers.
+        """
+        return Leadership(wait(self._native.campaign(value)))
+
+    def leader(self) -> Leader | None:
+        """Who leads, or ``None``. Raises ``StoreError``. Cost: one round trip."""
+        leader: Leader | None = wait(self._native.leader())
+        return leader
+
+    def observe(self) -> Iterator[Leader | None]:
+        """Who leads now, and then each change. It never ends, and rides outages out.
+
+        Raises ``StoreError`` for what will not pass by itself. Cost: one round trip every 10 s
+        while nothing changes.
+        """
+        observation = wait(self._native.observe())
+        while True:
+            yield wait(observation.next())
+
+
+@final
+class Job(Made):
+    """What every machine starts and one runs; the others skip it."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, client: Client, lock: Lock, steps: tuple[Step, ...]) -> None:
+        super().__init__(client, steps)
+        self._lock = lock
+
+    def try_start(self) -> Guard | None:
+        """The guard of who runs it; ``None`` if another one does, or did just now.
+
+        Raises as ``Lock.try_acquire``. Cost: one round trip.
+        """
+        return self._lock.try_acquire()
+
+    def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Runs it here, or skips it and gives ``None``."""
+        _synchronized.check_plain(function)
+        guard = self.try_start()
+        if guard is None:
+            return None
+        with guard:
+            return function(*args, **kwargs)
+
+    def __call__(self, function: Callable[P, T], /) -> Callable[P, T | None]:
+        """A decorator: each call runs the function, or skips it and gives ``None``."""
+        _synchronized.check_plain(function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
+            return self.run(function, *args, **kwargs)
+
+        return call
+
+
+@final
+class Admin:
+    """Looks at the locks of a store and ends leases. Each raises ``StoreError``."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _core.NativeClient) -> None:
+        self._native = native
+
+    def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
+        """Names that are held or awaited, in no particular order. Cost: a scan of all keys."""
+        names: list[str] = wait(self._native.names(prefix, limit))
+        return names
+
+    def inspect(self, name: str) -> Status:
+        """Who holds a name and how many wait. Cost: one round trip."""
+        status: Status = wait(self._native.inspect(name))
+        return status
+
+    def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
+        """Ends the lease with that token, and says whether there was one.
+
+        The holder is told, and the name is free once it may have noticed; with ``now`` at once.
+        Cost: one round trip.
+        """
+        revoked: bool = wait(self._native.revoke(name, token, now))
+        return revoked
+
+    def set_capacity(self, name: str, capacity: int) -> int | None:
+        """Changes the capacity of a semaphore; gives that of before. Cost: one round trip."""
+        before: int | None = wait(self._native.set_capacity(name, capacity))
+        return before
+
+    def deadlocks(self) -> list[str]:
+        """Who probably waits for each other, a sentence for each. Cost: a scan of all names."""
+        found: list[str] = wait(self._native.deadlocks())
+        return found
+
+    def end_quarantine(self) -> bool:
+        """Ends a quarantine on the word of an operator; says whether the store keeps any."""
+        ended: bool = wait(self._native.end_quarantine())
+        return ended

@@ -1,0 +1,96 @@
+"""What can go wrong. All errors pickle, and their messages are one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leasehold._options import LossReason
+    from leasehold.values import Holder
+
+
+class LeaseholdError(Exception):
+    """Every error of this package.
+
+    ``name`` is the lock that it is about, if it is about one. ``is_transient`` tells whether the
+    same call may succeed later without any change on this side.
+    """
+
+    name: str | None = None
+    is_transient: bool = False
+
+
+class LockTimeout(LeaseholdError, TimeoutError):
+    """The limit of a wait was reached; nothing is held. Of an upgrade, the read lease still is.
+
+    ``waited`` is in seconds. ``holder`` had it at the end, if the store could say, and ``others``
+    more beside it. ``own`` tells that the holder is the client that waited.
+    """
+
+    is_transient: bool = True
+    waited: float = 0.0
+    holder: Holder | None = None
+    others: int = 0
+    own: bool = False
+
+
+class LeaseLost(LeaseholdError):
+    """The lease was ours and no longer is: stop the work that it covered."""
+
+    token: int = 0
+    reason: LossReason = "expired"
+
+
+class NotAdopted(LeaseholdError):
+    """The lease that was to be adopted has ended, or was adopted before. Nothing is held."""
+
+    token: int = 0
+    reason: LossReason = "superseded"
+
+
+class WouldDeadlock(LeaseholdError):
+    """Two readers want to become the writer. Release, and acquire the write lock anew."""
+
+
+class Fenced(LeaseholdError):
+    """A write came with a token that ``newest`` has overtaken: stop, somebody else is at work."""
+
+    token: int = 0
+    newest: int = 0
+
+
+class InvalidInput(LeaseholdError, ValueError):
+    """A name, a URL or an option was refused before anything was sent."""
+
+
+class ClientClosed(LeaseholdError, RuntimeError):
+    """The client was closed, or the program ends."""
+
+
+class NotOwner(LeaseholdError, RuntimeError):
+    """The guard is that of the process that this one was forked from."""
+
+
+class StoreError(LeaseholdError):
+    """The store refused. ``kind`` is one of a few words, such as ``full`` or ``mismatch``."""
+
+    kind: str = ""
+
+
+class StoreUnavailable(StoreError, ConnectionError):
+    """No answer, no connection, no quorum, a quarantine: it may pass by itself."""
+
+    is_transient: bool = True
+
+
+class Indeterminate(StoreUnavailable):
+    """The request was sent and no answer came.
+
+    A lease may exist for ``settles_within`` seconds at most.
+    """
+
+    settles_within: float = 0.0
+
+
+class StoreDenied(StoreError, PermissionError):
+    """Credentials, an access rule or a file mode forbid it."""

@@ -1,0 +1,94 @@
+"""Values that verbs give. They are frozen, compare by value and pickle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from leasehold import _core
+
+if TYPE_CHECKING:
+    from leasehold._options import LossReason, Mode
+
+
+@final
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lease. Spans are in seconds."""
+
+    id: str
+    mode: Mode
+    token: int
+    host: str
+    pid: int
+    label: str | None
+    held_for: float
+    ttl_left: float
+
+
+@final
+@dataclass(frozen=True)
+class Status:
+    """Who holds a name and how many wait for it. A snapshot: stale once read."""
+
+    holders: tuple[Holder, ...]
+    waiting: int
+    is_free: bool
+    last_token: int | None
+
+
+@final
+@dataclass(frozen=True)
+class Leader:
+    """Who leads an election: what it says, and its token."""
+
+    value: str
+    token: int
+
+
+@final
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a lease, to a call that asks for one, or to the store.
+
+    ``kind`` is the library's name of it, such as ``granted`` or ``lost``; spans are in seconds.
+    ``text`` says it in words.
+    """
+
+    kind: str
+    name: str | None
+    mode: Mode | None
+    label: str | None
+    token: int | None
+    waited: float | None
+    held: float | None
+    reason: LossReason | None
+    text: str
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Lease:
+    """A lease that was handed out of its guard. ``str(lease)`` is text for another process.
+
+    Raises ``InvalidInput`` for a text that is not a lease. ``ttl`` is in seconds.
+    """
+
+    name: str
+    token: int
+    ttl: float
+    _text: str
+
+    def __init__(self, text: str) -> None:
+        name, token, ttl = _core.parse_lease(text)
+        for field, value in (("name", name), ("token", token), ("ttl", ttl), ("_text", text)):
+            object.__setattr__(self, field, value)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Lease({self._text!r})"
+
+    def __reduce__(self) -> tuple[type[Lease], tuple[str]]:
+        return Lease, (self._text,)

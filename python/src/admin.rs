@@ -1,0 +1,80 @@
+//! What an operator looks at and does: verbs of the native client.
+
+use std::sync::Arc;
+
+use leasehold::FencingToken;
+use leasehold::admin::Admin;
+use leasehold::error::InvalidInput;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::client::{Client, NativeClient};
+use crate::done::Done;
+use crate::errors::{Failure, refused};
+use crate::options::parse_name;
+use crate::verb::Verb;
+
+async fn admin(client: &Arc<Client>) -> Result<Admin, Failure> {
+    Ok(client.here().await?.client.admin())
+}
+
+#[pymethods]
+impl NativeClient {
+    fn names(&self, py: Python<'_>, prefix: String, limit: i64) -> PyResult<Verb> {
+        let refusal = |_| {
+            let text = format!("limit is {limit}: give 0 to {}", u32::MAX);
+            refused(py, InvalidInput::new("limit", text))
+        };
+        let limit = u32::try_from(limit).map_err(refusal)?;
+        let client = Arc::clone(&self.0);
+        Ok(self.verb(
+            async move { Ok(Done::Names(admin(&client).await?.list(&prefix, limit).await?)) },
+        ))
+    }
+
+    fn inspect(&self, name: &Bound<'_, PyString>) -> PyResult<Verb> {
+        let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
+        Ok(self.verb(async move {
+            Ok(Done::Status(Box::new(admin(&client).await?.inspect(name).await?)))
+        }))
+    }
+
+    fn revoke(&self, name: &Bound<'_, PyString>, token: i128, now: bool) -> PyResult<Verb> {
+        let (client, py) = (Arc::clone(&self.0), name.py());
+        let name = parse_name(name)?;
+        let token: FencingToken =
+            token.to_string().parse().map_err(|why: InvalidInput| refused(py, why))?;
+        Ok(self.verb(async move {
+            let admin = admin(&client).await?;
+            Ok(Done::Flag(match now {
+                true => admin.revoke_now(name, token).await?,
+                false => admin.revoke(name, token).await?,
+            }))
+        }))
+    }
+
+    fn set_capacity(&self, name: &Bound<'_, PyString>, capacity: i64) -> PyResult<Verb> {
+        let (client, py) = (Arc::clone(&self.0), name.py());
+        let name = parse_name(name)?;
+        let capacity = u32::try_from(capacity).map_err(|_| {
+            let text = format!("capacity is {capacity}: give 1 or more");
+            refused(py, InvalidInput::new("capacity", text))
+        })?;
+        Ok(self.verb(async move {
+            Ok(Done::Capacity(admin(&client).await?.set_capacity(name, capacity).await?))
+        }))
+    }
+
+    fn deadlocks(&self) -> Verb {
+        let client = Arc::clone(&self.0);
+        self.verb(async move {
+            let found = admin(&client).await?.deadlocks().await?;
+            Ok(Done::Texts(found.iter().map(ToString::to_string).collect()))
+        })
+    }
+
+    fn end_quarantine(&self) -> Verb {
+        let client = Arc::clone(&self.0);
+        self.verb(async move { Ok(Done::Flag(admin(&client).await?.end_quarantine().await?)) })
+    }
+}

@@ -1,0 +1,217 @@
+//! The client: connects when it is first used, in each process anew.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use leasehold::blocking::Driver;
+use leasehold::error::InvalidInput;
+use leasehold::event::Event;
+use leasehold::process::PerProcess;
+use leasehold::store::{self, check_url};
+use leasehold::{Error, LeaseOptions};
+use pyo3::prelude::*;
+use tokio::sync::OnceCell;
+
+use crate::done::Done;
+use crate::errors::{Failure, refused};
+use crate::options::{Options, span};
+use crate::process::{self, Close};
+use crate::told::Teller;
+use crate::verb::Verb;
+use crate::watches::Watches;
+
+/// Where the store is looked for that a client was not given.
+const VARIABLE: &str = "LEASEHOLD_STORE";
+
+/// A store in this process: two clients of one are two machines. A forked child begins with an
+/// empty one.
+#[pyclass(frozen, name = "Memory", module = "leasehold")]
+pub(crate) struct Memory(Arc<PerProcess<OnceLock<store::Memory>>>);
+
+#[pymethods]
+impl Memory {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        let text = "a Memory is in this process alone and does not pickle: use a file or Redis";
+        Err(pyo3::exceptions::PyTypeError::new_err(text))
+    }
+}
+
+enum Source {
+    Url(String),
+    Memory(Arc<PerProcess<OnceLock<store::Memory>>>),
+}
+
+/// What a client is in one process.
+pub(crate) struct Made {
+    pub(crate) client: leasehold::Client,
+    pub(crate) watches: Arc<Watches>,
+}
+
+/// What all that a client makes shares.
+pub(crate) struct Client {
+    source: Source,
+    pub(crate) defaults: LeaseOptions,
+    slice: Duration,
+    /// What events are told with, and whether all are.
+    tells: (u64, bool),
+    pub(crate) driver: Driver,
+    /// Empty once this is dropped.
+    made: Option<PerProcess<OnceCell<Made>>>,
+    is_closed: AtomicBool,
+}
+
+impl Client {
+    /// The client of this process; the first call connects.
+    pub(crate) async fn here(self: &Arc<Self>) -> Result<&Made, Failure> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::Closed.into());
+        }
+        let made = self.made.as_ref().ok_or(Error::Closed)?;
+        made.this().map_err(Error::from)?.get_or_try_init(|| self.make()).await
+    }
+
+    async fn make(self: &Arc<Self>) -> Result<Made, Failure> {
+        let watches = Arc::new(Watches::default());
+        let (teller, watching) = (Teller::new(self.tells.0, self.tells.1), Arc::clone(&watches));
+        let observer = move |event: &Event<'_>| {
+            if let Event::Lost { lease, reason, .. } = event {
+                watching.tell(lease.holder, *reason);
+            }
+            teller.tell(event);
+        };
+        let builder = leasehold::Client::builder();
+        let builder = match &self.source {
+            Source::Url(url) => builder.url(url),
+            Source::Memory(memory) => {
+                let memory = memory.this().map_err(Error::from)?;
+                builder.store(memory.get_or_init(store::Memory::new).clone())
+            }
+        };
+        let builder = builder.defaults(self.defaults.clone()).slice(self.slice).observer(observer);
+        let client = builder.build().await?;
+        let this: Weak<Self> = Arc::downgrade(self);
+        process::remember(this);
+        Ok(Made { client, watches })
+    }
+
+    fn known(&self) -> Option<&Made> {
+        self.made.as_ref()?.this().ok()?.get()
+    }
+
+    pub(crate) fn watches(&self) -> Option<&Watches> {
+        Some(&self.known()?.watches)
+    }
+}
+
+impl Close for Client {
+    /// Gives all back and ends waits; twice is once.
+    fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + '_>> {
+        Box::pin(async {
+            self.is_closed.store(true, Ordering::Release);
+            match self.known() {
+                Some(made) => Ok(made.client.clone().close().await?),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(made) = self.made.take() {
+            process::drop_detached(made);
+        }
+    }
+}
+
+/// What Python wraps as `Client` and `AsyncClient`.
+#[pyclass(frozen, module = "leasehold._core")]
+pub(crate) struct NativeClient(pub(crate) Arc<Client>);
+
+impl NativeClient {
+    pub(crate) fn verb(
+        &self,
+        doing: impl Future<Output = Result<Done, Failure>> + Send + 'static,
+    ) -> Verb {
+        Verb::new(&self.0.driver, doing)
+    }
+}
+
+#[pymethods]
+impl NativeClient {
+    /// `number` is what events are told with; without `tells_all` only what goes into a log is.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        store: &Bound<'_, PyAny>,
+        defaults: &Options,
+        slice: &Bound<'_, PyAny>,
+        number: u64,
+        tells_all: bool,
+    ) -> PyResult<Self> {
+        let source = match store.cast::<Memory>() {
+            Ok(memory) => Source::Memory(Arc::clone(&memory.get().0)),
+            Err(_) => Source::Url(url(store)?),
+        };
+        if let Source::Url(url) = &source {
+            check_url(url).map_err(|why| refused(py, why))?;
+        }
+        let client = Client {
+            source,
+            defaults: defaults.0.clone(),
+            slice: span(slice, "slice")?,
+            tells: (number, tells_all),
+            driver: Driver::default(),
+            made: Some(PerProcess::default()),
+            is_closed: AtomicBool::new(false),
+        };
+        Ok(Self(Arc::new(client)))
+    }
+
+    fn connect(&self) -> Verb {
+        let client = Arc::clone(&self.0);
+        self.verb(async move { client.here().await.map(|_| Done::Nothing) })
+    }
+
+    fn close(&self) -> Verb {
+        let client = Arc::clone(&self.0);
+        self.verb(async move { client.close().await.map(|()| Done::Nothing) }).going_on()
+    }
+
+    /// The store as it may be shown.
+    #[getter]
+    fn store(&self) -> String {
+        match &self.0.source {
+            Source::Url(url) => store::shown_url(url),
+            Source::Memory(_) => "Memory()".to_owned(),
+        }
+    }
+}
+
+/// The URL that was given, or that of the environment.
+fn url(store: &Bound<'_, PyAny>) -> PyResult<String> {
+    if !store.is_none() {
+        return store.extract().map_err(|_| {
+            let found = store.get_type();
+            let text = format!("store is a URL as str, a Memory or None, not {found}");
+            pyo3::exceptions::PyTypeError::new_err(text)
+        });
+    }
+    let found = store.py().import("os")?.getattr("environ")?.call_method1("get", (VARIABLE,))?;
+    match found.extract::<Option<String>>()?.filter(|url| !url.is_empty()) {
+        Some(url) => Ok(url),
+        None => {
+            let text = format!(
+                "no store: give its URL, as Client(\"redis://127.0.0.1/\"), or set {VARIABLE}"
+            );
+            Err(refused(store.py(), InvalidInput::new("store", text)))
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What verbs give.
+
+use std::time::Duration;
+
+use leasehold::admin::Status;
+use leasehold::election::Leader;
+use leasehold::{LockName, LossReason};
+use pyo3::prelude::*;
+
+use crate::values;
+
+/// What becomes an object of Python's own.
+pub(crate) trait Give: Send {
+    fn give(self: Box<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
+}
+
+/// What a verb gives. To drop it gives back what it holds.
+pub(crate) enum Done {
+    Capacity(Option<u32>),
+    Flag(bool),
+    Leader(Option<Leader>),
+    Names(Vec<LockName>),
+    Nothing,
+    Object(Box<dyn Give>),
+    Reason(Option<LossReason>),
+    Seconds(Duration),
+    Status(Box<Status>),
+    Texts(Vec<String>),
+}
+
+impl Done {
+    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self {
+            Self::Capacity(capacity) => Ok(capacity.into_pyobject(py)?.into_any()),
+            Self::Flag(flag) => Ok(flag.into_pyobject(py)?.to_owned().into_any()),
+            Self::Leader(Some(leader)) => values::leader(py, &leader),
+            Self::Leader(None) | Self::Nothing => Ok(py.None().into_bound(py)),
+            Self::Names(names) => {
+                let names: Vec<&str> = names.iter().map(LockName::as_str).collect();
+                Ok(names.into_pyobject(py)?.into_any())
+            }
+            Self::Object(object) => object.give(py),
+            Self::Reason(reason) => {
+                Ok(reason.map(LossReason::as_str).into_pyobject(py)?.into_any())
+            }
+            Self::Seconds(span) => Ok(span.as_secs_f64().into_pyobject(py)?.into_any()),
+            Self::Status(status) => values::status(py, &status),
+            Self::Texts(texts) => Ok(texts.into_pyobject(py)?.into_any()),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Leader election.
+
+use std::sync::Arc;
+
+use leasehold::election::{Observation, Observed};
+use leasehold::{LeaseOptions, LockName};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::client::{Client, NativeClient};
+use crate::done::{Done, Give};
+use crate::errors::Failure;
+use crate::guard::{GuardCore, Lease};
+use crate::options::{Options, parse_name};
+use crate::process;
+use crate::verb::Verb;
+
+struct Request {
+    client: Arc<Client>,
+    name: LockName,
+    options: LeaseOptions,
+}
+
+impl Request {
+    async fn election(&self) -> Result<leasehold::election::Election, Failure> {
+        let made = self.client.here().await?;
+        Ok(made.client.election(&self.name).options(self.options.clone()))
+    }
+}
+
+/// What Python wraps as `Election` and `AsyncElection`.
+#[pyclass(frozen, module = "leasehold._core")]
+pub(crate) struct NativeElection(Arc<Request>);
+
+impl NativeElection {
+    fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
+        Verb::new(&self.0.client.driver, doing)
+    }
+}
+
+#[pymethods]
+impl NativeElection {
+    #[new]
+    fn new(client: &NativeClient, name: &Bound<'_, PyString>, options: &Options) -> PyResult<Self> {
+        let (client, name) = (Arc::clone(&client.0), parse_name(name)?);
+        Ok(Self(Arc::new(Request { client, name, options: options.0.clone() })))
+    }
+
+    fn campaign(&self, value: String) -> Verb {
+        let request = Arc::clone(&self.0);
+        self.verb(async move {
+            let leadership = request.election().await?.campaign(value).await?;
+            let lease = Lease::Leader(leadership);
+            Ok(Done::Object(Box::new(GuardCore::new(&request.client, lease))))
+        })
+    }
+
+    fn leader(&self) -> Verb {
+        let request = Arc::clone(&self.0);
+        self.verb(async move { Ok(Done::Leader(request.election().await?.leader().await?)) })
+    }
+
+    fn observe(&self) -> Verb {
+        let request = Arc::clone(&self.0);
+        self.verb(async move {
+            let observation = request.election().await?.observe().await?;
+            let client = Arc::clone(&request.client);
+            Ok(Done::Object(Box::new(NativeObservation::new(client, observation))))
+        })
+    }
+}
+
+/// Changes of an election.
+#[pyclass(frozen, module = "leasehold._core")]
+pub(crate) struct NativeObservation {
+    client: Arc<Client>,
+    /// Empty once this is dropped.
+    inner: Option<Arc<tokio::sync::Mutex<Observation>>>,
+}
+
+impl NativeObservation {
+    fn new(client: Arc<Client>, observation: Observation) -> Self {
+        Self { client, inner: Some(Arc::new(tokio::sync::Mutex::new(observation))) }
+    }
+}
+
+impl Give for NativeObservation {
+    fn give(self: Box<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        Ok(Bound::new(py, *self)?.into_any())
+    }
+}
+
+impl Drop for NativeObservation {
+    fn drop(&mut self) {
+        process::drop_detached(self.inner.take());
+    }
+}
+
+#[pymethods]
+impl NativeObservation {
+    /// Who leads from the next change on. An outage is ridden out.
+    fn next(&self) -> Verb {
+        let inner = self.inner.clone();
+        Verb::new(&self.client.driver, async move {
+            let Some(inner) = inner else { return Err(leasehold::Error::Closed.into()) };
+            let mut observation = inner.lock().await;
+            loop {
+                match observation.next().await? {
+                    Observed::Away(_) => {}
+                    Observed::Leader(leader) => return Ok(Done::Leader(Some(leader))),
+                    Observed::Nobody => return Ok(Done::Leader(None)),
+                }
+            }
+        })
+    }
+}

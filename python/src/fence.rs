@@ -1,0 +1,68 @@
+//! What carries tokens to what the locks protect.
+
+use leasehold::fence::{Dialect, Fence, HEADER};
+use leasehold::lease::Lease;
+use leasehold::{Error, FencingToken};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::errors::{Failure, refused};
+use crate::options::parse_name;
+
+#[pyfunction]
+pub(crate) fn header() -> &'static str {
+    HEADER
+}
+
+fn fence(name: &Bound<'_, PyString>, token: i128) -> PyResult<Fence> {
+    let py = name.py();
+    Ok(Fence { lock: parse_name(name)?, token: parse_token(py, token)? })
+}
+
+fn parse_token(py: Python<'_>, token: i128) -> PyResult<FencingToken> {
+    token.to_string().parse().map_err(|why| refused(py, why))
+}
+
+#[pyfunction]
+pub(crate) fn to_header(name: &Bound<'_, PyString>, token: i128) -> PyResult<String> {
+    Ok(leasehold::fence::to_header(&fence(name, token)?))
+}
+
+#[pyfunction]
+pub(crate) fn from_header(py: Python<'_>, text: &str) -> PyResult<(String, u64)> {
+    let fence = leasehold::fence::from_header(text).map_err(|why| refused(py, why))?;
+    Ok((fence.lock.to_string(), fence.token.get()))
+}
+
+/// Refuses a token that `newest` has overtaken; gives it, checked.
+#[pyfunction]
+#[pyo3(signature = (name, token, newest))]
+pub(crate) fn check_fence(
+    name: &Bound<'_, PyString>,
+    token: i128,
+    newest: Option<u64>,
+) -> PyResult<u64> {
+    let fence = fence(name, token)?;
+    match newest.and_then(FencingToken::from_number).filter(|newest| *newest > fence.token) {
+        Some(newest) => Err(Failure::from(fence.overtaken_by(newest)).raise(name.py())),
+        None => Ok(fence.token.get()),
+    }
+}
+
+/// The table, the statement that installs a token, and the one that asks for the newest.
+#[pyfunction]
+pub(crate) fn sql(dialect: &str) -> (&'static str, &'static str, &'static str) {
+    let dialect = match dialect {
+        "mysql" => Dialect::MySql,
+        "postgresql" => Dialect::PostgreSql,
+        _ => Dialect::Sqlite,
+    };
+    (dialect.table(), dialect.install(), dialect.newest())
+}
+
+/// What a lease says as text: name, token, ttl in seconds.
+#[pyfunction]
+pub(crate) fn parse_lease(py: Python<'_>, text: &str) -> PyResult<(String, u64, f64)> {
+    let lease: Lease = text.parse().map_err(|why| Failure::Error(Error::Invalid(why)).raise(py))?;
+    Ok((lease.name.to_string(), lease.token.get(), lease.ttl.as_secs_f64()))
+}

@@ -1,0 +1,54 @@
+//! The native part of the Python package: a few types that Python wraps. A *verb* is a future that
+//! has not begun, and there are two ways to wait for it: its caller drives it (`verb`), or a
+//! thread does and wakes an event loop (`completions`).
+//!
+//! No thread of Rust's takes the GIL: what is to be told goes into queues, which threads of
+//! Python's take from.
+#![forbid(unsafe_code)]
+
+#[cfg(not(unix))]
+compile_error!("leasehold needs Linux or another Unix: use WSL");
+
+mod admin;
+mod client;
+mod completions;
+mod done;
+mod election;
+mod errors;
+mod events;
+mod fence;
+mod guard;
+mod lock;
+mod options;
+mod process;
+mod queue;
+mod told;
+mod values;
+mod verb;
+mod watches;
+
+use pyo3::pymodule;
+
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use crate::client::{Memory, NativeClient};
+    #[pymodule_export]
+    use crate::completions::Completions;
+    #[pymodule_export]
+    use crate::election::{NativeElection, NativeObservation};
+    #[pymodule_export]
+    use crate::fence::{check_fence, from_header, header, parse_lease, sql, to_header};
+    #[pymodule_export]
+    use crate::guard::NativeGuard;
+    #[pymodule_export]
+    use crate::lock::NativeLock;
+    #[pymodule_export]
+    use crate::options::{Options, version};
+    #[pymodule_export]
+    use crate::process::{end, forked};
+    #[pymodule_export]
+    use crate::told::{end_told, next_told};
+    #[pymodule_export]
+    use crate::verb::Verb;
+}

@@ -1,0 +1,195 @@
+//! What to take and how.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use leasehold::error::InvalidInput;
+use leasehold::lease::Mode;
+use leasehold::process::MadeIn;
+use leasehold::{LeaseOptions, LockName};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::client::{Client, NativeClient};
+use crate::done::Done;
+use crate::errors::{Failure, refused};
+use crate::guard::GuardCore;
+use crate::options::{Options, maybe_span, parse_name};
+use crate::verb::Verb;
+
+/// What is asked for.
+#[derive(Clone)]
+enum Kind {
+    Mutex,
+    Multi { names: Vec<LockName>, release_while_waiting: bool },
+    Permits { count: u32, capacity: u32 },
+    Read,
+    UpgradableRead,
+    Write,
+}
+
+struct Request {
+    client: Arc<Client>,
+    name: LockName,
+    kind: Kind,
+    options: LeaseOptions,
+    /// The lock of the process in which it was first used.
+    made: OnceLock<(MadeIn, leasehold::Lock)>,
+}
+
+impl Request {
+    /// The lock of this process; the first verb of a client connects.
+    async fn lock(&self) -> Result<leasehold::Lock, Failure> {
+        let client = &self.client.here().await?.client;
+        if let Some((made_in, lock)) = self.made.get()
+            && !made_in.is_another()
+        {
+            return Ok(lock.clone());
+        }
+        let name = &self.name;
+        let lock = match &self.kind {
+            Kind::Mutex => client.mutex(name),
+            Kind::Multi { names, release_while_waiting: false } => client.multi(names),
+            Kind::Multi { names, release_while_waiting: true } => {
+                client.multi(names).release_while_waiting()
+            }
+            Kind::Permits { count, capacity } => client.semaphore(name, *capacity).permits(*count),
+            Kind::Read => client.rwlock(name).read(),
+            Kind::UpgradableRead => client.rwlock(name).upgradable_read(),
+            Kind::Write => client.rwlock(name).write(),
+        };
+        let lock = lock.options(self.options.clone());
+        // It fails in a child of a process that has used it, which makes its own each time.
+        let _ = self.made.set((MadeIn::this(), lock.clone()));
+        Ok(lock)
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(made) = self.made.take() {
+            crate::process::drop_detached(made);
+        }
+    }
+}
+
+/// What Python wraps as `Lock` and `AsyncLock`.
+#[pyclass(frozen, module = "leasehold._core")]
+pub(crate) struct NativeLock(Arc<Request>);
+
+/// A number of permits, whatever whole number was given.
+fn permits(py: Python<'_>, number: i64, what: &'static str) -> PyResult<u32> {
+    u32::try_from(number).map_err(|_| {
+        refused(py, InvalidInput::new(what, format!("{what} is {number}: give 1 or more")))
+    })
+}
+
+impl NativeLock {
+    fn of(client: &NativeClient, name: LockName, kind: Kind, options: &Options) -> Self {
+        let (client, options) = (Arc::clone(&client.0), options.0.clone());
+        Self(Arc::new(Request { client, name, kind, options, made: OnceLock::new() }))
+    }
+
+    fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
+        Verb::new(&self.0.client.driver, doing)
+    }
+}
+
+#[pymethods]
+impl NativeLock {
+    /// `kind` is that of the verb's name: `mutex`, `read`, `upgradable_read`, `write`.
+    #[new]
+    fn new(
+        client: &NativeClient,
+        name: &Bound<'_, PyString>,
+        kind: &str,
+        options: &Options,
+    ) -> PyResult<Self> {
+        let kind = match kind {
+            "read" => Kind::Read,
+            "upgradable_read" => Kind::UpgradableRead,
+            "write" => Kind::Write,
+            _ => Kind::Mutex,
+        };
+        Ok(Self::of(client, parse_name(name)?, kind, options))
+    }
+
+    #[staticmethod]
+    fn permits(
+        client: &NativeClient,
+        name: &Bound<'_, PyString>,
+        count: i64,
+        capacity: i64,
+        options: &Options,
+    ) -> PyResult<Self> {
+        let py = name.py();
+        let (count, capacity) =
+            (permits(py, count, "permits")?, permits(py, capacity, "capacity")?);
+        Mode::Permits { count, capacity }.check().map_err(|why| refused(py, why))?;
+        Ok(Self::of(client, parse_name(name)?, Kind::Permits { count, capacity }, options))
+    }
+
+    #[staticmethod]
+    fn multi(
+        client: &NativeClient,
+        names: Vec<Bound<'_, PyString>>,
+        release_while_waiting: bool,
+        options: &Options,
+        py: Python<'_>,
+    ) -> PyResult<Self> {
+        let names = names.iter().map(parse_name).collect::<PyResult<Vec<_>>>()?;
+        let none = || refused(py, InvalidInput::new("names", "no names: give at least one"));
+        let first = names.first().cloned().ok_or_else(none)?;
+        Ok(Self::of(client, first, Kind::Multi { names, release_while_waiting }, options))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name.as_str()
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn acquire(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
+        let limit: Option<Duration> = maybe_span(timeout, "timeout")?;
+        let request = Arc::clone(&self.0);
+        Ok(self.verb(async move {
+            let lock = request.lock().await?;
+            let guard = match limit {
+                Some(limit) => lock.acquire_within(limit).await?,
+                None => lock.acquire().await?,
+            };
+            Ok(Done::Object(Box::new(GuardCore::new(&request.client, guard.into()))))
+        }))
+    }
+
+    fn try_acquire(&self) -> Verb {
+        let request = Arc::clone(&self.0);
+        self.verb(async move {
+            Ok(match request.lock().await?.try_acquire().await? {
+                Some(guard) => {
+                    Done::Object(Box::new(GuardCore::new(&request.client, guard.into())))
+                }
+                None => Done::Nothing,
+            })
+        })
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn wait_free(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
+        let limit = maybe_span(timeout, "timeout")?;
+        let request = Arc::clone(&self.0);
+        Ok(self.verb(async move {
+            let lock = request.lock().await?;
+            match limit {
+                Some(limit) => lock.wait_free_within(limit).await?,
+                None => lock.wait_free().await?,
+            }
+            Ok(Done::Nothing)
+        }))
+    }
+
+    fn status(&self) -> Verb {
+        let request = Arc::clone(&self.0);
+        self.verb(async move { Ok(Done::Status(Box::new(request.lock().await?.status().await?))) })
+    }
+}

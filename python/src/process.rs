@@ -1,0 +1,150 @@
+//! What belongs to one process: after a fork nothing of the parent's is used, and at the exit of
+//! the interpreter all is given back.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::blocking::Driver;
+use leasehold::process::PerProcess;
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+
+/// How often the end of the program looks whether those who waited have returned: 1 ms.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+thread_local! {
+    static IS_RUSTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What gives back what it holds.
+pub(crate) trait Close: Send + Sync {
+    fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + '_>>;
+}
+
+/// What there is once in a process.
+#[derive(Default)]
+struct State {
+    /// The thread for events runs, and the end of the interpreter is waited for.
+    has_begun: AtomicBool,
+    ends: AtomicBool,
+    clients: Mutex<Vec<Weak<dyn Close>>>,
+    /// How many threads wait in a verb.
+    waits: AtomicUsize,
+}
+
+static STATE: PerProcess<State> = PerProcess::new(
+    [const {
+        State {
+            has_begun: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
+            clients: Mutex::new(Vec::new()),
+            waits: AtomicUsize::new(0),
+        }
+    }; _],
+);
+
+/// Locks what no panic leaves half done.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn state() -> Result<&'static State, Failure> {
+    Ok(STATE.this().map_err(leasehold::Error::from)?)
+}
+
+/// Before the first verb of a process: starts the thread for events, and has the exit of the
+/// interpreter give all back.
+pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
+    let state = state().map_err(|failure| failure.raise(py))?;
+    if !state.has_begun.swap(true, Ordering::AcqRel) {
+        py.import("leasehold._process")?.call_method0("begin")?;
+    }
+    Ok(())
+}
+
+/// Whether the interpreter ends, so that nobody waits any more.
+pub(crate) fn ends() -> bool {
+    state().is_ok_and(|state| state.ends.load(Ordering::Acquire))
+}
+
+/// A client that was connected in this process.
+pub(crate) fn remember(client: Weak<dyn Close>) {
+    if let Ok(state) = state() {
+        let mut clients = lock(&state.clients);
+        clients.retain(|client| client.strong_count() > 0);
+        clients.push(client);
+    }
+}
+
+/// A thread that waits in a verb, until this is dropped.
+pub(crate) struct Wait(&'static AtomicUsize);
+
+impl Wait {
+    pub(crate) fn begin() -> Result<Self, Failure> {
+        let state = state()?;
+        state.waits.fetch_add(1, Ordering::AcqRel);
+        let wait = Self(&state.waits);
+        if ends() { Err(Failure::Exit) } else { Ok(wait) }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Says that this thread is Rust's, and not Python's.
+pub(crate) fn begin_thread() {
+    IS_RUSTS.set(true);
+}
+
+/// A number that no other one of this process has.
+pub(crate) fn next_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Drops what may wait, without the GIL. A thread of Rust's has none, and takes none.
+pub(crate) fn drop_detached<T: Send>(value: T) {
+    match IS_RUSTS.get() {
+        true => drop(value),
+        false => Python::attach(|py| py.detach(|| drop(value))),
+    }
+}
+
+/// Ends all waits of this process and gives back what it holds, within some seconds.
+#[pyfunction]
+pub(crate) fn end(py: Python<'_>, seconds: f64) -> PyResult<()> {
+    let limit = Duration::from_secs_f64(seconds);
+    let ended = py.detach(|| {
+        let state = state()?;
+        let until = Instant::now() + limit;
+        state.ends.store(true, Ordering::Release);
+        let clients: Vec<_> =
+            lock(&state.clients).drain(..).filter_map(|it| it.upgrade()).collect();
+        let closing = clients.iter().map(|client| client.close());
+        let closing = async {
+            // What could not be given back ends by its ttl, and nobody is left to be told.
+            drop(tokio::time::timeout(limit, join_all(closing)).await);
+            Ok(())
+        };
+        Driver::default().wait(closing)?;
+        while state.waits.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    });
+    ended.map_err(|failure: Failure| failure.raise(py))
+}
+
+/// In a child, right after a fork.
+#[pyfunction]
+pub(crate) fn forked() {
+    leasehold::process::forked();
+}

@@ -1,0 +1,105 @@
+//! What has ended for one event loop, and the descriptor that wakes it.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Mutex;
+
+use crate::done::Done;
+use crate::errors::Failure;
+use crate::process::lock;
+
+/// What a verb has ended with, under the key of who waits for it.
+pub(crate) type Keyed = (u64, Result<Done, Failure>);
+
+/// What has ended and was not taken yet, and the descriptor that is readable while there is some.
+pub(crate) struct Queue {
+    ended: Mutex<Ended>,
+    wake: Wake,
+}
+
+#[derive(Default)]
+struct Ended {
+    verbs: Vec<Keyed>,
+    is_closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { ended: Mutex::default(), wake: Wake::new()? })
+    }
+
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.wake.read.as_raw_fd()
+    }
+
+    pub(crate) fn push(&self, key: u64, ended: Result<Done, Failure>) {
+        let mut queue = lock(&self.ended);
+        if queue.is_closed {
+            drop(queue);
+            return;
+        }
+        queue.verbs.push((key, ended));
+        if queue.verbs.len() == 1 {
+            self.wake.ring();
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<Keyed> {
+        let mut queue = lock(&self.ended);
+        self.wake.clear();
+        std::mem::take(&mut queue.verbs)
+    }
+
+    pub(crate) fn close(&self) {
+        let left = {
+            let mut queue = lock(&self.ended);
+            queue.is_closed = true;
+            std::mem::take(&mut queue.verbs)
+        };
+        drop(left);
+    }
+}
+
+/// A descriptor that wakes a loop.
+struct Wake {
+    read: OwnedFd,
+    #[cfg(not(target_os = "linux"))]
+    write: OwnedFd,
+}
+
+#[cfg(target_os = "linux")]
+impl Wake {
+    fn new() -> io::Result<Self> {
+        use rustix::event::{EventfdFlags, eventfd};
+        Ok(Self { read: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    fn ring(&self) {
+        // It cannot be full: it is rung once for each time that it is cleared.
+        let _ = rustix::io::write(&self.read, &1_u64.to_ne_bytes());
+    }
+
+    fn clear(&self) {
+        let _ = rustix::io::read(&self.read, &mut [0; 8]);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Wake {
+    fn new() -> io::Result<Self> {
+        let (read, write) = rustix::pipe::pipe()?;
+        for end in [&read, &write] {
+            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+            rustix::fs::fcntl_setfl(end, rustix::fs::OFlags::NONBLOCK)?;
+        }
+        Ok(Self { read, write })
+    }
+
+    fn ring(&self) {
+        let _ = rustix::io::write(&self.write, &[1]);
+    }
+
+    fn clear(&self) {
+        let _ = rustix::io::read(&self.read, &mut [0; 64]);
+    }
+}

@@ -1,0 +1,46 @@
+//! What the library tells, as values of `leasehold.values`.
+
+use leasehold::FencingToken;
+use leasehold::admin::{Holder, Status};
+use leasehold::election::Leader;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+
+static HOLDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static STATUS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static LEADER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+fn class<'py>(
+    py: Python<'py>,
+    slot: &'static PyOnceLock<Py<PyAny>>,
+    name: &str,
+) -> PyResult<&'py Bound<'py, PyAny>> {
+    let found = || Ok::<_, PyErr>(py.import("leasehold.values")?.getattr(name)?.unbind());
+    Ok(slot.get_or_try_init(py, found)?.bind(py))
+}
+
+pub(crate) fn holder<'py>(py: Python<'py>, holder: &Holder) -> PyResult<Bound<'py, PyAny>> {
+    class(py, &HOLDER, "Holder")?.call1((
+        holder.id.to_string(),
+        holder.mode.as_str(),
+        holder.token.get(),
+        &holder.info.host,
+        holder.info.pid,
+        holder.info.label.as_deref(),
+        holder.held_for.as_secs_f64(),
+        holder.ttl_left.as_secs_f64(),
+    ))
+}
+
+pub(crate) fn status<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'py, PyAny>> {
+    let holders: Vec<_> =
+        status.holders.iter().map(|it| holder(py, it)).collect::<PyResult<_>>()?;
+    let last = status.last_token.map(FencingToken::get);
+    let holders = PyTuple::new(py, holders)?;
+    class(py, &STATUS, "Status")?.call1((holders, status.waiting, status.is_free(), last))
+}
+
+pub(crate) fn leader<'py>(py: Python<'py>, leader: &Leader) -> PyResult<Bound<'py, PyAny>> {
+    class(py, &LEADER, "Leader")?.call1((&leader.value, leader.token.get()))
+}

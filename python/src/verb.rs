@@ -1,0 +1,124 @@
+//! A verb: a future that has not begun, and its two ways to be waited for.
+
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold::blocking::Driver;
+use pyo3::prelude::*;
+
+use crate::done::Done;
+use crate::errors::Failure;
+use crate::process::{self, Wait, lock};
+
+/// How often who waits looks for signals and for the end of the program: every 50 ms.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The future of a verb.
+pub(crate) type Doing = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>;
+
+/// A verb that has not begun.
+#[pyclass(frozen, module = "leasehold._core")]
+pub(crate) struct Verb {
+    driver: Driver,
+    doing: Mutex<Option<Doing>>,
+    /// Whether it goes on when nobody waits for it any more.
+    goes_on: bool,
+}
+
+/// Why who drives a verb comes back.
+enum Turn {
+    Ended(Result<Done, Failure>),
+    Tick,
+}
+
+impl Verb {
+    pub(crate) fn new(
+        driver: &Driver,
+        doing: impl Future<Output = Result<Done, Failure>> + Send + 'static,
+    ) -> Self {
+        let doing: Doing = Box::pin(doing);
+        Self { driver: driver.clone(), doing: Mutex::new(Some(doing)), goes_on: false }
+    }
+
+    pub(crate) fn going_on(self) -> Self {
+        Self { goes_on: true, ..self }
+    }
+
+    /// The future, once, and whether it goes on.
+    pub(crate) fn take(&self, py: Python<'_>) -> PyResult<(Doing, bool)> {
+        process::begin(py)?;
+        let doing = lock(&self.doing).take();
+        let doing = doing.ok_or_else(|| Failure::Misuse("a verb is waited for once").raise(py))?;
+        Ok((doing, self.goes_on))
+    }
+
+    /// Drives the future until it ends, or, in the main thread, until it is time to look for
+    /// signals.
+    fn drive(&self, doing: &mut Doing, mut is_main: impl FnMut() -> bool) -> Turn {
+        loop {
+            let turn = async {
+                match select(&mut *doing, std::pin::pin!(tokio::time::sleep(TICK))).await {
+                    Either::Left((ended, _)) => Ok(Turn::Ended(ended)),
+                    Either::Right(_) => Ok(Turn::Tick),
+                }
+            };
+            match self.driver.wait(turn) {
+                Ok(Turn::Ended(ended)) => return Turn::Ended(ended),
+                Err(error) => return Turn::Ended(Err(error.into())),
+                Ok(Turn::Tick) if process::ends() => return Turn::Ended(Err(Failure::Exit)),
+                Ok(Turn::Tick) if is_main() => return Turn::Tick,
+                Ok(Turn::Tick) => {}
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Verb {
+    /// Waits, driving it in this thread and without the GIL. The main thread has signals handled
+    /// meanwhile.
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (mut doing, _) = self.take(py)?;
+        let _wait = Wait::begin().map_err(|failure| failure.raise(py))?;
+        let mut is_main = None;
+        let ended = loop {
+            let turn = py
+                .detach(|| self.drive(&mut doing, || *is_main.get_or_insert_with(is_main_thread)));
+            match turn {
+                Turn::Ended(ended) => break ended,
+                Turn::Tick => {
+                    if let Err(raised) = py.check_signals() {
+                        py.detach(|| self.give_up(doing));
+                        return Err(raised);
+                    }
+                }
+            }
+        };
+        py.detach(|| self.give_up(doing));
+        ended.map_err(|failure| failure.raise(py))?.into_python(py)
+    }
+}
+
+impl Verb {
+    /// Drops the future where its connections are.
+    fn give_up(&self, doing: Doing) {
+        let dropping = async {
+            drop(doing);
+            Ok(())
+        };
+        // Without a runtime there is nothing that it could have begun.
+        drop(self.driver.wait(dropping));
+    }
+}
+
+/// Whether Python handles signals in this thread. Asked by who has waited for a while.
+fn is_main_thread() -> bool {
+    let is_main = |py: Python<'_>| {
+        let threading = py.import("threading")?;
+        let main = threading.call_method0("main_thread")?.getattr("ident")?;
+        main.eq(threading.call_method0("get_ident")?)
+    };
+    Python::attach(|py| is_main(py).unwrap_or(true))
+}

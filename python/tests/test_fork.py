@@ -1,0 +1,201 @@
+"""A fork: clients and locks work on both sides, and guards stay the parent's."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import Program, Redis
+from leasehold import Client
+
+CHILD = """
+import os, sys, warnings
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+import leasehold
+from leasehold import *
+
+def in_child(work):
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+
+GUARDS = (
+    CHILD
+    + """
+client = Client(sys.argv[1])
+guard = client.lock("a").acquire()
+def child():
+    assert not guard.is_held and guard.loss == "forked" and guard.validity == 0
+    assert guard.name == "a" and guard.token > 0
+    for verb in (guard.renew, guard.reenter, guard.into_lease, guard.ensure_held):
+        try:
+            verb()
+        except NotOwner as error:
+            assert isinstance(error, RuntimeError), error
+        else:
+            raise AssertionError(verb)
+    guard.release()
+    with guard:
+        pass
+in_child(child)
+def forgets():
+    global guard
+    del guard
+in_child(forgets)
+assert guard.is_held
+guard.renew()
+with Client(sys.argv[1]) as other:
+    assert other.lock("a").try_acquire() is None
+guard.release()
+"""
+)
+
+
+def test_a_guard_stays_the_parents(redis: Redis, program: Program) -> None:
+    program(GUARDS, redis.url)
+
+
+def test_a_guard_on_a_file_stays_the_parents(tmp_path: object, program: Program) -> None:
+    program(GUARDS, f"file:{tmp_path}/locks.db")
+
+
+def test_a_client_and_its_locks_are_made_anew_in_a_child(redis: Redis, program: Program) -> None:
+    program(
+        CHILD
+        + """
+client = Client(sys.argv[1])
+lock = client.lock("fork/anew")
+with lock as guard:
+    holder = guard.holder.split("-")[0]
+def child():
+    with lock as guard:
+        assert guard.holder.split("-")[0] != holder
+        in_child(lambda: lock.acquire(timeout=5) if lock.try_acquire() else None)
+    os.write(1, b"held\\n")
+in_child(child)
+with lock:
+    pass
+""",
+        redis.url,
+        says="held",
+    )
+
+
+def test_a_memory_begins_empty_in_a_child(program: Program) -> None:
+    program(
+        CHILD
+        + """
+memory = Memory()
+one, two = Client(memory), Client(memory)
+guard = one.lock("a").acquire()
+def child():
+    with two.lock("a"):
+        assert one.lock("a").try_acquire() is None
+in_child(child)
+assert two.lock("a").try_acquire() is None
+guard.release()
+"""
+    )
+
+
+def test_a_file_that_the_parent_has_open_is_refused_in_a_child(
+    tmp_path: object, program: Program
+) -> None:
+    program(
+        CHILD
+        + """
+used, unused = Client(sys.argv[1]), Client(sys.argv[2])
+with used.lock("a"):
+    pass
+def child():
+    try:
+        used.lock("a").acquire()
+    except StoreError as error:
+        assert error.kind == "unsupported" and "both sides of a fork" in str(error), error
+    else:
+        raise AssertionError
+    with unused.lock("a"):
+        pass
+in_child(child)
+with used.lock("a"):
+    pass
+""",
+        f"file:{tmp_path}/used.db",
+        f"file:{tmp_path}/unused.db",
+    )
+
+
+def test_a_busy_process_forks_a_hundred_times_and_all_children_lock(
+    redis: Redis, program: Program
+) -> None:
+    program(
+        CHILD
+        + """
+import threading
+client = Client(sys.argv[1], on_event=lambda event: None)
+ended = threading.Event()
+def busy(number):
+    while not ended.is_set():
+        with client.lock(f"fork/busy/{number}"):
+            pass
+threads = [threading.Thread(target=busy, args=(number,)) for number in range(4)]
+for thread in threads:
+    thread.start()
+def child():
+    with client.lock("fork/child") as guard:
+        guard.on_lost(print)
+for _ in range(100):
+    in_child(child)
+ended.set()
+for thread in threads:
+    thread.join()
+""",
+        redis.url,
+    )
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_multiprocessing_lock_and_give_back_at_their_exit(
+    redis: Redis, program: Program, name: str, method: str
+) -> None:
+    program(
+        """
+import multiprocessing, sys, warnings
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+from leasehold import Client
+
+def work(lock):
+    guard = lock.acquire()
+    guard.on_lost(print)
+    globals()["kept"] = guard
+
+if __name__ == "__main__":
+    client = Client(sys.argv[1])
+    lock = client.lock(sys.argv[2])
+    context = multiprocessing.get_context(sys.argv[3])
+    if sys.argv[3] == "fork":
+        lock.acquire().release()
+    for _ in range(2):
+        worker = context.Process(target=work, args=(lock,))
+        worker.start()
+        worker.join()
+        assert worker.exitcode == 0, worker.exitcode
+    lock.acquire(timeout=10).release()
+""",
+        redis.url,
+        name,
+        method,
+    )
+    with Client(redis.url) as client:
+        assert client.lock(name).status().is_free

@@ -1,0 +1,431 @@
+"""What locks and guards of threads do, on each store."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from datetime import timedelta
+
+import pytest
+
+from conftest import PATIENCE, eventually
+from leasehold import (
+    Client,
+    ClientClosed,
+    Event,
+    Guard,
+    Lease,
+    LeaseLost,
+    LockTimeout,
+    Memory,
+    NotAdopted,
+    WouldDeadlock,
+)
+
+
+def test_one_holds_at_a_time_and_each_grant_has_a_higher_token(client: Client, name: str) -> None:
+    with client.lock(name) as first:
+        assert first.is_held and first.loss is None and 0 < first.validity <= 30
+        assert (first.name, first.names, first.mode) == (name, (name,), "exclusive")
+        assert first.tokens == {name: first.token}
+        assert client.lock(name).try_acquire() is None
+    with client.lock(name) as second:
+        assert second.token > first.token
+    assert not first.is_held and first.loss == "released" and first.validity == 0
+
+
+def test_who_waits_is_woken_by_a_release(client: Client, store: str | Memory, name: str) -> None:
+    guard = client.lock(name).acquire()
+    with Client(store) as another, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(lambda: another.lock(name).acquire().release())
+        eventually(lambda: client.lock(name).status().waiting == 1 or waiting.done())
+        assert not waiting.done()
+        guard.release()
+        waiting.result(PATIENCE)
+
+
+def test_a_limit_says_who_has_it(client: Client, name: str) -> None:
+    with client.lock(name, label="nightly"):
+        with pytest.raises(LockTimeout, match="nightly") as caught:
+            client.lock(name).acquire(timeout=timedelta(milliseconds=10))
+        error = caught.value
+        assert isinstance(error, TimeoutError) and error.is_transient and error.name == name
+        assert error.waited >= 0.01 and error.own
+        assert error.holder is not None and error.holder.label == "nightly"
+        with pytest.raises(LockTimeout):
+            client.lock(name).acquire(timeout=0)
+
+
+def test_threads_lose_no_update(client: Client, name: str) -> None:
+    lock, count = client.lock(name), 0
+
+    def add() -> None:
+        nonlocal count
+        for _ in range(20):
+            with lock:
+                seen = count
+                threading.Event().wait(0.0001)
+                count = seen + 1
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(add) for _ in range(8)]:
+            done.result(PATIENCE)
+    assert count == 160
+
+
+def test_each_thread_lets_go_of_its_own_guard_of_one_lock(client: Client, name: str) -> None:
+    permits, inside = client.semaphore(name, 2), threading.Barrier(2)
+
+    def enter() -> bool:
+        with permits as guard:
+            inside.wait(PATIENCE)
+            held = guard.is_held
+            inside.wait(PATIENCE)
+        return held and guard.loss == "released"
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(lambda _: enter(), range(2)))
+    assert permits.status().is_free
+
+
+def test_a_block_that_ends_in_another_thread_lets_go_of_the_one_guard(
+    client: Client, name: str
+) -> None:
+    lock = client.lock(name)
+    with ThreadPoolExecutor(1) as pool:
+        guard = pool.submit(lock.__enter__).result(PATIENCE)
+    lock.__exit__(None, None, None)
+    assert guard.loss == "released"
+
+
+def test_with_several_guards_elsewhere_nothing_is_let_go(client: Client, name: str) -> None:
+    permits = client.semaphore(name, 2)
+    with ThreadPoolExecutor(1) as pool:
+        guards = [pool.submit(permits.__enter__).result(PATIENCE) for _ in range(2)]
+        with pytest.raises(RuntimeError, match=r"with lock\.acquire\(\) as guard"):
+            permits.__exit__(None, None, None)
+        assert all(guard.is_held for guard in guards)
+        for _ in guards:
+            pool.submit(permits.__exit__, None, None, None).result(PATIENCE)
+
+
+def test_a_second_release_is_nothing_and_other_verbs_say_released(
+    client: Client, name: str
+) -> None:
+    guard = client.lock(name).acquire()
+    guard.release()
+    guard.release()
+    for verb in (guard.renew, guard.reenter, guard.upgrade, guard.ensure_held, guard.into_lease):
+        with pytest.raises(LeaseLost) as caught:
+            verb()
+        assert caught.value.reason == "released"
+
+
+def test_a_lost_lease_is_told_once_and_at_the_end_of_the_block(client: Client, name: str) -> None:
+    with pytest.raises(LeaseLost) as caught, client.lock(name) as guard:
+        assert client.admin.revoke(name, guard.token, now=True)
+        assert guard.wait_lost(PATIENCE) == "revoked"
+        assert not guard.is_held and guard.loss == "revoked"
+        with pytest.raises(LeaseLost):
+            guard.ensure_held()
+    assert (caught.value.reason, caught.value.token) == ("revoked", guard.token)
+    guard.release()
+
+
+def test_a_block_that_fails_by_itself_keeps_its_error_and_notes_the_loss(
+    client: Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught, client.lock(name) as guard:
+        client.admin.revoke(name, guard.token, now=True)
+        guard.wait_lost(PATIENCE)
+        raise ZeroDivisionError
+    notes = getattr(caught.value, "__notes__", ["revoked"])
+    assert "revoked" in notes[0]
+    assert any("its release failed" in record.message for record in caplog.records)
+
+
+def test_a_loss_is_called_back_once_in_the_context_of_its_registration(
+    client: Client, name: str
+) -> None:
+    request: ContextVar[str] = ContextVar("request")
+    told: list[tuple[str, str]] = []
+    guard = client.lock(name).acquire()
+    request.set("mine")
+    guard.on_lost(lambda reason: told.append((reason, request.get())))
+    request.set("another")
+    client.admin.revoke(name, guard.token, now=True)
+    eventually(lambda: told)
+    assert told == [("revoked", "mine")]
+    with pytest.raises(LeaseLost):
+        guard.release()
+
+
+def test_a_release_calls_nobody_and_forgets_the_callback(client: Client, name: str) -> None:
+    from leasehold import _events
+
+    told: list[str] = []
+    with client.lock(name) as guard:
+        guard.on_lost(told.append)
+    eventually(lambda: not _events._callbacks)
+    assert told == []
+
+
+def test_a_callback_that_fails_is_logged_and_the_next_is_called(
+    client: Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+    guard = client.lock(name).acquire()
+    guard.on_lost(lambda reason: 1 / 0)
+    guard.on_lost(told.append)
+    client.admin.revoke(name, guard.token, now=True)
+    eventually(lambda: told == ["revoked"])
+    eventually(lambda: any("a callback failed" in record.message for record in caplog.records))
+    with pytest.raises(LeaseLost):
+        guard.release()
+
+
+def test_re_entry_is_released_with_the_last_guard(client: Client, name: str) -> None:
+    outer = client.lock(name).acquire()
+    inner = outer.reenter()
+    assert inner.token == outer.token
+    outer.release()
+    assert inner.is_held and client.lock(name).try_acquire() is None
+    inner.release()
+    assert client.lock(name).status().is_free
+
+
+def test_a_thread_enters_an_rlock_again_and_another_does_not(client: Client, name: str) -> None:
+    with client.rlock(name) as outer, client.rlock(name) as inner:
+        assert inner.token == outer.token
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(client.rlock(name).try_acquire).result(PATIENCE) is None
+    assert client.rlock(name).status().is_free
+    assert len(client._holds._holds) == 0 or gc.collect() >= 0
+
+
+def test_a_thread_that_comes_after_one_that_ended_does_not_enter_its_rlock(
+    client: Client, name: str
+) -> None:
+    kept: list[Guard] = []
+    thread = threading.Thread(target=lambda: kept.append(client.rlock(name).acquire()))
+    thread.start()
+    thread.join()
+    tried: list[Guard | None] = []
+    later = threading.Thread(target=lambda: tried.append(client.rlock(name).try_acquire()))
+    later.start()
+    later.join()
+    assert tried == [None]
+    kept.pop().release()
+
+
+def test_readers_share_and_one_of_them_becomes_the_writer(client: Client, name: str) -> None:
+    lock = client.rwlock(name)
+    reader = lock.read().acquire()
+    assert reader.mode == "shared"
+    with lock.read().acquire() as other:
+        assert not reader.try_upgrade()
+        with pytest.raises(LockTimeout):
+            reader.upgrade(timeout=0.01)
+        assert other.mode == "shared"
+    before = reader.token
+    reader.upgrade()
+    assert reader.mode == "exclusive" and reader.token > before
+    reader.downgrade()
+    assert reader.mode == "shared"
+    with lock.upgradable_read() as upgradable:
+        assert upgradable.mode == "upgradable"
+        with pytest.raises(WouldDeadlock):
+            reader.upgrade()
+    reader.release()
+    with lock.write() as writer:
+        assert writer.mode == "exclusive"
+
+
+def test_permits_are_counted(client: Client, name: str) -> None:
+    permits = client.semaphore(name, 3)
+    with permits.permits(2) as two:
+        assert two.mode == "permits"
+        with permits:
+            assert permits.try_acquire() is None
+        assert client.admin.set_capacity(name, 5) == 3
+
+
+def test_several_names_are_held_all_or_none(client: Client, name: str) -> None:
+    names = [f"{name}/{part}" for part in "ba"]
+    with client.multi(names) as guard:
+        assert guard.names == tuple(names) and list(guard.tokens) == names
+        assert client.lock(names[1]).try_acquire() is None
+    with client.lock(names[0]):
+        assert client.multi(names, release_while_waiting=True).try_acquire() is None
+        assert client.lock(names[1]).status().is_free
+
+
+def test_a_name_is_waited_for_without_taking_it(client: Client, name: str) -> None:
+    client.lock(name).wait_free()
+    with client.lock(name), pytest.raises(LockTimeout):
+        client.lock(name).wait_free(timeout=0.01)
+
+
+def test_a_lease_goes_to_another_process_once_and_pickles(client: Client, name: str) -> None:
+    lease = client.lock(name, ttl=20).acquire().into_lease()
+    copy = pickle.loads(pickle.dumps(lease))
+    assert copy == lease == Lease(str(lease)) and (lease.name, lease.ttl) == (name, 20)
+    with client.adopt(str(copy)) as guard:
+        assert guard.token > lease.token
+        with pytest.raises(NotAdopted):
+            client.adopt(lease)
+
+
+def test_who_leads_is_seen_and_follows_what_it_says(client: Client, name: str) -> None:
+    election = client.election(name)
+    assert election.leader() is None
+    seen = election.observe()
+    with election.campaign("10.0.0.5") as leadership:
+        leader = election.leader()
+        assert leader is not None and (leader.value, leader.token) == (
+            "10.0.0.5",
+            leadership.token,
+        )
+        leadership.proclaim("10.0.0.6")
+        found = next(seen)
+        while found is None or found.value != "10.0.0.6":
+            found = next(seen)
+    assert leadership.loss == "released"
+    while next(seen) is not None:
+        pass
+
+
+def test_a_job_is_run_by_one_and_skipped_by_the_others(client: Client, name: str) -> None:
+    job = client.job(name, min_hold=60)
+    ran: list[int] = []
+
+    @job
+    def nightly(number: int) -> int:
+        assert job.try_start() is None
+        ran.append(number)
+        return number
+
+    assert nightly(7) == 7
+    assert nightly(8) is None and job.run(ran.append, 9) is None
+    assert ran == [7]
+
+
+def test_a_decorator_names_the_lock_by_argument(client: Client, name: str) -> None:
+    @client.synchronized(name + "/{invoice}", skip=True)
+    def charge(invoice: int, *, again: bool = True) -> object:
+        assert client.lock(f"{name}/{invoice}").try_acquire() is None
+        return charge(invoice, again=False) if again else "charged"
+
+    assert charge(42) is None
+    with client.lock(f"{name}/43"):
+        assert charge(43) is None
+    calls: list[str] = []
+
+    @client.synchronized(lambda part: f"{name}/{part}", timeout=0.01)
+    def by_function(part: str) -> None:
+        calls.append(part)
+
+    by_function("a")
+    with client.lock(f"{name}/b"), pytest.raises(LockTimeout):
+        by_function("b")
+    assert calls == ["a"]
+
+
+def test_a_closed_client_ends_waits_and_loses_its_guards(store: str | Memory, name: str) -> None:
+    told: list[str] = []
+    client = Client(store, on_event=lambda event: told.append(event.kind))
+    guard = client.lock(name).acquire()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.lock(name).acquire)
+        eventually(lambda: "own_lease" in told)
+        client.close()
+        with pytest.raises(ClientClosed):
+            waiting.result(PATIENCE)
+    client.close()
+    assert guard.loss == "closed"
+    with pytest.raises(ClientClosed):
+        client.lock(name).acquire()
+    with pytest.raises(LeaseLost):
+        guard.release()
+    with Client(store) as another:
+        assert another.lock(name).status().is_free
+
+
+def test_a_forgotten_guard_is_given_back_with_a_warning(client: Client, name: str) -> None:
+    guard: Guard | None = client.lock(name).acquire()
+    with pytest.warns(ResourceWarning, match="was forgotten"):
+        guard = None
+    assert guard is None
+    client.lock(name).acquire(timeout=PATIENCE).release()
+
+
+def test_clients_locks_and_values_pickle(redis: object, name: str) -> None:
+    url = redis.url  # type: ignore[attr-defined]
+    with Client(url, ttl=7) as client:
+        locks = [
+            client.lock(name, label="x"),
+            client.rlock(name),
+            client.semaphore(name + "s", 3),
+            client.semaphore(name + "s", 3).permits(2),
+            client.rwlock(name).read(),
+            client.multi([name, name + "2"]),
+        ]
+        for lock in pickle.loads(pickle.dumps(locks)):
+            with lock as guard:
+                assert guard.validity <= 7
+                status = lock.status() if len(guard.names) == 1 else None
+                assert pickle.loads(pickle.dumps(status)) == status
+        with pytest.raises(TypeError, match="into_lease"), client.lock(name) as guard:
+            pickle.dumps(guard)
+    with pytest.raises(TypeError, match="in this process alone"):
+        pickle.dumps(Client(Memory()))
+
+
+def test_events_are_told_and_what_matters_is_logged(
+    store: str | Memory, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Event] = []
+    with Client(store, on_event=told.append) as client:
+        with pytest.raises(LeaseLost), client.lock(name, label="me") as guard:
+            client.admin.revoke(name, guard.token, now=True)
+            guard.wait_lost(PATIENCE)
+        eventually(lambda: any(event.kind == "lost" for event in told))
+    kinds = [event.kind for event in told if event.name == name and event.kind != "round_trip"]
+    assert kinds[:2] == ["acquiring", "granted"] and "lost" in kinds
+    lost = next(event for event in told if event.kind == "lost")
+    assert (lost.label, lost.token, lost.reason) == ("me", guard.token, "revoked")
+    assert lost.held is not None and "revoked" in lost.text
+    lines = [record for record in caplog.records if record.name == "leasehold"]
+    assert any("was lost" in record.message for record in lines)
+    assert all(record.levelno == logging.WARNING for record in lines)
+    assert logging.getLogger("leasehold").handlers == []
+
+
+def test_who_waits_for_what_its_process_holds_is_warned(
+    client: Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client.lock(name), pytest.raises(LockTimeout) as caught:
+        client.lock(name).acquire(timeout=0.05)
+    assert caught.value.own
+    eventually(lambda: any("guard.reenter" in record.message for record in caplog.records))
+
+
+def test_a_guard_is_released_after_a_renewal_by_another_thread(client: Client, name: str) -> None:
+    guard = client.lock(name, renew=False, ttl=50).acquire()
+    with ThreadPoolExecutor(4) as pool:
+        renewals = [pool.submit(guard.renew, 60) for _ in range(4)]
+        assert all(45 < renewal.result(PATIENCE) <= 60 for renewal in renewals)
+    guard.release()
+    assert client.lock(name).status().is_free
+
+
+def test_memory_is_shared_by_the_clients_of_one(name: str) -> None:
+    memory = Memory()
+    with Client(memory) as one, Client(memory) as two, one.lock(name):
+        assert two.lock(name).try_acquire() is None
+    with Client("memory:") as one, Client("memory:") as two, one.lock(name), two.lock(name):
+        pass
