@@ -1,7 +1,7 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
 //!
-//! [`Redis`] is the store, [`RedisOptions`] says how a program asks for it, and [`Redis::MANUAL`] is
-//! for its operators.
+//! [`Redis`] is the store, [`RedisOptions`] how a program asks for it, and [`Redis::MANUAL`] is for
+//! its operators.
 
 mod connection;
 mod doctor;
