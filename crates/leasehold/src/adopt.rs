@@ -42,7 +42,7 @@ async fn ask(engine: &Engine, lease: &Lease, options: LeaseOptions) -> Result<He
     engine.keeper.ensure_running()?;
     let store = &engine.keeper.store;
     let until = store.now() + PATIENCE.min(lease.ttl);
-    let mut attempt = Attempt::new(engine, lease);
+    let mut attempt = Adoption::new(engine, lease);
     let (first, longest) = RETRY_BACKOFF;
     let (mut backoff, mut jitter) = (Backoff::new(first, longest), engine.jitter());
     loop {
@@ -53,7 +53,7 @@ async fn ask(engine: &Engine, lease: &Lease, options: LeaseOptions) -> Result<He
                 // Its answer was a sample of its clock.
                 Reply::Late => late(),
                 Reply::Stale => {
-                    attempt = Attempt::new(engine, lease);
+                    attempt = Adoption::new(engine, lease);
                     late()
                 }
                 reply => {
@@ -80,7 +80,7 @@ async fn ask(engine: &Engine, lease: &Lease, options: LeaseOptions) -> Result<He
 
 /// An attempt to adopt. Dropping it while the store may know it has the keeper cancel it: the lease
 /// then ends if it was adopted, and stays as it was otherwise.
-struct Attempt<'a> {
+struct Adoption<'a> {
     keeper: &'a Arc<Keeper>,
     lease: &'a Lease,
     id: HolderId,
@@ -91,7 +91,7 @@ struct Attempt<'a> {
     unanswered: bool,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> Adoption<'a> {
     fn new(engine: &'a Engine, lease: &'a Lease) -> Self {
         let (id, nonce) = engine.next_attempt();
         Self { keeper: &engine.keeper, lease, id, nonce, in_flight: false, unanswered: false }
@@ -166,7 +166,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for Adoption<'_> {
     fn drop(&mut self) {
         if self.in_flight || self.unanswered {
             let cancel = Action::Cancel { id: self.id, unanswered: true };

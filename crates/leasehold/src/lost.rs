@@ -45,11 +45,11 @@ pub(crate) struct Signal {
     valid_until: AtomicU64,
     /// When `max_hold` ends it.
     limit: OnceLock<Instant>,
-    state: Mutex<State>,
+    state: Mutex<Wakers>,
 }
 
 #[derive(Default)]
-struct State {
+struct Wakers {
     ended: Option<End>,
     next_slot: u64,
     wakers: Vec<(u64, Waker)>,
@@ -74,7 +74,7 @@ impl Signal {
         self.valid_until.fetch_min(nanos(limit), Ordering::AcqRel);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Wakers> {
         self.state.lock()
     }
 

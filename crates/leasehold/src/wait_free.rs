@@ -23,7 +23,7 @@ pub(crate) async fn wait_free(
 ) -> Result<()> {
     let started = engine.keeper.store.now();
     let give_up = limit.map(|limit| started + limit);
-    let mut call = Call { engine, started, give_up, jitter: engine.jitter() };
+    let mut call = FreeWait { engine, started, give_up, jitter: engine.jitter() };
     loop {
         let mut was_busy = false;
         for name in names {
@@ -37,14 +37,14 @@ pub(crate) async fn wait_free(
 }
 
 /// One call under way.
-struct Call<'a> {
+struct FreeWait<'a> {
     engine: &'a Engine,
     started: Instant,
     give_up: Option<Instant>,
     jitter: Jitter,
 }
 
-impl Call<'_> {
+impl FreeWait<'_> {
     /// Waits until nobody holds this name; whether somebody did.
     async fn until_free(&mut self, name: &LockName) -> Result<bool> {
         let store = &self.engine.keeper.store;

@@ -37,7 +37,7 @@ const AGES: [u64; 4] = [60, 600, 3_600, 86_400];
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let mut registry = Registry::with_prefix("leasehold_serve");
-    registry.register_collector(Box::new(Known(app)));
+    registry.register_collector(Box::new(PictureMetrics(app)));
     let mut metrics = String::new();
     // Writing to a text does not fail.
     let _written = text::encode(&mut metrics, &registry);
@@ -46,9 +46,9 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
 
 /// What is known now.
 #[derive(Debug)]
-struct Known(Arc<App>);
+struct PictureMetrics(Arc<App>);
 
-impl Collector for Known {
+impl Collector for PictureMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let app = &self.0;
         let (picture, now_ms) = (app.watcher.picture(), app.watcher.time.now_ms());

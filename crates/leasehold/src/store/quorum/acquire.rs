@@ -16,7 +16,7 @@ use leasehold_core::{
 
 use super::fan_out::FanOut;
 use super::handed_out::HandedOut;
-use super::leases::{Claim, Known, held};
+use super::leases::{Claim, KnownLease, held};
 use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
@@ -34,7 +34,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const SPLIT_RETRY: Duration = Duration::from_millis(20);
 
 /// One acquire under way.
-pub(super) struct Attempt<'a> {
+pub(super) struct AcquireRounds<'a> {
     pub(super) nodes: &'a Arc<Nodes>,
     pub(super) name: &'a LockName,
     pub(super) request: &'a Acquire,
@@ -51,7 +51,7 @@ pub(super) struct Attempt<'a> {
     pub(super) without: RenewTally,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> AcquireRounds<'a> {
     pub(super) fn new(nodes: &'a Arc<Nodes>, name: &'a LockName, request: &'a Acquire) -> Self {
         let (barred, holds) = (vec![false; nodes.len()], vec![NodeHold::NotHeld; nodes.len()]);
         Self {
@@ -217,7 +217,7 @@ impl<'a> Attempt<'a> {
     pub(super) fn won(self, token: FencingToken) -> Answer {
         let Self { nodes, request, started, .. } = self;
         let left = quorum_validity(&self.holds, nodes.needed, started);
-        let known = Known {
+        let known = KnownLease {
             claim: Claim {
                 mode: request.mode,
                 change: 0,

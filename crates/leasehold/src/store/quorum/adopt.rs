@@ -10,7 +10,7 @@ use leasehold_core::quorum::{RenewTally, Verdict, Vote};
 use leasehold_core::time::micros;
 use leasehold_core::{Acquire, Adopt, Answer, HolderId, LockName, Reply, StoreError};
 
-use super::acquire::Attempt;
+use super::acquire::AcquireRounds;
 use super::handed_out::HandedOut;
 use super::nodes::Nodes;
 use super::unsupported::nested;
@@ -28,12 +28,12 @@ pub(super) async fn run(
         .with_nonce(request.nonce)
         .with_not_after(request.not_after_us)
         .with_info(request.info.clone());
-    let mut attempt = Attempt::new(nodes, name, &asked);
+    let mut attempt = AcquireRounds::new(nodes, name, &asked);
     attempt.lease = Some(HandedOut { holder: request.from, token });
     attempt.adopt(request.from).await
 }
 
-impl Attempt<'_> {
+impl AcquireRounds<'_> {
     async fn adopt(mut self, from: HolderId) -> Result<Answer, StoreError> {
         let (nodes, started, id) = (self.nodes, self.started, self.request.id);
         if micros(started.since_origin()) > self.request.not_after_us {

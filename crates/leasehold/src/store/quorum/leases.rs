@@ -14,7 +14,7 @@ const SWEEP_AT: usize = 1024;
 
 /// A lease as this client knows it.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownLease {
     pub(super) claim: Claim,
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
@@ -40,7 +40,7 @@ pub(super) struct Claim {
 /// All leases of the clients of one quorum in this process.
 #[derive(Debug)]
 pub(super) struct Leases {
-    known: HashMap<HolderId, Known>,
+    known: HashMap<HolderId, KnownLease>,
     /// Attempts that were given up while some copy was unanswered, and until when that matters.
     over: HashMap<HolderId, Instant>,
     sweep_at: usize,
@@ -59,7 +59,7 @@ impl Default for Leases {
 }
 
 impl Leases {
-    pub(super) fn insert(&mut self, id: HolderId, known: Known, now: Instant) {
+    pub(super) fn insert(&mut self, id: HolderId, known: KnownLease, now: Instant) {
         self.known.insert(id, known);
         if self.known.len() >= self.sweep_at {
             // Nothing renews them any more: handed to another process, or left to expire. After
@@ -69,15 +69,15 @@ impl Leases {
         }
     }
 
-    pub(super) fn get(&self, id: HolderId) -> Option<&Known> {
+    pub(super) fn get(&self, id: HolderId) -> Option<&KnownLease> {
         self.known.get(&id)
     }
 
-    pub(super) fn get_mut(&mut self, id: HolderId) -> Option<&mut Known> {
+    pub(super) fn get_mut(&mut self, id: HolderId) -> Option<&mut KnownLease> {
         self.known.get_mut(&id)
     }
 
-    pub(super) fn remove(&mut self, id: HolderId) -> Option<Known> {
+    pub(super) fn remove(&mut self, id: HolderId) -> Option<KnownLease> {
         self.known.remove(&id)
     }
 

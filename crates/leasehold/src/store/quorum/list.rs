@@ -52,7 +52,7 @@ pub(super) async fn page(
     keys: u32,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    let Some(place) = after.map_or(Some(Place::default()), Place::parse) else {
+    let Some(place) = after.map_or(Some(PageEnd::default()), PageEnd::parse) else {
         let why = format!("{after:?} is no end of a page of this store: begin anew");
         return Err(StoreError::new(StoreErrorKind::Unsupported, why));
     };
@@ -88,13 +88,13 @@ pub(super) async fn page(
 
 /// Where a page ends: at which node, how many before it did not answer, and where in it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place<'a> {
+struct PageEnd<'a> {
     node: usize,
     missing: usize,
     after: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PageEnd<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.splitn(3, ':');
         let (node, missing) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -30,7 +30,7 @@ use leasehold_core::{
     RenewLease, StoreError,
 };
 
-use self::acquire::Attempt;
+use self::acquire::AcquireRounds;
 use self::nodes::Nodes;
 use self::unsupported::{beyond_a_node, nested, without_permits};
 use super::{Capabilities, Inbox, Store, Subscription};
@@ -160,7 +160,7 @@ impl Quorum {
             return Err(beyond_a_node(&name));
         }
         match action {
-            Action::Acquire(request) => Attempt::new(nodes, &name, &request).run().await,
+            Action::Acquire(request) => AcquireRounds::new(nodes, &name, &request).run().await,
             Action::Adopt(request) => adopt::run(nodes, &name, &request).await,
             Action::Cancel { id, unanswered } => {
                 release::cancel(nodes, &name, id, unanswered).await

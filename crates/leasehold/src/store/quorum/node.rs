@@ -40,13 +40,13 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Node {
     pub(super) store: ClockedStore,
     pub(super) cleanups: PendingCleanups,
-    state: Mutex<State>,
+    state: Mutex<Presence>,
     /// Why it is away, if it is.
     away: watch::Sender<Option<StoreError>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Presence {
     /// The name that it was asked for last, by which it is found out whether it is back.
     asked: Option<LockName>,
     /// When the first request was sent of those that had no answer since the last answer.
@@ -64,7 +64,7 @@ impl Node {
         Arc::new(Self { store, cleanups, state, away })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Presence> {
         self.state.lock()
     }
 

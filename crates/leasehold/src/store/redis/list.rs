@@ -55,9 +55,9 @@ pub(crate) async fn page(
     listing: Listing<'_>,
     after: Option<&str>,
 ) -> Result<Answer, StoreError> {
-    let (index, cursor) = match after.map(Place::parse) {
+    let (index, cursor) = match after.map(PageEnd::parse) {
         None => (0, 0),
-        Some(Some(Place { index, cursor })) => (index, cursor),
+        Some(Some(PageEnd { index, cursor })) => (index, cursor),
         Some(None) => {
             let why = format!("{after:?} is no end of a page of this store: begin anew");
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
@@ -80,8 +80,8 @@ pub(crate) async fn page(
     let names = listing.matching(&server, found).await?;
     let next = match cursor {
         0 if index + 1 >= count => None,
-        0 => Some(Place { index: index + 1, cursor: 0 }),
-        cursor => Some(Place { index, cursor }),
+        0 => Some(PageEnd { index: index + 1, cursor: 0 }),
+        cursor => Some(PageEnd { index, cursor }),
     };
     let next = next.map(|place| format!("{}:{}", place.index, place.cursor));
     Ok(Answer::new(now, Reply::Page(Page::new(names, next, scanned))))
@@ -89,12 +89,12 @@ pub(crate) async fn page(
 
 /// Where a page ends: at which server, and its cursor there.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PageEnd {
     index: usize,
     cursor: u64,
 }
 
-impl Place {
+impl PageEnd {
     fn parse(text: &str) -> Option<Self> {
         let (index, cursor) = text.split_once(':')?;
         Some(Self { index: index.parse().ok()?, cursor: cursor.parse().ok()? })

@@ -35,11 +35,11 @@ type Lists = (String, Vec<(String, String)>);
 
 /// The nodes of a quorum, as one client knows them.
 #[derive(Debug)]
-pub(crate) struct NodeList(Mutex<State>);
+pub(crate) struct NodeList(Mutex<Listed>);
 
 #[derive(Debug, Default)]
-struct State {
-    nodes: Vec<Known>,
+struct Listed {
+    nodes: Vec<ListedNode>,
     /// The ids of all nodes, once they are known.
     list: Option<String>,
     /// Other lists that were found: their ids, and how others reach them.
@@ -47,7 +47,7 @@ struct State {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ListedNode {
     address: String,
     /// The run of the server that the address led to last, and the connections to it.
     run_id: Option<String>,
@@ -70,15 +70,16 @@ pub(crate) struct NodeEntry {
 impl NodeList {
     /// The nodes at these addresses, of which nothing is known yet.
     pub(crate) fn of(addresses: impl IntoIterator<Item = String>) -> Arc<Self> {
-        let nodes = addresses.into_iter().map(|address| Known { address, ..Known::default() });
-        Arc::new(Self(Mutex::new(State { nodes: nodes.collect(), ..State::default() })))
+        let nodes =
+            addresses.into_iter().map(|address| ListedNode { address, ..ListedNode::default() });
+        Arc::new(Self(Mutex::new(Listed { nodes: nodes.collect(), ..Listed::default() })))
     }
 
     pub(crate) fn entry(self: &Arc<Self>, index: usize) -> NodeEntry {
         NodeEntry { list: Arc::clone(self), index }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Listed> {
         self.0.lock()
     }
 }
@@ -136,7 +137,7 @@ impl NodeEntry {
     }
 }
 
-impl State {
+impl Listed {
     fn enter(
         &mut self,
         index: usize,

@@ -58,7 +58,7 @@ impl QuorumNodes {
                 redis: OnceLock::new(),
                 settings: settings.of_node(address),
                 entry: list.entry(index),
-                state: watch::Sender::new(State::Closed),
+                state: watch::Sender::new(NodeState::Closed),
             })
         };
         Ok(Some(Self {
@@ -86,17 +86,20 @@ impl QuorumNodes {
         self.members.iter().for_each(LazyNode::open);
         let mut has_majority = false;
         loop {
-            let states: Vec<State> =
+            let states: Vec<NodeState> =
                 changes.iter_mut().map(|change| change.borrow_and_update().clone()).collect();
             let refused = states.iter().find_map(|state| match state {
-                State::Refused(error) => Some(error.clone()),
-                State::Closed | State::Failed(..) | State::Open | State::Opening => None,
+                NodeState::Refused(error) => Some(error.clone()),
+                NodeState::Closed
+                | NodeState::Failed(..)
+                | NodeState::Open
+                | NodeState::Opening => None,
             });
             if let Some(error) = refused {
                 return Err(error);
             }
-            let open = states.iter().filter(|state| matches!(state, State::Open)).count();
-            let opening = states.iter().filter(|state| matches!(state, State::Opening)).count();
+            let open = states.iter().filter(|state| matches!(state, NodeState::Open)).count();
+            let opening = states.iter().filter(|state| matches!(state, NodeState::Opening)).count();
             if open >= needed && !std::mem::replace(&mut has_majority, true) {
                 until = until.min(tokio::time::Instant::now() + GRACE);
             }
@@ -138,11 +141,13 @@ impl QuorumNodes {
         }
     }
 
-    fn missing(&self, states: &[State], open: usize, needed: usize) -> StoreError {
+    fn missing(&self, states: &[NodeState], open: usize, needed: usize) -> StoreError {
         let why = self.members.iter().zip(states).filter_map(|(member, state)| match state {
-            State::Failed(error, _) | State::Refused(error) => Some(error.to_string()),
-            State::Closed | State::Opening => Some(format!("{}: no answer", member.address)),
-            State::Open => None,
+            NodeState::Failed(error, _) | NodeState::Refused(error) => Some(error.to_string()),
+            NodeState::Closed | NodeState::Opening => {
+                Some(format!("{}: no answer", member.address))
+            }
+            NodeState::Open => None,
         });
         let (nodes, why) = (self.members.len(), why.collect::<Vec<_>>().join("; "));
         let message =
@@ -152,7 +157,7 @@ impl QuorumNodes {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum NodeState {
     Closed,
     /// It could not be reached, at this time.
     Failed(StoreError, Instant),
@@ -168,7 +173,7 @@ struct LazyNode {
     settings: Settings,
     redis: OnceLock<Redis>,
     entry: NodeEntry,
-    state: watch::Sender<State>,
+    state: watch::Sender<NodeState>,
 }
 
 impl fmt::Debug for LazyNode {
@@ -183,12 +188,12 @@ impl LazyNode {
     fn open(self: &Arc<Self>) {
         let is_ours = self.state.send_if_modified(|state| {
             let is_due = match state {
-                State::Closed => true,
-                State::Failed(_, at) => at.elapsed() >= RETRY,
-                State::Open | State::Opening | State::Refused(_) => false,
+                NodeState::Closed => true,
+                NodeState::Failed(_, at) => at.elapsed() >= RETRY,
+                NodeState::Open | NodeState::Opening | NodeState::Refused(_) => false,
             };
             if is_due {
-                *state = State::Opening;
+                *state = NodeState::Opening;
             }
             is_due
         });
@@ -198,16 +203,18 @@ impl LazyNode {
         let member = Arc::clone(self);
         let opening = async move {
             let state = match member.connect().await {
-                Ok(()) => State::Open,
+                Ok(()) => NodeState::Open,
                 Err(error) => match error.kind() {
-                    StoreErrorKind::Unsupported | StoreErrorKind::Version => State::Refused(error),
-                    _ => State::Failed(error, Instant::now()),
+                    StoreErrorKind::Unsupported | StoreErrorKind::Version => {
+                        NodeState::Refused(error)
+                    }
+                    _ => NodeState::Failed(error, Instant::now()),
                 },
             };
             member.state.send_replace(state);
         };
         if let Err(error) = background::spawn(&SystemClock::new(), Box::pin(opening)) {
-            self.state.send_replace(State::Failed(error, Instant::now()));
+            self.state.send_replace(NodeState::Failed(error, Instant::now()));
         }
     }
 
@@ -246,8 +253,10 @@ impl LazyNode {
                 return Ok(redis);
             }
             match &*changes.borrow_and_update() {
-                State::Failed(error, _) | State::Refused(error) => return Err(error.clone()),
-                State::Closed | State::Open | State::Opening => {}
+                NodeState::Failed(error, _) | NodeState::Refused(error) => {
+                    return Err(error.clone());
+                }
+                NodeState::Closed | NodeState::Open | NodeState::Opening => {}
             }
             // The sender lives as long as `self`.
             let _ = changes.changed().await;
@@ -301,14 +310,14 @@ impl Store for Arc<LazyNode> {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.redis.get().map(Store::warnings).unwrap_or_default();
         warnings.extend(match &*self.state.borrow() {
-            State::Failed(error, _) | State::Refused(error) => {
+            NodeState::Failed(error, _) | NodeState::Refused(error) => {
                 Some(format!("{error}; the quorum does without this node for now"))
             }
-            State::Closed | State::Opening => {
+            NodeState::Closed | NodeState::Opening => {
                 let address = &self.address;
                 Some(format!("{address}: no answer yet; the quorum does without this node for now"))
             }
-            State::Open => None,
+            NodeState::Open => None,
         });
         warnings.extend(self.entry.warnings());
         warnings

@@ -26,7 +26,7 @@ pub(super) struct Verdict {
 }
 
 /// A reply, and what came of what was asked behind it.
-pub(super) type Outcome = Result<(Value, Result<Verdict, StoreError>), StoreError>;
+pub(super) type Judged = Result<(Value, Result<Verdict, StoreError>), StoreError>;
 
 impl Durability {
     /// What the settings ask for; `None` if they ask for nothing.

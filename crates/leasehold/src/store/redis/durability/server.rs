@@ -10,7 +10,7 @@ use std::time::Instant;
 use leasehold_core::{Effect, StoreError};
 use redis::{Cmd, Pipeline, Value};
 
-use super::policy::{Durability, Outcome, Verdict};
+use super::policy::{Durability, Judged, Verdict};
 use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
@@ -300,7 +300,7 @@ impl Durable {
         connection: &Connection,
         call: &Call<A>,
         (effect, asking, part): (Effect, bool, Part),
-    ) -> Outcome {
+    ) -> Judged {
         let guarded = match &self.durability.quarantine {
             Some(quarantine) => quarantine.guard(call, part, connection.run_id().await?),
             None => None,
@@ -348,7 +348,7 @@ impl Durable {
         connection: &Connection,
         command: Cmd,
         (asking, part): (bool, Part),
-    ) -> Outcome {
+    ) -> Judged {
         let open = || WaitBatcher::open(&self.durability, &self.dialer, &self.address);
         let sent = Instant::now();
         let outcome = self.waiting.get_or_init(open).submit(command, asking, part).await;
@@ -364,7 +364,7 @@ impl Durable {
         connection: &Connection,
         command: Cmd,
         (effect, part): (Effect, Part),
-    ) -> Outcome {
+    ) -> Judged {
         let quarantine = self.durability.quarantine.as_ref();
         let Some(quarantine) = quarantine.filter(|_| effect != Effect::Renewal) else {
             return Ok((connection.send(&command).await?, Ok(Verdict::default())));

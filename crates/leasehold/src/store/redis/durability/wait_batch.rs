@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
-use super::policy::{Durability, Outcome, Verdict};
+use super::policy::{Durability, Judged, Verdict};
 use super::quarantine::Pause;
 use super::replication::{self, Replication};
 use crate::store::redis::connection::dial::Dialer;
@@ -37,7 +37,7 @@ struct Item {
     asking: bool,
     /// Which boot record stands for it.
     part: Part,
-    answer: oneshot::Sender<Outcome>,
+    answer: oneshot::Sender<Judged>,
 }
 
 /// What waits for the replicas of one server. Dropping them closes their connections.
@@ -73,7 +73,7 @@ impl WaitBatcher {
     }
 
     /// Sends a script together with others that come now, and what is asked behind them.
-    pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Outcome {
+    pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Judged {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
             let why = format!("{}: the connection was given up", self.server);
@@ -122,7 +122,7 @@ impl Worker {
         }
     }
 
-    async fn exchange(&mut self, batch: &[Item]) -> Result<Vec<Outcome>, StoreError> {
+    async fn exchange(&mut self, batch: &[Item]) -> Result<Vec<Judged>, StoreError> {
         if self.open.as_ref().is_none_or(|(connection, _)| !connection.is_alive()) {
             self.open = Some(self.dial().await?);
         }

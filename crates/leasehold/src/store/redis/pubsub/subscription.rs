@@ -67,10 +67,10 @@ pub(crate) struct ChannelSubscription {
     node: Option<Address>,
     jitter: Jitter,
     backoff: Backoff,
-    state: State,
+    state: Link,
 }
 
-enum State {
+enum Link {
     /// Subscribed.
     Listening(SubscribedConnection),
     /// Not subscribed, on the way to be so again. The future is kept, so that nothing is lost
@@ -80,7 +80,7 @@ enum State {
     Silent,
 }
 
-impl State {
+impl Link {
     fn from(
         outcome: Result<SubscribedConnection, StoreError>,
         warnings: &Warnings,
@@ -110,14 +110,14 @@ impl ChannelSubscription {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let opening =
             SubscribedConnection::open(Arc::clone(&topology), channels.clone(), node.clone());
-        let state = State::Mending(Box::pin(opening));
+        let state = Link::Mending(Box::pin(opening));
         Self { topology, warnings, channels, node, jitter, backoff, state }
     }
 
     /// Subscribes now; nothing was missed before that.
     pub(crate) async fn open(&mut self) -> Result<(), StoreError> {
-        let State::Mending(opening) = &mut self.state else { return Ok(()) };
-        match State::from(opening.await, &self.warnings) {
+        let Link::Mending(opening) = &mut self.state else { return Ok(()) };
+        match Link::from(opening.await, &self.warnings) {
             Ok(state) => self.state = state,
             Err(error) => {
                 self.state = self.mend();
@@ -134,14 +134,14 @@ impl ChannelSubscription {
 
     /// Whether nothing will ever arrive.
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self.state, State::Silent)
+        matches!(self.state, Link::Silent)
     }
 
-    fn mend(&mut self) -> State {
+    fn mend(&mut self) -> Link {
         let (topology, channels) = (Arc::clone(&self.topology), self.channels.clone());
         let node = self.node.clone();
         let pause = self.backoff.next_delay(&mut self.jitter);
-        State::Mending(Box::pin(async move {
+        Link::Mending(Box::pin(async move {
             tokio::time::sleep(pause).await;
             SubscribedConnection::open(topology, channels, node).await
         }))
@@ -151,7 +151,7 @@ impl ChannelSubscription {
     pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             match &mut self.state {
-                State::Listening(subscribed) => match subscribed.next().await {
+                Link::Listening(subscribed) => match subscribed.next().await {
                     Some(payload) => return Some(payload),
                     None => {
                         // A server that floods one subscription after the other must not have the
@@ -162,9 +162,9 @@ impl ChannelSubscription {
                         self.state = self.mend();
                     }
                 },
-                State::Mending(mending) => {
+                Link::Mending(mending) => {
                     let outcome = mending.await;
-                    match State::from(outcome, &self.warnings) {
+                    match Link::from(outcome, &self.warnings) {
                         // Whatever was published since the last message is lost.
                         Ok(state) => {
                             self.state = state;
@@ -173,7 +173,7 @@ impl ChannelSubscription {
                         Err(_) => self.state = self.mend(),
                     }
                 }
-                State::Silent => pending::<()>().await,
+                Link::Silent => pending::<()>().await,
             }
         }
     }

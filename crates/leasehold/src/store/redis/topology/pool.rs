@@ -19,17 +19,18 @@ use crate::store::redis::options::Address;
 /// Opens connections for requests.
 pub(crate) trait Open: fmt::Debug + Send + Sync + 'static {
     /// What tells where a connection leads: an address, or what stands for one.
-    type Place: Clone + fmt::Debug + Eq + Hash + Send;
+    type Target: Clone + fmt::Debug + Eq + Hash + Send;
 
     /// Opens one on the calling runtime.
-    fn open(self: Arc<Self>, place: Self::Place) -> BoxFuture<'static, Result<Server, StoreError>>;
+    fn open(self: Arc<Self>, place: Self::Target)
+    -> BoxFuture<'static, Result<Server, StoreError>>;
 
     /// How long that may take.
     fn open_limit(&self) -> Duration;
 }
 
 impl Open for ServerDialer {
-    type Place = Address;
+    type Target = Address;
 
     fn open(self: Arc<Self>, address: Address) -> BoxFuture<'static, Result<Server, StoreError>> {
         Box::pin(async move { self.dial(&address).await })
@@ -40,7 +41,7 @@ impl Open for ServerDialer {
     }
 }
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Server>, StoreError>>>;
+type SharedAttempt = Shared<BoxFuture<'static, Result<Arc<Server>, StoreError>>>;
 
 #[derive(Debug)]
 enum Slot {
@@ -49,7 +50,7 @@ enum Slot {
     /// one of them gives up.
     Opening {
         since: Instant,
-        attempt: Attempt,
+        attempt: SharedAttempt,
     },
 }
 
@@ -58,7 +59,7 @@ enum Slot {
 #[derive(Debug)]
 pub(crate) struct Pool<O: Open> {
     opener: Arc<O>,
-    slots: Mutex<HashMap<(Id, O::Place), Slot>>,
+    slots: Mutex<HashMap<(Id, O::Target), Slot>>,
 }
 
 impl<O: Open> Pool<O> {
@@ -67,7 +68,7 @@ impl<O: Open> Pool<O> {
     }
 
     /// The connection of the calling runtime to a place, opened if need be.
-    pub(crate) async fn to(&self, place: &O::Place) -> Result<Arc<Server>, StoreError> {
+    pub(crate) async fn to(&self, place: &O::Target) -> Result<Arc<Server>, StoreError> {
         let Ok(runtime) = Handle::try_current() else {
             return Err(StoreError::new(
                 StoreErrorKind::Unsupported,
@@ -92,7 +93,7 @@ impl<O: Open> Pool<O> {
         outcome
     }
 
-    fn open_or_join(&self, place: &(Id, O::Place)) -> Result<Arc<Server>, Attempt> {
+    fn open_or_join(&self, place: &(Id, O::Target)) -> Result<Arc<Server>, SharedAttempt> {
         let mut slots = self.slots();
         match slots.get(place) {
             Some(Slot::Open(server)) if server.is_alive() => return Ok(Arc::clone(server)),
@@ -119,7 +120,7 @@ impl<O: Open> Pool<O> {
         since.elapsed() < self.opener.open_limit()
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<(Id, O::Place), Slot>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<(Id, O::Target), Slot>> {
         self.slots.lock()
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct Cluster {
     seeds: Vec<Address>,
     dialer: Arc<ServerDialer>,
     pool: Pool<ServerDialer>,
-    known: Mutex<Known>,
+    known: Mutex<SlotMap>,
     /// Counts requests that any node can answer, so that they go round.
     turn: AtomicUsize,
     /// What decides at which primaries it listens.
@@ -69,7 +69,7 @@ pub(crate) struct Cluster {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct SlotMap {
     map: Option<Arc<Map>>,
     asked: Option<Instant>,
 }
@@ -321,7 +321,7 @@ impl Cluster {
         map
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, SlotMap> {
         self.known.lock()
     }
 }

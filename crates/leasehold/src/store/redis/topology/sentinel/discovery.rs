@@ -213,7 +213,7 @@ impl Discovery {
 }
 
 impl Open for Discovery {
-    type Place = ();
+    type Target = ();
 
     fn open(self: Arc<Self>, (): ()) -> BoxFuture<'static, Result<Server, StoreError>> {
         Box::pin(async move { self.find().await })
