@@ -31,6 +31,7 @@ usage: cargo xtask TASK
   bench [NAME...]  all benchmarks, or those named, in release mode
   python [--long]  the Python package: builds the wheel, installs it and tests it; --long: with each
                    interpreter that is there
+  releases [REV]   a fleet of this release and that of the last tag, or of REV, in one queue
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1, and runs the tests of stores on each
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM";
 
@@ -46,6 +47,9 @@ fn main() -> ExitCode {
         ["python"] => python::run(false),
         ["python", "--long"] => python::run(true),
         ["quick"] => suite::quick(),
+        ["releases", revision @ ..] if revision.len() < 2 => {
+            Run::program("tests/releases.sh", revision).show()
+        }
         ["servers"] => Run::program("tests/servers.sh", &[]).show(),
         ["test"] => suite::run(false),
         ["test", "--long"] => suite::run(true),

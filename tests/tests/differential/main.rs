@@ -8,6 +8,8 @@ mod attempts;
 #[cfg(test)]
 mod bundles;
 #[cfg(test)]
+mod compatibility;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod dump;

@@ -1,5 +1,7 @@
 //! The real server's side of a history: the same steps in one pipeline, and the record after each.
 
+use std::collections::BTreeMap;
+
 use leasehold::store::redis_wire::Call;
 use leasehold::store::redis_wire::Script;
 use leasehold::store::redis_wire::key::{self, key};
@@ -23,6 +25,9 @@ local fields = redis.call('HGETALL', KEYS[1])
 for index, bytes in ipairs(fields) do fields[index] = struct.pack('<I4', #bytes) .. bytes end
 return { redis.call('PEXPIRETIME', KEYS[1]), table.concat(fields) }
 ";
+
+/// The end of the channel that something was published in, which names a client, and the bytes.
+pub(crate) type Sent = (String, Vec<u8>);
 
 /// A private server with the scripts on it, and a connection that hears every inbox.
 pub(crate) struct Server {
@@ -88,7 +93,7 @@ impl Server {
     pub(crate) fn heard(&mut self) -> Vec<Addressed> {
         let channel = format!("{}end", key::inbox_prefix("lh:"));
         redis::cmd("PUBLISH").arg(channel).arg("end").exec(&mut self.connection).unwrap();
-        self.messages().unwrap()
+        heard(&self.sent().unwrap()).unwrap()
     }
 
     /// The fields of a lock's key.
@@ -103,26 +108,38 @@ impl Server {
 
     /// Plays a history that the model has played and says where the two differ.
     pub(crate) fn compare(&mut self, history: &[Played]) -> Result<(), String> {
-        let mut pipeline = redis::pipe();
+        self.forget();
+        self.compare_on(history)
+    }
+
+    /// Forgets the records of all names.
+    pub(crate) fn forget(&mut self) {
+        let mut forget = redis::cmd("DEL");
         for name in 0..NAMES.len() {
-            pipeline.cmd("DEL").arg(self.key(name));
+            forget.arg(self.key(name));
         }
-        for played in history {
-            self.push(&mut pipeline, played);
-        }
-        pipeline.cmd("PUBLISH").arg(format!("{}end", key::inbox_prefix("lh:"))).arg("end");
-        let count = pipeline.len();
-        let replies = self
-            .connection
-            .req_packed_commands(&pipeline.get_packed_pipeline(), 0, count)
-            .map_err(|error| error.to_string())?;
-        let mut replies = replies.into_iter().skip(NAMES.len());
-        let told = self.messages()?;
-        for (step, played) in history.iter().enumerate() {
-            self.check(played, &mut replies).map_err(|difference| {
-                format!("step {step} of {}: {played:#?}\n{difference}", history.len())
-            })?;
-        }
+        forget.exec(&mut self.connection).unwrap();
+    }
+
+    /// Has a record be what somebody has written of it.
+    pub(crate) fn put(&mut self, name: usize, fields: &BTreeMap<Vec<u8>, Vec<u8>>, of: &Record) {
+        let (key, mut pipeline) = (self.key(name), redis::pipe());
+        pipeline.cmd("DEL").arg(&key);
+        pipeline.cmd("HSET").arg(&key).arg(fields);
+        pipeline.cmd("PEXPIREAT").arg(&key).arg(expire_at_ms(of));
+        pipeline.exec(&mut self.connection).unwrap();
+    }
+
+    /// Does one operation.
+    pub(crate) fn carry_out(&mut self, operation: &Operation, now_us: u64) -> Answer {
+        let call = call(&self.layout, operation);
+        let reply: Value = self.command(&call, now_us).query(&mut self.connection).unwrap();
+        call.answer(reply).unwrap()
+    }
+
+    /// The same as [`compare`](Self::compare), with the records that are there.
+    pub(crate) fn compare_on(&mut self, history: &[Played]) -> Result<(), String> {
+        let told = heard(&self.play(history)?)?;
         let expected: Vec<_> = history.iter().flat_map(|played| &played.messages).collect();
         for (index, (expected, found)) in expected.iter().zip(&told).enumerate() {
             if *expected != found {
@@ -133,6 +150,28 @@ impl Server {
             return Err(format!("{} messages instead of {}", told.len(), expected.len()));
         }
         Ok(())
+    }
+
+    /// Plays a history, says where its answers and records differ from those of the model, and
+    /// gives what was sent, and to whom.
+    pub(crate) fn play(&mut self, history: &[Played]) -> Result<Vec<Sent>, String> {
+        let mut pipeline = redis::pipe();
+        for played in history {
+            self.push(&mut pipeline, played);
+        }
+        pipeline.cmd("PUBLISH").arg(format!("{}end", key::inbox_prefix("lh:"))).arg("end");
+        let count = pipeline.len();
+        let replies = self
+            .connection
+            .req_packed_commands(&pipeline.get_packed_pipeline(), 0, count)
+            .map_err(|error| error.to_string())?;
+        let mut replies = replies.into_iter();
+        for (step, played) in history.iter().enumerate() {
+            self.check(played, &mut replies).map_err(|difference| {
+                format!("step {step} of {}: {played:#?}\n{difference}", history.len())
+            })?;
+        }
+        self.sent()
     }
 
     fn push(&self, pipeline: &mut Pipeline, played: &Played) {
@@ -201,22 +240,29 @@ impl Server {
     }
 
     /// What was published since this was last asked.
-    fn messages(&mut self) -> Result<Vec<Addressed>, String> {
+    fn sent(&mut self) -> Result<Vec<Sent>, String> {
         let prefix = key::inbox_prefix(&self.layout.0.prefix);
-        let mut told = Vec::new();
+        let mut sent = Vec::new();
         loop {
             let push = self.inboxes.recv_response().map_err(|error| error.to_string())?;
             let heard = Msg::from_owned_value(push).ok_or("no message")?;
             let client =
                 heard.get_channel_name().strip_prefix(&prefix).ok_or("a foreign channel")?;
             if client == "end" {
-                return Ok(told);
+                return Ok(sent);
             }
-            let client: ClientId = client.parse().map_err(|_| format!("client {client:?}"))?;
-            let message = message(heard.get_payload_bytes());
-            told.push((client, message.ok_or("a payload that is no message")?));
+            sent.push((client.to_owned(), heard.get_payload_bytes().to_vec()));
         }
     }
+}
+
+/// The messages in what was sent.
+fn heard(sent: &[Sent]) -> Result<Vec<Addressed>, String> {
+    let heard = sent.iter().map(|(client, payload)| {
+        let client: ClientId = client.parse().map_err(|_| format!("client {client:?}"))?;
+        Ok((client, message(payload).ok_or("a payload that is no message")?))
+    });
+    heard.collect()
 }
 
 fn unpack(mut dump: &[u8]) -> Option<Fields> {

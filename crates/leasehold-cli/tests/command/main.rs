@@ -10,6 +10,8 @@ mod completions;
 #[cfg(test)]
 mod connecting;
 #[cfg(test)]
+mod container;
+#[cfg(test)]
 mod deadlocks;
 #[cfg(test)]
 mod descendants;
@@ -30,6 +32,8 @@ mod listing;
 #[cfg(test)]
 mod main_job;
 #[cfg(test)]
+mod manifests;
+#[cfg(test)]
 mod nested;
 #[cfg(test)]
 mod operator;
@@ -48,6 +52,8 @@ mod quorum;
 mod recipes;
 #[cfg(test)]
 mod redisson;
+#[cfg(test)]
+mod releases;
 #[cfg(test)]
 mod run;
 #[cfg(test)]

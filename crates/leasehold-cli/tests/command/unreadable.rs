@@ -1,9 +1,11 @@
 //! Records that cannot be read, among others: of another release, or damaged.
 
+use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::harness::{Background, Place, until};
 use crate::serve::served::{Served, loses_it};
+use crate::terminal::Terminal;
 
 /// What is said of a record of another release, wherever somebody comes across it.
 const SENTENCE: &str = "v4: the name's record has version 4: use one release of leasehold \
@@ -63,8 +65,7 @@ fn show_and_run_say_the_same_sentence() {
 #[test]
 fn a_holder_whose_record_is_overwritten_by_another_release_is_told_the_same_sentence() {
     let place = Place::on_redis();
-    let mut holder = place.holder("v4", &["--ttl", "2s"]);
-    place.server.as_ref().unwrap().command::<()>("DEL lh:v4").unwrap();
+    let mut holder = place.holder("v4", &["--ttl", "6s"]);
     make_unreadable(&place, "v4");
     loses_it(&mut holder);
     let ended = holder.end();
@@ -109,4 +110,34 @@ fn what_is_served_shows_the_others_and_says_of_these_why_they_cannot_be_read() {
     // And it is one like the others once it can be read again.
     place.server.as_ref().unwrap().command::<()>("DEL lh:v4").unwrap();
     until("it is gone", || served.json("/api/v1/state")["unreadable"] == 1);
+}
+
+#[test]
+fn top_lists_the_others_and_marks_those_that_cannot_be_read() {
+    let (place, _holder) = place();
+    let mut terminal = Terminal::start(&place, "stty cols 80 rows 24; leasehold top");
+    let mut seen = terminal.until("cannot");
+    for name in ["good", "v4", "dam"] {
+        if !seen.contains(name) {
+            seen += &terminal.until(name);
+        }
+    }
+    terminal.type_in("q");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn in_a_file_a_record_of_another_release_hides_no_other_either() {
+    let place = Place::on_file();
+    let _holder = place.holder("good", &[]);
+    let mut holder = place.holder("v9", &["--ttl", "6s"]);
+    let sql = "UPDATE lock SET record = x'0900' WHERE name = 'v9'";
+    Connection::open(place.path("locks.db")).unwrap().execute(sql, []).unwrap();
+    let listed = place.end(&["ls"]);
+    listed.assert_failed(0, "1 name cannot be read");
+    assert!(listed.stdout.contains("good"), "{listed:?}");
+    let why = "has version 9, which this release of leasehold does not know";
+    place.end(&["show", "v9"]).assert_failed(69, why);
+    place.end(&["run", "v9", "-n", "--", "true"]).assert_failed(69, why);
+    loses_it(&mut holder);
 }

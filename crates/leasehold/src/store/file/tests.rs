@@ -16,6 +16,7 @@ use super::options::RULES;
 use super::place::{Access, WriteLock};
 use super::*;
 
+mod compatibility;
 mod cost;
 mod damage;
 mod disk_space;

@@ -1,0 +1,119 @@
+//! Two releases on one store, and what an earlier one has written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use data_encoding::BASE64URL_NOPAD;
+use serde_json::Value;
+
+use crate::harness::{Background, PROGRAM, Place, ended};
+
+const MARK: &str = "lh1.";
+
+/// How many programs of each release stand in the queue.
+const EACH: usize = 12;
+
+/// The program of another release: this one, where nobody names any.
+fn other_release() -> PathBuf {
+    std::env::var_os("LEASEHOLD_OTHER_RELEASE").map_or_else(
+        || {
+            println!(
+                "left out: another release beside this one: `cargo xtask releases` builds that of \
+                 the last tag"
+            );
+            PROGRAM.into()
+        },
+        PathBuf::from,
+    )
+}
+
+/// Runs something on a store, with the program of another release.
+fn of(place: &Place, release: &Path, arguments: &[&str]) -> Command {
+    place.program(&release.to_string_lossy(), arguments)
+}
+
+on_each_store!(
+    programs_of_two_releases_stand_in_one_queue_and_none_works_beside_another,
+    each_release_shows_and_revokes_what_the_other_holds,
+);
+
+fn programs_of_two_releases_stand_in_one_queue_and_none_works_beside_another(place: &Place) {
+    let releases = [PathBuf::from(PROGRAM), other_release()];
+    let script = "mkdir alone || echo two >> beside; echo $LEASEHOLD_TOKEN >> tokens; rmdir alone";
+    let arguments = ["run", "queue", "--ttl", "20s", "--", "sh", "-c", script];
+    let workers = (0..2 * EACH).map(|number| of(place, &releases[number % 2], &arguments));
+    let workers: Vec<_> = workers.map(Background::start).collect();
+    for worker in workers {
+        worker.end().assert_ended(0);
+    }
+    let tokens = place.read("tokens");
+    let tokens: Vec<u64> = tokens.lines().map(|token| token.parse().unwrap()).collect();
+    assert_eq!((tokens.len(), place.read("beside")), (2 * EACH, String::new()));
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}
+
+fn each_release_shows_and_revokes_what_the_other_holds(place: &Place) {
+    let other = other_release();
+    for (number, (mine, theirs)) in
+        [(Path::new(PROGRAM), &*other), (&other, Path::new(PROGRAM))].into_iter().enumerate()
+    {
+        let name = format!("held-{number}");
+        let wait = ["run", &name, "--label", "fine", "--", "sh", "-c", "echo held; cat"];
+        let mut holder = Background::fed(of(place, mine, &wait));
+        assert_eq!(holder.line(), "held");
+        let listed = ended(of(place, theirs, &["ls"]));
+        assert!(listed.stdout.contains(&name) && listed.stdout.contains("fine"), "{listed:?}");
+        let shown = ended(of(place, theirs, &["show", &name, "--json"]));
+        let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+        let token = shown["holders"][0]["token"].as_str().unwrap();
+        ended(of(place, theirs, &["revoke", &name, "--token", token, "--force"])).assert_ended(0);
+        ended(of(place, theirs, &["run", &name, "--", "true"])).assert_silent(0);
+        holder.end().assert_ended(76);
+    }
+}
+
+fn decoded(handle: &str) -> Value {
+    let encoded = handle.trim_end().strip_prefix(MARK).unwrap();
+    serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
+}
+
+/// The names of all there is in a handle.
+fn shape(handle: &Value) -> Vec<String> {
+    let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    [keys(handle), keys(&handle["names"][0])].concat()
+}
+
+#[test]
+fn a_handle_as_each_release_writes_it_gives_back_what_was_taken() {
+    let releases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/compatibility");
+    let handles = fs::read_dir(releases).unwrap().map(|entry| entry.unwrap().path());
+    let handles: Vec<_> = handles.map(|release| release.join("handle.txt")).collect();
+    let place = Place::on_file();
+    let within = |arguments: &[&str]| {
+        let mut command = place.leasehold(arguments);
+        command.env("XDG_RUNTIME_DIR", place.directory.path());
+        ended(command)
+    };
+    let (mut today, mut shapes) = (Value::Null, Vec::new());
+    for path in handles {
+        today = decoded(&within(&["take", "a", "--for", "1h", "--log", "log"]).stdout);
+        // The same words, about a lease that is there.
+        let mut then = decoded(&fs::read_to_string(path).unwrap());
+        shapes.push(shape(&then));
+        for field in ["host", "user", "store", "client"] {
+            then[field] = today[field].clone();
+        }
+        for field in ["name", "token"] {
+            then["names"][0][field] = today["names"][0][field].clone();
+        }
+        let handle = format!("{MARK}{}", BASE64URL_NOPAD.encode(then.to_string().as_bytes()));
+        within(&["give", &handle]).assert_ended(0);
+        within(&["show", "a"]).assert_ended(1);
+    }
+    assert!(
+        shapes.contains(&shape(&today)),
+        "a handle has other parts than any release wrote: give it another mark than {MARK}, and \
+         add the file of this release"
+    );
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Has programs of this release and of another one stand in one queue, and look at what the other
+# holds: releases.sh [REVISION], of the last tag by default. The other is built from its revision, in
+# target/releases.
+set -eu
+cd "$(dirname "$0")/.."
+if [ $# -gt 0 ]; then
+    revision=$1
+elif ! revision=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null); then
+    echo 'left out: a fleet of two releases: there is no tag yet, so this is the first release'
+    exit 0
+fi
+commit=$(git rev-parse --verify --quiet "$revision^{commit}") || {
+    echo "there is no revision $revision in this repository" >&2
+    exit 1
+}
+into=$PWD/target/releases/$commit
+if ! [ -x "$into/leasehold" ]; then
+    rm -rf "$into"
+    mkdir -p "$into/source"
+    git archive "$commit" | tar --extract --directory "$into/source"
+    cargo build --locked --package leasehold-cli --bin leasehold \
+        --manifest-path "$into/source/Cargo.toml" --target-dir target/releases/build
+    cp target/releases/build/debug/leasehold "$into/leasehold"
+fi
+echo "another release: $revision ($commit)"
+LEASEHOLD_OTHER_RELEASE=$into/leasehold cargo test --locked --package leasehold-cli \
+    --test command -- releases --nocapture
