@@ -17,6 +17,10 @@ const AWAITED_MS: u64 = 1_000;
 /// How often one that is held, or was a moment ago: every 2 seconds.
 const HELD_MS: u64 = 2_000;
 
+/// How often one that is free, but kept: every 30 seconds, so that a job is noticed that holds it
+/// for a moment between two walks.
+const KEPT_MS: u64 = 30_000;
+
 /// Most names that are remembered. More are counted in none of the numbers, which is told.
 const MOST_ROWS: usize = 50_000;
 
@@ -93,11 +97,14 @@ pub struct Picture {
     keys: u64,
     is_whole: bool,
     is_cut: bool,
+    /// What the names begin with that are watched while they are free, too.
+    kept: Vec<String>,
 }
 
 impl Picture {
-    /// Of a store that was not looked at yet; at most so many looks a second are due.
-    pub(super) fn new(most_looks_per_second: u32) -> Self {
+    /// Of a store that was not looked at yet; at most so many looks a second are due. Names that
+    /// begin with one of `kept` are remembered for as long as they were ever given back.
+    pub(super) fn new(most_looks_per_second: u32, kept: Vec<String>) -> Self {
         Self {
             rows: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -112,6 +119,7 @@ impl Picture {
             keys: 0,
             is_whole: false,
             is_cut: false,
+            kept,
         }
     }
 
@@ -227,6 +235,7 @@ impl Picture {
         let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
         let change = row.saw(name, look, now_ms);
         let next_ms = match row.interest(now_ms) {
+            Interest::Idle if is_kept(&self.kept, name, row) => now_ms + KEPT_MS,
             Interest::Idle => u64::MAX,
             Interest::Held => now_ms + (HELD_MS as f64 * self.stretch) as u64,
             Interest::Awaited => now_ms + (AWAITED_MS as f64 * self.stretch) as u64,
@@ -332,18 +341,25 @@ impl Picture {
         self.stretched_ms = now_ms;
     }
 
-    /// Forgets names that nobody has used for as long as a timeline reaches back.
+    /// Forgets names that nobody has used for as long as a timeline reaches back, but for those
+    /// that are kept.
     fn forget(&mut self, now_ms: u64) {
-        let due = &mut self.due;
+        let (due, kept) = (&mut self.due, &self.kept);
         self.rows.retain(|name, row| {
             let is_recent = row.used_ms > 0 && row.used_ms + SPAN_MS > now_ms;
-            let stays = row.is_used() || row.seen_ms == 0 || is_recent;
+            let is_fresh = row.is_used() || row.seen_ms == 0 || is_recent;
+            let stays = is_fresh || is_kept(kept, name, row);
             if !stays {
                 due.remove(&(row.due_ms, name.clone()));
             }
             stays
         });
     }
+}
+
+/// Whether this is a name that is watched while it is free, too: its last release is worth knowing.
+fn is_kept(kept: &[String], name: &LockName, row: &Row) -> bool {
+    row.released_ms().is_some() && kept.iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::admin::Status;
+use leasehold::admin::{Ending, Status};
 use leasehold::error::StoreError;
-use leasehold::{Error, LockName};
+use leasehold::{Error, FencingToken, LockName};
 
 use super::change::{Change, Event, EventKind, events, is_alike, millis};
 use super::history::History;
@@ -48,6 +48,9 @@ pub struct Row {
     first_ms: u64,
     /// When it was held or awaited last; zero for never.
     pub(super) used_ms: u64,
+    /// The token that was last given back, and when, in milliseconds since 1970: also after the
+    /// store has forgotten that.
+    released: Option<(FencingToken, u64)>,
     /// How many holds began, and when that was noticed.
     entries: VecDeque<(u64, u32)>,
     /// When it is looked at next.
@@ -74,6 +77,7 @@ impl Row {
             history: History::default(),
             first_ms: now_ms,
             used_ms: 0,
+            released: None,
             entries: VecDeque::new(),
             due_ms: now_ms,
         }
@@ -105,6 +109,7 @@ impl Row {
             self.history.end_others(&status, now_ms);
         }
         self.history.note(&events, &status, now_ms);
+        self.note_release(&status, now_ms);
         let is_alike = was_readable && is_alike(&self.status, &status);
         let was_used = self.is_used();
         (self.status, self.seen_ms) = (status, now_ms);
@@ -112,6 +117,16 @@ impl Row {
             self.used_ms = now_ms;
         }
         (!is_alike).then_some(events)
+    }
+
+    /// Notes when its last holder gave it back, once for each: two looks reckon differently by the
+    /// time that an answer takes.
+    fn note_release(&mut self, status: &Status, now_ms: u64) {
+        let released = status.last_holder.as_ref().filter(|last| last.ending == Ending::Released);
+        let Some(last) = released else { return };
+        if self.released.is_none_or(|(token, _)| token != last.token) {
+            self.released = Some((last.token, now_ms.saturating_sub(millis(last.ended_ago))));
+        }
     }
 
     /// Notes that its record cannot be read: who has it then is not known. Gives no events, if that
@@ -150,6 +165,12 @@ impl Row {
     pub fn waited_since_ms(&self) -> Option<u64> {
         let longest = self.status.waiters.iter().map(|waiter| waiter.waited).max()?;
         Some(self.seen_ms.saturating_sub(millis(longest)))
+    }
+
+    /// When somebody last gave it back, in milliseconds since 1970, as far as it was watched: a
+    /// hold that ended otherwise does not count.
+    pub fn released_ms(&self) -> Option<u64> {
+        self.released.map(|(_, at_ms)| at_ms)
     }
 
     /// How long ago it was looked at.

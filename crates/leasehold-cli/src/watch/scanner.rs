@@ -23,6 +23,10 @@ const MOST_KEYS: u32 = 500;
 /// Most looks that are under way at the same time, which a distant store needs to come by many.
 const MOST_LOOKS: usize = 128;
 
+/// Most names that one prefix of those that are kept has it remembered by at the start: as many as
+/// metrics name.
+const MOST_KEPT: u32 = 1_000;
+
 /// How soon after the last walk over all keys began the next one does: 2 seconds. Names that come
 /// and go in between are not seen.
 const ROUND_MS: u64 = 2_000;
@@ -81,6 +85,8 @@ pub struct Watcher {
     /// Its clock.
     pub time: Timekeeper,
     keys_per_second: u32,
+    /// What the names begin with that are watched while they are free, too.
+    kept: Vec<String>,
     /// Somebody wants a name to be looked at now.
     wanted: Notify,
     /// A name was looked at.
@@ -99,10 +105,16 @@ struct Walk {
 impl Watcher {
     /// Looks at so many keys a second at most, whatever is in the store.
     pub fn new(keys_per_second: u32, time: Timekeeper) -> Self {
+        Self::keeping(Vec::new(), keys_per_second, time)
+    }
+
+    /// The same, and remembers when names were given back that begin so. At the start they are
+    /// looked for among all keys, once, which is no part of the budget.
+    pub fn keeping(kept: Vec<String>, keys_per_second: u32, time: Timekeeper) -> Self {
         // The other half is for finding new names.
-        let picture = Mutex::new(Picture::new(keys_per_second / 2));
+        let picture = Mutex::new(Picture::new(keys_per_second / 2, kept.clone()));
         let (wanted, inspected) = (Notify::new(), Notify::new());
-        Self { picture, time, keys_per_second, wanted, inspected }
+        Self { picture, time, keys_per_second, kept, wanted, inspected }
     }
 
     /// What is known now.
@@ -176,6 +188,12 @@ impl Watcher {
     ) -> Result<bool, Error> {
         if !budget.is_enough(self.time.now_ms()) {
             return Ok(false);
+        }
+        if walk.began_ms.is_none() && self.picture().walks() == 0 {
+            for prefix in &self.kept {
+                let names = admin.list_all(prefix, MOST_KEPT).await?;
+                self.picture().found(names, self.time.now_ms());
+            }
         }
         let mut is_any = self.inspect_due(admin, budget, walk, tell).await?;
         while self.walk(admin, budget, walk).await? {

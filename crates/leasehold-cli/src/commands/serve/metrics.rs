@@ -128,13 +128,19 @@ impl Gauges<'_> {
         self.one("oldest_look_seconds", help, since(totals.oldest_look_ms, now_ms))
     }
 
-    /// The locks that may be named: each in four families.
+    /// The locks that may be named: each in four families while it is held or awaited, and in one
+    /// once it was given back.
     fn named(&mut self, picture: &Picture, prefixes: &[String], now_ms: u64) -> fmt::Result {
         let is_told = |row: &Row| row.is_used() && row.unreadable.is_none();
         let is_wanted = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
         let rows = picture.rows().map(|(name, row)| (name.as_str(), row));
         let mut rows: Vec<_> = rows.filter(|(name, row)| is_told(row) && is_wanted(name)).collect();
         let left_out = rows.len().saturating_sub(MOST_NAMES);
+        let released = picture.rows().filter(|(name, _)| is_wanted(name.as_str()));
+        let released = released.filter_map(|(name, row)| Some((name.as_str(), row.released_ms()?)));
+        let released = released.map(|(name, at_ms)| (name, seconds(at_ms))).take(MOST_NAMES);
+        let help = "When this lock was last given back, in seconds since 1970.";
+        self.each("lock_last_released_timestamp_seconds", help, "name", released)?;
         rows.truncate(MOST_NAMES);
         let help = "Names that begin as was asked for and are not told: there are too many.";
         self.one("names_left_out", help, left_out)?;

@@ -59,7 +59,8 @@ pub(crate) fn serve(args: &Serve) -> Outcome {
         choice.warn_if_local(verbosity);
         let signals = Signals::catch_all()
             .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
-        let watcher = Watcher::new(args.budget, Timekeeper::new(SystemClock::new()));
+        let (names, time) = (args.metrics_names.clone(), Timekeeper::new(SystemClock::new()));
+        let watcher = Watcher::keeping(names, args.budget, time);
         let access = access.at(address, tls.is_some());
         let app = Arc::new(App::new(watcher, access, choice.url.clone(), &args.metrics_names));
         let router = router::router(&app);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use leasehold::FencingToken;
-use leasehold::admin::{ClientId, Holder, HolderId, HolderInfo, Status, Waiter};
+use leasehold::admin::{
+    ClientId, Ending, Holder, HolderId, HolderInfo, LastHolder, Status, Waiter,
+};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 
@@ -46,7 +48,7 @@ fn kinds(change: Option<Change>) -> Vec<(EventKind, u64)> {
 
 #[test]
 fn events_are_what_differs_between_two_looks_at_the_times_at_which_it_happened() {
-    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let (mut picture, x) = (Picture::new(1000, Vec::new()), name("x"));
     let first = picture.saw(&x, Ok(awaited(held(1, 5, 3), &[2], 1)), START_MS + 10_000);
     assert_eq!(kinds(first), [(EventKind::Granted, 7_000)]);
     let same = picture.saw(&x, Ok(awaited(held(1, 5, 4), &[2], 2)), START_MS + 11_000);
@@ -68,7 +70,7 @@ fn events_are_what_differs_between_two_looks_at_the_times_at_which_it_happened()
 
 #[test]
 fn a_row_tells_since_when_it_is_held_and_awaited_and_how_old_it_is() {
-    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let (mut picture, x) = (Picture::new(1000, Vec::new()), name("x"));
     picture.saw(&x, Ok(awaited(held(1, 5, 30), &[2, 3], 9)), START_MS);
     let row = picture.row(&x).unwrap();
     assert_eq!(row.held_since_ms(), Some(START_MS - 30_000));
@@ -82,7 +84,7 @@ fn a_row_tells_since_when_it_is_held_and_awaited_and_how_old_it_is() {
 
 #[test]
 fn entries_are_counted_from_the_second_look_on_and_forgotten_after_two_minutes() {
-    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let (mut picture, x) = (Picture::new(1000, Vec::new()), name("x"));
     let rate = |picture: &Picture, at_ms| picture.row(&x).unwrap().entries_per_second(at_ms);
     picture.saw(&x, Ok(held(1, 1, 5)), START_MS);
     assert_eq!(rate(&picture, START_MS), 0.0);
@@ -95,7 +97,7 @@ fn entries_are_counted_from_the_second_look_on_and_forgotten_after_two_minutes()
 
 #[test]
 fn awaited_names_are_looked_at_twice_as_often_as_held_ones_and_idle_ones_not_at_all() {
-    let mut picture = Picture::new(1000);
+    let mut picture = Picture::new(1000, Vec::new());
     let (awaited_name, held_name, idle) = (name("awaited"), name("held"), name("idle"));
     picture.saw(&awaited_name, Ok(awaited(held(1, 1, 1), &[2], 1)), START_MS);
     picture.saw(&held_name, Ok(held(1, 1, 1)), START_MS);
@@ -110,7 +112,7 @@ fn awaited_names_are_looked_at_twice_as_often_as_held_ones_and_idle_ones_not_at_
 
 #[test]
 fn more_names_than_the_budget_has_room_for_are_looked_at_less_often_but_all_of_them() {
-    let mut picture = Picture::new(100);
+    let mut picture = Picture::new(100, Vec::new());
     let names: Vec<_> = (0..1000).map(|number| name(&format!("n{number:03}"))).collect();
     picture.found(names.clone(), START_MS);
     let mut looks = vec![0_u32; names.len()];
@@ -127,7 +129,7 @@ fn more_names_than_the_budget_has_room_for_are_looked_at_less_often_but_all_of_t
 
 #[test]
 fn what_nobody_uses_any_more_is_forgotten_with_its_timeline() {
-    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let (mut picture, x) = (Picture::new(1000, Vec::new()), name("x"));
     picture.saw(&x, Ok(held(1, 1, 1)), START_MS);
     picture.saw(&x, Ok(Status::default()), START_MS + 1_000);
     picture.round_begins(START_MS + SPAN_MS + 500);
@@ -139,7 +141,7 @@ fn what_nobody_uses_any_more_is_forgotten_with_its_timeline() {
 
 #[test]
 fn an_outage_is_told_once_with_its_beginning_and_so_is_its_end() {
-    let mut picture = Picture::new(1000);
+    let mut picture = Picture::new(1000, Vec::new());
     assert!(picture.note_there());
     assert!(!picture.note_there());
     let trouble = |kind, why: &str| Error::from(StoreError::new(kind, why));
@@ -160,7 +162,7 @@ fn an_outage_is_told_once_with_its_beginning_and_so_is_its_end() {
 
 #[test]
 fn a_name_that_cannot_be_read_is_counted_apart_and_its_hold_goes_on_when_it_can_again() {
-    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let (mut picture, x) = (Picture::new(1000, Vec::new()), name("x"));
     picture.saw(&x, Ok(held(1, 5, 30)), START_MS);
     let why = || StoreError::new(StoreErrorKind::Version, "x: written by another release");
     let change = picture.saw(&x, Err(why()), START_MS + 1_000).unwrap();
@@ -184,7 +186,7 @@ fn a_name_that_cannot_be_read_is_counted_apart_and_its_hold_goes_on_when_it_can_
 
 #[test]
 fn what_was_not_seen_may_be_there_until_every_key_was_come_by_and_every_name_looked_at() {
-    let (mut picture, x) = (Picture::new(1000), name("x"));
+    let (mut picture, x) = (Picture::new(1000, Vec::new()), name("x"));
     assert_eq!((picture.is_whole(), picture.keys_so_far()), (false, Some(0)));
     picture.round_begins(START_MS);
     picture.passed(500);
@@ -219,7 +221,7 @@ fn changed(picture: &mut Picture, now_ms: u64) -> Vec<String> {
 
 #[test]
 fn who_waits_for_each_other_is_found_once_all_of_it_was_seen_again_and_until_it_ends() {
-    let mut picture = Picture::new(1000);
+    let mut picture = Picture::new(1000, Vec::new());
     circle(&mut picture, START_MS);
     assert_eq!(changed(&mut picture, START_MS), [""; 0], "it may only seem so");
     assert_eq!(changed(&mut picture, START_MS + 2_000), [""; 0], "nobody has looked again");
@@ -236,7 +238,7 @@ fn who_waits_for_each_other_is_found_once_all_of_it_was_seen_again_and_until_it_
 
 #[test]
 fn who_only_seems_to_wait_because_names_were_seen_at_different_times_is_in_no_deadlock() {
-    let mut picture = Picture::new(1000);
+    let mut picture = Picture::new(1000, Vec::new());
     circle(&mut picture, START_MS);
     changed(&mut picture, START_MS);
     // The second look finds that one of them has gone on meanwhile.
@@ -244,4 +246,38 @@ fn who_only_seems_to_wait_because_names_were_seen_at_different_times_is_in_no_de
     picture.saw(&name("y"), Ok(held(1, 3, 1)), START_MS + 2_000);
     assert_eq!(changed(&mut picture, START_MS + 2_000), [""; 0]);
     assert_eq!(picture.deadlocks(), []);
+}
+
+/// Free, and last held with this token by somebody who ended so, some seconds ago.
+fn ended(token: u64, ending: Ending, seconds: u64) -> Status {
+    let token = FencingToken::from_number(token).unwrap();
+    let last = LastHolder::new(id(1), Mode::Exclusive, token, ending)
+        .with_ended_ago(Duration::from_secs(seconds));
+    Status::default().with_last_holder(Some(last)).with_last_token(Some(token))
+}
+
+#[test]
+fn when_a_kept_name_was_given_back_is_known_after_the_store_has_forgotten_it() {
+    let mut picture = Picture::new(1000, vec!["job/".to_owned()]);
+    let (job, other) = (name("job/x"), name("other"));
+    for of in [&job, &other] {
+        picture.saw(of, Ok(held(1, 5, 3)), START_MS);
+        picture.saw(of, Ok(ended(5, Ending::Released, 2)), START_MS + 10_000);
+        picture.saw(of, Ok(ended(5, Ending::Released, 3)), START_MS + 11_001);
+    }
+    let released = |picture: &Picture, of| picture.row(of).map(Row::released_ms);
+    assert_eq!(released(&picture, &job), Some(Some(START_MS + 8_000)), "it does not waver");
+    // Revoked, and then no longer remembered by the store: nobody has given it back since.
+    picture.saw(&job, Ok(ended(6, Ending::Revoked, 0)), START_MS + 20_000);
+    picture.saw(&job, Ok(Status::default()), START_MS + 30_000);
+    let later_ms = START_MS + 2 * SPAN_MS;
+    picture.round_begins(later_ms);
+    assert_eq!(released(&picture, &job), Some(Some(START_MS + 8_000)));
+    assert_eq!(released(&picture, &other), None, "nobody asked for it");
+    // It is looked at while it is free: a job that is soon done is seen all the same.
+    picture.saw(&job, Ok(Status::default()), later_ms);
+    assert_eq!(picture.take_due(later_ms + KEPT_MS - 1, 9), []);
+    assert_eq!(picture.take_due(later_ms + KEPT_MS, 9), std::slice::from_ref(&job));
+    picture.saw(&job, Ok(ended(7, Ending::Released, 1)), later_ms + KEPT_MS);
+    assert_eq!(released(&picture, &job), Some(Some(later_ms + KEPT_MS - 1_000)));
 }

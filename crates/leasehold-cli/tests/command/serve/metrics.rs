@@ -1,8 +1,9 @@
 //! Metrics are OpenMetrics, with names of locks only where they were asked for.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::served::Served;
+use super::served::{Served, loses_it};
 use crate::harness::{Place, until};
 
 /// Reads the text as the specification has it, and strictly: each family is described before its
@@ -101,4 +102,33 @@ fn names_are_told_that_begin_as_was_asked_for_however_they_are_written() {
     assert_eq!(metrics["leasehold_serve_lock_holders{name=\"job/\\\"a\\\\b\\\"\"}"], 1.0);
     assert!(!metrics.keys().any(|name| name.contains("other")), "{metrics:?}");
     assert_eq!(metrics["leasehold_serve_names_left_out"], 0.0);
+}
+
+/// The time now, in seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+#[test]
+fn when_a_job_was_last_given_back_is_told_also_if_that_was_before_anybody_watched() {
+    let place = Place::on_redis();
+    let began = now();
+    for name in ["job/done", "other"] {
+        place.end(&["run", name, "-n", "--remember", "1h", "--", "true"]).assert_silent(0);
+    }
+    // One that did not end by itself, and one that is at it.
+    let mut revoked = place.holder("job/revoked", &["--remember", "1h"]);
+    let token = place.token("job/revoked").unwrap();
+    place.end(&["revoke", "job/revoked", "--token", &token]).assert_ended(0);
+    loses_it(&mut revoked);
+    let _held = place.holder("job/held", &[]);
+    let served = Served::start(&place, &["--metrics-names", "job/"]);
+    served.knows(1);
+    let metrics = read(&served);
+    let released = "leasehold_serve_lock_last_released_timestamp_seconds";
+    let of = |name: &str| metrics.get(&format!("{released}{{name=\"job/{name}\"}}"));
+    let at = *of("done").unwrap();
+    assert!((began - 1.0..now() + 1.0).contains(&at), "{began} {at}");
+    assert_eq!((of("revoked"), of("held")), (None, None), "{metrics:?}");
+    assert!(!metrics.keys().any(|name| name.contains("other")), "{metrics:?}");
 }
