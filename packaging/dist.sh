@@ -33,7 +33,7 @@ for page in $("$program" @complete man '' | cut -f 1); do
 done
 install -D -m 644 -t "$share/doc/leasehold" \
     CHANGELOG.md GUARANTEES.md LICENSE-APACHE LICENSE-MIT README.md
-install -D -m 644 -t "$share/doc/leasehold/examples" packaging/examples/*
+install -D -m 644 -t "$share/doc/leasehold/examples" packaging/examples/* packaging/kubernetes/*.yaml
 install -D -m 644 -t "$stage/lib/systemd/system" packaging/*.service
 
 cd "$dist"
@@ -74,6 +74,9 @@ if command -v systemd-analyze >/dev/null; then
 else
     echo 'left out: the check of units: there is no systemd-analyze'
 fi
+
+# In an empty root, as in an image, which only root can make.
+LEASEHOLD_STATIC=$program cargo test --locked --package leasehold-cli --test command -- container
 
 rm -r "$stage"
 cd "$dist"

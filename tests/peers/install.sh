@@ -42,6 +42,7 @@ with_go() {
 
 each node with_npm tests/mixed/package.json
 each python with_pip tests/mixed/requirements.txt
+each kubernetes with_pip packaging/kubernetes/requirements.txt
 java=src/main/java
 each redisson with_maven tests/peers/redisson/pom.xml \
     tests/peers/redisson/$java/Peer.java tests/peers/redisson/$java/Control.java

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use leasehold_testkit::RedisServer;
+
 use crate::harness::{Place, ended};
 
 /// Each with the directory of the repository that it is in.
@@ -13,6 +15,9 @@ const UNITS: [(&str, &str); 4] = [
     ("packaging/examples", "nightly-report.service"),
     ("packaging/examples", "nightly-report.timer"),
 ];
+
+/// What has every unit know a password.
+const PASSWORD: (&str, &str) = ("packaging/examples", "password.conf");
 
 fn text(directory: &str, unit: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -47,6 +52,11 @@ fn systemd_finds_nothing_wrong_with_the_units_of_the_package() {
     }
     for (directory, unit) in UNITS {
         fs::write(units.join(unit), text(directory, unit)).unwrap();
+        if unit.ends_with(".service") {
+            let beside = units.join(format!("{unit}.d"));
+            fs::create_dir(&beside).unwrap();
+            fs::write(beside.join(PASSWORD.1), text(PASSWORD.0, PASSWORD.1)).unwrap();
+        }
     }
     for (_, unit) in UNITS {
         let unit = unit.replace("@.", "@name.");
@@ -84,4 +94,40 @@ fn the_program_takes_the_commands_of_its_units() {
         let done = place.end(&words);
         assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{unit}: {words:?}");
     }
+}
+
+#[test]
+fn no_service_runs_as_root_and_the_one_that_listens_is_locked_up() {
+    for (directory, unit) in UNITS.into_iter().filter(|(_, unit)| unit.ends_with(".service")) {
+        assert!(text(directory, unit).lines().any(|line| line == "DynamicUser=yes"), "{unit}");
+    }
+    let place = Place::on_file();
+    fs::write(place.path("leasehold-serve.service"), text("packaging", "leasehold-serve.service"))
+        .unwrap();
+    // Of 100: what may be done to the system by whoever gets into it.
+    let rate = "! systemd-analyze security --help 2>&1 | grep -q -e --offline || \
+                systemd-analyze security --offline=yes --threshold=20 ./leasehold-serve.service";
+    let rated = ended(place.program("sh", &["-c", rate]));
+    assert_eq!(rated.code, Some(0), "{rated:?}");
+}
+
+#[test]
+fn a_password_reaches_the_program_as_a_file_that_systemd_gives_it() {
+    let server = RedisServer::options().password("guess").start().unwrap();
+    let mut place = Place::on_file();
+    place.url = server.url();
+    let drop_in = text(PASSWORD.0, PASSWORD.1);
+    let line = |begin: &str| drop_in.lines().find_map(|line| line.strip_prefix(begin)).unwrap();
+    let (credential, file) = line("LoadCredential=").split_once(':').unwrap();
+    assert!(file.starts_with("/etc/leasehold/"));
+    let (variable, path) = line("Environment=").split_once('=').unwrap();
+    fs::write(place.path(credential), "guess\n").unwrap();
+    let path = path.replace("%d", place.directory.path().to_str().unwrap());
+    let mut run = place.leasehold(&["run", "x", "-n", "--", "sh", "-c", "env"]);
+    let ran = ended({
+        run.env(variable, path);
+        run
+    });
+    ran.assert_silent(0);
+    assert!(!ran.stdout.contains("guess"), "{ran:?}");
 }

@@ -2,36 +2,39 @@
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
 use std::process::Command;
+#[cfg(target_os = "linux")]
+use std::{
+    ffi::{CStr, OsStr},
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
 
 /// First argument of the guardian. No lock, option or file name of the command line can be
 /// mistaken for it, because only a subcommand can stand there.
 pub(crate) const MODE: &str = "@guardian";
 
 /// This program in one of these modes, even if its file was replaced or removed since it was
-/// started.
+/// started. Without `/proc`, as in a bare `chroot`, it is the file that it was started by.
 pub(crate) fn relaunched(mode: &str) -> io::Result<Command> {
-    let program = match cfg!(target_os = "linux") {
-        true => own_program(Path::new("/proc/self/exe"))?,
-        false => std::env::current_exe()?,
-    };
+    #[cfg(target_os = "linux")]
+    let program = own_program(Path::new("/proc/self/exe"), rustix::param::linux_execfn())?;
+    #[cfg(not(target_os = "linux"))]
+    let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command.arg0("leasehold").arg(mode);
     Ok(command)
 }
 
-fn own_program(link: &Path) -> io::Result<PathBuf> {
-    match link.symlink_metadata() {
-        Ok(_) => Ok(link.to_owned()),
-        Err(error) => {
-            let why = format!(
-                "{}: {error}: leasehold starts itself by it, so mount /proc",
-                link.display()
-            );
-            Err(io::Error::new(error.kind(), why))
-        }
+#[cfg(target_os = "linux")]
+fn own_program(link: &Path, started_by: &CStr) -> io::Result<PathBuf> {
+    let Err(error) = link.symlink_metadata() else { return Ok(link.to_owned()) };
+    let file = PathBuf::from(OsStr::from_bytes(started_by.to_bytes()));
+    if file.is_file() {
+        return Ok(file);
     }
+    let why = format!("{}: {error}: leasehold starts itself by it, so mount /proc", link.display());
+    Err(io::Error::new(error.kind(), why))
 }
 
 /// Gives this process the name of the program: the kernel took it from the link it was started by,
@@ -41,14 +44,18 @@ pub(crate) fn show_as_leasehold() {
     let _unnamed = std::fs::write("/proc/self/comm", "leasehold");
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn without_proc_it_is_said_what_is_lacking() {
-        let error = own_program(Path::new("/nowhere/self/exe")).unwrap_err();
-        assert!(error.to_string().ends_with("so mount /proc"), "{error}");
-        assert!(own_program(Path::new("/proc/self/exe")).is_ok());
+    fn without_proc_it_is_the_file_that_was_started_or_it_is_said_what_is_lacking() {
+        let (link, nowhere) = (Path::new("/proc/self/exe"), Path::new("/nowhere/self/exe"));
+        assert_eq!(own_program(link, c"/bin/sh").unwrap(), link);
+        assert_eq!(own_program(nowhere, c"/bin/sh").unwrap(), Path::new("/bin/sh"));
+        for unknown in [c"", c"/bin/no-such-program", c"/bin"] {
+            let error = own_program(nowhere, unknown).unwrap_err();
+            assert!(error.to_string().ends_with("so mount /proc"), "{error}");
+        }
     }
 }
