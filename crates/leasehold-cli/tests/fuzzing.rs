@@ -3,9 +3,9 @@
 #![cfg(fuzzing)]
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use leasehold::store::fuzzing::Target;
 
@@ -21,8 +21,13 @@ fn corpus() -> PathBuf {
 
 #[test]
 fn the_corpus_of_every_target_is_read() {
+    let unpacked = tempfile::tempdir().unwrap();
     for (name, read) in targets() {
-        let files = fs::read_dir(corpus().join(name)).unwrap();
+        let archive = corpus().join(format!("{name}.tar.gz"));
+        let mut tar = Command::new("tar");
+        tar.arg("-xzf").arg(&archive).arg("-C").arg(unpacked.path());
+        assert!(tar.status().unwrap().success(), "{}", archive.display());
+        let files = fs::read_dir(unpacked.path().join(name)).unwrap();
         let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
         assert!(!files.is_empty(), "{name}");
         for file in files {
@@ -34,8 +39,8 @@ fn the_corpus_of_every_target_is_read() {
 
 #[test]
 fn every_corpus_is_that_of_a_target() {
-    let found = fs::read_dir(corpus()).unwrap();
-    let found: BTreeSet<OsString> = found.map(|entry| entry.unwrap().file_name()).collect();
-    let known: BTreeSet<OsString> = targets().map(|(name, _)| name.into()).collect();
+    let found = fs::read_dir(corpus()).unwrap().map(|entry| entry.unwrap().file_name());
+    let found: BTreeSet<_> = found.map(|name| name.into_string().unwrap()).collect();
+    let known: BTreeSet<_> = targets().map(|(name, _)| format!("{name}.tar.gz")).collect();
     assert_eq!(found, known);
 }

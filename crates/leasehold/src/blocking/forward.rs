@@ -8,9 +8,13 @@
 /// - `make` gives the blocking form of what it returns;
 /// - `wait` and `wait_mut` wait for it;
 /// - `hold` waits for it, and gives the blocking form of what it returns.
-macro_rules! forward {
+///
+/// It is exported for crates with blocking forms beside these, and no public API.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward {
     ($of:literal { $($how:ident $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?;)+ }) => {$(
-        forward!(@$how concat!("As [`", $of, "::", stringify!($name), "`]."),
+        $crate::__forward!(@$how concat!("As [`", $of, "::", stringify!($name), "`]."),
             $name($($arg: $kind),*) $(-> $out)?);
     )+};
     (@get $doc:expr, $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?) => {
@@ -67,10 +71,10 @@ macro_rules! forward {
         /// # Errors
         ///
         /// As there.
-        pub fn $name(&self $(, $arg: $kind)*) -> Result<$out> {
+        pub fn $name(&self $(, $arg: $kind)*) -> $crate::Result<$out> {
             Ok(<$out>::new(self.driver.wait(self.inner.$name($($arg),*))?, &self.driver))
         }
     };
 }
 
-pub(crate) use forward;
+pub(crate) use __forward as forward;
