@@ -11,8 +11,8 @@ use leasehold_core::{
     LeaseOptions, LockName, MAX_ON_BEHALF_OF, Mode, Result,
 };
 
+use crate::acquire::adopt;
 use crate::admin::Admin;
-use crate::adopt;
 use crate::clock::{PausedTime, SystemClock};
 use crate::election::Election;
 use crate::engine::{Engine, Handle};
@@ -203,7 +203,7 @@ impl Client {
     /// Dropping the future has the keeper take the adoption back: the lease ends if it was adopted
     /// by then, and stays as it was if it was not.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
-        Ok(Guard::new(adopt::adopt(self.engine.here().await?, lease).await?))
+        Ok(Guard::new(adopt(self.engine.here().await?, lease).await?))
     }
 
     /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is

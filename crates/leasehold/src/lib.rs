@@ -4,11 +4,10 @@
 #[cfg(all(feature = "file", not(unix)))]
 compile_error!("the file store is for Unix: turn the feature `file` off");
 
+mod acquire;
 pub mod admin;
-mod adopt;
 mod background;
 pub mod blocking;
-mod call_events;
 mod client;
 mod clock;
 pub mod election;
@@ -21,7 +20,6 @@ mod keeper;
 mod lease_setters;
 mod lock;
 mod lost;
-mod multi;
 mod mutex;
 mod own_process;
 pub mod process;
@@ -32,8 +30,6 @@ mod schedules;
 mod semaphore;
 pub mod store;
 mod sync;
-mod wait;
-mod wait_free;
 
 pub use self::client::{Client, ClientBuilder};
 pub use self::guard::Guard;

@@ -6,14 +6,11 @@ use std::time::Duration;
 
 use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Result, Status};
 
+use crate::acquire::{self, CallEvents, Limit, Meanwhile, Request};
 use crate::admin::Admin;
-use crate::call_events::CallEvents;
 use crate::engine::Handle;
 use crate::guard::Guard;
 use crate::lease_setters::lease_setters;
-use crate::multi::{self, Meanwhile};
-use crate::wait::{self, Limit, Request};
-use crate::wait_free;
 
 /// A request for one lease: what to take and how. No I/O until a verb is called.
 ///
@@ -106,7 +103,7 @@ impl Lock {
     pub(crate) fn multi<N: AsRef<str>>(engine: Handle, names: impl IntoIterator<Item = N>) -> Self {
         let options = engine.defaults.clone();
         let several = |names: Vec<_>| Names::Several(names.into(), Meanwhile::KeepEarlier);
-        let names = multi::parse(names).map(several);
+        let names = acquire::parse(names).map(several);
         Self { engine, names, mode: Mode::Exclusive, options, joins: false }
     }
 
@@ -264,7 +261,7 @@ impl Lock {
 
     async fn watch(&self, limit: Option<Duration>) -> Result<()> {
         let names = self.names.as_ref().map_err(InvalidInput::clone)?;
-        wait_free::wait_free(self.engine.here().await?, names.all(), limit).await
+        acquire::wait_free(self.engine.here().await?, names.all(), limit).await
     }
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
@@ -352,14 +349,15 @@ impl Lock {
         let events = CallEvents::begin(&engine.keeper, names.all(), mode, options.label.as_deref());
         match names {
             Names::One(name) => {
-                let held = wait::acquire(engine, &request(name), limit, events.started).await;
+                let held = acquire::acquire(engine, &request(name), limit, events.started).await;
                 events.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
                 Ok(held?.map(Guard::new))
             }
             Names::Several(names, meanwhile) => {
                 let like = request(&names[0]); // `parse` gives at least one
                 // Boxed, so that the future of a single name stays small.
-                let held = multi::acquire(engine, names, &like, limit, *meanwhile, events.started);
+                let held =
+                    acquire::acquire_all(engine, names, &like, limit, *meanwhile, events.started);
                 let held = Box::pin(held).await;
                 events.end(held.as_ref().map(Option::as_deref));
                 Ok(held?.and_then(Guard::of_all))

@@ -9,7 +9,8 @@ use crate::store::clocked::ClockedStore;
 
 /// First and longest delay before a request that failed is sent again, of which a random part is
 /// taken off, up to a half: those who wait for the same store must not come back all at once.
-const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+pub(super) const RETRY_BACKOFF: (Duration, Duration) =
+    (Duration::from_millis(20), Duration::from_secs(1));
 
 /// It belongs to the call, not to one attempt: each that fails makes the next one wait longer,
 /// until the store answers.

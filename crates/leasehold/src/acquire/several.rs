@@ -16,9 +16,10 @@ use futures_util::future::{Either, join_all, select};
 use leasehold_core::backoff::Backoff;
 use leasehold_core::{Action, Error, Instant, InvalidInput, LockName, Reply, Result};
 
+use super::call::{self, is_enough};
+use super::request::{LEAVE_PATIENCE, Limit, Request};
 use crate::engine::Engine;
 use crate::keeper::{Held, Pulse};
-use crate::wait::{self, Limit, Request};
 
 /// Most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that one
 /// name for the whole would do.
@@ -68,7 +69,7 @@ pub(crate) fn parse<N: AsRef<str>>(
 
 /// Gives a lease for each name, in the order of `names`; `None` when they are busy and `limit`
 /// says not to wait.
-pub(crate) async fn acquire(
+pub(crate) async fn acquire_all(
     engine: &Engine,
     names: &[LockName],
     like: &Request<'_>,
@@ -158,7 +159,7 @@ impl Gathering<'_> {
         let now = engine.keeper.store.now();
         let missing = self.held.iter_mut().zip(&self.requests).filter(|(held, _)| held.is_none());
         let requests = missing.map(|(held, request)| async move {
-            match wait::acquire(engine, request, Limit::Try, now).await {
+            match call::acquire(engine, request, Limit::Try, now).await {
                 Ok(granted) => *held = granted,
                 // The wait that follows rides out outages, as far as its limit allows.
                 Err(error) if rides_out && is_outage(&error) => {}
@@ -171,7 +172,7 @@ impl Gathering<'_> {
             Limit::Forever | Limit::Try => requests.await,
             Limit::Within(span) => {
                 let store = &engine.keeper.store;
-                let end = self.started + span + wait::LEAVE_PATIENCE;
+                let end = self.started + span + LEAVE_PATIENCE;
                 match select(requests, store.clock.sleep_until(end)).await {
                     Either::Left((answers, _)) => answers,
                     // What was not answered is missing; the wait that follows ends the call.
@@ -195,7 +196,7 @@ impl Gathering<'_> {
         let mut jitter = self.engine.jitter();
         for (held, request) in self.held.iter_mut().zip(&self.requests).skip(busy) {
             while held.is_none() {
-                *held = wait::acquire(self.engine, request, Limit::Try, store.now()).await?;
+                *held = call::acquire(self.engine, request, Limit::Try, store.now()).await?;
                 if held.is_some() {
                     break;
                 }
@@ -212,7 +213,7 @@ impl Gathering<'_> {
     /// What was taken early may be lost by now: its renewals failed, or nothing renews it.
     fn drop_lost(&mut self) {
         for (held, request) in self.held.iter_mut().zip(&self.requests) {
-            held.take_if(|held| !wait::is_enough(held, request.options));
+            held.take_if(|held| !is_enough(held, request.options));
         }
     }
 
@@ -234,7 +235,7 @@ impl Gathering<'_> {
             Limit::Within(span) => Limit::Within(span.saturating_sub(so_far(now))),
             Limit::Forever | Limit::Try => self.limit,
         };
-        match wait::acquire(self.engine, &self.requests[busy], limit, now).await {
+        match call::acquire(self.engine, &self.requests[busy], limit, now).await {
             Err(Error::Timeout { name, holder, others, own, .. }) => {
                 Err(Error::timeout(name, so_far(store.now()), holder, others, own))
             }

@@ -10,7 +10,8 @@ use leasehold_core::{
     Operation, Reply, Result, StoreError, StoreErrorKind,
 };
 
-use crate::call_events::CallEvents;
+use super::events::CallEvents;
+use super::retry::RETRY_BACKOFF;
 use crate::engine::Engine;
 use crate::keeper::{self, Held, Keeper, renewal_outcome, unexpected_reply};
 use crate::refusal::refused;
@@ -19,9 +20,6 @@ use crate::store::clocked::TimedAnswer;
 /// How long a store is asked that does not answer: 5 s, as `connect_timeout`, or the ttl if
 /// that is less, because nobody renews the lease meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// First and longest delay before a request that failed is sent again.
-const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// Takes over a lease, for the first who does.
 pub(crate) async fn adopt(engine: &Engine, lease: Lease) -> Result<Held> {

@@ -1,0 +1,19 @@
+//! How leases are asked for: of one name, of several, of another process, or only whether a name is
+//! free. A call that gives up leaves nothing behind.
+
+mod adopt;
+mod attempt;
+mod call;
+mod events;
+mod report;
+mod request;
+mod retry;
+mod several;
+mod wait_free;
+
+pub(crate) use self::adopt::adopt;
+pub(crate) use self::call::acquire;
+pub(crate) use self::events::CallEvents;
+pub(crate) use self::request::{Limit, Request};
+pub(crate) use self::several::{Meanwhile, acquire_all, parse};
+pub(crate) use self::wait_free::wait_free;
