@@ -167,6 +167,29 @@ fn a_directory_of_another_user_beside_the_database_is_refused() {
     drop(place.open());
 }
 
+#[test]
+fn a_directory_beside_the_database_in_which_others_may_write_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    drop(place.open());
+    let mut side = place.path().into_os_string();
+    side.push(".clients");
+    // One of our own would be mended: this is its owner's to mend.
+    chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    chown(&side, Some(NOBODY), Some(NOBODY)).unwrap();
+    for mode in [0o777, 0o770] {
+        fs::set_permissions(&side, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = place.refusal();
+        assert_eq!(kind(&refused), StoreErrorKind::Denied, "{mode:o}: {refused}");
+        assert!(refused.to_string().contains("may be written by users who may not"), "{refused}");
+    }
+    fs::set_permissions(&side, fs::Permissions::from_mode(0o700)).unwrap();
+    drop(place.open());
+}
+
 #[tokio::test]
 async fn a_database_of_another_user_where_all_may_write_is_warned_of() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
