@@ -110,13 +110,19 @@ pub(crate) async fn ask(client: ClientId, order: Request) -> io::Result<Option<A
             break;
         }
     }
-    let Some(mut stream) = own else { return Ok(None) };
+    match own {
+        Some(stream) => ask_by(stream, order).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn ask_by(mut stream: UnixStream, order: Request) -> io::Result<Answer> {
     let conversation = async {
         send(&mut stream, &order).await?;
         receive(&mut stream).await
     };
     match timeout(ANSWER_PATIENCE, conversation).await {
-        Ok(answer) => answer.map(Some),
+        Ok(answer) => answer,
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer")),
     }
 }
@@ -154,4 +160,85 @@ async fn receive<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> 
     let mut line = String::new();
     BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line).await?;
     Ok(serde_json::from_str(&line)?)
+}
+
+/// Only root can be somebody else, so these say nothing of other users' machines.
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::os::unix::net;
+    use std::thread;
+
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_uid;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A user without rights.
+    const NOBODY: u32 = 65_534;
+
+    /// What is read from a stranger, or an answer to one: seconds, where it would come at once.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Does something in a thread that is another user's.
+    fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        let strange = || {
+            set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
+            work()
+        };
+        thread::scope(|scope| scope.spawn(strange).join().unwrap())
+    }
+
+    /// A directory that is everybody's, and the path of a socket in it.
+    fn place() -> (TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+        let socket = directory.path().join("socket");
+        (directory, socket)
+    }
+
+    #[tokio::test]
+    async fn an_order_of_another_user_is_not_followed() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let (_directory, socket) = place();
+        let control = Control::listen(socket.clone()).unwrap();
+        set_permissions(&socket, Permissions::from_mode(0o777)).unwrap();
+        let mut stranger = as_nobody(|| net::UnixStream::connect(&socket)).unwrap();
+        stranger.write_all(b"\"give\"\n").unwrap();
+        let own = ask_by(connect(&socket).await.unwrap(), Request::Renew { for_span: LONG });
+        let served = async {
+            let asked = control.next().await;
+            let order = asked.order;
+            asked.answer(&Answer::Done).await;
+            order
+        };
+        let (order, answer) = tokio::join!(timeout(LONG, served), own);
+        assert_eq!(order.unwrap(), Request::Renew { for_span: LONG }, "the stranger came first");
+        assert_eq!(answer.unwrap(), Answer::Done);
+        // What was not read makes it a reset.
+        let mut heard = Vec::new();
+        let _reset = stranger.read_to_end(&mut heard);
+        assert_eq!(heard, b"");
+    }
+
+    #[tokio::test]
+    async fn a_socket_at_which_another_user_listens_is_told_nothing() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let (_directory, socket) = place();
+        let stranger = as_nobody(|| net::UnixListener::bind(&socket)).unwrap();
+        // As if it had been put in the place of one of our own.
+        chown(&socket, Some(0), Some(0)).unwrap();
+        assert!(connect(&socket).await.is_none());
+        let mut heard = Vec::new();
+        stranger.accept().unwrap().0.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, b"");
+        assert!(socket.exists(), "it is not ours to remove");
+    }
 }
