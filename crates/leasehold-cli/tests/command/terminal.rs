@@ -1,5 +1,6 @@
 //! Terminals: who has them, what their keys do, and the line that is shown while waiting.
 
+use std::fs::File;
 use std::io::{Read, Write as _};
 use std::process::ChildStdin;
 use std::sync::mpsc::{self, Receiver};
@@ -201,6 +202,80 @@ fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
     terminal.until("$ ");
     terminal.type_in("exit\n");
     assert_eq!(terminal.end().0, Some(0));
+}
+
+/// An interactive shell with a job that Ctrl-Z has stopped: `leasehold run x` with these options.
+/// The script says when it runs, and has no child then: one that is stopped between fork and exec
+/// would keep its parent from stopping, on any terminal.
+fn with_a_stopped_job(place: &Place, options: &str, script: &str) -> Terminal {
+    let mut shell = Terminal::start(place, "bash --norc --noprofile -i");
+    shell.until("$ ");
+    shell.type_in(&format!("{PROGRAM} run x {options} -- sh -c '{script}'\n"));
+    shell.until("runs");
+    shell.type_in("\x1a");
+    shell.until("Stopped");
+    shell.until("$ ");
+    shell
+}
+
+/// Has the job go on, and waits until the shell has said so: what is typed from then on is the
+/// job's.
+fn foreground(shell: &mut Terminal) {
+    shell.type_in("fg\n");
+    shell.until(" -- sh -c");
+}
+
+#[test]
+fn after_fg_ctrl_z_and_ctrl_c_are_the_commands_again() {
+    let place = Place::on_file();
+    let mut shell = with_a_stopped_job(&place, "", "echo ru''ns; exec cat");
+    for line in ["once", "twice"] {
+        foreground(&mut shell);
+        shell.cat(line);
+        shell.type_in("\x1a");
+        shell.until("Stopped");
+        shell.until("$ ");
+    }
+    foreground(&mut shell);
+    shell.cat("for good");
+    assert!(place.token("x").is_some(), "it holds the lock all the while");
+    shell.type_in("\x03");
+    shell.until("$ ");
+    shell.type_in("echo co''de $?; exit\n");
+    shell.until("code 130");
+    assert_eq!(shell.end().0, Some(0));
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+#[test]
+fn a_stopped_job_goes_on_in_the_background_and_lets_go_at_its_end() {
+    let place = Place::on_file();
+    let script = "mkfifo go; echo ru''ns; read line < go; echo go''es on";
+    let mut shell = with_a_stopped_job(&place, "--ttl 5m", script);
+    shell.type_in("bg\n");
+    // Open for reading too, which waits for nobody.
+    let mut go = File::options().read(true).write(true).open(place.path("go")).unwrap();
+    go.write_all(b"\n").unwrap();
+    shell.until("goes on");
+    until("it has let go", || place.token("x").is_none());
+    shell.type_in("wait; exit\n");
+    assert_eq!(shell.end().0, Some(0));
+}
+
+#[test]
+fn a_job_that_was_stopped_for_longer_than_its_lease_has_ended_when_fg_asks_for_it() {
+    let place = Place::on_file();
+    let mut shell =
+        with_a_stopped_job(&place, "--ttl 1s", "echo ru''ns; read line; echo we''nt on");
+    // The next one gets the lock, once the command has ended.
+    place.end(&["run", "x", "--", "true"]).assert_silent(0);
+    foreground(&mut shell);
+    shell.until("lost the lease");
+    let screen = shell.until("$ ");
+    assert!(!screen.contains("went on"), "{screen}");
+    shell.type_in("echo co''de $?; exit\n");
+    shell.until("code 76");
+    assert_eq!(shell.end().0, Some(0));
 }
 
 #[test]
