@@ -228,6 +228,11 @@ fn one_peer_with_many_connections_keeps_no_other_peer_waiting() {
     let mut none = Vec::new();
     let _reset = crowd.pop().unwrap().read_to_end(&mut none);
     assert_eq!(none, b"", "it has as many as it may");
+    // It was not let in, rather than ended for its slowness: the first of them is not ended yet.
+    let (first, mut answer) = (&mut crowd[0], Vec::new());
+    first.write_all(b" ends\r\nConnection: close\r\n\r\n").unwrap();
+    first.read_to_end(&mut answer).unwrap();
+    assert_eq!(Answer::parse(&answer).status, 200);
 }
 
 #[test]
