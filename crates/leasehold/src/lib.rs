@@ -58,6 +58,11 @@ pub mod time {
     pub use leasehold_core::{Clock, FakeClock, Instant, parse_duration, show_duration};
 }
 
+/// What the documentation says of locks, executed.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/locks.md")]
+mod locks {}
+
 /// The recipes of the documentation, executed.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/recipes.md")]

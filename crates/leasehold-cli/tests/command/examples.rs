@@ -1,4 +1,4 @@
-//! Every block of shell in the README and in `docs/recipes.md`, as it stands there.
+//! Every block of shell in the README and in some pages of `docs`, as it stands there.
 //!
 //! What its info string says beyond `sh` says what becomes of it: `by-hand` is what changes the
 //! machine or builds the project, `alone` has a test of its own in `recipes.rs`, and `synopsis` has
@@ -9,10 +9,13 @@ use std::collections::BTreeMap;
 use crate::harness::{Background, Place, ended};
 
 const README: &str = include_str!("../../../../README.md");
+const COMMAND: &str = include_str!("../../../../docs/command.md");
+const INSTALL: &str = include_str!("../../../../docs/install.md");
 const RECIPES: &str = include_str!("../../../../docs/recipes.md");
 
-/// How many blocks are not run: what to do in a checkout, two ways to install, one to remove all.
-const BY_HAND: usize = 4;
+/// How many blocks are not run: adding the library, what to do in a checkout, two ways to install
+/// the command, one to remove all.
+const BY_HAND: usize = 5;
 
 /// Programs that examples call, each of which notes how it was called.
 const PROGRAMS: [&str; 7] =
@@ -71,7 +74,13 @@ impl Block {
     }
 
     fn all() -> Vec<Self> {
-        [Self::of("README.md", README), Self::of("docs/recipes.md", RECIPES)].concat()
+        let pages = [
+            ("README.md", README),
+            ("docs/command.md", COMMAND),
+            ("docs/install.md", INSTALL),
+            ("docs/recipes.md", RECIPES),
+        ];
+        pages.into_iter().flat_map(|(name, page)| Self::of(name, page)).collect()
     }
 
     /// Its lines that are no comments.
