@@ -4,8 +4,10 @@
 //! keeper's thread is not there, a lock that another thread had stays locked, and sockets and
 //! tokio's epoll are shared with the parent. So a child uses nothing that its parent has made, and
 //! drops none of it. Each process of a row of forks has a number, and finds it by comparing its id
-//! with the last one noted: a system call, some 50 ns. Nothing here takes a lock, since the thread
-//! that had it may be in another process.
+//! with the last one noted. That is a system call: one for each question to a guard, and five for
+//! an acquire and its release. Each takes 0.4 to 0.7 µs on a virtual machine, where to read the
+//! clock takes 0.15 µs. Nothing here takes a lock, since the thread that had it may be in another
+//! process.
 
 #[cfg(feature = "file")]
 mod notes;
