@@ -31,6 +31,7 @@ usage: cargo xtask TASK
   bench [NAME...]  all benchmarks, or those named, in release mode
   python [--long]  the Python package: builds the wheel, installs it and tests it; --long: with each
                    interpreter that is there
+  platforms        the library for Windows and macOS, as far as a compiler can tell
   releases [REV]   a fleet of this release and that of the last tag, or of REV, in one queue
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1, and runs the tests of stores on each
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM";
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         ["bugs", names @ ..] => programs::build().and_then(|built| bugs::run(&built, names)),
         ["dist"] => Run::program("packaging/dist.sh", &[]).show(),
         ["layers"] => layers::run(),
+        ["platforms"] => Run::program("tests/platforms.sh", &[]).show(),
         ["python"] => python::run(false),
         ["python", "--long"] => python::run(true),
         ["quick"] => suite::quick(),
