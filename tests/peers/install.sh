@@ -35,6 +35,10 @@ with_maven() {
         dependency:copy-dependencies
 }
 
+with_go_tool() {
+    GOBIN=$1 go install "$(cat "$2")"
+}
+
 # Built from a copy: the sums of what is downloaded are written beside it.
 with_go() {
     cp "$2" "$(dirname "$2")/main.go" "$1" && go build -C "$1" -mod=mod -o "$(basename "$1")" .
@@ -47,5 +51,6 @@ java=src/main/java
 each redisson with_maven tests/peers/redisson/pom.xml \
     tests/peers/redisson/$java/Peer.java tests/peers/redisson/$java/Control.java
 each java with_maven tests/peers/java/pom.xml tests/peers/java/$java/Plain.java
+each actionlint with_go_tool .github/actionlint.txt
 each redsync with_go tests/peers/redsync/go.mod tests/peers/redsync/main.go
 each rueidislock with_go evidence/controls/rueidislock/go.mod evidence/controls/rueidislock/main.go
