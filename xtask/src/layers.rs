@@ -44,18 +44,22 @@ const LAYERS: [(&str, &[&str]); 8] = [
     (
         "crates/leasehold/src/store",
         &[
-            "finding protocol span traits",
-            "clock_sample deadlocks outages",
-            "clocked deadlock_findings",
-            "file memory quorum redis",
+            "finding protocol secret traits warnings",
+            "clock_sample deadlocks outages span url_parts",
+            "clocked deadlock_findings option_value tls",
+            "file memory postgres quorum redis",
             "router",
             "fuzzing",
         ],
     ),
     (
+        "crates/leasehold/src/store/postgres",
+        &["options", "connection url", "schema", "inbox listing step", "doctor", "chores"],
+    ),
+    (
         "crates/leasehold/src/store/redis",
         &[
-            "options rights warnings",
+            "options rights",
             "connection url",
             "layout",
             "durability",

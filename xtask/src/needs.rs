@@ -21,8 +21,9 @@ const REQUIRED: [Need; 4] = [
 ];
 
 /// Without these, some tests are left out, and it is said which.
-const WANTED: [Need; 6] = [
+const WANTED: [Need; 7] = [
     ("postgresql", "ls /usr/lib/postgresql/*/bin/postgres || postgres --version"),
+    ("pgbouncer", "ls /usr/sbin/pgbouncer"),
     ("fish", "which fish"),
     ("man-db", "which man"),
     ("mandoc", "which mandoc"),

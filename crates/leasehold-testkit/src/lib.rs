@@ -35,7 +35,7 @@ pub use self::contenders::Contenders;
 pub use self::faulty::{Faults, Faulty};
 pub use self::harness::{must, options_of};
 pub use self::least_privilege::{LeastPrivilege, assert_nothing_denied};
-pub use self::postgres::Postgres;
+pub use self::postgres::{PgBouncer, Postgres};
 pub use self::program::SERVER_PROGRAM;
 pub use self::proxy::{Fault, Proxy};
 pub use self::redisson_peer::redisson_peer;

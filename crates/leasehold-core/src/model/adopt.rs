@@ -43,6 +43,9 @@ impl Step<'_> {
         if request.ballot_us.is_some_and(|ballot_us| self.is_too_far_ahead(ballot_us)) {
             return Reply::Refused(Refusal::Ballot);
         }
+        if self.rules.held_back {
+            return Reply::Busy { retry_after: self.time_left() };
+        }
         self.change_hands(slot, request);
         Reply::Granted(self.confirm(slot, request.ttl))
     }

@@ -10,6 +10,10 @@ pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
 /// lost is found in time. With slower polls, 10 % message loss cost live waiters their turn.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How soon to ask again for what is [held back](Rules::held_back): 100 ms, since nobody is told of
+/// the end of the transaction that is in the way.
+pub const HELD_BACK_INTERVAL: Duration = Duration::from_millis(100);
+
 /// A client that was not seen for so long is dead, by the usual [`Rules`]: a claim window and one
 /// poll.
 pub const DEAD_AFTER: Duration = Duration::from_secs(3);
@@ -72,12 +76,15 @@ pub struct Rules {
     /// The longest a waiter far behind may be silent: [`POLL_INTERVAL`], where a lost message and a
     /// death are found by polls alone.
     pub longest_silence: Duration,
+    /// Whether nobody may be given a token for now: somebody works under the one before in a
+    /// transaction that is still open. Holds end, and places are kept, all the same.
+    pub held_back: bool,
 }
 
 impl Rules {
     /// Those of a store that keeps a record for so long, and is as usual.
     pub const fn new(retention: Duration) -> Self {
-        Self { retention, longest_silence: POLL_INTERVAL }
+        Self { retention, longest_silence: POLL_INTERVAL, held_back: false }
     }
 
     /// The same with this [`retention`](Self::retention).
@@ -91,6 +98,13 @@ impl Rules {
     #[must_use]
     pub const fn with_longest_silence(mut self, longest_silence: Duration) -> Self {
         self.longest_silence = longest_silence;
+        self
+    }
+
+    /// The same, and [held back](Self::held_back) or not.
+    #[must_use]
+    pub const fn with_held_back(mut self, held_back: bool) -> Self {
+        self.held_back = held_back;
         self
     }
 

@@ -31,9 +31,9 @@ mod step;
 pub use self::apply::{Records, apply};
 pub use self::bytes::UnreadableRecord;
 pub use self::limits::{
-    BALLOT_LEAD, CLAIM_WINDOW, DEAD_AFTER, DEFAULT_RETENTION, GRANT_BOUND, LEAST_RETENTION,
-    MAX_TOMBSTONES, MAX_WAITING, NOT_AFTER, POLL_INTERVAL, REAP_BOUND, Rules, SKIP_BOUND,
-    TOMBSTONE_LIFE,
+    BALLOT_LEAD, CLAIM_WINDOW, DEAD_AFTER, DEFAULT_RETENTION, GRANT_BOUND, HELD_BACK_INTERVAL,
+    LEAST_RETENTION, MAX_TOMBSTONES, MAX_WAITING, NOT_AFTER, POLL_INTERVAL, REAP_BOUND, Rules,
+    SKIP_BOUND, TOMBSTONE_LIFE,
 };
 pub use self::record::Record;
 pub use self::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};

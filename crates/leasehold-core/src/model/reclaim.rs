@@ -50,6 +50,7 @@ impl Step<'_> {
     /// The writer of which only the reader is known here is the writer again, if nobody else came.
     fn become_writer_again(&mut self, slot: usize, request: &Reclaim) -> bool {
         let is_next = self.record.holds.len() == 1
+            && !self.rules.held_back
             && request.mode == Mode::Exclusive
             && self.record.last_token_us <= request.token.micros();
         if is_next {
@@ -77,6 +78,9 @@ impl Step<'_> {
         let fits = nobody_first && (is_idle || self.record.fits(weight, capacity));
         if is_overtaken || is_over || !fits {
             return not_held;
+        }
+        if self.rules.held_back {
+            return Reply::Busy { retry_after: self.time_left() };
         }
         if is_idle {
             self.record.begin_with(capacity);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::limits::{BALLOT_LEAD, Rules, TOMBSTONE_LIFE};
+use super::limits::{BALLOT_LEAD, HELD_BACK_INTERVAL, Rules, TOMBSTONE_LIFE};
 use super::record::Record;
 use super::rows::{Hold, Tombstone};
 use crate::bugs::{self, Bug};
@@ -174,6 +174,9 @@ impl<'a> Step<'a> {
 
     /// When to ask again: the earliest hold may end, if it is one's turn then.
     pub(super) fn time_left(&self) -> Duration {
+        if self.rules.held_back {
+            return HELD_BACK_INTERVAL;
+        }
         Duration::from_micros(self.record.sweep.bound_us.saturating_sub(self.now_us()))
     }
 }

@@ -14,7 +14,7 @@
 
 pub(crate) mod clock_sample;
 pub(crate) mod clocked;
-#[cfg(any(feature = "file", feature = "redis"))]
+#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
 mod deadlock_findings;
 pub(crate) mod deadlocks;
 #[cfg(feature = "file")]
@@ -24,20 +24,34 @@ mod finding;
 #[doc(hidden)]
 pub mod fuzzing;
 mod memory;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod option_value;
 mod outages;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 mod router;
-#[cfg(any(feature = "file", feature = "redis"))]
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod secret;
+#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
 mod span;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod tls;
 mod traits;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod url_parts;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod warnings;
 
 #[cfg(feature = "file")]
 pub use self::file::{File, FileOptions, FileTransaction};
 pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
+#[cfg(feature = "postgres")]
+pub use self::postgres::{Postgres, PostgresOptions};
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
 pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, Replicas, Secret};

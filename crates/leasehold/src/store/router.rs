@@ -3,12 +3,16 @@
 use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
 
-#[cfg(any(feature = "file", feature = "redis"))]
+#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
 use super::deadlock_findings;
 #[cfg(feature = "file")]
 use super::file::{File, FileOptions};
 use super::finding::Finding;
+#[cfg(feature = "postgres")]
+use super::finding::Level;
 use super::memory::{self, Memory};
+#[cfg(feature = "postgres")]
+use super::postgres::{self, Postgres};
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
 #[cfg(feature = "redis")]
@@ -21,6 +25,8 @@ enum Scheme {
     #[cfg(feature = "file")]
     File,
     Memory,
+    #[cfg(feature = "postgres")]
+    Postgres,
     #[cfg(feature = "redis")]
     Redis,
 }
@@ -36,6 +42,8 @@ impl Scheme {
             #[cfg(feature = "file")]
             "file" => Some(Self::File),
             "memory" => Some(Self::Memory),
+            #[cfg(feature = "postgres")]
+            _ if postgres::is_named_by(scheme) => Some(Self::Postgres),
             #[cfg(feature = "redis")]
             _ if Redis::is_named_by(scheme) => Some(Self::Redis),
             _ => None,
@@ -54,6 +62,8 @@ pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
         #[cfg(feature = "file")]
         Scheme::File => Ok(Box::new(File::connect(FileOptions::from_url(url)?).await?)),
         Scheme::Memory => Ok(Box::new(Memory::new())),
+        #[cfg(feature = "postgres")]
+        Scheme::Postgres => Ok(Box::new(Postgres::connect(url).await?)),
         #[cfg(feature = "redis")]
         Scheme::Redis => open(RedisOptions::from_url(url)?).await,
     }
@@ -69,6 +79,8 @@ pub fn check_url(url: &str) -> Result<(), InvalidInput> {
         #[cfg(feature = "file")]
         Scheme::File => File::check_url(url),
         Scheme::Memory => Ok(()),
+        #[cfg(feature = "postgres")]
+        Scheme::Postgres => Postgres::check_url(url),
         #[cfg(feature = "redis")]
         Scheme::Redis => Redis::check_url(url),
     }
@@ -103,7 +115,7 @@ pub async fn examine_setup(url: &str) -> Result<Vec<Finding>> {
 }
 
 #[cfg_attr(
-    not(any(feature = "file", feature = "redis")),
+    not(any(feature = "file", feature = "postgres", feature = "redis")),
     expect(unused_variables, reason = "what is in memory has no setup and no deadlock to find")
 )]
 async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
@@ -118,6 +130,15 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
             Ok(findings)
         }
         Scheme::Memory => Ok(vec![memory::finding()]),
+        #[cfg(feature = "postgres")]
+        Scheme::Postgres => {
+            let mut findings = postgres::examine(url).await?;
+            // To connect where the schema is missing would make it.
+            if finds_deadlocks && findings.iter().all(|it| it.level != Level::Danger) {
+                findings.extend(deadlock_findings::findings(url, connect(url).await).await);
+            }
+            Ok(findings)
+        }
         #[cfg(feature = "redis")]
         Scheme::Redis => {
             let Diagnosis { mut findings, place, nodes, sees_no_waits } =
@@ -175,6 +196,8 @@ pub fn shown_url(url: &str) -> String {
             (!names_a_host && is_sound).then(|| url.to_owned())
         }
         Some(Scheme::Memory) => rest.is_empty().then(|| url.to_owned()),
+        #[cfg(feature = "postgres")]
+        Some(Scheme::Postgres) => postgres::without_password(url),
         #[cfg(feature = "redis")]
         Some(Scheme::Redis) => redis::without_password(url),
         None => return "***".to_owned(),
@@ -193,8 +216,8 @@ fn unknown(url: &str) -> InvalidInput {
         format!(
             "the store URL {begins}: use `memory:`, `file:PATH`, \
              `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS), `redis+unix://PATH`, \
-             `redis+sentinel://HOST,…/SERVICE`, `redis+cluster://HOST,…` or \
-             `redis+quorum://HOST,HOST,HOST`"
+             `redis+sentinel://HOST,…/SERVICE`, `redis+cluster://HOST,…`, \
+             `redis+quorum://HOST,HOST,HOST` or `postgres://USER@HOST/DATABASE`"
         ),
     )
 }

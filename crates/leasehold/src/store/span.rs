@@ -9,6 +9,14 @@ use leasehold_core::text::parse_duration;
 pub(super) const RETENTIONS: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_hours(24));
 
+/// The least and the most that a span may be.
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(super) type Range = (Duration, Duration);
+
+/// The range of a timeout: below 10 ms a busy machine looks like a dead server.
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(super) const TIMEOUTS: Range = (Duration::from_millis(10), Duration::from_secs(60));
+
 /// Reads the value of an option.
 pub(super) fn read(option: &str, value: &str) -> Result<Duration, InvalidInput> {
     parse_duration(value)

@@ -6,6 +6,7 @@ mod ballots;
 mod bytes;
 mod capacities;
 mod events;
+mod held_back;
 mod invariants;
 mod last;
 mod leaving;

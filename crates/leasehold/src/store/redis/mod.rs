@@ -19,7 +19,6 @@ mod rights;
 mod run_script;
 mod topology;
 mod url;
-mod warnings;
 pub mod wire;
 
 use std::fmt;
@@ -48,7 +47,7 @@ use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 pub(super) use self::url::without_password;
-use self::warnings::Warnings;
+use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Reading, Store, Subscription};
 use crate::process::MadeIn;
 

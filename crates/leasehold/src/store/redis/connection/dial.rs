@@ -21,11 +21,12 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::Connection;
 use super::error::{self, Peer};
 use super::pace::Paces;
 use super::pushes::PushSender;
-use super::{Connection, tls};
-use crate::store::redis::options::{Address, Login, Settings};
+use crate::store::redis::options::{Address, Login, Settings, Tls};
+use crate::store::tls::{self, TlsFiles, Trust};
 
 /// How long an idle connection is silent before the kernel asks whether the other side is still
 /// there (15 s), how often it then asks (every 5 s), and how often in vain (3 times): so that a
@@ -54,6 +55,23 @@ pub(crate) struct Dialer {
     paces: Arc<Paces>,
 }
 
+/// The configuration that was given, or one from the files that were named; `None` without TLS.
+fn tls_config(settings: &Settings) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
+    match &settings.tls {
+        Tls::Config(config) => Ok(Some(Arc::clone(config))),
+        Tls::Off => Ok(None),
+        Tls::On => {
+            let files = TlsFiles {
+                trust: if settings.insecure { Trust::Anybody } else { Trust::Name },
+                ca: ("ca", settings.ca.as_deref()),
+                cert: ("cert", settings.cert.as_deref()),
+                key: ("key", settings.key.as_deref()),
+            };
+            tls::config(files).map(|config| Some(Arc::new(config)))
+        }
+    }
+}
+
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
@@ -64,7 +82,7 @@ impl Dialer {
             admission: None,
             peer: Peer::Server,
             login: settings.login.clone(),
-            tls: tls::config(settings)?,
+            tls: tls_config(settings)?,
             database: settings.database,
             connect_timeout: settings.connect_timeout,
             timeout: settings.timeout(),

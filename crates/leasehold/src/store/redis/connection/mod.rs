@@ -10,7 +10,6 @@ pub(crate) mod info;
 mod outbox;
 mod pace;
 pub(crate) mod pushes;
-mod tls;
 
 use std::fmt;
 use std::sync::Arc;

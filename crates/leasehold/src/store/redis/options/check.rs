@@ -8,6 +8,7 @@ use leasehold_core::text::show_duration;
 use super::servers::{Address, Servers};
 use super::table::Settings;
 use super::values::{LayoutName, Replicas, Tls, invalid, replicas};
+use crate::store::url_parts::no_host;
 
 /// Longest prefix: 64 bytes, since every key carries it.
 const MAX_PREFIX_BYTES: usize = 64;
@@ -76,7 +77,7 @@ impl Settings {
             }
         }
         if addresses.is_empty() {
-            return Err(no_host());
+            return Err(no_host("redis"));
         }
         match &self.servers {
             Servers::Sentinel { service, .. } if service.is_empty() => Err(invalid(
@@ -162,15 +163,11 @@ impl Settings {
 
 fn check_address(address: &Address) -> Result<(), InvalidInput> {
     match address {
-        Address::Tcp { host, .. } if host.is_empty() => Err(no_host()),
+        Address::Tcp { host, .. } if host.is_empty() => Err(no_host("redis")),
         Address::Tcp { port: 0, .. } => Err(invalid("the port is not 1 to 65535")),
         Address::Unix(path) if !path.is_absolute() => Err(no_socket()),
         Address::Tcp { .. } | Address::Unix(_) => Ok(()),
     }
-}
-
-pub(crate) fn no_host() -> InvalidInput {
-    invalid("there is no host: write redis://HOST[:PORT]")
 }
 
 pub(crate) fn no_socket() -> InvalidInput {

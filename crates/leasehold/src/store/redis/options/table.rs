@@ -10,13 +10,8 @@ use leasehold_core::model::DEFAULT_RETENTION;
 use super::login::{Login, Password, Secret};
 use super::servers::Servers;
 use super::values::{LayoutName, QUARANTINE, QuarantineSpan, Replicas, Tls, invalid, replicas};
-use crate::store::span::{self, RETENTIONS};
-
-/// The least and the most that a span may be.
-type Range = (Duration, Duration);
-
-/// The range of a timeout: below 10 ms a busy machine looks like a dead server.
-const TIMEOUTS: Range = (Duration::from_millis(10), Duration::from_secs(60));
+use crate::store::option_value::{Value, unknown};
+use crate::store::span::{self, RETENTIONS, Range, TIMEOUTS};
 
 /// The range of a quarantine: up to the longest lease that may be out.
 const QUARANTINES: Range = (Duration::from_secs(1), Duration::from_hours(24));
@@ -96,7 +91,7 @@ macro_rules! options {
             pub(crate) fn read(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
                 match name {
                     $(stringify!($name) => self.$name = Value::read(name, text)?,)+
-                    _ => return Err(unknown(name)),
+                    _ => return Err(unknown(name, TABLE)),
                 }
                 Ok(())
             }
@@ -192,54 +187,6 @@ options! {
         within QUARANTINES;
     "how long nothing new is granted after a server lost its memory, `1s` to `24h`; `on` is `1m`",
     "`off`; on the nodes of a quorum `on`";
-}
-
-fn unknown(name: &str) -> InvalidInput {
-    let names: Vec<_> = TABLE.iter().map(|[name, ..]| *name).collect();
-    let (last, others) = names.split_last().unwrap_or((&"", &[]));
-    invalid(format!(
-        "the store URL has the unknown option {name:?}: there are {} and {last}",
-        others.join(", ")
-    ))
-}
-
-/// A value that a store URL can say.
-trait Value: Sized {
-    fn read(name: &str, text: String) -> Result<Self, InvalidInput>;
-}
-
-impl<T: Value> Value for Option<T> {
-    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
-        T::read(name, text).map(Some)
-    }
-}
-
-macro_rules! texts {
-    ($($text:ty),+) => {$(
-        impl Value for $text {
-            fn read(_name: &str, text: String) -> Result<Self, InvalidInput> {
-                Ok(text.into())
-            }
-        }
-    )+};
-}
-
-texts!(PathBuf, Secret, String);
-
-impl Value for Duration {
-    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
-        span::read(name, &text)
-    }
-}
-
-impl Value for bool {
-    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
-        match text.as_str() {
-            "on" => Ok(true),
-            "off" => Ok(false),
-            _ => Err(invalid(format!("`{name}` in the store URL is `on` or `off`"))),
-        }
-    }
 }
 
 impl Value for LayoutName {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use leasehold_core::InvalidInput;
 use tokio_rustls::rustls::ClientConfig;
 
+pub(crate) use crate::store::url_parts::invalid;
+
 /// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
 pub(crate) const QUARANTINE: Duration = Duration::from_mins(1);
 
@@ -90,11 +92,6 @@ impl fmt::Debug for Tls {
             Self::On => "On",
         })
     }
-}
-
-/// A refusal of what was asked for.
-pub(crate) fn invalid(why: impl Into<String>) -> InvalidInput {
-    InvalidInput::new("url", why)
 }
 
 pub(super) fn replicas(given: &str) -> InvalidInput {

@@ -17,7 +17,7 @@ use super::subscription::ChannelSubscription;
 use crate::store::Inbox;
 use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
-use crate::store::redis::warnings::Warnings;
+use crate::store::warnings::Warnings;
 
 /// How often the primaries are compared with the subscriptions: every second, which is how often
 /// waiters ask by themselves.

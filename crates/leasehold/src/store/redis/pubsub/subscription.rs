@@ -18,7 +18,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::pushes::{Pushes, pushes};
 use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
-use crate::store::redis::warnings::Warnings;
+use crate::store::warnings::Warnings;
 
 /// How often a quiet subscription is asked whether it still lives: 5 s. Waiters ask the store
 /// themselves once a second, so this only bounds how long they depend on that.

@@ -1,13 +1,10 @@
 //! Passwords that are not in a URL: environment variables carry them, so that no URL has to.
 
-use std::fs;
-
 use leasehold_core::InvalidInput;
 
-use crate::store::redis::options::{RedisOptions, Secret, Servers, invalid};
+use crate::store::redis::options::{RedisOptions, Servers};
+use crate::store::url_parts;
 
-const PASSWORD: &str = "LEASEHOLD_PASSWORD";
-const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
 const SENTINEL_PASSWORD: &str = "LEASEHOLD_SENTINEL_PASSWORD";
 
 /// Takes what is missing from the environment. The password for sentinels is never in a URL.
@@ -16,7 +13,7 @@ pub(super) fn complete(
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<RedisOptions, InvalidInput> {
     if options.0.login.password.is_none()
-        && let Some(password) = password(&environment)?
+        && let Some(password) = url_parts::password(&environment)?
     {
         options = options.password(password);
     }
@@ -28,21 +25,15 @@ pub(super) fn complete(
     Ok(options)
 }
 
-fn password(environment: impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, InvalidInput> {
-    if let Some(password) = environment(PASSWORD) {
-        return Ok(Some(password.into()));
-    }
-    let Some(path) = environment(PASSWORD_FILE) else { return Ok(None) };
-    let text = fs::read_to_string(&path)
-        .map_err(|error| invalid(format!("{PASSWORD_FILE} names {path:?}: {error}")))?;
-    let line = text.lines().next().unwrap_or_default();
-    Ok(Some(line.into()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::store::redis::options::{Login, Password};
+
+    const PASSWORD: &str = "LEASEHOLD_PASSWORD";
+    const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
 
     fn revealed(login: Login) -> Option<String> {
         match login.password? {

@@ -6,9 +6,10 @@ mod parts;
 use leasehold_core::InvalidInput;
 use leasehold_core::text::split_scheme;
 
-use self::parts::{decode, host, hosts};
-use super::options::{Address, Login, Password, RedisOptions, Secret, Servers, Tls};
+use self::parts::{host, hosts};
+use super::options::{Address, Login, Password, RedisOptions, Servers, Tls};
 use super::options::{invalid, no_socket};
+use crate::store::url_parts::{self, check_delimiters, decode};
 
 const DEFAULT_PORT: u16 = 6379;
 
@@ -65,25 +66,11 @@ fn read(url: &str) -> Result<RedisOptions, InvalidInput> {
     if has_tls {
         options.0.tls = Tls::On;
     }
-    read_query(&mut options, query)?;
+    for (name, value) in url_parts::options(query)? {
+        options.0.read(name, value)?;
+    }
     options.0.check_values()?;
     Ok(options)
-}
-
-fn read_query(options: &mut RedisOptions, query: &str) -> Result<(), InvalidInput> {
-    let mut seen = Vec::new();
-    for option in query.split('&').filter(|option| !option.is_empty()) {
-        let (name, value) = option.split_once('=').ok_or_else(|| {
-            // Not named: it may be a piece of a password with a `?` in it.
-            invalid("an option in the store URL has no value: write name=value")
-        })?;
-        if seen.contains(&name) {
-            return Err(invalid(format!("the option `{name}` is in the store URL twice")));
-        }
-        seen.push(name);
-        options.0.read(name, decode("option", value)?)?;
-    }
-    Ok(())
 }
 
 fn tcp(scheme: &str, place: &str) -> Result<RedisOptions, InvalidInput> {
@@ -146,43 +133,13 @@ fn unknown_scheme(scheme: &str) -> InvalidInput {
 /// none, since that may be the password in the wrong place.
 pub(crate) fn without_password(url: &str) -> Option<String> {
     let _options = read(url).ok()?;
-    // It was read, so there is one `@` at most, and the login stands before it.
-    let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };
-    let (scheme, login) = before.split_once("://")?;
-    let user = login.split_once(':').map_or("", |(user, _)| user);
-    let colon = if login.contains(':') { ":" } else { "" };
-    Some(format!("{scheme}://{user}{colon}***@{after}"))
-}
-
-/// Refuses a delimiter where none belongs: it is a password that was not escaped, and no later
-/// message may show a piece of it.
-fn check_delimiters(place: &str, query: &str) -> Result<(), InvalidInput> {
-    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-    let strays = path.contains('@')
-        || query.contains('@')
-        || place.contains('#')
-        || query.contains('#')
-        || authority.matches('@').count() > 1;
-    if strays {
-        return Err(invalid(
-            "the store URL has a `@` or `#` where none belongs: write `/` as %2F, `?` as %3F, `#` \
-             as %23, `@` as %40, or give the password in LEASEHOLD_PASSWORD",
-        ));
-    }
-    Ok(())
+    url_parts::without_password(url)
 }
 
 /// Who the client is, as a URL says before its first host, and the hosts.
 fn split_login(authority: &str) -> Result<(Login, &str), InvalidInput> {
-    let Some((credentials, hosts)) = authority.split_once('@') else {
-        return Ok((Login::default(), authority));
-    };
-    let (user, password) =
-        credentials.split_once(':').map_or((credentials, None), |(a, b)| (a, Some(b)));
-    let user = (!user.is_empty()).then(|| decode("user", user)).transpose()?.map(Secret::from);
-    let password = password.map(|text| decode("password", text)).transpose()?;
-    let password = password.map(|text| Password::Fixed(text.into()));
-    Ok((Login { user, password }, hosts))
+    let (login, hosts) = url_parts::split_login(authority)?;
+    Ok((Login { user: login.user, password: login.password.map(Password::Fixed) }, hosts))
 }
 
 #[cfg(test)]

@@ -4,17 +4,17 @@ use crate::mutex::Mutex;
 
 /// The warnings of one store.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(Mutex<Vec<String>>);
+pub(crate) struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
-    pub(super) fn add(&self, warning: String) {
+    pub(crate) fn add(&self, warning: String) {
         let mut warnings = self.0.lock();
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     }
 
-    pub(super) fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }

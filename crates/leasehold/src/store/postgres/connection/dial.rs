@@ -1,0 +1,174 @@
+//! Opening a session: which server, TLS, login, and whether it is a primary that will do.
+
+use std::sync::Arc;
+
+use leasehold_core::{StoreError, StoreErrorKind};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::config::SslMode as DriverSslMode;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_rustls::rustls::ClientConfig;
+
+use super::error;
+use crate::store::postgres::options::{Server, Settings};
+
+/// What a session calls itself in `pg_stat_activity`.
+const APPLICATION: &str = "leasehold";
+
+/// The oldest server that will do: 14.
+const OLDEST: i32 = 140_000;
+
+/// Asked of each new session. What is not PostgreSQL says so in its version.
+const GREETING: &str = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, \
+    version(), current_setting('server_encoding')";
+
+/// Servers that speak the protocol and lack what the locks need, as their `version()` begins or
+/// says.
+const IMITATIONS: [&str; 4] = ["CockroachDB", "-YB-", "Materialize", "RisingWave"];
+
+/// Knows how to open sessions.
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    settings: Settings,
+    /// Each server with its TLS configuration.
+    servers: Vec<(Server, Option<Arc<ClientConfig>>)>,
+}
+
+/// A session that somebody has yet to drive.
+pub(crate) struct Dialed {
+    pub(crate) client: Client,
+    pub(crate) driver: Driver,
+    /// The server, as messages name it.
+    pub(crate) server: String,
+}
+
+/// What sends and receives for a session.
+pub(crate) enum Driver {
+    Plain(Connection<Socket, NoTlsStream>),
+    Tls(Box<TlsConnection>),
+}
+
+type TlsConnection =
+    Connection<Socket, <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream>;
+
+impl Dialer {
+    /// For the servers of the URL, or for the one at which to listen.
+    pub(crate) fn new(
+        settings: &Settings,
+        servers: &[Server],
+    ) -> Result<Self, leasehold_core::InvalidInput> {
+        let servers = servers.iter().map(|server| {
+            let tls = settings.tls_for(server)?;
+            Ok((server.clone(), tls))
+        });
+        Ok(Self { servers: servers.collect::<Result<_, _>>()?, settings: settings.clone() })
+    }
+
+    /// Opens a session with the first server that is a primary.
+    pub(crate) async fn dial(&self) -> Result<Dialed, StoreError> {
+        let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout);
+        for (server, tls) in &self.servers {
+            let give_up = Instant::now() + limit;
+            let dialing = self.dial_one(server, tls.as_ref());
+            match timeout_at(give_up, dialing).await {
+                Ok(Ok(dialed)) => return Ok(dialed),
+                Ok(Err(failure)) => failures.push(failure),
+                Err(_) => {
+                    let server = server.to_string();
+                    failures.push(error::too_slow(&server, "opening a session", limit));
+                }
+            }
+        }
+        let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        // Of several, one that is not a primary says less than one that refuses the login.
+        let last = failures.pop().unwrap_or_else(StoreError::unknown_request);
+        let worst = failures.into_iter().find(|failure| !failure.kind().is_outage());
+        let worst = worst.unwrap_or(last);
+        Err(StoreError::new(worst.kind(), all.join("; ")).with_source(worst))
+    }
+
+    async fn dial_one(
+        &self,
+        server: &Server,
+        tls: Option<&Arc<ClientConfig>>,
+    ) -> Result<Dialed, StoreError> {
+        let name = server.to_string();
+        let config = self.config(server, tls.is_some()).await?;
+        let failed = |failure| error::opening(&name, failure);
+        let (client, driver) = match tls {
+            Some(tls) => {
+                let tls = MakeRustlsConnect::new(ClientConfig::clone(tls));
+                let (client, connection) = config.connect(tls).await.map_err(failed)?;
+                (client, Driver::Tls(Box::new(connection)))
+            }
+            None => {
+                let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
+                (client, Driver::Plain(connection))
+            }
+        };
+        Ok(Dialed { client, driver, server: name })
+    }
+
+    async fn config(&self, server: &Server, has_tls: bool) -> Result<Config, StoreError> {
+        let Settings { login, database, .. } = &self.settings;
+        let mut config = Config::new();
+        config.application_name(APPLICATION).port(server.port);
+        match server.is_socket() {
+            true => config.host_path(&server.host),
+            false => config.host(&server.host),
+        };
+        config.ssl_mode(match has_tls {
+            true => DriverSslMode::Require,
+            false => DriverSslMode::Disable,
+        });
+        let user = login.user.as_ref().map(|user| user.reveal().to_owned()).unwrap_or_default();
+        config.dbname(database.as_ref().unwrap_or(&user));
+        config.user(user);
+        if let Some(password) = &login.password {
+            let secret = password.fetch().await.map_err(|cause| {
+                let text = format!("{server}: the password could not be had");
+                StoreError::new(StoreErrorKind::Unreachable, text).with_source(NoPassword(cause))
+            })?;
+            config.password(secret.reveal());
+        }
+        Ok(config)
+    }
+}
+
+/// Why a program had no password to give.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NoPassword(Box<dyn std::error::Error + Send + Sync>);
+
+/// Refuses a session with a server that cannot keep locks, or not now.
+pub(crate) async fn greet(client: &Client, server: &str) -> Result<(), StoreError> {
+    let row = client.query_typed_one(GREETING, &[]).await;
+    let row = row.map_err(|failure| error::opening(server, failure))?;
+    let (is_standby, number): (bool, i32) = (row.get(0), row.get(1));
+    let (version, encoding): (String, String) = (row.get(2), row.get(3));
+    let unsupported = |text: String| {
+        Err(StoreError::new(StoreErrorKind::Unsupported, format!("{server}: {text}")))
+    };
+    if IMITATIONS.iter().any(|name| version.contains(name)) {
+        let name = version.split_whitespace().next().unwrap_or_default().to_owned();
+        return unsupported(format!(
+            "it is {name}, which has not all of PostgreSQL that locks need (row locks that \
+             grants respect, advisory locks, LISTEN)"
+        ));
+    }
+    if number < OLDEST {
+        let major = number / 10_000;
+        return unsupported(format!("it is PostgreSQL {major}, and the locks need 14 or newer"));
+    }
+    if encoding != "UTF8" {
+        return unsupported(format!(
+            "the database has the encoding {encoding}: give one with UTF8"
+        ));
+    }
+    if is_standby {
+        let text = format!("{server}: it is a standby: name the primary, or both, HOST,HOST");
+        return Err(StoreError::new(StoreErrorKind::Unreachable, text));
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Sessions: how they are opened, how many there are, and what becomes of one that failed.
+//!
+//! All of it runs on the keeper's thread, which lives as long as the process: so a verb works from
+//! any runtime, and one whose future is dropped leaves no transaction open.
+
+pub(crate) mod dial;
+pub(crate) mod error;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Row};
+
+use self::dial::{Dialed, Dialer, Driver, greet};
+use super::options::Settings;
+use crate::background;
+use crate::clock::SystemClock;
+
+/// How long a session may rest before it is closed: 30 s.
+pub(crate) const REST: Duration = Duration::from_secs(30);
+
+/// A value for a statement, with its type.
+pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// The sessions of one store that carry requests.
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    pool: Pool<SessionManager>,
+    pub(crate) timeout: Duration,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// One session.
+pub(crate) struct Session {
+    client: Client,
+    server: String,
+}
+
+struct SessionManager(Dialer);
+
+impl Manager for SessionManager {
+    type Type = Session;
+    type Error = StoreError;
+
+    async fn create(&self) -> Result<Session, StoreError> {
+        let Dialed { client, driver, server } = self.0.dial().await?;
+        tokio::spawn(driver.run());
+        greet(&client, &server).await?;
+        Ok(Session { client, server })
+    }
+
+    async fn recycle(&self, session: &mut Session, _: &Metrics) -> RecycleResult<StoreError> {
+        match session.client.is_closed() {
+            true => Err(RecycleError::message("it was closed")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Driver {
+    /// Sends and receives until the session ends.
+    async fn run(self) {
+        self.listen(|_, _| {}).await;
+    }
+
+    /// The same, and passes on what the server notifies of: channel and payload.
+    pub(crate) async fn listen(mut self, mut notified: impl FnMut(&str, &str)) {
+        loop {
+            let message = poll_fn(|context| match &mut self {
+                Self::Plain(connection) => connection.poll_message(context),
+                Self::Tls(connection) => connection.poll_message(context),
+            });
+            match message.await {
+                Some(Ok(AsyncMessage::Notification(it))) => notified(it.channel(), it.payload()),
+                Some(Ok(_)) => {}
+                // Whoever has a request under way is told by its own error.
+                Some(Err(_)) | None => return,
+            }
+        }
+    }
+}
+
+/// Does some work on the keeper's thread, whoever asks and whatever becomes of that one. It is
+/// boxed, or the futures of all callers would have that of the driver inside.
+pub(crate) async fn on_keeper<T: Send + 'static>(
+    work: BoxFuture<'static, Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let (sender, receiver) = oneshot::channel();
+    let task = async move {
+        // Whoever asked may have given up.
+        let _ = sender.send(work.await);
+    };
+    background::spawn(&SystemClock::new(), Box::pin(task))?;
+    receiver.await.unwrap_or_else(|_| {
+        let text = "the keeper's thread has ended";
+        Err(StoreError::new(StoreErrorKind::Unreachable, text).maybe_executed())
+    })
+}
+
+impl Sessions {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, leasehold_core::Error> {
+        let dialer = Dialer::new(settings, &settings.servers)?;
+        let pool = Pool::builder(SessionManager(dialer)).max_size(settings.connections as usize);
+        let pool = pool
+            .build()
+            .map_err(|failure| StoreError::new(StoreErrorKind::Unsupported, failure.to_string()))?;
+        Ok(Self { pool, timeout: settings.timeout })
+    }
+
+    /// A session of one's own, in turn.
+    pub(crate) async fn take(&self, give_up: Instant) -> Result<Taken, StoreError> {
+        match timeout_at(give_up, self.pool.get()).await {
+            Ok(Ok(session)) => Ok(Taken { session: Some(session), give_up, limit: self.timeout }),
+            Ok(Err(PoolError::Backend(error))) => Err(error),
+            Ok(Err(other)) => Err(StoreError::new(StoreErrorKind::Unreachable, other.to_string())),
+            Err(_) => {
+                let text = format!("no session was free or opened within {:?}", self.timeout);
+                Err(StoreError::new(StoreErrorKind::Timeout, text))
+            }
+        }
+    }
+
+    /// When a request that begins now is given up.
+    pub(crate) fn give_up(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// Closes sessions that have rested for long enough, or all of them.
+    pub(crate) fn close(&self, rested: Duration) {
+        self.pool.retain(|_, metrics| metrics.last_used() < rested);
+    }
+
+    /// Runs one statement by itself.
+    pub(crate) async fn query(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut taken = self.take(self.give_up()).await?;
+        let rows = taken.query(sql, values).await?;
+        taken.give_back();
+        Ok(rows)
+    }
+}
+
+/// A session that somebody uses. It goes back to the others only when that one says so: one that
+/// failed half-way is closed.
+pub(crate) struct Taken {
+    session: Option<Object<SessionManager>>,
+    give_up: Instant,
+    limit: Duration,
+}
+
+impl Taken {
+    fn session(&self) -> Result<&Session, StoreError> {
+        self.session.as_deref().ok_or_else(StoreError::unknown_request)
+    }
+
+    /// Sends statements without values, as one.
+    pub(crate) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        let Session { client, server } = self.session()?;
+        match timeout_at(self.give_up, client.batch_execute(sql)).await {
+            Ok(done) => done.map_err(|failure| error::request(server, failure)),
+            Err(_) => Err(error::too_slow(server, "a request", self.limit)),
+        }
+    }
+
+    /// Sends one unnamed statement, which no pooler has to remember.
+    pub(crate) async fn query(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let Session { client, server } = self.session()?;
+        let values: Vec<(&(dyn ToSql + Sync), Type)> = values.to_vec();
+        match timeout_at(self.give_up, client.query_typed(sql, &values)).await {
+            Ok(done) => done.map_err(|failure| error::request(server, failure)),
+            Err(_) => Err(error::too_slow(server, "a request", self.limit)),
+        }
+    }
+
+    /// It is as it was: the next one may have it.
+    pub(crate) fn give_back(&mut self) {
+        drop(self.session.take());
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            drop(Object::take(session));
+        }
+    }
+}

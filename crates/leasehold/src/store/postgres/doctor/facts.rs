@@ -1,0 +1,75 @@
+//! What a server says of itself to any role.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use leasehold_core::{StoreError, StoreErrorKind};
+
+use crate::store::postgres::connection::Sessions;
+use crate::store::postgres::options::Settings;
+
+/// Asked in one statement. What other roles do is hidden from a role without `pg_read_all_stats`,
+/// and counts as nothing.
+const FACTS: &str = "SELECT \
+    'PostgreSQL ' || current_setting('server_version'), \
+    current_setting('fsync')::bool, \
+    current_setting('full_page_writes')::bool, \
+    current_setting('synchronous_standby_names'), \
+    current_setting('max_connections')::bigint, \
+    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), \
+    (SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'), \
+    (SELECT coalesce(max(age(backend_xmin)), 0)::bigint FROM pg_stat_activity \
+        WHERE pid <> pg_backend_pid()), \
+    (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()), \
+    (SELECT age(datfrozenxid)::bigint FROM pg_database WHERE datname = current_database()), \
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Facts {
+    /// The servers of the URL, of which one was asked.
+    pub(super) place: String,
+    pub(super) version: String,
+    pub(super) fsync: bool,
+    pub(super) full_page_writes: bool,
+    pub(super) standbys: String,
+    pub(super) max_connections: i64,
+    pub(super) sessions: i64,
+    pub(super) listeners: i64,
+    pub(super) oldest_snapshot: i64,
+    pub(super) prepared: i64,
+    pub(super) transactions_used: i64,
+    /// Its clock less this machine's, which was read before and after.
+    pub(super) clock_apart_us: i64,
+}
+
+impl Facts {
+    pub(super) async fn read(sessions: &Sessions, settings: &Settings) -> Result<Self, StoreError> {
+        let before = wall_us();
+        let rows = sessions.query(FACTS, &[]).await?;
+        let after = wall_us();
+        let row = rows.first().ok_or_else(|| {
+            StoreError::new(StoreErrorKind::Corrupt, "the server gave no row for its settings")
+        })?;
+        let theirs: i64 = row.get(10);
+        let place: Vec<_> = settings.servers.iter().map(ToString::to_string).collect();
+        Ok(Self {
+            place: place.join(","),
+            version: row.get(0),
+            fsync: row.get(1),
+            full_page_writes: row.get(2),
+            standbys: row.get(3),
+            max_connections: row.get(4),
+            sessions: row.get(5),
+            listeners: row.get(6),
+            oldest_snapshot: row.get(7),
+            prepared: row.get(8),
+            transactions_used: row.get(9),
+            clock_apart_us: theirs - theirs.clamp(before, after),
+        })
+    }
+}
+
+fn wall_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}

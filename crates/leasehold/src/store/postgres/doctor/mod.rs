@@ -1,0 +1,187 @@
+//! What would break a promise: of the server, the database, the role and the way to them.
+
+pub(crate) mod connecting;
+mod facts;
+
+use leasehold_core::Error;
+
+use self::facts::Facts;
+use super::connection::{Sessions, on_keeper};
+use super::options::{PostgresOptions, Settings, SslMode};
+use super::schema::Statements;
+use crate::store::finding::Finding;
+
+/// Half of all transaction numbers that a database may use before it is vacuumed as a whole: from
+/// then on `autovacuum_freeze_max_age` has not been kept for long.
+const MANY_TRANSACTIONS: i64 = 1_000_000_000;
+
+/// How old the oldest snapshot may be, in transactions, before locks feel it.
+const OLD_SNAPSHOT: i64 = 100_000;
+
+/// How far the server's clock may be from ours before it is worth a word, in microseconds: 1 s.
+const CLOCKS_APART_US: i64 = 1_000_000;
+
+/// How many sessions may listen before hand-overs are slow: 64.
+const MANY_LISTENERS: i64 = 64;
+
+/// Looks at the server that a URL names. Changes nothing.
+pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
+    let settings = PostgresOptions::from_url(url)?.0;
+    settings.check()?;
+    let sessions = Sessions::new(&settings)?;
+    let found = on_keeper(Box::pin(async move {
+        let facts = Facts::read(&sessions, &settings).await?;
+        let place = &facts.place;
+        let mut findings = vec![Finding::ok(place, "server", facts.version.clone())];
+        findings.extend(of_server(&facts, &settings));
+        findings.extend(of_load(&facts));
+        findings.push(of_schema(place, &sessions, &settings).await);
+        Ok(findings)
+    }));
+    Ok(found.await?)
+}
+
+/// What the server's settings promise.
+fn of_server(facts: &Facts, settings: &Settings) -> Vec<Finding> {
+    let place = &facts.place;
+    let mut findings = vec![durability(facts), transport(facts, settings), clocks(facts)];
+    if settings.commit.needs_standby() && facts.standbys.is_empty() {
+        findings.push(connecting::no_standby(place, settings));
+    }
+    findings
+}
+
+fn durability(facts: &Facts) -> Finding {
+    let place = &facts.place;
+    let off = [("fsync", facts.fsync), ("full_page_writes", facts.full_page_writes)];
+    match off.iter().find(|(_, is_on)| !is_on) {
+        Some((name, _)) => Finding::danger(
+            place,
+            "durability",
+            format!("{name} is off"),
+            "a crash of the machine forgets locks that are held, or damages the database",
+            format!("set {name} = on"),
+        ),
+        None => Finding::ok(place, "durability", "what is granted is on the disk"),
+    }
+}
+
+fn transport(facts: &Facts, settings: &Settings) -> Finding {
+    let place = &facts.place;
+    let mode = settings.servers.first().map_or(SslMode::VerifyFull, |it| settings.mode_for(it));
+    let is_local = settings.servers.iter().all(super::options::Server::is_local);
+    let remedy = "write sslmode=verify-full, with sslrootcert= if need be";
+    match mode {
+        SslMode::Disable if is_local => Finding::ok(place, "tls", "nothing leaves this machine"),
+        SslMode::Disable => Finding::danger(
+            place,
+            "tls",
+            "nothing is encrypted",
+            "others on the way may read and change what is sent",
+            remedy,
+        ),
+        SslMode::Require => Finding::danger(
+            place,
+            "tls",
+            "the server's certificate is not looked at",
+            "whoever is on the way may stand for the server",
+            remedy,
+        ),
+        SslMode::VerifyCa => Finding::warning(
+            place,
+            "tls",
+            "the name in the server's certificate is not looked at",
+            "another holder of a certificate may stand for the server",
+            remedy,
+        ),
+        SslMode::VerifyFull => Finding::ok(place, "tls", "encrypted, with the server of this name"),
+    }
+}
+
+fn clocks(facts: &Facts) -> Finding {
+    let (place, apart) = (&facts.place, facts.clock_apart_us.abs());
+    let seconds = apart / 1_000_000;
+    match apart > CLOCKS_APART_US {
+        true => Finding::warning(
+            place,
+            "clock",
+            format!("its clock and that of this machine are {seconds} s apart"),
+            "where another server takes over, leases may overlap by what clocks differ",
+            "run an NTP service on both",
+        ),
+        false => Finding::ok(place, "clock", "its clock shows what this machine's shows"),
+    }
+}
+
+/// What else the server does, as far as locks feel it.
+fn of_load(facts: &Facts) -> Vec<Finding> {
+    let place = &facts.place;
+    let free = facts.max_connections - facts.sessions;
+    let few = facts.max_connections / 10;
+    let mut findings = vec![match free <= few {
+        true => Finding::warning(
+            place,
+            "sessions",
+            format!("{} of {} sessions are open", facts.sessions, facts.max_connections),
+            "without a session no lock is taken, renewed or given back",
+            "raise max_connections, or put a pooler before it",
+        ),
+        false => Finding::ok(place, "sessions", format!("{free} more sessions are to be had")),
+    }];
+    findings.push(match facts.listeners > MANY_LISTENERS {
+        true => Finding::warning(
+            place,
+            "listeners",
+            format!("{} sessions of leasehold listen", facts.listeners),
+            "each notification wakes all of them, so hand-overs are slow",
+            "let waiters of busy programs ask: write wake=poll",
+        ),
+        false => Finding::ok(place, "listeners", format!("{} sessions listen", facts.listeners)),
+    });
+    findings.push(match facts.oldest_snapshot > OLD_SNAPSHOT {
+        true => Finding::warning(
+            place,
+            "snapshots",
+            format!("a snapshot is {} transactions old", facts.oldest_snapshot),
+            "no version of a row is removed meanwhile, and tables grow",
+            "end the transaction (pg_stat_activity.backend_xmin), or set \
+             idle_in_transaction_session_timeout",
+        ),
+        false => Finding::ok(place, "snapshots", "no snapshot is old"),
+    });
+    findings.push(match facts.prepared > 0 {
+        true => Finding::warning(
+            place,
+            "prepared transactions",
+            format!("{} prepared transactions are open", facts.prepared),
+            "one that has passed a fence keeps its name from everybody",
+            "COMMIT PREPARED or ROLLBACK PREPARED each (pg_prepared_xacts)",
+        ),
+        false => Finding::ok(place, "prepared transactions", "none is open"),
+    });
+    findings.push(match facts.transactions_used > MANY_TRANSACTIONS {
+        true => Finding::warning(
+            place,
+            "transaction ids",
+            format!("{} were used since the last vacuum", facts.transactions_used),
+            "at two thousand million the database takes no more writes",
+            "let autovacuum run: two are used for each acquire and release",
+        ),
+        false => Finding::ok(place, "transaction ids", "enough are left"),
+    });
+    findings
+}
+
+async fn of_schema(place: &str, sessions: &Sessions, settings: &Settings) -> Finding {
+    let schema = &settings.schema;
+    match Statements::new(settings).check(sessions).await {
+        Ok(()) => Finding::ok(place, "schema", format!("the schema {schema} is of this release")),
+        Err(error) => Finding::danger(
+            place,
+            "schema",
+            error.to_string(),
+            "nothing can be locked",
+            format!("let the owner of the database run `leasehold schema --install` ({schema})"),
+        ),
+    }
+}

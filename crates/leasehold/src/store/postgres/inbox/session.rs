@@ -1,0 +1,202 @@
+//! The session that listens: opened, tried, watched, mended, closed.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::{BoxFuture, StoreError};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::Client;
+
+use super::Inboxes;
+use crate::mutex::Mutex;
+use crate::store::postgres::connection::dial::{Dialed, greet};
+use crate::store::postgres::connection::error;
+
+/// How often a quiet session is asked whether it still lives: 5 s. Waiters ask the store themselves
+/// once a second, so this only bounds how long they depend on that.
+const PING_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a notification to oneself may take before there must be a pooler: 3 s.
+const TRIAL: Duration = Duration::from_secs(3);
+
+/// The first and the longest pause between two attempts to listen again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What is listened to, and how.
+#[derive(Default)]
+pub(super) struct Listening {
+    state: Mutex<State>,
+    /// One at a time changes it.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Closed,
+    Open {
+        client: Arc<Client>,
+        channels: BTreeSet<String>,
+    },
+    /// A pooler is between: nothing will ever arrive.
+    Silent,
+}
+
+impl Listening {
+    /// Whether notifications of a channel arrive.
+    pub(super) fn has(&self, channel: &str) -> bool {
+        match &*self.state.lock() {
+            State::Open { client, channels } => !client.is_closed() && channels.contains(channel),
+            State::Closed | State::Silent => false,
+        }
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(&*self.state.lock(), State::Silent)
+    }
+
+    fn client(&self) -> Option<Arc<Client>> {
+        match &*self.state.lock() {
+            State::Open { client, .. } if !client.is_closed() => Some(Arc::clone(client)),
+            State::Open { .. } | State::Closed | State::Silent => None,
+        }
+    }
+
+    fn set(&self, state: State) {
+        *self.state.lock() = state;
+    }
+
+    /// The session has ended; another one that was opened meanwhile stays.
+    fn close(&self, ended: &Arc<Client>) {
+        let mut state = self.state.lock();
+        if let State::Open { client, .. } = &*state
+            && Arc::ptr_eq(client, ended)
+        {
+            *state = State::Closed;
+        }
+    }
+}
+
+/// Listens to all that somebody wants to hear; opens the session where there is none.
+///
+/// Boxed, since the session that it opens is watched, and the next one opened by whoever watches.
+pub(super) fn listen(inboxes: Arc<Inboxes>) -> BoxFuture<'static, Result<(), StoreError>> {
+    Box::pin(async move { listen_to_all(&inboxes).await })
+}
+
+async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
+    let listening = &inboxes.listening;
+    let _turn = listening.turn.lock().await;
+    if listening.is_silent() {
+        return Ok(());
+    }
+    let wanted = inboxes.channels();
+    if let Some(client) = listening.client() {
+        let missing: Vec<_> = wanted.iter().filter(|channel| !listening.has(channel)).collect();
+        if listen_to(&client, missing.into_iter()).await.is_ok() {
+            listening.set(State::Open { client, channels: wanted.into_iter().collect() });
+            return Ok(());
+        }
+        listening.close(&client);
+    }
+    let Dialed { client, driver, server } = inboxes.dialer.dial().await?;
+    let (heard, trial) = oneshot::channel();
+    let client = Arc::new(client);
+    tokio::spawn(drive(Arc::downgrade(inboxes), driver, heard));
+    greet(&client, &server).await?;
+    let own = format!("lh_t_{:032x}", crate::store::postgres::random()?);
+    listen_to(&client, wanted.iter().chain([&own]))
+        .await
+        .map_err(|failure| error::request(&server, failure))?;
+    listening
+        .set(State::Open { client: Arc::clone(&client), channels: wanted.into_iter().collect() });
+    tokio::spawn(watch(Arc::downgrade(inboxes), Arc::clone(&client)));
+    // A pooler takes the statement and gives the session to somebody else.
+    inboxes.notify(std::slice::from_ref(&own), &[String::new()]).await?;
+    if timeout(TRIAL, trial).await.is_err() {
+        inboxes.warnings.add(format!(
+            "{server}: a notification to itself did not arrive, so there is a pooler in between: \
+             waiters ask once a second (name the server itself by `listen=HOST`, or say `wake=poll`)"
+        ));
+        listening.set(State::Silent);
+    }
+    Ok(())
+}
+
+/// Has the server send what is notified on some channels, whose names are of letters, digits and
+/// `_`.
+async fn listen_to<'a>(
+    client: &Client,
+    channels: impl Iterator<Item = &'a String>,
+) -> Result<(), tokio_postgres::Error> {
+    let text: String = channels.map(|channel| format!("LISTEN {channel};")).collect();
+    match text.is_empty() {
+        true => Ok(()),
+        false => client.batch_execute(&text).await,
+    }
+}
+
+/// Drives the session, and passes on what arrives.
+async fn drive(
+    inboxes: Weak<Inboxes>,
+    driver: crate::store::postgres::connection::dial::Driver,
+    heard: oneshot::Sender<()>,
+) {
+    let mut heard = Some(heard);
+    let notified = |channel: &str, payload: &str| {
+        if channel.starts_with("lh_t_") {
+            // Whoever tries it may have given up.
+            heard.take().map(|heard| heard.send(()));
+        } else if let Some(inboxes) = inboxes.upgrade() {
+            inboxes.receive(channel, payload);
+        }
+    };
+    driver.listen(notified).await;
+}
+
+/// Closes the session when nobody wants it, and opens another one when it has ended by itself.
+async fn watch(inboxes: Weak<Inboxes>, client: Arc<Client>) {
+    let mut asked = Instant::now();
+    loop {
+        sleep(LONGEST_PAUSE).await;
+        let Some(inboxes) = inboxes.upgrade() else { return };
+        if inboxes.listening.is_silent() || !inboxes.is_wanted() {
+            inboxes.listening.close(&client);
+            return;
+        }
+        let mut is_closed = client.is_closed();
+        if !is_closed && asked.elapsed() >= PING_EVERY {
+            asked = Instant::now();
+            is_closed = !matches!(timeout(PING_EVERY, client.batch_execute("")).await, Ok(Ok(())));
+        }
+        if is_closed {
+            inboxes.listening.close(&client);
+            drop(client);
+            mend(inboxes).await;
+            return;
+        }
+    }
+}
+
+/// Listens again, and says that something may have been missed.
+async fn mend(inboxes: Arc<Inboxes>) {
+    let mut jitter = Jitter::new(inboxes.channels().len() as u64);
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let weak = Arc::downgrade(&inboxes);
+    drop(inboxes);
+    loop {
+        sleep(backoff.next_delay(&mut jitter)).await;
+        let Some(inboxes) = weak.upgrade() else { return };
+        if !inboxes.is_wanted() {
+            return;
+        }
+        if listen(Arc::clone(&inboxes)).await.is_ok() {
+            inboxes.tell_gap();
+            return;
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Locks in a PostgreSQL database.
+//!
+//! Leasehold connects only to what [`PostgresOptions`] and URLs name. Each operation is one
+//! transaction of two round trips around [`leasehold_core::model::step`]; no session is held for a
+//! lock, so a pooler may be between. What operators need to know: [`MANUAL`].
+
+mod chores;
+mod connection;
+mod doctor;
+mod inbox;
+mod listing;
+mod options;
+mod schema;
+mod step;
+mod url;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::model::Rules;
+use leasehold_core::{
+    Action, Answer, BoxFuture, ClientId, Error, InvalidInput, LockName, Mode, Operation, Reply,
+    StoreError, StoreErrorKind,
+};
+use tokio::time::{Instant, sleep};
+
+use self::chores::Chores;
+use self::connection::{Sessions, on_keeper};
+pub(super) use self::doctor::examine;
+use self::inbox::Inboxes;
+use self::options::Settings;
+pub use self::options::{Commit, ListenAt, PostgresOptions, SslMode, Wake};
+use self::schema::Statements;
+pub use self::schema::{Roles, script};
+use self::step::Steps;
+pub(super) use self::url::{is_named_by, without_password};
+use super::secret::Secret;
+use super::warnings::Warnings;
+use super::{Capabilities, Inbox, Store, Subscription};
+use crate::process::MadeIn;
+
+/// The TLS library that [`PostgresOptions::tls_config`] takes a configuration of.
+pub use tokio_rustls::rustls;
+
+/// What [`PostgresOptions::password_from`] gives.
+pub type Password = Secret;
+
+#[doc = include_str!("../../../docs/postgres.md")]
+pub const MANUAL: &str = include_str!("../../../docs/postgres.md");
+
+/// How long a step that must not be done yet is put off: a fenced transaction of somebody's is open.
+const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
+
+/// A PostgreSQL database.
+///
+/// Every operation is one transaction, so it is atomic; leases end by the server's clock, and a
+/// grant counts once it is on its disk. Sessions are opened when they are needed, at most
+/// `connections` of them, and belong to no lock: a pooler in transaction mode may be between.
+///
+/// Transactions on the same database can be fenced exactly: `SELECT leasehold.fence(name, token)`
+/// in them passes only for the newest token of a lease that has not ended, and nobody else is
+/// granted the name before they end.
+///
+/// Clones share their sessions.
+#[derive(Clone)]
+pub struct Postgres {
+    made_in: MadeIn,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: Settings,
+    sessions: Sessions,
+    statements: Statements,
+    inboxes: Arc<Inboxes>,
+    warnings: Arc<Warnings>,
+    chores: Chores,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { servers, schema, .. } = &self.shared.settings;
+        let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
+        f.debug_struct("Postgres").field("servers", &servers).field("schema", schema).finish()
+    }
+}
+
+impl Postgres {
+    /// Opens the store that a URL names, as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`Error::Invalid`] names the part of the URL that is wrong.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::open(PostgresOptions::from_url(url)?).await
+    }
+
+    /// Connects to the primary among the servers that options name, and installs the schema where
+    /// it is missing and the role may do so.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] names the option that is out of range, or does not go with the others.
+    /// [`Error::Store`] says why no server was reached, or why it cannot be used: too old, a
+    /// standby, no rights, a schema of another release.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the schema was installed, all of it or nothing.
+    ///
+    /// # Cost
+    ///
+    /// Five round trips, or two more with TLS; seven more where the schema is installed.
+    pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
+        let store = Self::closed(options)?;
+        let opened = store.clone();
+        on_keeper(Box::pin(async move {
+            let Shared { sessions, statements, warnings, settings, .. } = &*opened.shared;
+            statements.prepare(sessions).await?;
+            doctor::connecting::check(sessions, settings, warnings).await
+        }))
+        .await?;
+        store.shared.chores.begin(&store)?;
+        Ok(store)
+    }
+
+    /// Installs the schema where it is missing, and gives rights to roles, who must be there. Says
+    /// whether anything was made.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`Denied`](StoreErrorKind::Denied) where the role may not.
+    pub async fn install(options: PostgresOptions, roles: &Roles) -> Result<bool, Error> {
+        let (store, roles) = (Self::closed(options)?, roles.clone());
+        let installing =
+            async move { store.shared.statements.install(&store.shared.sessions, &roles).await };
+        Ok(on_keeper(Box::pin(installing)).await?)
+    }
+
+    /// A store that has not been connected.
+    fn closed(options: PostgresOptions) -> Result<Self, Error> {
+        let settings = options.0;
+        settings.check()?;
+        let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
+        let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
+        let statements = Statements::new(&settings);
+        let chores = Chores::default();
+        let shared = Shared { settings, sessions, statements, inboxes, warnings, chores };
+        Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
+    }
+
+    /// Whether a URL can be one.
+    pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
+        PostgresOptions::from_url(url).map(drop)
+    }
+
+    /// A store that was opened before a fork shares its sessions with the parent.
+    fn shared(&self) -> Result<Arc<Shared>, StoreError> {
+        match self.made_in.is_another() {
+            false => Ok(Arc::clone(&self.shared)),
+            true => {
+                let text = "the store was opened before a fork: open it anew in this process";
+                Err(StoreError::new(StoreErrorKind::Unsupported, text))
+            }
+        }
+    }
+}
+
+impl Shared {
+    async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
+        self.chores.note_use();
+        let store = (&self.sessions, &self.statements);
+        match &operation {
+            Operation::List { prefix, limit, idle } => {
+                listing::list(store, prefix, *limit, *idle).await
+            }
+            Operation::ListPage { prefix, after, keys } => {
+                listing::page(store, prefix, after.as_deref(), *keys).await
+            }
+            Operation::On { name, action: action @ Action::Inspect { .. } } => {
+                self.steps().look(name, action).await
+            }
+            Operation::On { name, action: Action::Acquire(request) }
+                if request.wait && !self.inboxes.hears(request.id.client) =>
+            {
+                // Nobody listens for a lock that is free: only who has to wait does.
+                let tried = request.clone().with_wait(false);
+                let trying = Operation::On { name: name.clone(), action: Action::Acquire(tried) };
+                let answer = self.step(&trying).await?;
+                match answer.reply {
+                    Reply::Busy { .. } | Reply::Refused(_) => {
+                        self.inboxes.note_waiting();
+                        self.inboxes.hear(request.id.client).await;
+                        self.step(&operation).await
+                    }
+                    _ => Ok(answer),
+                }
+            }
+            Operation::On { action: Action::Adopt(_) | Action::Reclaim(_), .. } => {
+                self.step_once_free(&operation).await
+            }
+            _ => self.step(&operation).await,
+        }
+    }
+
+    fn steps(&self) -> Steps<'_> {
+        let rules = Rules::new(self.settings.retention);
+        Steps { sessions: &self.sessions, statements: &self.statements, rules }
+    }
+
+    async fn step(&self, operation: &Operation) -> Result<Answer, StoreError> {
+        let (answer, messages) = self.steps().apply(operation).await?;
+        self.inboxes.tell(&messages).await;
+        if let Operation::On { action, .. } = operation
+            && waits(action, &answer.reply)
+        {
+            self.inboxes.note_waiting();
+            if let Some(id) = action.holder() {
+                self.inboxes.hear(id.client).await;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The same for what gives a token and cannot wait in the queue: put off while a fenced
+    /// transaction is open.
+    async fn step_once_free(&self, operation: &Operation) -> Result<Answer, StoreError> {
+        let give_up = Instant::now() + self.settings.timeout;
+        loop {
+            let answer = self.step(operation).await?;
+            if !matches!(answer.reply, Reply::Busy { .. }) {
+                return Ok(answer);
+            }
+            if Instant::now() + HELD_BACK_PAUSE >= give_up {
+                let text = "a fenced transaction of the holder before is still open";
+                return Err(StoreError::new(StoreErrorKind::Timeout, text));
+            }
+            sleep(HELD_BACK_PAUSE).await;
+        }
+    }
+}
+
+/// Whether an attempt waits for a message from now on.
+fn waits(action: &Action, reply: &Reply) -> bool {
+    match action {
+        Action::Acquire(_) | Action::Poll { .. } => matches!(reply, Reply::Queued(_)),
+        Action::ChangeMode { mode, .. } => {
+            *mode == Mode::Exclusive && matches!(reply, Reply::Busy { .. })
+        }
+        _ => false,
+    }
+}
+
+impl Store for Postgres {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            changes_mode: true,
+            claims_first: false,
+            durable: true,
+            local_tokens: true,
+            permits: true,
+            // Each notification wakes every listening session of the database.
+            publishes_releases: false,
+            queued: true,
+            reclaims: false,
+            recorded_tokens: true,
+            shared: true,
+            splits_votes: false,
+            wakes: self.shared.inboxes.wakes(),
+        }
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(async move {
+            let shared = self.shared()?;
+            on_keeper(Box::pin(async move { shared.run(operation).await })).await
+        })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        Box::pin(async move { Ok(self.shared()?.inboxes.open(client)) })
+    }
+
+    fn clock_offset(&self) -> Duration {
+        self.shared.settings.offset
+    }
+
+    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (name, message) = (name.clone(), message.to_owned());
+        Box::pin(async move {
+            let shared = self.shared()?;
+            on_keeper(Box::pin(async move { shared.inboxes.publish(&name, &message).await })).await
+        })
+    }
+
+    fn subscribe(
+        &self,
+        name: &LockName,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+        let name = name.clone();
+        Box::pin(async move { self.shared()?.inboxes.subscribe(&name).await })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.shared.warnings.all()
+    }
+}
+
+/// A random number, for what nobody else may have the name of.
+fn random() -> Result<u128, StoreError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|failure| {
+        StoreError::new(StoreErrorKind::Unsupported, format!("no random numbers: {failure}"))
+    })?;
+    Ok(u128::from_ne_bytes(bytes))
+}

@@ -1,0 +1,188 @@
+//! The options of a PostgreSQL store, each once: the table from which its setter, its place in a
+//! store URL, its range, its row in the manual and the list of all of them in refusals are made.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leasehold_core::InvalidInput;
+use leasehold_core::model::DEFAULT_RETENTION;
+
+use super::servers::{Login, Server};
+use super::values::{Commit, ListenAt, SslMode, Tls, Wake};
+use crate::store::option_value::{Value, unknown};
+use crate::store::span::{self, RETENTIONS, Range, TIMEOUTS};
+
+/// How long one request may take: 2 s, a busy disk included. A client that has stopped with a mutex
+/// costs others one second.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long opening a session may take: 5 s, two lost SYN packets and a slow name server.
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many sessions carry requests at the most: 4. Eight saturate a server of two cores.
+const DEFAULT_CONNECTIONS: u32 = 4;
+
+/// What the clocks of servers may be apart that take over from each other: 500 ms.
+const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
+
+/// The range of that: far less than the 10 s after which copies of requests are too late.
+const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
+
+/// Where a PostgreSQL store is and how it is used: all that a store URL can say, as values.
+///
+/// What is out of range, and what does not go together, is refused when the store is opened, with
+/// the words for the same mistake in a URL. No `Debug` and no error shows a password. Nothing is
+/// taken from the environment, unless [`from_url`](Self::from_url) reads it.
+///
+/// # Examples
+///
+/// ```no_run
+/// use leasehold::store::{Postgres, PostgresOptions};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = PostgresOptions::new("db.example", 5432)
+///     .user("app")
+///     .password("secret")
+///     .database("shop")
+///     .connections(8);
+/// let store = Postgres::open(options).await?;
+/// let client = leasehold::Client::builder().store(store).build().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until a store is opened with them"]
+pub struct PostgresOptions(pub(crate) Settings);
+
+/// Each row: `name: field = default; (argument of the setter) => the field from it`, the range of
+/// a span, what the option is, and its default in the words of the manual.
+macro_rules! options {
+    ($(
+        $name:ident: $field:ty = $default:expr; ($given:ident: $argument:ty) => $set:expr
+        $(, within $range:expr)?;
+        $meaning:literal, $shown:literal;
+    )+) => {
+        /// Everything that may be asked for.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Settings {
+            pub(crate) servers: Vec<Server>,
+            pub(crate) login: Login,
+            pub(crate) database: Option<String>,
+            pub(crate) tls: Tls,
+            $(#[doc = $meaning] pub(crate) $name: $field,)+
+        }
+
+        impl Settings {
+            pub(crate) fn of(servers: Vec<Server>) -> Self {
+                Self {
+                    servers,
+                    login: Login::default(),
+                    database: None,
+                    tls: Tls::FromOptions,
+                    $($name: $default,)+
+                }
+            }
+
+            /// Takes over what a store URL says of one option.
+            pub(crate) fn read(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
+                match name {
+                    $(stringify!($name) => self.$name = Value::read(name, text)?,)+
+                    _ => return Err(unknown(name, TABLE)),
+                }
+                Ok(())
+            }
+
+            /// Refuses spans that are out of range.
+            pub(super) fn check_spans(&self) -> Result<(), InvalidInput> {
+                $($(span::check(stringify!($name), self.$name, $range)?;)?)+
+                Ok(())
+            }
+        }
+
+        /// The options that a store URL has, too.
+        impl PostgresOptions {
+            $(
+                #[doc = concat!("The option `", stringify!($name), "`: ", $meaning, ".")]
+                ///
+                #[doc = concat!("Default: ", $shown, ".")]
+                pub fn $name(mut self, $given: $argument) -> Self {
+                    self.0.$name = $set;
+                    self
+                }
+            )+
+        }
+
+        /// The name of each, what it is, and its default.
+        const TABLE: &[[&str; 3]] = &[$([stringify!($name), $meaning, $shown]),+];
+    };
+}
+
+options! {
+    schema: String = "leasehold".to_owned(); (name: impl Into<String>) => name.into();
+    "the schema with the tables and functions: small letters, digits and `_`",
+    "`leasehold`";
+
+    retention: Duration = DEFAULT_RETENTION; (span: Duration) => span, within RETENTIONS;
+    "how long a name's last token and last holder are kept after its last use, `1s` to `24h`",
+    "`2m`";
+
+    connect_timeout: Duration = DEFAULT_CONNECT_TIMEOUT; (span: Duration) => span, within TIMEOUTS;
+    "how long opening a session may take, `10ms` to `60s`",
+    "`5s`";
+
+    timeout: Duration = DEFAULT_TIMEOUT; (span: Duration) => span, within TIMEOUTS;
+    "how long one request may take, `10ms` to `60s`",
+    "`2s`";
+
+    connections: u32 = DEFAULT_CONNECTIONS; (most: u32) => most;
+    "how many sessions carry requests at the most, 1 to 64; they are closed after 30 s of rest",
+    "`4`";
+
+    wake: Wake = Wake::Listen; (how: Wake) => how;
+    "how waiters learn of their turn: `listen`, on one more session while somebody waits, or \
+     `poll`, by asking once a second",
+    "`listen`";
+
+    listen: Option<ListenAt> = None; (server: ListenAt) => Some(server);
+    "`HOST[:PORT]`: the server itself, to listen there, where the URL names a pooler",
+    "the server of the URL";
+
+    commit: Commit = Commit::On; (level: Commit) => level;
+    "when a grant counts, as `synchronous_commit`: `on`, `local`, `remote_write`, `remote_apply`",
+    "`on`";
+
+    offset: Duration = DEFAULT_OFFSET; (span: Duration) => span, within OFFSETS;
+    "how far apart the clocks of servers may be that take over from each other, up to `10s`",
+    "`500ms`";
+
+    sslmode: Option<SslMode> = None; (mode: SslMode) => Some(mode);
+    "`disable`, `require` (encrypted, with anybody), `verify-ca`, `verify-full`",
+    "`verify-full`; `disable` for sockets and loopback";
+
+    sslrootcert: Option<PathBuf> = None; (file: impl Into<PathBuf>) => Some(file.into());
+    "a PEM file with the authorities to trust",
+    "those of the system";
+
+    sslcert: Option<PathBuf> = None; (file: impl Into<PathBuf>) => Some(file.into());
+    "a PEM file with the client's certificate, beside `sslkey`",
+    "none";
+
+    sslkey: Option<PathBuf> = None; (file: impl Into<PathBuf>) => Some(file.into());
+    "a PEM file with the client's private key, beside `sslcert`",
+    "none";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_a_row_for_each_option_and_no_other() {
+        let (_, section) = crate::store::postgres::MANUAL.split_once("\n## Options\n").unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
+        let row =
+            |[name, meaning, shown]: &[&str; 3]| format!("| `{name}` | {meaning} | {shown} |");
+        assert_eq!(rows, TABLE.iter().map(row).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,82 @@
+-- Ends a step: writes the records that it has changed.
+--
+-- The arrays are parallel, an element for each name. epochs, changes: as `open` gave them, NULL for
+-- a new name. tokens: the newest token where the step gave one to somebody, else NULL. is_flushed:
+-- whether the commit must wait for the disk.
+--
+-- Gives the names that are held back: a transaction that has passed `fence` for them is open, so
+-- nobody may be given a token. Then nothing is written at all.
+CREATE FUNCTION leasehold.close_1(
+  names text[], epochs bigint[], changes int[], records bytea[], idle boolean[],
+  collect_at_us bigint[], last_tokens bigint[], fences bigint[], tokens bigint[],
+  is_flushed boolean
+) RETURNS text[]
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+  held_back text[] := '{}';
+  token_epochs bigint[] := '{}';
+  token_epoch bigint;
+  next_epoch bigint;
+BEGIN
+  FOR i IN 1 .. cardinality(names) LOOP
+    token_epoch := NULL;
+    IF tokens[i] IS NOT NULL THEN
+      SELECT t.epoch INTO token_epoch FROM leasehold.token t
+      WHERE t.name = names[i] COLLATE "C" ORDER BY t.epoch DESC LIMIT 1;
+      IF FOUND THEN
+        PERFORM 1 FROM leasehold.token t
+        WHERE t.name = names[i] COLLATE "C" AND t.epoch = token_epoch FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+          held_back := held_back || names[i];
+        END IF;
+      END IF;
+    END IF;
+    token_epochs[i] := token_epoch;
+  END LOOP;
+  IF cardinality(held_back) > 0 THEN
+    RETURN held_back;
+  END IF;
+  FOR i IN 1 .. cardinality(names) LOOP
+    next_epoch := coalesce(epochs[i], 1);
+    IF epochs[i] IS NULL THEN
+      INSERT INTO leasehold.lock VALUES (names[i], next_epoch, 1, last_tokens[i], fences[i],
+        idle[i], collect_at_us[i], records[i]);
+    ELSIF changes[i] >= 64 THEN
+      next_epoch := next_epoch + 1;
+      DELETE FROM leasehold.lock l
+      WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
+      IF FOUND THEN
+        INSERT INTO leasehold.lock VALUES (names[i], next_epoch, 1, last_tokens[i], fences[i],
+          idle[i], collect_at_us[i], records[i]);
+      END IF;
+    ELSE
+      UPDATE leasehold.lock l SET changes = close_1.changes[i] + 1, last_token = last_tokens[i],
+        fence = fences[i], idle = close_1.idle[i], collect_at_us = close_1.collect_at_us[i],
+        record = records[i]
+      WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
+    END IF;
+    -- Its mutex keeps everybody else away, unless `open` ran in another transaction.
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'leasehold: % was changed meanwhile', names[i] USING ERRCODE = 'LH003';
+    END IF;
+    IF tokens[i] IS NULL THEN
+      CONTINUE;
+    ELSIF token_epochs[i] IS NULL THEN
+      INSERT INTO leasehold.token VALUES (names[i], next_epoch, tokens[i]);
+    ELSIF token_epochs[i] = next_epoch THEN
+      UPDATE leasehold.token t SET token = tokens[i]
+      WHERE t.name = names[i] COLLATE "C" AND t.epoch = next_epoch;
+    ELSE
+      DELETE FROM leasehold.token t
+      WHERE t.name = names[i] COLLATE "C" AND t.epoch = token_epochs[i];
+      INSERT INTO leasehold.token VALUES (names[i], next_epoch, tokens[i]);
+    END IF;
+  END LOOP;
+  IF NOT is_flushed THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
+  RETURN held_back;
+END
+$$;

@@ -1,0 +1,27 @@
+-- Passes if `token` is the newest of a lock's tokens and its hold has not ended, and from then on
+-- nobody is granted the name before the calling transaction has ended. Raises LH001 otherwise.
+--
+-- Exclusive leases only. Tokens are compared without their twelve low bits: tasks of one client
+-- that pass a lease on among themselves are one holder.
+CREATE FUNCTION leasehold.fence(name text, token bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+  newest bigint;
+  current bigint;
+BEGIN
+  -- The lock comes first and the look at the hold after it: a grant between the two is waited for.
+  SELECT t.token INTO newest FROM leasehold.token t
+  WHERE t.name = fence.name COLLATE "C" ORDER BY t.epoch DESC LIMIT 1 FOR SHARE;
+  SELECT l.fence INTO current FROM leasehold.lock l
+  WHERE l.name = fence.name COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
+  IF newest >> 12 IS DISTINCT FROM fence.token >> 12
+    OR current >> 12 IS DISTINCT FROM fence.token >> 12
+  THEN
+    RAISE EXCEPTION 'leasehold: the lease of % with token % is over', fence.name, fence.token
+      USING ERRCODE = 'LH001', DETAIL = format('The newest token is %s.', newest),
+        HINT = 'Take the lease before the transaction begins, and begin anew with a new one.';
+  END IF;
+END
+$$;

@@ -1,0 +1,208 @@
+//! The tables and functions in the database: their text, how they are installed, which statements
+//! call them.
+//!
+//! Functions carry the number of the layout, so that two releases can share a schema. Only unnamed
+//! statements call them, so no pooler has to remember any.
+
+use std::fmt::Write as _;
+
+use leasehold_core::{StoreError, StoreErrorKind};
+
+use super::connection::{Sessions, error};
+use super::options::{Commit, Settings};
+
+/// The layout of this release.
+const LAYOUT: i64 = 1;
+
+/// What an installation runs after the schema is there, in this order.
+const PARTS: [&str; 10] = [
+    include_str!("tables.sql"),
+    include_str!("layout.sql"),
+    include_str!("clock.sql"),
+    include_str!("mutex.sql"),
+    include_str!("open.sql"),
+    include_str!("close.sql"),
+    include_str!("read.sql"),
+    include_str!("list.sql"),
+    include_str!("tidy.sql"),
+    include_str!("fence.sql"),
+];
+
+/// The functions that a role may call, by what it is for.
+const OF_HOLDERS: [&str; 6] = [
+    "layout()",
+    "open_1(text[])",
+    "close_1(text[], bigint[], int[], bytea[], boolean[], bigint[], bigint[], bigint[], bigint[], \
+     boolean)",
+    "read_1(text)",
+    "list_1(text, text, bigint, boolean)",
+    "tidy_1(text, bigint)",
+];
+const OF_FENCERS: [&str; 1] = ["fence(text, bigint)"];
+
+/// Those that only others call.
+const INNER: [&str; 2] = ["clock_1()", "mutex_1(text)"];
+
+/// For how long a transaction may be idle between the halves of a step: 1 s. A client that stops
+/// there costs others no more.
+const MAX_IDLE: &str = "1s";
+
+/// Whom an installation gives rights, beside its owner.
+#[derive(Clone, Debug, Default)]
+pub struct Roles {
+    /// Roles that take, list and revoke locks.
+    pub holders: Vec<String>,
+    /// Roles that call `fence` in transactions of their own.
+    pub fencers: Vec<String>,
+}
+
+/// What a store sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Statements {
+    pub(crate) begin: String,
+    pub(crate) open: String,
+    pub(crate) close: String,
+    pub(crate) read: String,
+    pub(crate) list: String,
+    pub(crate) tidy: String,
+    layout: String,
+    schema: String,
+}
+
+impl Statements {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let Settings { schema, timeout, commit, .. } = settings;
+        let (timeout, commit) = (timeout.as_millis(), Commit::as_str(*commit));
+        Self {
+            // Whatever the role has for its own transactions. Who has given up must not wait on in
+            // the server.
+            begin: format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+                 SET LOCAL idle_in_transaction_session_timeout = '{MAX_IDLE}'; \
+                 SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '{timeout}ms'; \
+                 SET LOCAL synchronous_commit = '{commit}'"
+            ),
+            open: format!("SELECT * FROM {schema}.open_1($1)"),
+            close: format!("SELECT {schema}.close_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
+            read: format!("SELECT * FROM {schema}.read_1($1)"),
+            list: format!("SELECT * FROM {schema}.list_1($1, $2, $3, $4)"),
+            tidy: format!("SELECT {schema}.tidy_1($1, $2)"),
+            layout: format!("SELECT {schema}.layout()"),
+            schema: schema.clone(),
+        }
+    }
+
+    /// Finds the functions, or installs them where nothing is there and the role may.
+    pub(crate) async fn prepare(&self, sessions: &Sessions) -> Result<(), StoreError> {
+        let missing = match self.check(sessions).await {
+            Err(missing) if error::lacks_schema(&missing) => missing,
+            checked => return checked,
+        };
+        match self.install(sessions, &Roles::default()).await {
+            Ok(_) => self.check(sessions).await,
+            Err(refused) if refused.kind() == StoreErrorKind::Denied => Err(StoreError::new(
+                StoreErrorKind::Denied,
+                format!(
+                    "{missing}, and this role may not make it ({refused}): let the owner of the \
+                     database run `leasehold schema --install`, or print it by `leasehold schema`"
+                ),
+            )),
+            Err(other) => Err(other),
+        }
+    }
+
+    pub(crate) async fn check(&self, sessions: &Sessions) -> Result<(), StoreError> {
+        let rows = sessions.query(&self.layout, &[]).await?;
+        let found: Option<i64> = rows.first().and_then(|row| row.get(0));
+        match found {
+            Some(LAYOUT) => Ok(()),
+            found => {
+                let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
+                let schema = &self.schema;
+                let text = format!(
+                    "the schema {schema} has the layout {found}, and this release of leasehold \
+                     knows {LAYOUT}: use one release everywhere, or another `schema=`"
+                );
+                Err(StoreError::new(StoreErrorKind::Version, text))
+            }
+        }
+    }
+
+    /// Installs what is not there, and gives rights. Says whether anything was made.
+    pub(crate) async fn install(
+        &self,
+        sessions: &Sessions,
+        roles: &Roles,
+    ) -> Result<bool, StoreError> {
+        let mut taken = sessions.take(sessions.give_up()).await?;
+        // One at a time: who comes second finds it there.
+        taken.batch("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
+        taken
+            .batch("SELECT pg_advisory_xact_lock(hashtextextended('leasehold schema', 0))")
+            .await?;
+        let schema = &self.schema;
+        let there = format!(
+            "SELECT to_regnamespace('{schema}') IS NOT NULL, \
+             EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                WHERE n.nspname = '{schema}' AND c.relname = 'lock')"
+        );
+        let rows = taken.query(&there, &[]).await?;
+        let (has_schema, has_tables) =
+            rows.first().map_or((false, false), |row| (row.get(0), row.get(1)));
+        let mut text = String::new();
+        if !has_schema {
+            text.push_str(&create_schema(schema));
+        }
+        if !has_tables {
+            text.push_str(&parts(schema));
+        }
+        text.push_str(&grants(schema, roles));
+        taken.batch(&text).await?;
+        taken.batch("COMMIT").await.map_err(StoreError::maybe_executed)?;
+        taken.give_back();
+        Ok(!has_tables)
+    }
+}
+
+/// All that an installation runs, to be read, changed or run by somebody else.
+///
+/// Names of schemas have small letters, digits and `_` alone; names of roles are quoted.
+pub fn script(schema: &str, roles: &Roles) -> String {
+    format!(
+        "BEGIN;\n\n{}\n{}{}\nCOMMIT;\n",
+        create_schema(schema),
+        parts(schema),
+        grants(schema, roles)
+    )
+}
+
+fn create_schema(schema: &str) -> String {
+    format!("CREATE SCHEMA {schema};\n")
+}
+
+fn parts(schema: &str) -> String {
+    let mut text = PARTS.map(|part| part.replace("leasehold.", &format!("{schema}."))).join("\n");
+    // Whoever may use the schema may call nothing of it yet.
+    let functions = OF_HOLDERS.iter().chain(&OF_FENCERS).chain(&INNER);
+    for function in functions {
+        // Writing into a string never fails.
+        let _ = write!(text, "\nREVOKE ALL ON FUNCTION {schema}.{function} FROM PUBLIC;");
+    }
+    text.push('\n');
+    text
+}
+
+fn grants(schema: &str, roles: &Roles) -> String {
+    let mut text = String::new();
+    let of = [(&roles.holders, &OF_HOLDERS[..]), (&roles.fencers, &OF_FENCERS[..])];
+    for (roles, functions) in of {
+        for role in roles {
+            let role = format!("\"{}\"", role.replace('"', "\"\""));
+            let _ = writeln!(text, "GRANT USAGE ON SCHEMA {schema} TO {role};");
+            for function in functions {
+                let _ = writeln!(text, "GRANT EXECUTE ON FUNCTION {schema}.{function} TO {role};");
+            }
+        }
+    }
+    text
+}

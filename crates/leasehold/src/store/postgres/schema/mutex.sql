@@ -1,0 +1,6 @@
+-- The key of the mutex of a name: an advisory lock that a transaction takes. Names in another
+-- schema have other keys.
+CREATE FUNCTION leasehold.mutex_1(name text) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT hashtextextended(name, 'leasehold.lock'::regclass::oid::bigint)
+$$;

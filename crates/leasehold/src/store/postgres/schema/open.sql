@@ -1,0 +1,33 @@
+-- Begins a step on some names: takes their mutexes, then reads, then looks at the clock.
+--
+-- names: each once. Gives a row for each: the clock, the name, and of its row the epoch, the
+-- changes and the record, NULL where there is none; and the token above which new names begin.
+CREATE FUNCTION leasehold.open_1(names text[])
+RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, record bytea, forgotten bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  key bigint;
+BEGIN
+  -- Under an older snapshot the row of a new name could be made twice.
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'leasehold: a step needs READ COMMITTED' USING ERRCODE = 'LH002';
+  END IF;
+  -- In one order for everybody, so that no two wait for each other.
+  FOR key IN
+    SELECT DISTINCT leasehold.mutex_1(wanted) AS key FROM unnest(names) AS wanted ORDER BY key
+  LOOP
+    PERFORM pg_advisory_xact_lock(key);
+  END LOOP;
+  RETURN QUERY
+    SELECT leasehold.clock_1(), wanted, found.epoch, found.changes, found.record,
+      (SELECT n.value FROM leasehold.number n WHERE n.name = 'forgotten')
+    FROM unnest(names) AS wanted
+    LEFT JOIN LATERAL (
+      SELECT l.epoch, l.changes, l.record FROM leasehold.lock l
+      WHERE l.name = wanted COLLATE "C" ORDER BY l.epoch DESC LIMIT 1
+    ) AS found ON true;
+END
+$$;

@@ -1,0 +1,351 @@
+//! One operation on the records of some names: one transaction of two round trips. It takes the
+//! mutexes of the names and reads (`open`), runs the pure step of the model here, and writes and
+//! commits (`close`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_core::model::{self, Outcome, Record, Records, Rules};
+use leasehold_core::{
+    Action, Addressed, Answer, FencingToken, HoldState, HolderId, LOCK_CAPACITY, LockName, Now,
+    Operation, Page, RenewLease, Reply, StoreError, StoreErrorKind,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connection::{Sessions, Taken, error};
+use super::schema::Statements;
+
+/// How often a step is tried that the server has refused in passing: 5 times.
+const MOST_TRIES: u32 = 5;
+
+/// What steps need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps<'a> {
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) statements: &'a Statements,
+    pub(crate) rules: Rules,
+}
+
+/// Why a try came to nothing, and nothing was written.
+enum Failed {
+    /// Somebody's fenced transaction is open for these names.
+    HeldBack(Vec<LockName>),
+    With(StoreError),
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self::With(error)
+    }
+}
+
+impl Steps<'_> {
+    /// Applies an operation on records, and gives whom to tell.
+    pub(crate) async fn apply(
+        &self,
+        operation: &Operation,
+    ) -> Result<(Answer, Vec<Addressed>), StoreError> {
+        let names: BTreeSet<&LockName> = match operation {
+            Operation::On { name, .. } => [name].into(),
+            Operation::Renew(leases) => leases.iter().map(|lease| &lease.name).collect(),
+            _ => return Err(StoreError::unknown_request()),
+        };
+        let (mut held_back, mut tries) = (BTreeSet::new(), 0);
+        loop {
+            tries += 1;
+            match self.try_to(operation, &names, &held_back).await {
+                Ok(done) => return Ok(done),
+                Err(Failed::HeldBack(more)) if tries < MOST_TRIES => held_back.extend(more),
+                Err(Failed::HeldBack(names)) => return Err(still_held_back(&names)),
+                Err(Failed::With(error)) => {
+                    if error::is_standby(&error) {
+                        self.sessions.close(std::time::Duration::ZERO);
+                    }
+                    let is_certain = !error.may_have_executed();
+                    if tries == MOST_TRIES || !is_certain || !error::is_worth_another_try(&error) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn try_to(
+        &self,
+        operation: &Operation,
+        names: &BTreeSet<&LockName>,
+        held_back: &BTreeSet<LockName>,
+    ) -> Result<(Answer, Vec<Addressed>), Failed> {
+        let mut taken = self.sessions.take(self.sessions.give_up()).await?;
+        let texts: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+        let values = [(&texts as _, Type::TEXT_ARRAY)];
+        let (begun, rows) = tokio::join!(
+            taken.batch(&self.statements.begin),
+            taken.query(&self.statements.open, &values)
+        );
+        begun?;
+        let (now, forgotten, opened) = read(&rows?)?;
+        let mut stepping = Stepping { opened, forgotten, held_back, rules: self.rules };
+        let done = model::apply(&mut stepping, now, operation)?;
+        let changed = Changes::of(stepping.opened);
+        if changed.names.is_empty() {
+            taken.batch("COMMIT").await?;
+            taken.give_back();
+            return Ok(done);
+        }
+        let is_flushed = changed.has_tokens() || is_flushed(operation, &done.0.reply);
+        let blocked = self.close(&taken, &changed, is_flushed).await?;
+        taken.give_back();
+        match blocked.is_empty() {
+            true => Ok(done),
+            false => Err(Failed::HeldBack(blocked)),
+        }
+    }
+
+    /// Writes what has changed and commits. Gives the names that are held back, if there are any;
+    /// then nothing was written.
+    async fn close(
+        &self,
+        taken: &Taken,
+        changes: &Changes,
+        is_flushed: bool,
+    ) -> Result<Vec<LockName>, StoreError> {
+        let values = changes.values(&is_flushed);
+        let (closed, committed) =
+            tokio::join!(taken.query(&self.statements.close, &values), taken.batch("COMMIT"));
+        // What the server has refused was rolled back; what was not answered may be written.
+        let unknown = |failure: StoreError| match error::is_refusal(&failure) {
+            true => failure,
+            false => failure.maybe_executed(),
+        };
+        let rows = closed.map_err(unknown)?;
+        committed.map_err(StoreError::maybe_executed)?;
+        let blocked: Vec<String> = rows.first().map_or_else(Vec::new, |row| row.get(0));
+        blocked.into_iter().map(|name| LockName::new(name).map_err(|_| damaged("a name"))).collect()
+    }
+
+    /// Looks at one record, without its mutex.
+    pub(crate) async fn look(
+        &self,
+        name: &LockName,
+        action: &Action,
+    ) -> Result<Answer, StoreError> {
+        let values = [(&name.as_str() as _, Type::TEXT)];
+        let rows = self.sessions.query(&self.statements.read, &values).await?;
+        let row = rows.first().ok_or_else(|| damaged("an answer"))?;
+        let now = now(row.get(0))?;
+        let bytes: Option<Vec<u8>> = row.get(1);
+        let mut record = bytes.map_or_else(|| Ok(Record::default()), |it| decode(name, &it))?;
+        let Outcome { reply, more, .. } = model::step(&mut record, now, self.rules, action);
+        Ok(Answer::new(now, reply).with_more(more))
+    }
+}
+
+/// The record of a name under its mutex.
+struct Opened {
+    /// The epoch, the number of changes and the bytes of its row, if it has one.
+    row: Option<(i64, i32, Vec<u8>)>,
+    /// The record before the step, and as it is now.
+    before: Record,
+    record: Record,
+    /// Why there is none.
+    unreadable: Option<StoreError>,
+}
+
+fn read(rows: &[Row]) -> Result<(Now, u64, BTreeMap<LockName, Opened>), StoreError> {
+    let first = rows.first().ok_or_else(|| damaged("an answer"))?;
+    let now = now(first.get(0))?;
+    let forgotten: Option<i64> = first.get(5);
+    let forgotten = forgotten.and_then(|it| u64::try_from(it).ok());
+    let forgotten = forgotten.ok_or_else(|| damaged("the number `forgotten`"))?;
+    let mut opened = BTreeMap::new();
+    for row in rows {
+        let name = LockName::new(row.get::<_, String>(1)).map_err(|_| damaged("a name"))?;
+        let found: (Option<i64>, Option<i32>, Option<Vec<u8>>) =
+            (row.get(2), row.get(3), row.get(4));
+        let (row, record) = match found {
+            (Some(epoch), Some(changes), Some(bytes)) => {
+                let record = decode(&name, &bytes);
+                (Some((epoch, changes, bytes)), record)
+            }
+            _ => (None, Ok(Record::default())),
+        };
+        let (record, unreadable) = match record {
+            Ok(record) => (record, None),
+            Err(error) => (Record::default(), Some(error)),
+        };
+        opened.insert(name, Opened { row, before: record.clone(), record, unreadable });
+    }
+    Ok((now, forgotten, opened))
+}
+
+fn now(us: i64) -> Result<Now, StoreError> {
+    let us = u64::try_from(us).map_err(|_| damaged("the clock"))?;
+    Ok(Now { lease_us: us, token_us: us })
+}
+
+fn decode(name: &LockName, bytes: &[u8]) -> Result<Record, StoreError> {
+    Record::from_bytes(bytes).map_err(|unreadable| {
+        let text = format!(
+            "{unreadable}: {:?}; with nobody at work, delete its rows in the tables `lock` and \
+             `token`, or use the release of leasehold that has written them",
+            name.as_str()
+        );
+        StoreError::new(unreadable.kind(), text)
+    })
+}
+
+fn damaged(what: &str) -> StoreError {
+    let text = format!("{what} in the database is not what it should be");
+    StoreError::new(StoreErrorKind::Corrupt, text)
+}
+
+fn still_held_back(names: &[LockName]) -> StoreError {
+    let names: Vec<_> = names.iter().map(LockName::as_str).collect();
+    let text = format!("{} is held back by a fenced transaction that is open", names.join(", "));
+    StoreError::new(StoreErrorKind::Timeout, text)
+}
+
+/// The records of the names of one operation.
+struct Stepping<'a> {
+    opened: BTreeMap<LockName, Opened>,
+    forgotten: u64,
+    held_back: &'a BTreeSet<LockName>,
+    rules: Rules,
+}
+
+impl Records for Stepping<'_> {
+    type Error = StoreError;
+
+    fn list(&mut self, _: &str, _: u32, _: bool) -> Result<Vec<LockName>, StoreError> {
+        Err(StoreError::unknown_request())
+    }
+
+    fn page(&mut self, _: &str, _: Option<&str>, _: u32) -> Result<Page, StoreError> {
+        Err(StoreError::unknown_request())
+    }
+
+    fn step(
+        &mut self,
+        mut now: Now,
+        name: &LockName,
+        action: &Action,
+    ) -> Result<Outcome, StoreError> {
+        let opened = self.opened.get_mut(name).ok_or_else(|| damaged("an answer"))?;
+        if let Some(unreadable) = &opened.unreadable {
+            return Err(unreadable.clone());
+        }
+        if opened.row.is_none() {
+            // This name may have been forgotten, with its last token.
+            let forgotten = FencingToken::from_number(self.forgotten);
+            now.token_us = now.token_us.max(forgotten.map_or(0, |token| token.micros() + 1));
+        }
+        let rules = self.rules.with_held_back(self.held_back.contains(name));
+        Ok(model::step(&mut opened.record, now, rules, action))
+    }
+
+    fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
+        let unreadable = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
+        match self.step(now, &lease.name, &lease.action()) {
+            // It ends this lease and none that is renewed with it.
+            Err(error) if unreadable.contains(&error.kind()) => Ok(Outcome {
+                reply: Reply::NotHeld { newest: None },
+                messages: Vec::new(),
+                more: false,
+            }),
+            stepped => stepped,
+        }
+    }
+}
+
+/// What `close` writes: parallel columns.
+#[derive(Default)]
+struct Changes {
+    names: Vec<String>,
+    epochs: Vec<Option<i64>>,
+    changes: Vec<Option<i32>>,
+    records: Vec<Vec<u8>>,
+    idle: Vec<bool>,
+    collect_at_us: Vec<i64>,
+    last_tokens: Vec<i64>,
+    fences: Vec<Option<i64>>,
+    tokens: Vec<Option<i64>>,
+}
+
+impl Changes {
+    fn of(opened: BTreeMap<LockName, Opened>) -> Self {
+        let mut changed = Self::default();
+        for (name, Opened { row, before, record, unreadable }) in opened {
+            let is_worth_nothing = row.is_none() && record.collect_at_us == 0;
+            if unreadable.is_some() || is_worth_nothing {
+                continue;
+            }
+            let bytes = record.to_bytes();
+            if row.as_ref().is_some_and(|(_, _, stored)| *stored == bytes) {
+                continue;
+            }
+            changed.names.push(name.as_str().to_owned());
+            changed.epochs.push(row.as_ref().map(|(epoch, ..)| *epoch));
+            changed.changes.push(row.as_ref().map(|(_, changes, _)| *changes));
+            changed.idle.push(record.is_idle());
+            changed.collect_at_us.push(i64::try_from(record.collect_at_us).unwrap_or(i64::MAX));
+            changed.last_tokens.push(number(record.last_token_us));
+            let current = exclusive(&record);
+            changed.fences.push(current.map(|(_, token_us)| number(token_us)));
+            let gives = before.last_token_us != record.last_token_us
+                || current.is_some() && current != exclusive(&before);
+            let newest = current.map_or(record.last_token_us, |(_, token_us)| token_us);
+            changed.tokens.push(gives.then(|| number(newest)));
+            changed.records.push(bytes);
+        }
+        changed
+    }
+
+    /// Whether somebody is given a token.
+    fn has_tokens(&self) -> bool {
+        self.tokens.iter().any(Option::is_some)
+    }
+
+    fn values<'a>(&'a self, is_flushed: &'a bool) -> [super::connection::Value<'a>; 10] {
+        [
+            (&self.names, Type::TEXT_ARRAY),
+            (&self.epochs, Type::INT8_ARRAY),
+            (&self.changes, Type::INT4_ARRAY),
+            (&self.records, Type::BYTEA_ARRAY),
+            (&self.idle, Type::BOOL_ARRAY),
+            (&self.collect_at_us, Type::INT8_ARRAY),
+            (&self.last_tokens, Type::INT8_ARRAY),
+            (&self.fences, Type::INT8_ARRAY),
+            (&self.tokens, Type::INT8_ARRAY),
+            (is_flushed, Type::BOOL),
+        ]
+    }
+}
+
+/// The hold that fences: the exclusive one, unless its end was noticed.
+fn exclusive(record: &Record) -> Option<(HolderId, u64)> {
+    let [hold] = &record.holds[..] else { return None };
+    let is_whole = record.capacity == LOCK_CAPACITY && hold.weight == LOCK_CAPACITY;
+    let is_held = matches!(hold.state, HoldState::Claimed | HoldState::Unclaimed);
+    (is_whole && is_held).then_some((hold.id, hold.token_us))
+}
+
+/// A token as the database has it: its number, with the twelve low bits zero.
+fn number(token_us: u64) -> i64 {
+    if token_us == 0 {
+        return 0;
+    }
+    i64::try_from(FencingToken::from_micros(token_us).get()).unwrap_or(i64::MAX)
+}
+
+/// Whether somebody relies on what was written once it is answered. What is lost of the rest in a
+/// crash delays somebody, and grants nothing.
+fn is_flushed(operation: &Operation, reply: &Reply) -> bool {
+    let Operation::On { action, .. } = operation else { return true };
+    match action {
+        Action::Release { cooldown, .. } => !cooldown.is_zero(),
+        Action::Cancel { .. } | Action::Describe { .. } => false,
+        Action::Acquire(_) | Action::Poll { .. } => matches!(reply, Reply::Granted(_)),
+        _ => true,
+    }
+}

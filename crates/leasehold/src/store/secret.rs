@@ -1,0 +1,64 @@
+//! Passwords, and users that may be one in the wrong place: nobody is shown them.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use leasehold_core::BoxFuture;
+
+/// A text that no message and no `Debug` shows.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself, for the server only.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+/// What came of asking for a password.
+pub(crate) type Fetched = Result<Secret, Box<dyn Error + Send + Sync>>;
+
+/// Where a password comes from.
+#[derive(Clone)]
+pub(crate) enum Password {
+    /// It stays the same.
+    Fixed(Secret),
+    /// It is asked for with each new connection.
+    Rotating(Arc<dyn Fn() -> BoxFuture<'static, Fetched> + Send + Sync>),
+}
+
+impl Password {
+    /// The password of a connection that is being opened.
+    pub(crate) async fn fetch(&self) -> Fetched {
+        match self {
+            Self::Fixed(secret) => Ok(secret.clone()),
+            Self::Rotating(source) => source().await,
+        }
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}

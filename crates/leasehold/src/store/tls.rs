@@ -1,0 +1,228 @@
+//! TLS by rustls: whom to trust, who we are. Nothing is installed process-wide.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_core::InvalidInput;
+#[cfg(feature = "postgres")]
+use tokio_rustls::rustls::CertificateError;
+#[cfg(feature = "postgres")]
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+/// What is read of files, each with the name that its option has in a store URL, and how much of a
+/// server's certificate must be right.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TlsFiles<'a> {
+    pub(crate) trust: Trust,
+    pub(crate) ca: (&'static str, Option<&'a Path>),
+    pub(crate) cert: (&'static str, Option<&'a Path>),
+    pub(crate) key: (&'static str, Option<&'a Path>),
+}
+
+/// Which servers are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Whoever answers.
+    Anybody,
+    /// One with a certificate of a known authority for any name.
+    #[cfg(feature = "postgres")]
+    AnyName,
+    /// One with a certificate of a known authority for the name that was asked for.
+    Name,
+}
+
+/// The configuration that some files and options make.
+///
+/// # Errors
+///
+/// [`InvalidInput`] names the option whose file is missing or is not what it should be.
+pub(crate) fn config(files: TlsFiles<'_>) -> Result<ClientConfig, InvalidInput> {
+    let provider = Arc::new(ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| invalid("TLS", &error))?;
+    let trusting = match files.trust {
+        Trust::Anybody => {
+            let verifier = Arc::new(BelievesAnyServer(provider));
+            versions.dangerous().with_custom_certificate_verifier(verifier)
+        }
+        #[cfg(feature = "postgres")]
+        Trust::AnyName => {
+            let roots = Arc::new(authorities(files.ca)?);
+            let strict = WebPkiServerVerifier::builder_with_provider(roots, provider)
+                .build()
+                .map_err(|error| invalid(files.ca.0, &error))?;
+            let verifier = Arc::new(BelievesAnyName(strict));
+            versions.dangerous().with_custom_certificate_verifier(verifier)
+        }
+        Trust::Name => versions.with_root_certificates(authorities(files.ca)?),
+    };
+    Ok(match (files.cert, files.key) {
+        ((cert, Some(certificate)), (key, Some(path))) => {
+            // There is one at least.
+            let private: PrivateKeyDer<'_> = pem(key, path, "private key")?.swap_remove(0);
+            trusting
+                .with_client_auth_cert(pem(cert, certificate, "certificate")?, private)
+                .map_err(|error| invalid(cert, &error))?
+        }
+        _ => trusting.with_no_client_auth(),
+    })
+}
+
+fn invalid(option: &str, error: &dyn std::error::Error) -> InvalidInput {
+    InvalidInput::new("url", format!("`{option}` cannot be used: {error}"))
+}
+
+fn read(option: &str, path: &Path) -> Result<Vec<u8>, InvalidInput> {
+    fs::read(path).map_err(|error| {
+        let why = format!("`{option}` names {}: {error}", path.display());
+        InvalidInput::new("url", why)
+    })
+}
+
+/// What a PEM file has of one kind, which is `what`.
+fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, InvalidInput> {
+    let found: Vec<T> = T::pem_slice_iter(&read(option, path)?)
+        .collect::<Result<_, _>>()
+        .map_err(|error| invalid(option, &error))?;
+    if found.is_empty() {
+        let why = format!("`{option}` names {}: no {what}", path.display());
+        return Err(InvalidInput::new("url", why));
+    }
+    Ok(found)
+}
+
+fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, InvalidInput> {
+    let mut store = RootCertStore::empty();
+    let Some(file) = file else {
+        // What cannot be read or understood is skipped: systems carry such certificates, and a
+        // server that needs one of them is refused by name later.
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(store);
+    };
+    for certificate in pem::<CertificateDer<'_>>(option, file, "certificate")? {
+        store.add(certificate).map_err(|error| invalid(option, &error))?;
+    }
+    Ok(store)
+}
+
+/// What `insecure=on` asks for: whoever answers is taken for the server.
+#[derive(Debug)]
+struct BelievesAnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for BelievesAnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What `sslmode=verify-ca` asks for: a server with a certificate of a known authority, whatever
+/// its name.
+#[cfg(feature = "postgres")]
+#[derive(Debug)]
+struct BelievesAnyName(Arc<WebPkiServerVerifier>);
+
+#[cfg(feature = "postgres")]
+impl ServerCertVerifier for BelievesAnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified =
+            self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            // The name is looked at last, so all else is right.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_or_no_certificate_is_named() {
+        let refusal = |ca: &str| {
+            let ca = ("ca", Some(Path::new(ca)));
+            let (cert, key) = (("cert", None), ("key", None));
+            config(TlsFiles { trust: Trust::Name, ca, cert, key }).unwrap_err().why
+        };
+        let why = refusal("/nowhere/ca.pem");
+        assert!(why.contains("`ca`") && why.contains("/nowhere/ca.pem"), "{why}");
+        let why = refusal("/dev/null");
+        assert!(why.contains("no certificate"), "{why}");
+    }
+}

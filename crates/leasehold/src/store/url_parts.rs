@@ -1,0 +1,138 @@
+//! Parts of the URLs of servers: logins, hosts and ports, options, what is escaped, and passwords
+//! that are not in them.
+
+use std::fs;
+
+use leasehold_core::InvalidInput;
+use leasehold_core::text::percent_decode;
+
+use super::secret::Secret;
+
+/// Environment variables that carry a password, so that no URL has to.
+const PASSWORD: &str = "LEASEHOLD_PASSWORD";
+const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
+
+/// Who the client is, as a URL says before its first host.
+#[derive(Debug, Default)]
+pub(crate) struct UrlLogin {
+    pub(crate) user: Option<Secret>,
+    pub(crate) password: Option<Secret>,
+}
+
+/// A refusal of what a URL says.
+pub(crate) fn invalid(why: impl Into<String>) -> InvalidInput {
+    InvalidInput::new("url", why)
+}
+
+/// Undoes `%2F` and the like.
+pub(crate) fn decode(part: &str, text: &str) -> Result<String, InvalidInput> {
+    percent_decode(text).ok_or_else(|| {
+        invalid(format!(
+            "the {part} in the store URL has a `%` without two hex digits, or no UTF-8"
+        ))
+    })
+}
+
+/// A host and its port; the scheme is for the remedy alone.
+pub(crate) fn host(
+    scheme: &str,
+    text: &str,
+    default_port: u16,
+) -> Result<(String, u16), InvalidInput> {
+    let unclosed = || invalid("the host in the store URL begins with `[` and has no `]`");
+    let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
+        bracketed.split_once(']').ok_or_else(unclosed)?
+    } else {
+        text.split_at(text.find(':').unwrap_or(text.len()))
+    };
+    if host.is_empty() {
+        return Err(no_host(scheme));
+    }
+    let port = match rest.strip_prefix(':').map(str::parse) {
+        None if rest.is_empty() => default_port,
+        Some(Ok(port)) if port > 0 => port,
+        // It may be a password whose `@` is missing.
+        None | Some(_) => {
+            return Err(invalid(format!(
+                "the port in the store URL is not 1 to 65535: write {scheme}://HOST:PORT, with \
+                 USER:PASSWORD@ before the host if it has users"
+            )));
+        }
+    };
+    Ok((decode("host", host)?, port))
+}
+
+pub(crate) fn no_host(scheme: &str) -> InvalidInput {
+    invalid(format!("there is no host: write {scheme}://HOST[:PORT]"))
+}
+
+/// Refuses a delimiter where none belongs: it is a password that was not escaped, and no later
+/// message may show a piece of it.
+pub(crate) fn check_delimiters(place: &str, query: &str) -> Result<(), InvalidInput> {
+    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+    let strays = path.contains('@')
+        || query.contains('@')
+        || place.contains('#')
+        || query.contains('#')
+        || authority.matches('@').count() > 1;
+    if strays {
+        return Err(invalid(
+            "the store URL has a `@` or `#` where none belongs: write `/` as %2F, `?` as %3F, `#` \
+             as %23, `@` as %40, or give the password in LEASEHOLD_PASSWORD",
+        ));
+    }
+    Ok(())
+}
+
+/// Who the client is, as a URL says before its first host, and the hosts.
+pub(crate) fn split_login(authority: &str) -> Result<(UrlLogin, &str), InvalidInput> {
+    let Some((credentials, hosts)) = authority.split_once('@') else {
+        return Ok((UrlLogin::default(), authority));
+    };
+    let (user, password) =
+        credentials.split_once(':').map_or((credentials, None), |(a, b)| (a, Some(b)));
+    let user = (!user.is_empty()).then(|| decode("user", user)).transpose()?.map(Secret::from);
+    let password = password.map(|text| decode("password", text)).transpose()?.map(Secret::from);
+    Ok((UrlLogin { user, password }, hosts))
+}
+
+/// Each option of a URL and its value.
+pub(crate) fn options(query: &str) -> Result<Vec<(&str, String)>, InvalidInput> {
+    let mut options: Vec<(&str, String)> = Vec::new();
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').ok_or_else(|| {
+            // Not named: it may be a piece of a password with a `?` in it.
+            invalid("an option in the store URL has no value: write name=value")
+        })?;
+        if options.iter().any(|(seen, _)| *seen == name) {
+            return Err(invalid(format!("the option `{name}` is in the store URL twice")));
+        }
+        options.push((name, decode("option", value)?));
+    }
+    Ok(options)
+}
+
+/// A sound URL as it may be shown: without its password, and without a user that has none, since
+/// that may be the password in the wrong place.
+pub(crate) fn without_password(url: &str) -> Option<String> {
+    // There is one `@` at most, and the login stands before it.
+    let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };
+    let (scheme, login) = before.split_once("://")?;
+    let user = login.split_once(':').map_or("", |(user, _)| user);
+    let colon = if login.contains(':') { ":" } else { "" };
+    Some(format!("{scheme}://{user}{colon}***@{after}"))
+}
+
+/// The password for servers, from the environment.
+pub(crate) fn password(
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Secret>, InvalidInput> {
+    if let Some(password) = environment(PASSWORD) {
+        return Ok(Some(password.into()));
+    }
+    let Some(path) = environment(PASSWORD_FILE) else { return Ok(None) };
+    let text = fs::read_to_string(&path)
+        .map_err(|error| invalid(format!("{PASSWORD_FILE} names {path:?}: {error}")))?;
+    let line = text.lines().next().unwrap_or_default();
+    Ok(Some(line.into()))
+}
