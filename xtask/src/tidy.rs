@@ -19,7 +19,7 @@ const MACHINE_PATHS: [&str; 3] =
 
 /// Pages that are published with the library. The tree shows them by links, so that each is written
 /// once.
-const LINKS: [&str; 3] = ["README.md", "docs/redis.md", "docs/store-urls.md"];
+const LINKS: [&str; 4] = ["README.md", "docs/postgres.md", "docs/redis.md", "docs/store-urls.md"];
 
 /// Checks the whole tree.
 pub(crate) fn run() -> Outcome {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::process::Command;
 
 use leasehold::Client;
-use leasehold::store::{RedisOptions, open};
+use leasehold::store::connect_with;
 use serde::{Deserialize, Serialize};
 
 use crate::store_url::StoreUrl;
@@ -47,9 +47,7 @@ impl Secrets {
             Self::Nowhere => None,
         };
         let builder = match url.is_on_servers() && *self != Self::OfEnvironment {
-            true => {
-                builder.store(open(RedisOptions::from_url_with(url.reveal(), environment)?).await?)
-            }
+            true => builder.store(connect_with(url.reveal(), environment).await?),
             false => builder.url(url.reveal()),
         };
         builder.build().await

@@ -28,6 +28,11 @@ impl StoreUrl {
         self.file().is_none()
     }
 
+    /// Whether it names a PostgreSQL database.
+    pub(crate) fn is_on_postgres(&self) -> bool {
+        ["postgres:", "postgresql:"].iter().any(|scheme| self.0.starts_with(scheme))
+    }
+
     /// Whether it names servers with TLS.
     pub(crate) fn is_tls(&self) -> bool {
         let scheme = self.0.split([':', '+']).next();
@@ -58,20 +63,24 @@ impl StoreUrl {
         }
     }
 
-    /// The same servers, if they are named by hosts alone, without anybody's login and without
+    /// The same servers, if they are named by hosts alone, without anybody's password and without
     /// files. Somebody else has written the URL, so nothing on this machine is touched for it.
     pub(crate) fn remote(&self) -> Option<Self> {
-        let servers = Servers::of(&self.0).filter(|servers| !servers.scheme.ends_with("+unix"))?;
-        Some(Self(servers.url()))
+        let servers = Servers::of(&self.0).filter(|servers| !servers.is_on_sockets())?;
+        // Without a role nobody is let in at a database, and a role is no secret.
+        let user = servers.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        Some(Self(servers.url().replacen("://", &format!("://{user}"), 1)))
     }
 }
 
 /// The options that say which keys are meant.
-const WHICH_KEYS: [&str; 3] = ["fenced", "layout", "prefix"];
+const WHICH_KEYS: [&str; 4] = ["fenced", "layout", "prefix", "schema"];
 
 /// What a URL of servers says of the place of the locks.
 struct Servers {
     scheme: String,
+    /// The role at a database.
+    user: Option<String>,
     hosts: Vec<String>,
     path: String,
     options: Vec<String>,
@@ -80,11 +89,17 @@ struct Servers {
 impl Servers {
     fn of(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
-        let scheme = scheme.replace("valkey", "redis");
+        let scheme = scheme.replace("valkey", "redis").replace("postgresql", "postgres");
+        let is_database = scheme == "postgres";
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-        let hosts = authority.rsplit_once('@').map_or(authority, |(_login, hosts)| hosts);
-        let port = if scheme.ends_with("+sentinel") { "26379" } else { "6379" };
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let user = login.split(':').next().filter(|user| is_database && !user.is_empty());
+        let port = match &*scheme {
+            "postgres" => "5432",
+            _ if scheme.ends_with("+sentinel") => "26379",
+            _ => "6379",
+        };
         let mut hosts: Vec<_> = match scheme.ends_with("+unix") {
             true => Vec::new(),
             false => hosts.split(',').map(|host| with_port(host, port)).collect(),
@@ -92,11 +107,13 @@ impl Servers {
         hosts.sort_unstable();
         let path = match scheme.ends_with("+unix") {
             true => path,
+            // A role has a database of its name.
+            false if is_database && path.is_empty() => user.unwrap_or_default(),
             false => path.strip_suffix('/').unwrap_or(path),
         };
         let path = match scheme.ends_with("+sentinel") {
             true => path.strip_suffix("/0").unwrap_or(path),
-            false if path == "0" => "",
+            false if path == "0" && !is_database => "",
             false => path,
         };
         let is_of_keys = |option: &&str| {
@@ -105,7 +122,13 @@ impl Servers {
         let mut options: Vec<_> =
             query.split('&').filter(is_of_keys).map(ToOwned::to_owned).collect();
         options.sort_unstable();
-        Some(Self { scheme, hosts, path: path.to_owned(), options })
+        let (path, user) = (path.to_owned(), user.map(ToOwned::to_owned));
+        Some(Self { scheme, user, hosts, path, options })
+    }
+
+    /// Whether they are named by paths on this machine.
+    fn is_on_sockets(&self) -> bool {
+        self.scheme.ends_with("+unix") || self.hosts.iter().any(|host| host.starts_with("%2F"))
     }
 
     fn url(&self) -> String {
@@ -117,7 +140,10 @@ impl Servers {
 
 /// A host with its port.
 fn with_port(host: &str, port: &str) -> String {
-    let host = host.to_ascii_lowercase();
+    let host = match host.get(..3).filter(|begins| begins.eq_ignore_ascii_case("%2f")) {
+        Some(_) => format!("%2F{}", &host[3..]), // a path, whose letters are as they are
+        None => host.to_ascii_lowercase(),
+    };
     let after_brackets = host.rfind(']').map_or(0, |at| at + 1);
     let (name, port) = match host[after_brackets..].split_once(':') {
         Some((_, given)) => (&host[..host.len() - given.len() - 1], given),
@@ -168,6 +194,9 @@ mod tests {
             ("redis+sentinel://a/main/0", "redis+sentinel://a:26379/main/"),
             ("redis+unix:///run/a.sock", "redis+unix://u:p@/run/a.sock?timeout=1s"),
             ("file:/a/b.db", "file:///a/b.db?history=4"),
+            ("postgres://u@h", "postgresql://u:p@H:5432/u?timeout=1s"),
+            ("postgres://u@h/d?schema=a", "postgres://other@h/d?wake=poll&schema=a"),
+            ("postgres://u@%2Frun%2FPG/d", "postgres://u@%2frun%2FPG:5432/d"),
         ] {
             assert_eq!(place(one), place(other));
         }
@@ -178,6 +207,9 @@ mod tests {
             ("redis://h/?prefix=a:", "redis://h/?prefix=b:"),
             ("redis+unix:///a", "redis+unix:///b"),
             ("file:/a", "file:/b"),
+            ("postgres://u@h/0", "postgres://u@h/1"),
+            ("postgres://u@h/d", "postgres://u@h/d?schema=a"),
+            ("postgres://u@%2FA/d", "postgres://u@%2Fa/d"),
         ] {
             assert_ne!(place(one), place(other));
         }
@@ -190,8 +222,19 @@ mod tests {
             remote("rediss://u:***@h/2?ca=/etc/x&key=/etc/k&prefix=a:").as_deref(),
             Some("rediss://h:6379/2?prefix=a:")
         );
-        for url in ["file:/a", "redis+unix:///run/a", "valkey+unix://u@/run/a", "memory:", "", "x"]
-        {
+        assert_eq!(
+            remote("postgresql://app:***@db/shop?sslkey=/etc/k&schema=a").as_deref(),
+            Some("postgres://app@db:5432/shop?schema=a")
+        );
+        for url in [
+            "file:/a",
+            "postgres://u@%2Frun/d",
+            "redis+unix:///run/a",
+            "valkey+unix://u@/run/a",
+            "memory:",
+            "",
+            "x",
+        ] {
             assert_eq!(remote(url), None, "{url}");
         }
     }

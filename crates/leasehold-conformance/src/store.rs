@@ -307,6 +307,10 @@ pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
 pub async fn a_revocation_hits_the_token_that_was_seen_and_no_other(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     let mut inbox = must(subject.store().inbox(id.client).await);
+    // A store may listen only for a client that waits for something.
+    let other = Bench::new(subject);
+    other.take(somebody(), ALONE).await;
+    other.wait_if_queued(HolderId { attempt: 2, ..id }, ALONE).await;
     let token = bench.take(id, ALONE).await.token;
     let wrong = FencingToken::from_micros(token.micros() - 1);
     assert_eq!(bench.revoke(id, wrong, true).await, Reply::Revoked(false));

@@ -7,12 +7,15 @@
 //! | the resource is | take |
 //! |---|---|
 //! | a value, stock or a queue in Redis, in a file or in memory | the crate `leasehold-data` |
-//! | a row of an SQL database | [`Dialect`] |
+//! | data in the PostgreSQL database that has the locks, too | [`postgres`] |
+//! | a row of another SQL database | [`Dialect`] |
 //! | a service behind HTTP | [`to_header`], [`from_header`]; there [`Fences`] or [`Dialect`] |
 //! | a service of one process | [`Fences::install`] behind its own mutex |
 //!
 //! Only tokens of an exclusive lease fence: a later reader's token would shut out an earlier one
 //! that is still valid.
+
+pub mod postgres;
 
 use leasehold_core::text::percent_decode;
 use leasehold_core::{FencingToken, InvalidInput, LockName};

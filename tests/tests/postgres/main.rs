@@ -5,18 +5,30 @@
 #![cfg(test)]
 
 mod conformance;
+mod fence;
+mod pages;
+mod roles;
+mod sessions;
 
-use leasehold_testkit::{PgBouncer, Postgres};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
-/// A server, unless there is none to be had.
+use leasehold::Client;
+use leasehold::store::PostgresOptions;
+use leasehold_testkit::{PgBouncer, Postgres, must};
+use tokio_postgres::NoTls;
+
+/// A server, unless there is none to be had. It flushes nothing.
 fn server() -> Option<Postgres> {
-    installed("PostgreSQL", Postgres::start().unwrap())
+    let settings = ["fsync=off", "max_prepared_transactions=4"];
+    installed("PostgreSQL", must(Postgres::start_with(&settings)))
 }
 
 /// A server, and a pooler before it with so many sessions.
 fn pooled(sessions: u32) -> Option<(Postgres, PgBouncer)> {
     let server = server()?;
-    let bouncer = installed("PgBouncer", PgBouncer::start(&server, sessions).unwrap())?;
+    let bouncer = installed("PgBouncer", must(PgBouncer::start(&server, sessions)))?;
     Some((server, bouncer))
 }
 
@@ -27,4 +39,67 @@ fn installed<T>(what: &str, started: Option<T>) -> Option<T> {
         println!("skipped: {what} is not installed: `cargo xtask test` does that");
     }
     started
+}
+
+/// The store that a URL names.
+async fn open(url: &str) -> leasehold::store::Postgres {
+    must(leasehold::store::Postgres::open(must(PostgresOptions::from_url(url))).await)
+}
+
+/// A schema of one's own on a server that tests share while they run.
+struct Database {
+    server: Arc<Postgres>,
+    schema: String,
+}
+
+impl Database {
+    fn new() -> Option<Self> {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = match shared.upgrade() {
+            Some(server) => server,
+            None => Arc::new(server()?),
+        };
+        *shared = Arc::downgrade(&server);
+        let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
+        Some(Self { server, schema: format!("locks_{number}") })
+    }
+
+    /// The URL of the store.
+    fn url(&self) -> String {
+        format!("{}&schema={}", self.server.url(), self.schema)
+    }
+
+    /// A client of the store.
+    async fn client(&self) -> Client {
+        must(Client::connect(&self.url()).await)
+    }
+
+    /// A session of an application's own.
+    async fn session(&self) -> tokio_postgres::Client {
+        let [(_, host), (_, user), (_, database)] = self.server.environment();
+        let text = |it: std::ffi::OsString| it.into_string().unwrap();
+        let mut config = tokio_postgres::Config::new();
+        config.host(text(host)).user(text(user)).dbname(text(database));
+        let (client, connection) = must(config.connect(NoTls).await);
+        tokio::spawn(connection);
+        client
+    }
+
+    /// What a statement about the schema selects, as text; `@` stands for the schema.
+    fn ask(&self, sql: &str) -> String {
+        let answer = must(self.server.query(&sql.replace('@', &self.schema)));
+        answer.trim().to_owned()
+    }
+
+    /// Waits until a statement selects `t`.
+    async fn until(&self, sql: &str) {
+        let mut asked = 0;
+        while self.ask(sql) != "t" {
+            asked += 1;
+            assert!(asked < 1_500, "it never came to this: {sql}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }

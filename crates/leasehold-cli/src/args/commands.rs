@@ -224,6 +224,24 @@ pub(crate) struct Revoke {
     pub(crate) verbosity: Verbosity,
 }
 
+/// Arguments of `schema`.
+#[derive(Args, Debug)]
+pub(crate) struct Schema {
+    /// Runs it, as the role of the store URL, instead of printing it
+    #[arg(long)]
+    pub(crate) install: bool,
+    /// A role that takes, lists and revokes locks
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) holder: Vec<String>,
+    /// A role that calls `fence` in transactions of its own
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) fencer: Vec<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
+}
+
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {

@@ -97,6 +97,15 @@ Exit code: 0 done; 76 the lease has ended: it was given back, is over or was los
 the store; 2 no handle, or its process cannot be asked from here, but only as the user who took the
 lease, on the same machine.";
 
+pub(super) const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  leasehold schema -s postgres://owner@db/shop --holder app --fencer app | less
+  leasehold schema -s postgres://owner@db/shop --holder app --fencer app --install
+
+Roles must be there. What is there already stays as it is, so a role may be added later.
+
+Exit code: 0 printed or installed; 69 trouble with the store; 2 usage.";
+
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Examples:
   leasehold doctor                                  the store that `leasehold where` prints

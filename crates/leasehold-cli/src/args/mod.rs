@@ -15,12 +15,12 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::commands::{
-    Doctor, Elect, EndQuarantine, Hold, Ls, Permits, Revoke, Run, Show, Top, Wait, Where,
+    Doctor, Elect, EndQuarantine, Hold, Ls, Permits, Revoke, Run, Schema, Show, Top, Wait, Where,
 };
 pub(crate) use self::ending::OnLost;
 use self::help::{
     DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
-    RENEW_EXAMPLES, RUN_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
+    RENEW_EXAMPLES, RUN_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
 };
 pub(crate) use self::hold_limits::Limit;
 pub(crate) use self::normalize::options_last;
@@ -96,6 +96,10 @@ pub(crate) enum Command {
     /// Runs a command while holding a lock
     #[command(display_order = 1, after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Prints the tables and functions that a PostgreSQL database needs, or installs them, with
+    /// rights for roles; the first client does so itself where its role may
+    #[command(display_order = 8, after_help = SCHEMA_EXAMPLES)]
+    Schema(Schema),
     /// Shows who holds and awaits what on a page, to programs and as metrics, until a signal comes;
     /// on this machine only and read only, unless more is asked for
     #[command(display_order = 5, after_help = SERVE_EXAMPLES)]
@@ -136,6 +140,7 @@ impl Command {
             Self::Renew(args) => args.verbosity,
             Self::Revoke(args) => args.verbosity,
             Self::Run(args) => args.lock.verbosity,
+            Self::Schema(args) => args.verbosity,
             Self::Serve(args) => args.verbosity,
             Self::Show(args) => args.output.verbosity,
             Self::Take(args) => args.lock.verbosity,

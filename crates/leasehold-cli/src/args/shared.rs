@@ -14,10 +14,10 @@ use crate::store_url::StoreUrl;
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
     /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
-    /// redis+sentinel://HOST,…/SERVICE, redis+cluster://HOST,…, redis+quorum://HOST,… or
-    /// file:PATH, with options behind a ? (leasehold man store); else $LEASEHOLD_STORE, else the
-    /// configuration. A password may also come from $LEASEHOLD_PASSWORD or the file
-    /// $LEASEHOLD_PASSWORD_FILE, where `ps` does not show it
+    /// redis+sentinel://HOST,…/SERVICE, redis+cluster://HOST,…, redis+quorum://HOST,…,
+    /// postgres://USER@HOST/DATABASE or file:PATH, with options behind a ? (leasehold man store);
+    /// else $LEASEHOLD_STORE, else the configuration. A password may also come from
+    /// $LEASEHOLD_PASSWORD or the file $LEASEHOLD_PASSWORD_FILE, where `ps` does not show it
     #[arg(short, long, value_name = "URL", value_parser = store_url, help_heading = "Store")]
     pub(crate) store: Option<StoreUrl>,
 }

@@ -15,6 +15,7 @@ mod ready_file;
 mod renew;
 mod revoke;
 mod run;
+mod schema;
 mod serve;
 mod show;
 mod status_view;
@@ -45,6 +46,7 @@ pub(crate) fn execute(command: &Command) -> Outcome {
         Command::Renew(args) => renew::renew(args),
         Command::Revoke(args) => revoke::revoke(args),
         Command::Run(args) => run::run(args),
+        Command::Schema(args) => schema::schema(args),
         Command::Serve(args) => serve::serve(args),
         Command::Show(args) => show::show(args),
         Command::Take(args) => take::take(args),

@@ -45,6 +45,8 @@ mod permits;
 #[cfg(test)]
 mod places;
 #[cfg(test)]
+mod postgres;
+#[cfg(test)]
 mod quiet;
 #[cfg(test)]
 mod quorum;

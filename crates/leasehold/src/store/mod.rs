@@ -28,7 +28,7 @@ mod memory;
 mod option_value;
 mod outages;
 #[cfg(feature = "postgres")]
-pub mod postgres;
+mod postgres;
 pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]
@@ -51,22 +51,26 @@ pub use self::file::{File, FileOptions, FileTransaction};
 pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
 #[cfg(feature = "postgres")]
-pub use self::postgres::{Postgres, PostgresOptions};
+pub use self::postgres::{
+    CommitLevel, ListenAt, Postgres, PostgresOptions, PostgresRoles, SslMode, Wake,
+};
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
-pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, Replicas, Secret};
+pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, Replicas};
 pub(crate) use self::router::is_memory;
 #[cfg(feature = "redis")]
 pub use self::router::open;
-pub use self::router::{check_url, connect, examine, examine_setup, shown_url};
+pub use self::router::{check_url, connect, connect_with, examine, examine_setup, shown_url};
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub use self::secret::Secret;
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::wire as redis_wire;
 
-/// The TLS library that [`RedisOptions::tls_config`] takes a configuration of.
-#[cfg(feature = "redis")]
+/// The TLS library that the options of stores on servers take a configuration of.
+#[cfg(any(feature = "postgres", feature = "redis"))]
 pub use tokio_rustls::rustls;
 
 #[doc = include_str!("../../docs/store-urls.md")]

@@ -12,7 +12,7 @@ use super::finding::Finding;
 use super::finding::Level;
 use super::memory::{self, Memory};
 #[cfg(feature = "postgres")]
-use super::postgres::{self, Postgres};
+use super::postgres::{self, Postgres, PostgresOptions};
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
 #[cfg(feature = "redis")]
@@ -58,14 +58,33 @@ impl Scheme {
 /// [`crate::Error::Invalid`] names the part of the URL that is wrong; [`crate::Error::Store`] says
 /// why the store could not be opened.
 pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
+    connect_with(url, |name| std::env::var(name).ok()).await
+}
+
+/// As [`connect`], with another place for passwords that are not in the URL than the environment of
+/// this process: asked with the names of the variables.
+///
+/// # Errors
+///
+/// As [`connect`].
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "redis")),
+    expect(unused_variables, reason = "only servers ask for passwords")
+)]
+pub async fn connect_with(
+    url: &str,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Box<dyn Store>> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
         Scheme::File => Ok(Box::new(File::connect(FileOptions::from_url(url)?).await?)),
         Scheme::Memory => Ok(Box::new(Memory::new())),
         #[cfg(feature = "postgres")]
-        Scheme::Postgres => Ok(Box::new(Postgres::connect(url).await?)),
+        Scheme::Postgres => {
+            Ok(Box::new(Postgres::open(PostgresOptions::from_url_with(url, environment)?).await?))
+        }
         #[cfg(feature = "redis")]
-        Scheme::Redis => open(RedisOptions::from_url(url)?).await,
+        Scheme::Redis => open(RedisOptions::from_url_with(url, environment)?).await,
     }
 }
 

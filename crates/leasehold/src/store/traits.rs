@@ -86,7 +86,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>>;
 
     /// Opens the inbox of a client: where its grants and revocations arrive. Once this has
-    /// returned, no message is missed without a [`Message::Gap`].
+    /// returned, no message is missed without a [`Message::Gap`]; but a store may listen only
+    /// while something of that client waits, and a revocation is found by the next renewal then.
     ///
     /// # Errors
     ///

@@ -8,14 +8,15 @@ use std::io;
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_mangen::Man;
-use leasehold::store::{MANUAL, Redis};
+use leasehold::store::{MANUAL, Postgres, Redis};
 use roff::{Roff, roman};
 
 use crate::args::Cli;
 use crate::report::{Failure, Outcome, print};
 
-/// The page of store URLs, and that of Redis.
+/// The page of store URLs, and those of servers.
 const STORE: &str = "store";
+const POSTGRES: &str = "postgres";
 const REDIS: &str = "redis";
 
 /// How paragraphs of help begin that are sections of their own in a manual.
@@ -25,7 +26,7 @@ const EXIT_CODE: &str = "Exit code: ";
 /// What a command says by its exit code that says nothing else about it.
 const USUAL_EXIT: &str = "0 done; 1 the answer is no; 69 trouble with the store; 2 usage.";
 
-/// Prints a manual page: of the whole, of one command, of store URLs or of Redis.
+/// Prints a manual page: of the whole, of one command, of store URLs or of servers.
 pub(crate) fn man(name: Option<&str>) -> Outcome {
     let mut whole = Cli::command();
     whole.build();
@@ -39,11 +40,15 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
             let about = "Redis and Valkey: promises, settings, rights";
             Ok(page_from("leasehold-redis", about, Redis::MANUAL))
         }
+        Some(POSTGRES) => {
+            let about = "PostgreSQL: promises, settings, rights";
+            Ok(page_from("leasehold-postgres", about, Postgres::MANUAL))
+        }
         Some(name) => match whole.find_subcommand(name) {
             Some(command) => page_of(command.clone()),
             None => {
-                let why =
-                    format!("there is no page {name:?}: name a command, `{STORE}` or `{REDIS}`");
+                let pages = format!("`{STORE}`, `{POSTGRES}` or `{REDIS}`");
+                let why = format!("there is no page {name:?}: name a command, {pages}");
                 return Err(Failure::usage(why));
             }
         },
@@ -56,7 +61,7 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
 pub(crate) fn pages() -> Vec<String> {
     let whole = Cli::command();
     let commands = whole.get_subcommands().map(|command| command.get_name().to_owned());
-    commands.chain([STORE.to_owned(), REDIS.to_owned()]).collect()
+    commands.chain([STORE, POSTGRES, REDIS].map(ToOwned::to_owned)).collect()
 }
 
 /// A page from a manual in Markdown, whose first line is its title.

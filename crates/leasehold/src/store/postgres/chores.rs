@@ -1,15 +1,16 @@
-//! What a store does now and then by itself: closes sessions that rest, removes names that are over.
+//! What a store does now and then by itself: closes sessions that rest, removes names whose
+//! retention is over.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold_core::StoreError;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 
-use super::connection::REST;
-use super::{Postgres, Shared};
+use super::connection::{REST, Sessions};
+use super::schema::Statements;
 use crate::background;
 use crate::clock::SystemClock;
 
@@ -22,51 +23,56 @@ const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Names that are passed in one transaction: 200, a few milliseconds.
 const AT_MOST: i64 = 200;
 
-/// The chores of one store.
-#[derive(Debug, Default)]
-pub(crate) struct Chores {
+/// The chores of one store, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    sessions: Sessions,
+    statements: Statements,
     /// Whether anything was asked of the store since they were done.
     is_used: AtomicBool,
 }
 
-impl Chores {
-    /// Has them done for as long as the store lives.
-    pub(crate) fn begin(&self, store: &Postgres) -> Result<(), StoreError> {
-        let shared = std::sync::Arc::downgrade(&store.shared);
-        background::spawn(&SystemClock::new(), Box::pin(work(shared)))
+impl Upkeep {
+    pub(crate) fn new(sessions: Sessions, statements: Statements) -> Self {
+        Self { sessions, statements, is_used: AtomicBool::new(false) }
+    }
+
+    /// Has them done from now on.
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<(), StoreError> {
+        background::spawn(&SystemClock::new(), Box::pin(work(Arc::downgrade(self))))
     }
 
     /// Something was asked of the store.
     pub(crate) fn note_use(&self) {
         self.is_used.store(true, Ordering::Relaxed);
     }
+
+    /// Walks over all names once.
+    async fn tidy(&self) -> Result<(), StoreError> {
+        let mut next = Some(String::new());
+        while let Some(beyond) = next {
+            let mut taken = self.sessions.take(self.sessions.give_up()).await?;
+            taken.batch(&self.statements.begin).await?;
+            let values = [(&beyond as _, Type::TEXT), (&AT_MOST as _, Type::INT8)];
+            let rows = taken.query(&self.statements.tidy, &values).await?;
+            taken.batch("COMMIT").await?;
+            taken.give_back();
+            next = rows.first().and_then(|row| row.get(0));
+        }
+        Ok(())
+    }
 }
 
-async fn work(shared: Weak<Shared>) {
+async fn work(upkeep: Weak<Upkeep>) {
     let mut tidied = Instant::now();
     loop {
         sleep(LOOK_EVERY).await;
-        let Some(shared) = shared.upgrade() else { return };
-        if tidied.elapsed() >= TIDY_EVERY && shared.chores.is_used.swap(false, Ordering::Relaxed) {
+        let Some(upkeep) = upkeep.upgrade() else { return };
+        if tidied.elapsed() >= TIDY_EVERY && upkeep.is_used.swap(false, Ordering::Relaxed) {
             // What fails here fails again, with someone to tell, in the next operation.
-            let _ = tidy(&shared).await;
+            let _ = upkeep.tidy().await;
             tidied = Instant::now();
         }
-        shared.sessions.close(REST);
+        upkeep.sessions.close(REST);
     }
-}
-
-/// Walks over all names once.
-pub(super) async fn tidy(shared: &Shared) -> Result<(), StoreError> {
-    let mut next = Some(String::new());
-    while let Some(beyond) = next {
-        let mut taken = shared.sessions.take(shared.sessions.give_up()).await?;
-        taken.batch(&shared.statements.begin).await?;
-        let values = [(&beyond as _, Type::TEXT), (&AT_MOST as _, Type::INT8)];
-        let rows = taken.query(&shared.statements.tidy, &values).await?;
-        taken.batch("COMMIT").await?;
-        taken.give_back();
-        next = rows.first().and_then(|row| row.get(0));
-    }
-    Ok(())
 }

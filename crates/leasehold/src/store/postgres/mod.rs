@@ -2,7 +2,7 @@
 //!
 //! Leasehold connects only to what [`PostgresOptions`] and URLs name. Each operation is one
 //! transaction of two round trips around [`leasehold_core::model::step`]; no session is held for a
-//! lock, so a pooler may be between. What operators need to know: [`MANUAL`].
+//! lock, so a pooler may be between. What operators need to know: [`Postgres::MANUAL`].
 
 mod chores;
 mod connection;
@@ -25,31 +25,21 @@ use leasehold_core::{
 };
 use tokio::time::{Instant, sleep};
 
-use self::chores::Chores;
+use self::chores::Upkeep;
 use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
 use self::options::Settings;
-pub use self::options::{Commit, ListenAt, PostgresOptions, SslMode, Wake};
+pub use self::options::{CommitLevel, ListenAt, PostgresOptions, SslMode, Wake};
+pub use self::schema::PostgresRoles;
 use self::schema::Statements;
-pub use self::schema::{Roles, script};
 use self::step::Steps;
 pub(super) use self::url::{is_named_by, without_password};
-use super::secret::Secret;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::process::MadeIn;
 
-/// The TLS library that [`PostgresOptions::tls_config`] takes a configuration of.
-pub use tokio_rustls::rustls;
-
-/// What [`PostgresOptions::password_from`] gives.
-pub type Password = Secret;
-
-#[doc = include_str!("../../../docs/postgres.md")]
-pub const MANUAL: &str = include_str!("../../../docs/postgres.md");
-
-/// How long a step that must not be done yet is put off: a fenced transaction of somebody's is open.
+/// How long a step is put off that must not be done yet: somebody's fenced transaction is open.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A PostgreSQL database.
@@ -75,7 +65,7 @@ struct Shared {
     statements: Statements,
     inboxes: Arc<Inboxes>,
     warnings: Arc<Warnings>,
-    chores: Chores,
+    upkeep: Arc<Upkeep>,
 }
 
 impl fmt::Debug for Postgres {
@@ -87,14 +77,8 @@ impl fmt::Debug for Postgres {
 }
 
 impl Postgres {
-    /// Opens the store that a URL names, as [`open`](Self::open) does.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open); [`Error::Invalid`] names the part of the URL that is wrong.
-    pub async fn connect(url: &str) -> Result<Self, Error> {
-        Self::open(PostgresOptions::from_url(url)?).await
-    }
+    #[doc = include_str!("../../../docs/postgres.md")]
+    pub const MANUAL: &'static str = include_str!("../../../docs/postgres.md");
 
     /// Connects to the primary among the servers that options name, and installs the schema where
     /// it is missing and the role may do so.
@@ -121,7 +105,7 @@ impl Postgres {
             doctor::connecting::check(sessions, settings, warnings).await
         }))
         .await?;
-        store.shared.chores.begin(&store)?;
+        store.shared.upkeep.begin()?;
         Ok(store)
     }
 
@@ -131,7 +115,7 @@ impl Postgres {
     /// # Errors
     ///
     /// As [`open`](Self::open); [`Denied`](StoreErrorKind::Denied) where the role may not.
-    pub async fn install(options: PostgresOptions, roles: &Roles) -> Result<bool, Error> {
+    pub async fn install(options: PostgresOptions, roles: &PostgresRoles) -> Result<bool, Error> {
         let (store, roles) = (Self::closed(options)?, roles.clone());
         let installing =
             async move { store.shared.statements.install(&store.shared.sessions, &roles).await };
@@ -145,8 +129,8 @@ impl Postgres {
         let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
         let statements = Statements::new(&settings);
-        let chores = Chores::default();
-        let shared = Shared { settings, sessions, statements, inboxes, warnings, chores };
+        let upkeep = Arc::new(Upkeep::new(sessions.clone(), statements.clone()));
+        let shared = Shared { settings, sessions, statements, inboxes, warnings, upkeep };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
@@ -167,9 +151,26 @@ impl Postgres {
     }
 }
 
+impl PostgresOptions {
+    /// The SQL that installs the schema and gives rights to roles, for the owner of the database to
+    /// read and run: one transaction.
+    pub fn script(&self, roles: &PostgresRoles) -> String {
+        schema::script(&self.0.schema, roles)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if self.made_in.is_another() {
+            // The sessions and the thread that drives them are the parent's.
+            std::mem::forget(Arc::clone(&self.shared));
+        }
+    }
+}
+
 impl Shared {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
-        self.chores.note_use();
+        self.upkeep.note_use();
         let store = (&self.sessions, &self.statements);
         match &operation {
             Operation::List { prefix, limit, idle } => {
@@ -305,13 +306,4 @@ impl Store for Postgres {
     fn warnings(&self) -> Vec<String> {
         self.shared.warnings.all()
     }
-}
-
-/// A random number, for what nobody else may have the name of.
-fn random() -> Result<u128, StoreError> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|failure| {
-        StoreError::new(StoreErrorKind::Unsupported, format!("no random numbers: {failure}"))
-    })?;
-    Ok(u128::from_ne_bytes(bytes))
 }

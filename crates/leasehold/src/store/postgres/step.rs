@@ -62,7 +62,8 @@ impl Steps<'_> {
                         self.sessions.close(std::time::Duration::ZERO);
                     }
                     let is_certain = !error.may_have_executed();
-                    if tries == MOST_TRIES || !is_certain || !error::is_worth_another_try(&error) {
+                    let may_pass = error::is_worth_another_try(&error) || error::is_broken(&error);
+                    if tries == MOST_TRIES || !is_certain || !may_pass {
                         return Err(error);
                     }
                 }

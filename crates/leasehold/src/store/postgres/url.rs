@@ -79,7 +79,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::store::postgres::options::{Commit, SslMode, Wake};
+    use crate::store::postgres::options::{CommitLevel, SslMode, Wake};
 
     fn parse(url: &str) -> Result<Settings, String> {
         PostgresOptions::from_url_with(url, |_| None)
@@ -109,7 +109,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((settings.schema.as_str(), settings.connections), ("locks", 1));
-        assert_eq!((settings.wake, settings.commit), (Wake::Poll, Commit::RemoteApply));
+        assert_eq!((settings.wake, settings.commit), (Wake::Poll, CommitLevel::RemoteApply));
         assert_eq!(settings.listen.unwrap().0.to_string(), "direct:6000");
         assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.sslmode, Some(SslMode::VerifyCa));

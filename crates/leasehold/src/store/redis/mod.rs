@@ -40,7 +40,7 @@ use self::layout::redisson::Redisson;
 use self::layout::{Layout, key, reply};
 use self::list::{Listing, list, page};
 use self::opening::Opened;
-pub use self::options::{LayoutName, RedisOptions, Replicas, Secret};
+pub use self::options::{LayoutName, RedisOptions, Replicas};
 use self::options::{Servers, Settings};
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription::{self, Channels};

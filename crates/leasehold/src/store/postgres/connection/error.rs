@@ -56,15 +56,27 @@ pub(crate) fn is_worth_another_try(error: &StoreError) -> bool {
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::QUERY_CANCELED,
             SqlState::READ_ONLY_SQL_TRANSACTION,
+            SqlState::FEATURE_NOT_SUPPORTED,
             SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         ];
         transient.contains(code) || code.code() == NO_MUTEX
     })
 }
 
+/// Whether the session had ended before the request was read, or while it was: rested for too long,
+/// ended by somebody, lost with its server or its network.
+pub(crate) fn is_broken(error: &StoreError) -> bool {
+    let Some(source) = error.source().and_then(|source| source.downcast_ref::<Error>()) else {
+        return false;
+    };
+    source.code().is_none_or(|code| code.code().starts_with("57P"))
+}
+
 /// Whether the server has become a standby: another one takes over.
 pub(crate) fn is_standby(error: &StoreError) -> bool {
-    code(error) == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+    // The second is what the beginning of a step says, and nothing else of ours.
+    let said = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::FEATURE_NOT_SUPPORTED];
+    code(error).is_some_and(|code| said.contains(code))
 }
 
 /// Whether there is no such schema, or not what belongs there.
@@ -88,8 +100,12 @@ fn kind(refusal: &DbError) -> StoreErrorKind {
     let code = refusal.code();
     match &code.code()[..2] {
         _ if [SqlState::INSUFFICIENT_PRIVILEGE].contains(code) => StoreErrorKind::Denied,
-        _ if [SqlState::TOO_MANY_CONNECTIONS, SqlState::READ_ONLY_SQL_TRANSACTION]
-            .contains(code) =>
+        _ if [
+            SqlState::TOO_MANY_CONNECTIONS,
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+            SqlState::FEATURE_NOT_SUPPORTED,
+        ]
+        .contains(code) =>
         {
             StoreErrorKind::Unreachable
         }

@@ -141,12 +141,22 @@ impl Sessions {
         self.pool.retain(|_, metrics| metrics.last_used() < rested);
     }
 
-    /// Runs one statement by itself.
+    /// Runs one statement by itself, and once more where the session had ended: it is one that may
+    /// be run twice.
     pub(crate) async fn query(
         &self,
         sql: &str,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, StoreError> {
+        match self.query_once(sql, values).await {
+            Err(error) if error::is_broken(&error) || error::is_worth_another_try(&error) => {
+                self.query_once(sql, values).await
+            }
+            done => done,
+        }
+    }
+
+    async fn query_once(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
         let mut taken = self.take(self.give_up()).await?;
         let rows = taken.query(sql, values).await?;
         taken.give_back();

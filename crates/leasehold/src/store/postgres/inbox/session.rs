@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::{BoxFuture, StoreError};
+use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Client;
@@ -108,7 +108,7 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
     let client = Arc::new(client);
     tokio::spawn(drive(Arc::downgrade(inboxes), driver, heard));
     greet(&client, &server).await?;
-    let own = format!("lh_t_{:032x}", crate::store::postgres::random()?);
+    let own = format!("lh_t_{:032x}", random()?);
     listen_to(&client, wanted.iter().chain([&own]))
         .await
         .map_err(|failure| error::request(&server, failure))?;
@@ -120,11 +120,21 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
     if timeout(TRIAL, trial).await.is_err() {
         inboxes.warnings.add(format!(
             "{server}: a notification to itself did not arrive, so there is a pooler in between: \
-             waiters ask once a second (name the server itself by `listen=HOST`, or say `wake=poll`)"
+             waiters ask once a second (name the server itself by `listen=HOST`, or say \
+             `wake=poll`)"
         ));
         listening.set(State::Silent);
     }
     Ok(())
+}
+
+/// For a channel that nobody else listens to.
+fn random() -> Result<u128, StoreError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|failure| {
+        StoreError::new(StoreErrorKind::Unsupported, format!("no random numbers: {failure}"))
+    })?;
+    Ok(u128::from_ne_bytes(bytes))
 }
 
 /// Has the server send what is notified on some channels, whose names are of letters, digits and

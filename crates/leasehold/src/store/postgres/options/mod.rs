@@ -15,7 +15,7 @@ pub(crate) use self::servers::{DEFAULT_PORT, Login, Server};
 pub use self::table::PostgresOptions;
 pub(crate) use self::table::Settings;
 pub(crate) use self::values::Tls;
-pub use self::values::{Commit, ListenAt, SslMode, Wake};
+pub use self::values::{CommitLevel, ListenAt, SslMode, Wake};
 use crate::store::secret::{Password, Secret};
 use crate::store::tls::{self, TlsFiles, Trust};
 use crate::store::url_parts::{invalid, no_host};
@@ -70,7 +70,7 @@ impl PostgresOptions {
     }
 
     /// Connects in TLS with a configuration that the program makes with
-    /// [the rustls that leasehold uses](crate::store::postgres::rustls).
+    /// [the rustls that leasehold uses](crate::store::rustls).
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
         self.0.tls = Tls::Config(config);
         self

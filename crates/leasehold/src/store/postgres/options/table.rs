@@ -8,7 +8,7 @@ use leasehold_core::InvalidInput;
 use leasehold_core::model::DEFAULT_RETENTION;
 
 use super::servers::{Login, Server};
-use super::values::{Commit, ListenAt, SslMode, Tls, Wake};
+use super::values::{CommitLevel, ListenAt, SslMode, Tls, Wake};
 use crate::store::option_value::{Value, unknown};
 use crate::store::span::{self, RETENTIONS, Range, TIMEOUTS};
 
@@ -147,7 +147,7 @@ options! {
     "`HOST[:PORT]`: the server itself, to listen there, where the URL names a pooler",
     "the server of the URL";
 
-    commit: Commit = Commit::On; (level: Commit) => level;
+    commit: CommitLevel = CommitLevel::On; (level: CommitLevel) => level;
     "when a grant counts, as `synchronous_commit`: `on`, `local`, `remote_write`, `remote_apply`",
     "`on`";
 
@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn the_manual_has_a_row_for_each_option_and_no_other() {
-        let (_, section) = crate::store::postgres::MANUAL.split_once("\n## Options\n").unwrap();
+        let (_, section) =
+            crate::store::postgres::Postgres::MANUAL.split_once("\n## Options\n").unwrap();
         let (section, _) = section.split_once("\n## ").unwrap();
         let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
         let row =

@@ -39,7 +39,7 @@ pub enum Wake {
 /// When a grant counts: what `synchronous_commit` is for transactions that grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Commit {
+pub enum CommitLevel {
     /// Once the log is on this server's disk, and on that of a synchronous standby if there is one.
     #[default]
     On,
@@ -51,7 +51,7 @@ pub enum Commit {
     RemoteApply,
 }
 
-impl Commit {
+impl CommitLevel {
     /// As `synchronous_commit` says it.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl Value for Wake {
     }
 }
 
-impl Value for Commit {
+impl Value for CommitLevel {
     fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
         let levels = [Self::On, Self::Local, Self::RemoteWrite, Self::RemoteApply];
         word(name, &text, &levels.map(|level| (level.as_str(), level)))

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use leasehold_core::{StoreError, StoreErrorKind};
 
 use super::connection::{Sessions, error};
-use super::options::{Commit, Settings};
+use super::options::{CommitLevel, Settings};
 
 /// The layout of this release.
 const LAYOUT: i64 = 1;
@@ -49,11 +49,33 @@ const MAX_IDLE: &str = "1s";
 
 /// Whom an installation gives rights, beside its owner.
 #[derive(Clone, Debug, Default)]
-pub struct Roles {
-    /// Roles that take, list and revoke locks.
+#[non_exhaustive]
+pub struct PostgresRoles {
+    /// PostgresRoles that take, list and revoke locks.
     pub holders: Vec<String>,
-    /// Roles that call `fence` in transactions of their own.
+    /// PostgresRoles that call `fence` in transactions of their own.
     pub fencers: Vec<String>,
+}
+
+impl PostgresRoles {
+    /// Nobody else.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One more role that takes, lists and revokes locks.
+    #[must_use]
+    pub fn holder(mut self, role: impl Into<String>) -> Self {
+        self.holders.push(role.into());
+        self
+    }
+
+    /// One more role that calls `fence` in transactions of its own.
+    #[must_use]
+    pub fn fencer(mut self, role: impl Into<String>) -> Self {
+        self.fencers.push(role.into());
+        self
+    }
 }
 
 /// What a store sends.
@@ -72,7 +94,7 @@ pub(crate) struct Statements {
 impl Statements {
     pub(crate) fn new(settings: &Settings) -> Self {
         let Settings { schema, timeout, commit, .. } = settings;
-        let (timeout, commit) = (timeout.as_millis(), Commit::as_str(*commit));
+        let (timeout, commit) = (timeout.as_millis(), CommitLevel::as_str(*commit));
         Self {
             // Whatever the role has for its own transactions. Who has given up must not wait on in
             // the server.
@@ -98,7 +120,7 @@ impl Statements {
             Err(missing) if error::lacks_schema(&missing) => missing,
             checked => return checked,
         };
-        match self.install(sessions, &Roles::default()).await {
+        match self.install(sessions, &PostgresRoles::default()).await {
             Ok(_) => self.check(sessions).await,
             Err(refused) if refused.kind() == StoreErrorKind::Denied => Err(StoreError::new(
                 StoreErrorKind::Denied,
@@ -132,7 +154,7 @@ impl Statements {
     pub(crate) async fn install(
         &self,
         sessions: &Sessions,
-        roles: &Roles,
+        roles: &PostgresRoles,
     ) -> Result<bool, StoreError> {
         let mut taken = sessions.take(sessions.give_up()).await?;
         // One at a time: who comes second finds it there.
@@ -167,7 +189,7 @@ impl Statements {
 /// All that an installation runs, to be read, changed or run by somebody else.
 ///
 /// Names of schemas have small letters, digits and `_` alone; names of roles are quoted.
-pub fn script(schema: &str, roles: &Roles) -> String {
+pub(crate) fn script(schema: &str, roles: &PostgresRoles) -> String {
     format!(
         "BEGIN;\n\n{}\n{}{}\nCOMMIT;\n",
         create_schema(schema),
@@ -192,7 +214,7 @@ fn parts(schema: &str) -> String {
     text
 }
 
-fn grants(schema: &str, roles: &Roles) -> String {
+fn grants(schema: &str, roles: &PostgresRoles) -> String {
     let mut text = String::new();
     let of = [(&roles.holders, &OF_HOLDERS[..]), (&roles.fencers, &OF_FENCERS[..])];
     for (roles, functions) in of {

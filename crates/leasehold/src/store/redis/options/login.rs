@@ -1,7 +1,7 @@
 //! Who the client is to a server, and where its password comes from.
 
 pub(crate) use crate::store::secret::Password;
-pub use crate::store::secret::Secret;
+pub(crate) use crate::store::secret::Secret;
 
 /// A user and its password; without a user, that of `default`.
 #[derive(Clone, Debug, Default)]

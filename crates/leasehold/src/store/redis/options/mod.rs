@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use self::check::no_socket;
-pub use self::login::Secret;
+pub(crate) use self::login::Secret;
 pub(crate) use self::login::{Login, Password};
 pub(crate) use self::servers::{Address, Servers};
 pub use self::table::RedisOptions;

@@ -1,0 +1,32 @@
+//! `leasehold schema`: what a PostgreSQL database needs, printed or installed.
+
+use leasehold::store::{Postgres, PostgresOptions, PostgresRoles};
+
+use crate::args::Schema;
+use crate::report::{Failure, Outcome, print};
+use crate::runtime::block_on;
+use crate::store_choice;
+
+/// Prints the SQL, or runs it.
+pub(crate) fn schema(args: &Schema) -> Outcome {
+    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let url = &choice.url;
+    if !url.is_on_postgres() {
+        let why =
+            format!("{url} needs no schema: name a database, as postgres://USER@HOST/DATABASE");
+        return Err(Failure::usage(why));
+    }
+    let options = PostgresOptions::from_url(url.reveal()).map_err(leasehold::Error::from)?;
+    let (holders, fencers) = (args.holder.iter().cloned(), args.fencer.iter().cloned());
+    let roles = holders.fold(PostgresRoles::new(), PostgresRoles::holder);
+    let roles = fencers.fold(roles, PostgresRoles::fencer);
+    if !args.install {
+        return print(options.script(&roles).trim_end()).map(|()| 0);
+    }
+    let is_new = block_on(Postgres::install(options, &roles))??;
+    match is_new {
+        true => args.verbosity.detail(format_args!("{url}: installed")),
+        false => args.verbosity.detail(format_args!("{url}: was there already")),
+    }
+    Ok(0)
+}

@@ -1,0 +1,377 @@
+//! `fence` in transactions of an application: exact at each isolation level, whatever happens to
+//! the lease meanwhile.
+
+use std::time::Duration;
+
+use leasehold::fence::postgres::{FENCE, OVERTAKEN, is_overtaken};
+use leasehold::{Client, FencingToken, Guard};
+use tokio_postgres::error::SqlState;
+
+use crate::Database;
+
+const NAME: &str = "invoices/42";
+
+/// Each level, and what `fence` says at it of a grant that its snapshot is older than.
+const LEVELS: [(&str, &str); 3] =
+    [("READ COMMITTED", OVERTAKEN), ("REPEATABLE READ", "40001"), ("SERIALIZABLE", "40001")];
+
+/// An application with a database, two clients of its locks, and a value that they guard.
+struct World {
+    database: Database,
+    level: &'static str,
+    holder: Client,
+    other: Client,
+}
+
+impl World {
+    /// One at each isolation level, with what `fence` says of a grant since the snapshot.
+    async fn each() -> Vec<(Self, &'static str)> {
+        let mut worlds = Vec::new();
+        for (level, late) in LEVELS {
+            let Some(database) = Database::new() else { return worlds };
+            let (holder, other) = (database.client().await, database.client().await);
+            database.ask("CREATE TABLE @.value (value int); INSERT INTO @.value VALUES (0)");
+            worlds.push((Self { database, level, holder, other }, late));
+        }
+        worlds
+    }
+
+    /// A transaction that has read, so that it has its snapshot.
+    async fn transaction(&self) -> Transaction {
+        let session = self.database.session().await;
+        session.batch_execute(&format!("BEGIN ISOLATION LEVEL {}", self.level)).await.unwrap();
+        let schema = self.database.schema.clone();
+        let transaction = Transaction { session, schema };
+        transaction.value().await;
+        transaction
+    }
+
+    /// Another holder comes and goes, unless the name is held back.
+    async fn somebody_else_was_here(&self) {
+        self.other.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
+    }
+
+    async fn assert_held_back(&self) {
+        assert!(self.other.mutex(NAME).try_acquire().await.unwrap().is_none(), "{}", self.level);
+    }
+
+    async fn assert_free(&self) {
+        self.somebody_else_was_here().await;
+    }
+
+    async fn revoke(&self, guard: &Guard) {
+        assert!(self.other.admin().revoke_now(NAME, guard.token()).await.unwrap());
+    }
+}
+
+struct Transaction {
+    session: tokio_postgres::Client,
+    schema: String,
+}
+
+impl Transaction {
+    /// The code with which it fails, if it does.
+    async fn fence(&self, token: FencingToken) -> Result<(), String> {
+        let sql = FENCE.replace("leasehold.", &format!("{}.", self.schema));
+        let token = i64::try_from(token.get()).unwrap();
+        let passed = self.session.execute(&sql, &[&NAME, &token]).await;
+        passed.map(drop).map_err(|error| error.code().map_or("", SqlState::code).to_owned())
+    }
+
+    /// A look at the newest token, without a lock.
+    async fn looks(&self, token: FencingToken) -> bool {
+        let sql = format!("SELECT token = {} FROM {}.token", token.get(), self.schema);
+        self.session.query_one(&sql, &[]).await.unwrap().get(0)
+    }
+
+    async fn run(&self, sql: &str) {
+        self.session.batch_execute(&sql.replace('@', &self.schema)).await.unwrap();
+    }
+
+    async fn value(&self) -> i32 {
+        let sql = format!("SELECT value FROM {}.value", self.schema);
+        self.session.query_one(&sql, &[]).await.unwrap().get(0)
+    }
+}
+
+#[tokio::test]
+async fn a_hold_ends_at_once_and_the_next_grant_waits_for_the_commit() {
+    for (world, _) in World::each().await {
+        for is_revoked in [false, true] {
+            let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+            let transaction = world.transaction().await;
+            transaction.fence(guard.token()).await.unwrap();
+            match is_revoked {
+                true => world.revoke(&guard).await,
+                false => guard.release().await.unwrap(),
+            }
+            let status = world.other.admin().inspect(NAME).await.unwrap();
+            assert!(status.holders.is_empty(), "{}: it has ended", world.level);
+            world.assert_held_back().await;
+            let waits = world.other.mutex(NAME);
+            let waiting = tokio::spawn(async move { waits.acquire().await });
+            let waited = "SELECT NOT idle FROM @.lock";
+            world.database.until(waited).await;
+            transaction.run("UPDATE @.value SET value = value + 1; COMMIT").await;
+            let next = waiting.await.unwrap().unwrap();
+            assert!(world.transaction().await.fence(next.token()).await.is_ok());
+            next.release().await.unwrap();
+        }
+        assert_eq!(world.transaction().await.value().await, 2, "both were committed");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_to_another_since_the_snapshot_is_noticed() {
+    for (world, late) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        let transaction = world.transaction().await;
+        guard.release().await.unwrap();
+        world.somebody_else_was_here().await;
+        assert_eq!(transaction.fence(token).await.unwrap_err(), late, "{}", world.level);
+        transaction.run("ROLLBACK").await;
+        let again = world.transaction().await;
+        let code = again.fence(token).await.unwrap_err();
+        assert!(is_overtaken(&code), "{}: {code}", world.level);
+    }
+}
+
+#[tokio::test]
+async fn renewals_and_the_fence_are_not_in_each_others_way() {
+    for (world, _) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let transaction = world.transaction().await;
+        for _ in 0..3 {
+            guard.renew().await.unwrap();
+        }
+        transaction.fence(guard.token()).await.unwrap();
+        for _ in 0..3 {
+            guard.renew().await.unwrap();
+        }
+        transaction.fence(guard.token()).await.unwrap();
+        transaction.run("COMMIT").await;
+        world.assert_held_back_by(&guard).await;
+    }
+}
+
+impl World {
+    /// The lease is still its holder's.
+    async fn assert_held_back_by(&self, guard: &Guard) {
+        assert!(guard.is_held());
+        self.assert_held_back().await;
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_was_noticed_before_anybody_was_granted_counts_or_holds_back() {
+    for (world, late) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        let transaction = world.transaction().await;
+        guard.release().await.unwrap();
+        match transaction.fence(token).await {
+            Ok(()) => {
+                assert_ne!(late, OVERTAKEN, "at READ COMMITTED the end is seen");
+                world.assert_held_back().await;
+                transaction.run("COMMIT").await;
+                world.assert_free().await;
+            }
+            Err(code) => assert_eq!((&*code, late), (OVERTAKEN, OVERTAKEN)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_is_not_committed_yet_is_waited_for() {
+    for (world, late) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        let transaction = world.transaction().await;
+        let grant = world.database.session().await;
+        let schema = &world.database.schema;
+        let sql = format!("BEGIN; UPDATE {schema}.token SET token = token + 4096");
+        grant.batch_execute(&sql).await.unwrap();
+        let fenced = tokio::spawn(async move { transaction.fence(token).await });
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity \
+            WHERE wait_event_type = 'Lock' AND query LIKE '%@.fence%')";
+        world.database.until(waits).await;
+        grant.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(fenced.await.unwrap().unwrap_err(), late, "{}", world.level);
+    }
+}
+
+#[tokio::test]
+async fn a_fence_at_the_end_is_as_exact_as_one_at_the_beginning() {
+    for (world, late) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        let write = "UPDATE @.value SET value = value + 1";
+        let kept = world.transaction().await;
+        kept.run(write).await;
+        kept.fence(token).await.unwrap();
+        kept.run("COMMIT").await;
+        let refused = world.transaction().await;
+        refused.run(write).await;
+        guard.release().await.unwrap();
+        world.somebody_else_was_here().await;
+        assert_eq!(refused.fence(token).await.unwrap_err(), late, "{}", world.level);
+        refused.run("ROLLBACK").await;
+        assert_eq!(world.transaction().await.value().await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_was_forgotten_and_made_anew_is_noticed() {
+    for (world, late) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        let transaction = world.transaction().await;
+        guard.release().await.unwrap();
+        world.database.ask("UPDATE @.lock SET collect_at_us = 0; SELECT @.tidy_1('', 200)");
+        assert_eq!(world.database.ask("SELECT count(*) FROM @.token"), "0", "it is forgotten");
+        let next = world.other.mutex(NAME).acquire().await.unwrap();
+        assert!(next.token() > token);
+        assert_eq!(transaction.fence(token).await.unwrap_err(), late, "{}", world.level);
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_and_forty_grants_later_it_is_noticed() {
+    for (world, late) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        let transaction = world.transaction().await;
+        guard.release().await.unwrap();
+        for _ in 0..140 {
+            world.somebody_else_was_here().await;
+        }
+        assert_eq!(transaction.fence(token).await.unwrap_err(), late, "{}", world.level);
+        let epoch: u32 = world.database.ask("SELECT epoch FROM @.token").parse().unwrap();
+        assert!(epoch > 2, "its row has turned {epoch} pages");
+    }
+}
+
+#[tokio::test]
+async fn a_savepoint_that_is_rolled_back_takes_its_fence_along() {
+    for (world, _) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let transaction = world.transaction().await;
+        transaction.run("SAVEPOINT one").await;
+        transaction.fence(guard.token()).await.unwrap();
+        guard.release().await.unwrap();
+        world.assert_held_back().await;
+        transaction.run("ROLLBACK TO SAVEPOINT one").await;
+        world.assert_free().await;
+    }
+}
+
+#[tokio::test]
+async fn a_prepared_transaction_holds_back_until_it_is_committed() {
+    for (world, _) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let transaction = world.transaction().await;
+        transaction.fence(guard.token()).await.unwrap();
+        transaction.run("PREPARE TRANSACTION '@'").await;
+        drop(transaction);
+        guard.release().await.unwrap();
+        world.assert_held_back().await;
+        world.database.ask("COMMIT PREPARED '@'");
+        world.assert_free().await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_adopts_a_lease_while_its_holder_before_is_in_a_fenced_transaction() {
+    let Some((world, _)) = World::each().await.into_iter().next() else { return };
+    let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+    let transaction = world.transaction().await;
+    transaction.fence(guard.token()).await.unwrap();
+    let (token, lease) = (guard.token(), guard.into_lease().unwrap());
+    let adopter = world.other.clone();
+    let adopting = tokio::spawn(async move { adopter.adopt(lease).await });
+    // It is asked for, and not granted: the token of before is still the newest.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!adopting.is_finished());
+    transaction.run("COMMIT").await;
+    let adopted = adopting.await.unwrap().unwrap();
+    assert!(adopted.token() > token);
+}
+
+/// Two holders of one name, one of whom stops in mid-transaction and loses its lease. Gives how
+/// many transactions were committed, and the value that each has counted up by one.
+async fn count_up(world: &World, is_fenced: bool) -> (i32, i32) {
+    let stopped = world.holder.mutex(NAME).acquire().await.unwrap();
+    let slow = world.transaction().await;
+    let read = slow.value().await;
+    match is_fenced {
+        true => slow.fence(stopped.token()).await.unwrap(),
+        false => assert!(slow.looks(stopped.token()).await),
+    }
+    world.revoke(&stopped).await;
+    let mut committed = 0;
+    if let Some(next) = world.other.mutex(NAME).try_acquire().await.unwrap() {
+        let quick = world.transaction().await;
+        let value = quick.value().await + 1;
+        quick.run(&format!("UPDATE @.value SET value = {value}; COMMIT")).await;
+        committed += 1;
+        next.release().await.unwrap();
+    }
+    slow.run(&format!("UPDATE @.value SET value = {}; COMMIT", read + 1)).await;
+    committed += 1;
+    (committed, world.transaction().await.value().await)
+}
+
+#[tokio::test]
+async fn a_stale_holder_loses_no_update_and_one_that_only_looks_does() {
+    // At this level alone: above it the database notices that both have written.
+    let Some((world, _)) = World::each().await.into_iter().next() else { return };
+    let (committed, value) = count_up(&world, true).await;
+    assert_eq!((committed, value), (1, 1));
+    let (committed, value) = count_up(&world, false).await;
+    assert_eq!((committed, value), (2, 2), "three commits in all, and two are counted");
+}
+
+#[tokio::test]
+async fn a_register_keeps_every_update_while_leases_are_taken_away() {
+    let Some((world, _)) = World::each().await.into_iter().next() else { return };
+    let mut workers = Vec::new();
+    for number in 0..4_usize {
+        let client = world.database.client().await;
+        let (session, schema) = (world.database.session().await, world.database.schema.clone());
+        workers.push(tokio::spawn(async move {
+            let transaction = Transaction { session, schema };
+            let mut committed = 0;
+            for turn in 0..25 {
+                let guard = client.mutex(NAME).acquire().await.unwrap();
+                let level = LEVELS[(number + turn) % LEVELS.len()].0;
+                transaction.run(&format!("BEGIN ISOLATION LEVEL {level}")).await;
+                let is_first = turn % 2 == 0;
+                let mut passed = !is_first || transaction.fence(guard.token()).await.is_ok();
+                if passed {
+                    // Somebody takes it away in the middle of every third transaction.
+                    if turn % 3 == 0 {
+                        let _ = client.admin().revoke_now(NAME, guard.token()).await;
+                    }
+                    let value = transaction.value().await + 1;
+                    let written =
+                        format!("UPDATE {}.value SET value = {value}", transaction.schema);
+                    passed = transaction.session.batch_execute(&written).await.is_ok()
+                        && (is_first || transaction.fence(guard.token()).await.is_ok());
+                }
+                let end = if passed { "COMMIT" } else { "ROLLBACK" };
+                let ended = transaction.session.batch_execute(end).await;
+                committed += i32::from(passed && ended.is_ok());
+                // It may have been taken away.
+                let _ = guard.release().await;
+            }
+            committed
+        }));
+    }
+    let mut committed = 0;
+    for worker in workers {
+        committed += worker.await.unwrap();
+    }
+    assert!(committed > 25, "{committed}");
+    assert_eq!(world.transaction().await.value().await, committed);
+}

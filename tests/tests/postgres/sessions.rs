@@ -1,0 +1,127 @@
+//! Sessions: how many there are, what becomes of those that end, and of clients that stop.
+
+use std::time::Duration;
+
+use leasehold::Client;
+use leasehold::store::Store as _;
+use leasehold::store::protocol::ClientId;
+use leasehold_testkit::fresh_number;
+
+use crate::Database;
+
+/// The sessions of leasehold that listen.
+const LISTENERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'";
+
+#[tokio::test]
+async fn who_does_not_wait_has_one_session_and_does_not_listen() {
+    let Some(server) = crate::server() else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..20 {
+        held.push(client.mutex(&format!("a/{number}")).acquire().await.unwrap());
+    }
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
+    assert_eq!(server.query(count).unwrap().trim(), "1");
+}
+
+#[tokio::test]
+async fn a_waiter_listens_and_is_woken_by_a_release() {
+    let Some(server) = crate::server() else { return };
+    let holder = Client::connect(&server.url()).await.unwrap();
+    let waiter = Client::connect(&server.url()).await.unwrap();
+    let guard = holder.mutex("a").acquire().await.unwrap();
+    let waits = waiter.mutex("a");
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    while server.query(LISTENERS).unwrap().trim() != "1" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_listening_session_that_is_ended_is_opened_again_and_says_that_it_was_away() {
+    let Some(server) = crate::server() else { return };
+    let store = crate::open(&server.url()).await;
+    let _inbox_of_nobody = store.inbox(ClientId(fresh_number())).await.unwrap();
+    let name = leasehold::LockName::new("a").unwrap();
+    let mut news = store.subscribe(&name).await.unwrap().unwrap();
+    store.publish(&name, "one").await.unwrap();
+    assert_eq!(news.next().await.as_deref(), Some("one"));
+    for _ in 0..2 {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE query LIKE 'LISTEN lh\\_%'";
+        server.query(end).unwrap();
+        assert_eq!(news.next().await, None, "something may have been missed");
+        store.publish(&name, "two").await.unwrap();
+        assert_eq!(news.next().await.as_deref(), Some("two"));
+    }
+}
+
+#[tokio::test]
+async fn sessions_that_are_ended_cost_no_lease() {
+    let Some(server) = crate::server() else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let guard = client.mutex("a").acquire().await.unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE application_name = 'leasehold'";
+    for _ in 0..5 {
+        server.query(end).unwrap();
+        guard.renew().await.unwrap();
+        assert!(client.admin().inspect("a").await.unwrap().holders.len() == 1);
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_stops_in_the_middle_of_a_step_is_put_out() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    // What the store sends, and then nothing more.
+    let stopped = database.session().await;
+    let schema = &database.schema;
+    let begun = format!(
+        "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
+         SELECT * FROM {schema}.open_1(ARRAY['a'])"
+    );
+    stopped.batch_execute(&begun).await.unwrap();
+    let guard = client.mutex("a").acquire().await.unwrap();
+    assert!(stopped.batch_execute("SELECT").await.is_err(), "the server has ended it");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn through_a_pooler_nothing_is_heard_and_that_is_said_once() {
+    let Some((_server, bouncer)) = crate::pooled(4) else { return };
+    let store = crate::open(&bouncer.url()).await;
+    let name = leasehold::LockName::new("a").unwrap();
+    for _ in 0..2 {
+        assert!(store.subscribe(&name).await.unwrap().is_none());
+    }
+    let warnings = store.warnings();
+    let said = warnings.iter().filter(|it| it.contains("wake=poll")).count();
+    assert_eq!(said, 1, "{warnings:?}");
+    let client = Client::builder().store(store).build().await.unwrap();
+    let guard = client.mutex("a").acquire().await.unwrap();
+    let other = Client::connect(&bouncer.url()).await.unwrap();
+    let waits = other.mutex("a");
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn behind_a_pooler_the_server_itself_is_listened_to_where_it_is_named() {
+    let Some((server, bouncer)) = crate::pooled(4) else { return };
+    let direct = server.url();
+    let (_, direct) = direct.split_once('@').unwrap();
+    let (direct, _) = direct.split_once('/').unwrap();
+    let url = format!("{}&listen={}", bouncer.url(), direct.replace('%', "%25"));
+    let store = crate::open(&url).await;
+    let name = leasehold::LockName::new("a").unwrap();
+    let mut news = store.subscribe(&name).await.unwrap().unwrap();
+    store.publish(&name, "one").await.unwrap();
+    assert_eq!(news.next().await.as_deref(), Some("one"));
+    assert!(store.warnings().iter().all(|it| !it.contains("pooler")));
+}
