@@ -9,6 +9,7 @@ mod layers;
 mod needs;
 mod programs;
 mod promises;
+mod prose;
 mod python;
 mod run;
 mod suite;

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the house style, as far as a program can tell.
 
 use crate::promises;
+use crate::prose;
 use crate::run::{Outcome, root};
 use crate::tree::{self, File};
 
@@ -26,6 +27,7 @@ pub(crate) fn run() -> Outcome {
     let files = tree::files()?;
     let mut wrong: Vec<String> = files.iter().flat_map(check).collect();
     wrong.extend(promises::check(&files));
+    wrong.extend(prose::check(&files));
     wrong.extend(check_changelog(&files));
     let copied = LINKS.iter().filter(|page| !root().join(page).is_symlink());
     wrong.extend(copied.map(|page| format!("{page}: make it a link to that of crates/leasehold")));

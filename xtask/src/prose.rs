@@ -1,0 +1,173 @@
+//! The style of pages, as far as a program can tell: their length, their links, and sentences that
+//! have to be read twice.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::run::root;
+use crate::tree::File;
+
+/// Pages of one screen or two, and how many lines they may have.
+const LENGTHS: [(&str, usize); 3] =
+    [("README.md", 150), ("CONTRIBUTING.md", 60), ("ARCHITECTURE.md", 150)];
+
+/// Words in a sentence: beyond 40 a reader loses its subject.
+const MAX_WORDS: usize = 40;
+
+/// Words that hide who does what: name the holder, the waiter, the server, the client.
+const VAGUE: [&str; 8] = [
+    "whoever",
+    "whosever",
+    "in vain",
+    "of its own",
+    "of their own",
+    "of one's own",
+    "for so long",
+    "so many",
+];
+
+/// The reports of runs, whose tables programs write.
+const REPORTS: &str = "evidence/";
+
+/// What is wrong with the pages of the tree.
+pub(crate) fn check(files: &[File]) -> Vec<String> {
+    files.iter().filter(|file| file.is("md")).flat_map(check_page).collect()
+}
+
+fn check_page(page: &File) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let lines = page.text.lines().count();
+    let longest = LENGTHS.iter().find(|(path, _)| *path == page.path);
+    if let Some((_, longest)) = longest.filter(|(_, longest)| lines > *longest) {
+        wrong.push(format!("{}: {lines} lines: at most {longest}", page.path));
+    }
+    for link in links(&page.text) {
+        if !root().join(resolved(&page.path, link)).exists() {
+            wrong.push(format!("{}: a dead link: {link}", page.path));
+        }
+    }
+    if !page.path.starts_with(REPORTS) {
+        for paragraph in paragraphs(&page.text) {
+            wrong.extend(check_paragraph(&page.path, &paragraph));
+        }
+    }
+    wrong
+}
+
+fn check_paragraph(path: &str, paragraph: &str) -> Vec<String> {
+    let lower = format!(" {} ", paragraph.to_lowercase());
+    let vague = VAGUE.iter().filter(|words| {
+        let found = lower.match_indices(*words);
+        found.into_iter().any(|(at, _)| {
+            let ends = [lower[..at].chars().next_back(), lower[at + words.len()..].chars().next()];
+            ends.iter().flatten().all(|end| !end.is_alphanumeric())
+        })
+    });
+    let mut wrong: Vec<String> =
+        vague.map(|words| format!("{path}: name who it is, not {words:?}: {paragraph}")).collect();
+    if !paragraph.starts_with('|') {
+        let mut words = 0;
+        for word in paragraph.split_whitespace() {
+            words += usize::from(word.contains(char::is_alphanumeric));
+            if words > MAX_WORDS {
+                wrong.push(format!(
+                    "{path}: a sentence of more than {MAX_WORDS} words: {paragraph}"
+                ));
+                break;
+            }
+            if word.ends_with(['.', '!', '?', ':', ';']) {
+                words = 0;
+            }
+        }
+    }
+    wrong
+}
+
+/// Paragraphs, items of lists and rows of tables, without code.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut paragraphs = vec![String::new()];
+    let mut is_code = false;
+    for line in text.lines() {
+        let line = line.trim();
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        let begins = ["|", "- ", "* ", "#", "["].iter().any(|begin| line.starts_with(begin))
+            || line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        if is_code || is_fence || line.is_empty() || begins {
+            paragraphs.push(String::new());
+        }
+        if !is_code
+            && !is_fence
+            && let Some(last) = paragraphs.last_mut()
+        {
+            last.push_str(line);
+            last.push(' ');
+        }
+    }
+    // Code is no word: lists of tests would be long sentences.
+    let plain = |paragraph: &String| paragraph.split('`').step_by(2).collect::<String>();
+    paragraphs.iter().map(plain).filter(|text| !text.trim().is_empty()).collect()
+}
+
+/// The relative links of a page, without what follows a `#`.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    // Code is between fences, at the odd places.
+    let prose = text.split("```").step_by(2);
+    let rests = prose.flat_map(|prose| prose.split("](").skip(1));
+    let targets = rests.filter_map(|rest| rest.split_once(')'));
+    let targets = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
+    targets.filter(|target| !target.is_empty() && !target.contains("://") && !target.contains(' '))
+}
+
+/// A link as a path from the root of the tree.
+fn resolved(page: &str, link: &str) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
+    for part in folder.join(link).components() {
+        match part {
+            Component::ParentDir => drop(resolved.pop()),
+            Component::Normal(name) => resolved.push(name),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    resolved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(path: &str, text: &str) -> Vec<String> {
+        check(&[File::new(path, text)])
+    }
+
+    fn fails(path: &str, text: &str, why: &str) {
+        let wrong = wrong(path, text);
+        assert!(wrong.len() == 1 && wrong[0].contains(why), "{why}: {wrong:?}");
+    }
+
+    #[test]
+    fn a_page_in_plain_words_passes() {
+        let text = "# A\n\nThe holder releases. See [B](sizing.md#there), [C](https://c.example).\n\
+                    \n```sh\nwhoever in vain [x](y)\n```\n";
+        assert_eq!(wrong("docs/a.md", text), [""; 0]);
+    }
+
+    #[test]
+    fn each_rule_can_fail() {
+        fails("README.md", &"\n".repeat(151), "151 lines");
+        fails("docs/a.md", "[B](no.md)\n", "a dead link: no.md");
+        fails("docs/a.md", "Whoever waits is served.\n", "whoever");
+        fails("docs/a.md", "It waits\nin vain.\n", "in vain");
+        fails(
+            "docs/a.md",
+            &format!("{}\n", "word ".repeat(41)),
+            "a sentence of more than 40 words",
+        );
+    }
+
+    #[test]
+    fn a_number_with_a_point_ends_no_sentence() {
+        assert_eq!(wrong("docs/a.md", &format!("{}1.5 s.\n", "word ".repeat(38))), [""; 0]);
+        fails("docs/a.md", &format!("{}1.5 s\n", "word ".repeat(39)), "a sentence of");
+    }
+}
