@@ -2,6 +2,9 @@
 //! API: the program is all that it is for, and leasehold's own tests and benchmarks.
 #![forbid(unsafe_code)]
 
+#[cfg(not(unix))]
+compile_error!("the command leasehold is for Unix: the library is for other systems, too");
+
 mod args;
 mod child;
 mod commands;
