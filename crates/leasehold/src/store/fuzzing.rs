@@ -18,12 +18,13 @@ use super::router::{check_url, shown_url};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target of the library.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("message", redis::fuzzing::message),
     ("packed_reply", |bytes| redis::fuzzing::packed_reply(bytes, &actions())),
     ("record", record),
     ("reply", |bytes| redis::fuzzing::reply(bytes, &actions())),
     ("store_url", store_url),
+    ("stream", redis::fuzzing::stream),
     ("text", text),
 ];
 

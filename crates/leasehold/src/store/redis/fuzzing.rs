@@ -8,6 +8,7 @@ use redis::Value;
 use super::connection::bundle;
 use super::connection::call::Call;
 use super::connection::info::Info;
+use super::connection::resp::Frame;
 use super::layout::native::{Keyspace, Native};
 use super::layout::plain::Plain;
 use super::layout::redisson::Redisson;
@@ -65,6 +66,30 @@ pub(in crate::store) fn reply(bytes: &[u8], actions: &[Action]) {
     if let Ok(value) = redis::parse_redis_value(bytes) {
         read(&value, actions);
     }
+}
+
+/// Replies one after the other, of which as many bytes arrive at once as the first byte says, or
+/// all: each is as long as redis-rs says, and says the same.
+pub(in crate::store) fn stream(bytes: &[u8]) {
+    let Some((&piece, stream)) = bytes.split_first() else { return };
+    let read = |piece: usize| {
+        let (mut frame, mut begin, mut values) = (Frame::default(), 0, Vec::new());
+        for end in (0..stream.len()).step_by(piece.max(1)).chain([stream.len()]) {
+            while let Some((value, length)) = match frame.reply(&stream[begin..end]) {
+                Ok(found) => found,
+                Err(_) => return values,
+            } {
+                let (shown, whole) = (format!("{value:?}"), &stream[begin..begin + length]);
+                let said = redis::parse_redis_value(whole).map(|value| format!("{value:?}"));
+                assert_eq!(said.as_ref(), Ok(&shown));
+                assert!(redis::parse_redis_value(&whole[..length - 1]).is_err(), "{shown}");
+                values.push(shown);
+                begin += length;
+            }
+        }
+        values
+    };
+    assert_eq!(read(piece.into()), read(stream.len()));
 }
 
 /// A reply that a script has packed.

@@ -14,27 +14,41 @@ pub(crate) const MOST_IN_A_CALL: usize = 24;
 
 /// Puts requests that may share a call into one bundle, at most so many. Bundles are to be sent in
 /// their order: then what is asked of one key is asked in the order in which it came, and no key is
-/// in a bundle twice.
-pub(crate) fn bundles<T: AsRef<Request>>(requests: Vec<T>, most: usize) -> Vec<Vec<T>> {
+/// in a bundle twice. What is no request for a script stays alone, behind all before it and in
+/// front of all after it.
+pub(crate) fn bundles<T>(
+    items: Vec<T>,
+    request: fn(&T) -> Option<&Request>,
+    most: usize,
+) -> Vec<Vec<T>> {
+    if items.len() == 1 {
+        return vec![items];
+    }
     let mut bundles: Vec<Vec<T>> = Vec::new();
-    for (at, request) in places(&requests, most).into_iter().zip(requests) {
+    for (at, item) in places(items.iter().map(request), most).into_iter().zip(items) {
         match bundles.get_mut(at) {
-            Some(bundle) => bundle.push(request),
-            None => bundles.push(vec![request]),
+            Some(bundle) => bundle.push(item),
+            None => bundles.push(vec![item]),
         }
     }
     bundles
 }
 
 /// The number of the bundle that each request goes into; each begins right after the one below.
-fn places<T: AsRef<Request>>(requests: &[T], most: usize) -> Vec<usize> {
+fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) -> Vec<usize> {
     let mut sizes = Vec::new();
     // Of each script the bundle that others may join, with the first in it; of each key the last
     // bundle that it is in.
     let mut open: HashMap<&str, (usize, &Request)> = HashMap::new();
     let mut last: HashMap<&[u8], usize> = HashMap::new();
-    let mut places = Vec::with_capacity(requests.len());
-    for request in requests.iter().map(AsRef::as_ref) {
+    let mut places = Vec::with_capacity(requests.size_hint().0);
+    for request in requests {
+        let Some(request) = request else {
+            open.clear();
+            places.push(sizes.len());
+            sizes.push(1);
+            continue;
+        };
         let script = request.script.sha1.as_str();
         let latest = request.keys.iter().filter_map(|key| last.get(key.as_slice())).max();
         let joined = open.get(script).filter(|(at, first)| {
@@ -64,20 +78,20 @@ fn may_share(a: &Request, b: &Request) -> bool {
 }
 
 /// The command that asks all of a bundle.
-pub(crate) fn command<T: AsRef<Request>>(bundle: &[T]) -> Cmd {
-    let [first, others @ ..] = bundle else { return Cmd::new() };
-    let first = first.as_ref();
-    if others.is_empty() {
+pub(crate) fn command<'a>(mut bundle: impl Iterator<Item = &'a Request> + Clone) -> Cmd {
+    let all = bundle.clone();
+    let Some(first) = bundle.next() else { return Cmd::new() };
+    if bundle.clone().next().is_none() {
         return first.command();
     }
     let mut command = redis::cmd("EVALSHA");
-    command.arg(&first.script.sha1).arg(bundle.len());
-    for request in bundle {
-        command.arg(&request.as_ref().keys);
+    command.arg(&first.script.sha1).arg(all.clone().count());
+    for request in all.clone() {
+        command.arg(&request.keys);
     }
     command.arg(&first.args[..1]);
-    for request in bundle {
-        command.arg(&request.as_ref().args[1..]);
+    for request in all {
+        command.arg(&request.args[1..]);
     }
     command
 }
@@ -120,7 +134,10 @@ mod tests {
             let keys = bundle.iter().map(|request| String::from_utf8_lossy(&request.keys[0]));
             format!("{}: {}", bundle[0].script.source, keys.collect::<Vec<_>>().join(" "))
         };
-        bundles(requests, most).into_iter().map(shown).collect()
+        bundles(requests, |request: &Arc<Request>| Some(request), most)
+            .into_iter()
+            .map(shown)
+            .collect()
     }
 
     #[test]
@@ -148,6 +165,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_request_for_a_script_is_sent_between_what_came_before_and_after() {
+        let asked = [Some("a"), None, Some("b"), Some("c")];
+        let asked = asked.map(|asked| asked.map(|key| request(&ACQUIRE, key)));
+        let sent = bundles(asked.to_vec(), Option::as_deref, 9);
+        assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2]);
+        assert!(sent[1][0].is_none());
+    }
+
+    #[test]
     fn a_call_carries_what_all_share_once_and_the_rest_of_each() {
         let [a, b] = ["a", "b"].map(|key| request(&ACQUIRE, key));
         let packed = |words: &[&str]| {
@@ -155,9 +181,9 @@ mod tests {
             command.arg(&ACQUIRE.sha1).arg(words);
             command.get_packed_command()
         };
-        let one = command(&[Arc::clone(&a)]).get_packed_command();
+        let one = command([&*a].into_iter()).get_packed_command();
         assert_eq!(one, packed(&["1", "a", "inbox:", "for a"]));
-        let both = command(&[a, b]).get_packed_command();
+        let both = command([&*a, &*b].into_iter()).get_packed_command();
         assert_eq!(both, packed(&["2", "a", "b", "inbox:", "for a", "for b"]));
     }
 

@@ -1,6 +1,5 @@
 //! Opening a connection: address, socket, TLS, greeting, database.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -9,10 +8,8 @@ use std::time::Duration;
 
 use futures_util::future::select_ok;
 use leasehold_core::{BoxFuture, InvalidInput, StoreError};
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
+use redis::Value;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(unix)]
 use tokio::net::UnixStream;
 use tokio::net::{TcpStream, lookup_host};
@@ -22,9 +19,12 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::Connection;
+use super::bundle::MOST_IN_A_CALL;
 use super::error::{self, Peer};
+use super::link::Stream;
 use super::pace::Paces;
 use super::pushes::PushSender;
+use super::wire::Wire;
 use crate::store::redis::options::{Address, Login, Settings, Tls};
 use crate::store::tls::{self, TlsFiles, Trust};
 
@@ -71,9 +71,6 @@ fn tls_config(settings: &Settings) -> Result<Option<Arc<ClientConfig>>, InvalidI
         }
     }
 }
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Dialer {
     /// Reads the files that the settings name, if any.
@@ -196,38 +193,26 @@ impl Dialer {
         pushes: Option<PushSender>,
         until: Instant,
     ) -> Result<Connection, StoreError> {
-        let mut login = RedisConnectionInfo::default()
-            .set_protocol(ProtocolVersion::RESP3)
-            // CLIENT SETINFO is a right that the documented users lack: each refusal would be an
-            // entry in the server's ACL LOG.
-            .set_skip_set_lib_name();
+        let server = address.to_string();
+        // No CLIENT SETINFO, which is a right that the documented users lack: each refusal would be
+        // an entry in the server's ACL LOG.
+        let mut hello = redis::cmd("HELLO");
+        hello.arg(3);
         if let Some(password) = &self.login.password {
             let fetched = timeout_at(until, password.fetch()).await;
-            let secret = fetched.map_err(|_| self.too_slow(&address.to_string(), "password"))?;
-            let secret = secret.map_err(|why| error::no_password(&address.to_string(), why))?;
-            login = login.set_password(secret.reveal());
+            let secret = fetched.map_err(|_| self.too_slow(&server, "password"))?;
+            let secret = secret.map_err(|why| error::no_password(&server, why))?;
+            hello.arg("AUTH").arg(self.login.user()).arg(secret.reveal());
         }
-        if let Some(user) = &self.login.user {
-            login = login.set_username(user.reveal());
+        let wire = Wire::open(stream, pushes, if self.bundles { MOST_IN_A_CALL } else { 1 });
+        // It is a part of connecting, and has no limit of its own.
+        let left = until.saturating_duration_since(Instant::now());
+        match wire.send((&hello).into(), left).await {
+            Ok(Value::ServerError(refusal)) => Err(error::not_let_in(self.peer, &server, &refusal)),
+            Ok(_) => Ok(Connection::new(address.clone(), self.timeout, wire)),
+            Err(why) if why.is_timeout() => Err(self.too_slow(&server, "greeting")),
+            Err(why) => Err(error::greeting(&server, self.tls.is_some(), why)),
         }
-        // The limit of a request is not that of the greeting, which is a part of connecting.
-        let mut config =
-            AsyncConnectionConfig::new().set_response_timeout(Some(self.connect_timeout));
-        if let Some(pushes) = pushes {
-            config = config.set_push_sender(move |push| {
-                pushes.send(push);
-                Ok::<(), Infallible>(())
-            });
-        }
-        let server = address.to_string();
-        let greeting = MultiplexedConnection::new_with_config(&login, stream, config);
-        let (mut connection, driver) = timeout_at(until, greeting)
-            .await
-            .map_err(|_| self.too_slow(&server, "greeting"))?
-            .map_err(|why| error::greeting(self.peer, &server, self.tls.is_some(), why))?;
-        connection.set_response_timeout(self.timeout);
-        let driver = tokio::spawn(driver);
-        Ok(Connection::new(address.clone(), self.timeout, connection, driver, self.bundles))
     }
 
     fn too_slow(&self, server: &str, stage: &str) -> StoreError {

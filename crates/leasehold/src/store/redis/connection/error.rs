@@ -226,20 +226,12 @@ pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
 }
 
-/// The server did not take HELLO, or the user's name and password in it.
-pub(crate) fn greeting(peer: Peer, server: &str, tls: bool, error: RedisError) -> StoreError {
-    let error = match ServerError::try_from(error) {
-        Ok(reply) => return not_let_in(peer, server, &reply),
-        Err(error) => error,
-    };
+/// There was no answer to HELLO.
+pub(crate) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError {
     let text = error.to_string();
-    let (kind, words) = if error.kind() == ErrorKind::RESP3NotSupported {
-        (
-            StoreErrorKind::Version,
-            "the server is too old: Redis 7.0 or Valkey 7.2 is needed".to_owned(),
-        )
     // With TLS 1.3 the server refuses a client without a certificate only after the handshake.
-    } else if text.contains("CertificateRequired") || text.contains("HandshakeFailure") {
+    let (kind, words) = if text.contains("CertificateRequired") || text.contains("HandshakeFailure")
+    {
         let words =
             "the server asks for a client certificate: give cert= and key= in the store URL";
         (StoreErrorKind::Denied, words.to_owned())
@@ -258,8 +250,13 @@ pub(crate) fn greeting(peer: Peer, server: &str, tls: bool, error: RedisError) -
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
 }
 
-fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> StoreError {
+/// The server did not take HELLO, or the user's name and password in it.
+pub(crate) fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> StoreError {
     let words = match (peer, reply.code()) {
+        (_, "NOPROTO") => return too_old(server),
+        (_, "ERR") if reply.details().is_some_and(|why| why.starts_with("unknown command")) => {
+            return too_old(server);
+        }
         (Peer::Sentinel, "NOAUTH") => {
             "the sentinel asks for a password: give it in LEASEHOLD_SENTINEL_PASSWORD"
         }
@@ -267,6 +264,11 @@ fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> StoreError {
         (Peer::Sentinel | Peer::Server, _) => return refused(server, reply),
     };
     StoreError::new(StoreErrorKind::Denied, format!("{server}: {words}"))
+}
+
+fn too_old(server: &str) -> StoreError {
+    let why = format!("{server}: the server is too old: Redis 7.0 or Valkey 7.2 is needed");
+    StoreError::new(StoreErrorKind::Version, why)
 }
 
 /// Whether the server closed the connection, which it may do to one and not to the next.

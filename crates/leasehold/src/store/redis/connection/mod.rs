@@ -7,9 +7,11 @@ pub(crate) mod dial;
 pub(crate) mod error;
 pub(crate) mod eval;
 pub(crate) mod info;
-mod outbox;
+mod link;
 mod pace;
 pub(crate) mod pushes;
+pub(crate) mod resp;
+mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,14 +19,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold_core::{StoreError, StoreErrorKind};
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, Pipeline, Value};
 use tokio::sync::OnceCell;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::AbortHandle;
 
 use self::call::Request;
 use self::info::Info;
-use self::outbox::Outbox;
+use self::link::Ask;
+use self::wire::Wire;
 use crate::store::redis::options::Address;
 
 /// How long a connection may answer nothing before it is given up: 2 s, four requests of the
@@ -36,10 +38,7 @@ pub(crate) struct Connection {
     address: Address,
     server: Arc<str>,
     timeout: Duration,
-    connection: MultiplexedConnection,
-    driver: JoinHandle<()>,
-    /// Where requests wait that may travel together.
-    outbox: Option<Outbox>,
+    wire: Wire,
     opened: Instant,
     retired: AtomicBool,
     /// The run of the server, which ends with this connection at the latest.
@@ -61,29 +60,14 @@ impl AsRef<Self> for Connection {
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
-
 impl Connection {
-    /// A connection that was opened just now, and the task that reads and writes it. With `bundles`
-    /// requests may travel together.
-    pub(crate) fn new(
-        address: Address,
-        timeout: Duration,
-        connection: MultiplexedConnection,
-        driver: JoinHandle<()>,
-        bundles: bool,
-    ) -> Self {
+    /// A connection that was opened just now.
+    fn new(address: Address, timeout: Duration, wire: Wire) -> Self {
         Self {
-            outbox: bundles.then(Outbox::default),
             server: address.to_string().into(),
             address,
             timeout,
-            connection,
-            driver,
+            wire,
             opened: Instant::now(),
             retired: AtomicBool::new(false),
             run_id: OnceCell::new(),
@@ -124,7 +108,7 @@ impl Connection {
 
     /// Whether it is worth a request.
     pub(crate) fn is_alive(&self) -> bool {
-        !self.retired.load(Ordering::Relaxed) && !self.driver.is_finished()
+        !self.retired.load(Ordering::Relaxed) && self.wire.is_open()
     }
 
     /// Sends one command; a refusal is an error.
@@ -149,25 +133,17 @@ impl Connection {
         limit: Duration,
         command: &Cmd,
     ) -> Result<Value, StoreError> {
-        let mut connection = self.connection.clone();
-        connection.set_response_timeout(limit);
-        let sent = Instant::now();
-        self.note_answer(sent, limit, connection.send_packed_command(command).await)
+        self.exchange(command.into(), limit).await
     }
 
     /// Sends one command; a refusal is a value like others.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
-        let sent = Instant::now();
-        let outcome = self.connection.clone().send_packed_command(command).await;
-        self.note_answer(sent, self.timeout, outcome)
+        self.exchange(command.into(), self.timeout).await
     }
 
     /// Makes the call of a script; a refusal is a value like others.
     pub(crate) async fn call(&self, request: &Arc<Request>) -> Result<Value, StoreError> {
-        let Some(outbox) = &self.outbox else { return self.send(&request.command()).await };
-        let sent = Instant::now();
-        let outcome = outbox.send(&self.connection, request).await;
-        self.note_answer(sent, self.timeout, outcome)
+        self.exchange(Ask::Call(Arc::clone(request)), self.timeout).await
     }
 
     /// Sends many commands at once; refusals are values like others.
@@ -184,32 +160,32 @@ impl Connection {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let mut connection = self.connection.clone();
-        connection.set_response_timeout(limit);
-        let sent = Instant::now();
-        let count = commands.len();
-        let outcome = connection.send_packed_commands(commands, 0, count).await;
-        self.note_answer(sent, limit, outcome)
-    }
-
-    /// Takes a refusal for what it is.
-    pub(crate) fn check(&self, value: Value) -> Result<Value, StoreError> {
-        let Value::ServerError(refusal) = value else { return Ok(value) };
-        // A primary that became a replica, or a user that was taken away: another connection may
-        // lead elsewhere, this one never will.
-        if matches!(refusal.code(), "MASTERDOWN" | "NOAUTH" | "READONLY") {
-            self.retire();
+        match self.exchange(commands.into(), limit).await? {
+            Value::Array(replies) => Ok(replies),
+            reply => Ok(vec![reply]),
         }
-        Err(error::refused(&self.server, &refusal))
     }
 
-    /// Learns from an answer, or from its absence, whether the connection is worth keeping.
-    fn note_answer<T>(
+    /// Subscribes to each of some channels, with SUBSCRIBE or SSUBSCRIBE.
+    pub(crate) async fn subscribe(
         &self,
-        sent: Instant,
-        limit: Duration,
-        outcome: RedisResult<T>,
-    ) -> Result<T, StoreError> {
+        verb: &str,
+        channels: &[Vec<u8>],
+    ) -> Result<(), StoreError> {
+        // Each channel has a reply of its own.
+        let mut each = Pipeline::new();
+        for channel in channels {
+            each.cmd(verb).arg(channel);
+        }
+        let replies = self.ask_all(&each).await?;
+        replies.into_iter().try_for_each(|reply| self.check(reply).map(drop))
+    }
+
+    /// Sends something, and learns from the answer, or from its absence, whether the connection is
+    /// worth keeping.
+    async fn exchange(&self, ask: Ask, limit: Duration) -> Result<Value, StoreError> {
+        let sent = Instant::now();
+        let outcome = self.wire.send(ask, limit).await;
         match outcome {
             Ok(value) => {
                 self.silent_since_us.store(0, Ordering::Relaxed);
@@ -224,9 +200,20 @@ impl Connection {
         }
     }
 
+    /// Takes a refusal for what it is.
+    pub(crate) fn check(&self, value: Value) -> Result<Value, StoreError> {
+        let Value::ServerError(refusal) = value else { return Ok(value) };
+        // A primary that became a replica, or a user that was taken away: another connection may
+        // lead elsewhere, this one never will.
+        if matches!(refusal.code(), "MASTERDOWN" | "NOAUTH" | "READONLY") {
+            self.retire();
+        }
+        Err(error::refused(&self.server, &refusal))
+    }
+
     /// What closes it at once, from anywhere.
     pub(crate) fn closer(&self) -> AbortHandle {
-        self.driver.abort_handle()
+        self.wire.closer()
     }
 
     /// Learns the same from another connection to the same server.

@@ -221,9 +221,9 @@ impl SubscribedConnection {
             None => node,
         };
         let connection = Arc::new(topology.listen(node.as_ref(), sender).await?);
-        connection.ask(redis::cmd("SUBSCRIBE").arg(channels.all)).await?;
+        connection.subscribe("SUBSCRIBE", &channels.all).await?;
         if let Some((_, sharded)) = channels.sharded {
-            connection.ask(redis::cmd("SSUBSCRIBE").arg(sharded)).await?;
+            connection.subscribe("SSUBSCRIBE", &sharded).await?;
         }
         let opened = Instant::now();
         Ok(Self { topology, connection, pushes, opened, ping_at: opened + PING_EVERY, ping: None })

@@ -1,0 +1,180 @@
+//! Where a reply ends among the bytes that have been read. What it says is redis-rs's to read, but
+//! for the strings of scripts, which are most of what comes.
+
+use redis::{ErrorKind, RedisError, RedisResult, Value};
+
+/// The longest string and the most parts of a reply: 512 Mi, as many as a server takes
+/// (`proto-max-bulk-len`). What announces more is no server.
+const MOST: usize = 512 << 20;
+
+/// The longest line: 64 KiB. A server's have a number or a sentence.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// How far the end of a reply has been searched for, so that no part of it is looked at twice.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    /// Where the next of its parts begins.
+    at: usize,
+    /// How many parts are known to follow the one at `at`.
+    more: usize,
+}
+
+impl Frame {
+    /// The first reply and its length, once it is there. The bytes begin where the last reply
+    /// ended, and go on where they went on before.
+    ///
+    /// # Errors
+    ///
+    /// When this is no reply of a server: then nothing that follows is one.
+    pub(crate) fn reply(&mut self, bytes: &[u8]) -> RedisResult<Option<(Value, usize)>> {
+        loop {
+            let Some((line, after)) = line(bytes, self.at)? else { return Ok(None) };
+            let (length, parts) = match line[0] {
+                b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => (None, 0),
+                b'$' | b'!' | b'=' => (count(line)?, 0),
+                b'*' | b'~' | b'>' => (None, count(line)?.unwrap_or(0)),
+                b'%' => (None, 2 * count(line)?.unwrap_or(0)),
+                b'|' => (None, 2 * count(line)?.unwrap_or(0) + 1),
+                _ => return Err(garbage()),
+            };
+            let after = length.map_or(after, |length| after + length + 2);
+            if bytes.len() < after {
+                return Ok(None);
+            }
+            (self.at, self.more) = (after, self.more + parts);
+            if self.more > MOST {
+                return Err(garbage());
+            }
+            if self.more == 0 {
+                *self = Self::default();
+                return Ok(Some((value(&bytes[..after])?, after)));
+            }
+            self.more -= 1;
+        }
+    }
+}
+
+/// The line that begins there, with its kind and without its end, and where the next one begins.
+fn line(bytes: &[u8], at: usize) -> RedisResult<Option<(&[u8], usize)>> {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let rest = &rest[..rest.len().min(LONGEST_LINE)];
+    match rest.windows(2).position(|end| end == b"\r\n") {
+        Some(0) => Err(garbage()),
+        Some(length) => Ok(Some((&rest[..length], at + length + 2))),
+        None if rest.len() == LONGEST_LINE => Err(garbage()),
+        None => Ok(None),
+    }
+}
+
+/// The number behind the kind of a line; none if there is nothing at all.
+fn count(line: &[u8]) -> RedisResult<Option<usize>> {
+    let digits = std::str::from_utf8(&line[1..]).map_err(|_| garbage())?;
+    match digits.parse::<i64>() {
+        Ok(-1) => Ok(None),
+        Ok(count) => {
+            let count = usize::try_from(count).ok().filter(|count| *count <= MOST);
+            count.map(Some).ok_or_else(garbage)
+        }
+        Err(_) => Err(garbage()),
+    }
+}
+
+/// What a whole reply says.
+fn value(reply: &[u8]) -> RedisResult<Value> {
+    match reply.split_first() {
+        Some((b'$', _)) => string(reply).map(|(string, _)| string),
+        Some((b'*', _)) => strings(reply),
+        _ => None,
+    }
+    .map_or_else(|| redis::parse_redis_value(reply), Ok)
+}
+
+/// The string at the beginning, and what follows it.
+fn string(bytes: &[u8]) -> Option<(Value, &[u8])> {
+    let (line, at) = line(bytes, 0).ok()??;
+    let length = count(line).ok()?.filter(|_| line[0] == b'$')?;
+    let string = bytes.get(at..at + length)?;
+    let rest = bytes[at + length..].strip_prefix(b"\r\n")?;
+    Some((Value::BulkString(string.to_vec()), rest))
+}
+
+/// A list of strings alone.
+fn strings(reply: &[u8]) -> Option<Value> {
+    let (line, at) = line(reply, 0).ok()??;
+    let count = count(line).ok()??;
+    let (mut list, mut rest) = (Vec::with_capacity(count.min(reply.len())), &reply[at..]);
+    for _ in 0..count {
+        let (value, after) = string(rest)?;
+        list.push(value);
+        rest = after;
+    }
+    Some(Value::Array(list))
+}
+
+/// The other side speaks another language.
+fn garbage() -> RedisError {
+    (ErrorKind::Parse, "this is no reply of a server").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All replies, read in pieces of that many bytes.
+    fn replies(stream: &[u8], piece: usize) -> RedisResult<Vec<Value>> {
+        let (mut frame, mut begin, mut found) = (Frame::default(), 0, Vec::new());
+        for end in (0..stream.len()).step_by(piece).chain([stream.len()]) {
+            while let Some((value, length)) = frame.reply(&stream[begin..end])? {
+                found.push(value);
+                begin += length;
+            }
+        }
+        assert_eq!(begin, stream.len(), "all is read");
+        Ok(found)
+    }
+
+    #[test]
+    fn a_reply_is_what_redis_rs_reads_however_it_arrives() {
+        let each: [&[u8]; 16] = [
+            b"+OK\r\n",
+            b"-NOSCRIPT No matching script.\r\n",
+            b":-7\r\n",
+            b"$5\r\na\r\nbc\r\n",
+            b"$0\r\n\r\n",
+            b"$-1\r\n",
+            b"*0\r\n",
+            b"*-1\r\n",
+            b"*2\r\n$1\r\na\r\n$2\r\nbc\r\n",
+            b"*3\r\n$1\r\na\r\n-OOM full\r\n*1\r\n:1\r\n",
+            b"%1\r\n+server\r\n$5\r\nredis\r\n",
+            b"|1\r\n+ttl\r\n:1\r\n$1\r\na\r\n",
+            b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n",
+            b"=8\r\ntxt:name\r\n",
+            b"~1\r\n#t\r\n",
+            b"_\r\n",
+        ];
+        let expected = each.map(|bytes| redis::parse_redis_value(bytes).unwrap());
+        for piece in [1, 2, 3, 7, 1000] {
+            assert_eq!(replies(&each.concat(), piece).unwrap(), expected, "{piece}");
+        }
+    }
+
+    #[test]
+    fn what_no_server_says_is_an_error_before_it_fills_memory() {
+        for stream in [
+            &b"HTTP/1.1 400 Bad Request\r\n"[..],
+            b"\r\n",
+            b"$536870913\r\n",
+            b"$-2\r\n",
+            b"$x\r\n",
+            b"*99999999999\r\n",
+            b"%300000000\r\n",
+            b"$1\r\nab\r\n",
+        ] {
+            let error = Frame::default().reply(stream).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Parse, "{}", stream.escape_ascii());
+        }
+        let endless = [b"+", &[b'x'; LONGEST_LINE][..]].concat();
+        assert!(Frame::default().reply(&endless).is_err());
+    }
+}

@@ -1,0 +1,243 @@
+//! The way of requests to one server, and of its replies to who asked.
+//!
+//! Who finds nothing under way writes its request itself, at once and alone. Other requests wait
+//! until the driver, a task, gets to run: it lets everybody run who is ready, and then writes all
+//! that has come meanwhile, in as few calls as may carry it. It waits for nobody, and for no reply.
+//! Replies it reads as they come, and wakes each who asked once.
+
+use std::future::Future;
+use std::iter::zip;
+use std::mem;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
+use tokio::task::{AbortHandle, JoinHandle, yield_now};
+use tokio::time::Instant;
+
+use super::bundle;
+use super::link::{Ask, Item, Link, Stream, over};
+use super::pushes::PushSender;
+use crate::mutex::Mutex;
+
+/// The most requests that are written at once: 256, some 40 kB. The next ones follow right behind.
+const MOST_AT_ONCE: usize = 256;
+
+struct State {
+    /// Not sent yet, in the order in which it came.
+    waiting: Vec<Item>,
+    /// Gone while somebody reads or writes, and once all is over.
+    link: Option<Box<Link>>,
+    /// Why nothing is sent any more.
+    closed: Option<RedisError>,
+    driver: Waker,
+    /// Whether the driver came while somebody else had the link.
+    is_missed: bool,
+    /// When the time of the first request may be over: not later than that.
+    expires: Option<Instant>,
+}
+
+/// One connection, as it is shared with its driver.
+struct Shared(Mutex<State>);
+
+/// One connection. Dropping it closes it.
+pub(super) struct Wire {
+    shared: Arc<Shared>,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Wire {
+    /// Drives a socket on the calling runtime. So many requests may share a call.
+    pub(super) fn open(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
+        let shared = Arc::new(Shared(Mutex::new(State {
+            waiting: Vec::new(),
+            link: Some(Box::new(Link::new(stream, pushes, most))),
+            closed: None,
+            driver: Waker::noop().clone(),
+            is_missed: false,
+            expires: None,
+        })));
+        let driver = tokio::spawn(Driver(Arc::clone(&shared)));
+        Self { shared, driver }
+    }
+
+    /// Sends something and gives the reply, which may be a refusal.
+    pub(super) async fn send(&self, ask: Ask, limit: Duration) -> RedisResult<Value> {
+        let (item, reply) = Item::new(ask, Instant::now() + limit);
+        self.shared.enter(item);
+        reply.await.unwrap_or_else(|_| Err(self.shared.state().closed.clone().unwrap_or_else(over)))
+    }
+
+    /// Whether it still works.
+    pub(super) fn is_open(&self) -> bool {
+        !self.driver.is_finished()
+    }
+
+    /// What closes it at once, from anywhere.
+    pub(super) fn closer(&self) -> AbortHandle {
+        self.driver.abort_handle()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock()
+    }
+
+    /// Takes a request in: writes it, or leaves it to the driver.
+    fn enter(&self, item: Item) {
+        let mut state = self.state();
+        if state.closed.is_some() {
+            return; // dropping it tells who asked
+        }
+        let is_first = state.waiting.is_empty();
+        let is_sooner = state.expires.is_none_or(|expires| item.until < expires);
+        if is_sooner {
+            state.expires = Some(item.until);
+        }
+        let idle = match is_first {
+            true => state.link.take_if(|link| link.is_idle()),
+            false => None,
+        };
+        let Some(mut link) = idle else {
+            state.waiting.push(item);
+            if is_first || is_sooner {
+                state.driver.wake_by_ref();
+            }
+            return;
+        };
+        drop(state);
+        link.pack(vec![item]);
+        // What is not written now, and what fails, the driver does again.
+        let is_written = link.write(&mut Context::from_waker(Waker::noop()));
+        self.give_back(link, is_sooner || !matches!(is_written, Poll::Ready(Ok(()))));
+    }
+
+    /// Lets others read and write.
+    fn give_back(&self, link: Box<Link>, wakes: bool) {
+        let mut state = self.state();
+        if state.closed.is_some() {
+            return; // dropping it tells who asked
+        }
+        state.link = Some(link);
+        if mem::take(&mut state.is_missed) || wakes {
+            state.driver.wake_by_ref();
+        }
+    }
+
+    /// Reads and writes as much as can be now.
+    fn drive(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if !state.driver.will_wake(cx.waker()) {
+            state.driver = cx.waker().clone();
+        }
+        let Some(mut link) = state.link.take() else {
+            state.is_missed = true;
+            return Poll::Pending;
+        };
+        drop(state);
+        let outcome = self.read(&mut link, cx).and_then(|()| self.write(&mut link, cx));
+        if let Err(error) = outcome {
+            // Before the link is dropped: whoever is told by that asks why.
+            self.state().closed.get_or_insert(error);
+            return Poll::Ready(());
+        }
+        let mut state = self.state();
+        let expires = state.expires;
+        state.expires = link.expire(&mut state.waiting, expires, cx);
+        drop(state);
+        self.give_back(link, false);
+        Poll::Pending
+    }
+
+    /// Reads what has come, and hands it out.
+    fn read(&self, link: &mut Link, cx: &mut Context<'_>) -> RedisResult<()> {
+        while let Poll::Ready(value) = link.next(cx)? {
+            match value {
+                // The reply to a subscription is pushed like its messages.
+                Value::Push { kind, data }
+                    if !matches!(kind, PushKind::Subscribe | PushKind::SSubscribe) =>
+                {
+                    if let Some(pushes) = &link.pushes {
+                        pushes.send(PushInfo { kind, data });
+                    }
+                }
+                value => {
+                    if let Some((items, value)) = link.land(value)? {
+                        self.hand_out(items, value);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives everybody who shared a call the own reply.
+    fn hand_out(&self, items: Vec<Item>, value: Value) {
+        let count = items.len();
+        // A server that refuses a user one key refuses the whole call, before it has done any of
+        // it: then each asks alone.
+        if count > 1 && matches!(&value, Value::ServerError(no) if no.code() == "NOPERM") {
+            self.state().waiting.extend(items.into_iter().map(Item::alone));
+            return;
+        }
+        let replies = bundle::replies(count, value);
+        zip(items, replies).for_each(|(item, reply)| item.answer(Ok(reply)));
+    }
+
+    /// Writes what waits.
+    fn write(&self, link: &mut Link, cx: &mut Context<'_>) -> RedisResult<()> {
+        while link.write(cx)?.is_ready() {
+            let mut state = self.state();
+            if state.waiting.is_empty() {
+                link.has_yielded = false;
+                return Ok(());
+            }
+            if !mem::replace(&mut link.has_yielded, true) {
+                // Whoever is woken runs next, before others who are ready: here it steps behind.
+                drop(state);
+                let _ = pin!(yield_now()).poll(cx);
+                return Ok(());
+            }
+            let count = state.waiting.len().min(MOST_AT_ONCE);
+            // Nobody waits any more for a request that was dropped before it was sent.
+            let items = state.waiting.drain(..count).filter(Item::is_awaited).collect();
+            drop(state);
+            link.pack(items);
+        }
+        Ok(())
+    }
+}
+
+/// The task that reads and writes. When it ends, everybody who waits is told.
+struct Driver(Arc<Shared>);
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.drive(cx)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.closed.get_or_insert_with(over);
+        // Whoever asked is told by that it is dropped, once others may look at the state.
+        let left = (mem::take(&mut state.waiting), state.link.take());
+        drop(state);
+        drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests;
