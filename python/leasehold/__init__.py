@@ -1,15 +1,18 @@
 """Distributed locks with fencing tokens: mutex, read/write lock, semaphore, election.
 
-``Client`` is for threads and processes. It connects when it is first used, waits in line, renews
-what it holds, and says when it is lost.
+``Client`` is for threads and processes, ``AsyncClient`` for asyncio. Both connect when they are
+first used, wait in line, renew what they hold, and say when it is lost.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from leasehold import fence
 from leasehold._core import Memory
 from leasehold._core import version as _version
 from leasehold._options import LossReason, Mode, Options, Span
-from leasehold.blocking import Client, Lock, RWLock, Semaphore
+from leasehold.blocking import Client
 from leasehold.blocking_guard import Guard, Leadership
+from leasehold.blocking_lock import Lock, RWLock, Semaphore
 from leasehold.blocking_others import Admin, Election, Job
 from leasehold.errors import (
     ClientClosed,
@@ -28,10 +31,26 @@ from leasehold.errors import (
 )
 from leasehold.values import Event, Holder, Leader, Lease, Status
 
+if TYPE_CHECKING:
+    from leasehold.aio import AsyncClient
+    from leasehold.aio_guard import AsyncGuard, AsyncLeadership
+    from leasehold.aio_lock import Acquiring, AsyncLock, AsyncRWLock, AsyncSemaphore
+    from leasehold.aio_others import AsyncAdmin, AsyncElection, AsyncJob
+
 __version__: str = _version()
 
 __all__ = [
+    "Acquiring",
     "Admin",
+    "AsyncAdmin",
+    "AsyncClient",
+    "AsyncElection",
+    "AsyncGuard",
+    "AsyncJob",
+    "AsyncLeadership",
+    "AsyncLock",
+    "AsyncRWLock",
+    "AsyncSemaphore",
     "Client",
     "ClientClosed",
     "Election",
@@ -67,9 +86,39 @@ __all__ = [
     "fence",
 ]
 
-# One public place for each name: tracebacks, pickles and `help` say it.
+# What needs asyncio is imported when it is asked for.
+_LAZY = {
+    "Acquiring": "aio_lock",
+    "AsyncAdmin": "aio_others",
+    "AsyncClient": "aio",
+    "AsyncElection": "aio_others",
+    "AsyncGuard": "aio_guard",
+    "AsyncJob": "aio_others",
+    "AsyncLeadership": "aio_guard",
+    "AsyncLock": "aio_lock",
+    "AsyncRWLock": "aio_lock",
+    "AsyncSemaphore": "aio_lock",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'leasehold' has no attribute {name!r}")
+    import importlib
+
+    for lazy, module in _LAZY.items():
+        globals()[lazy] = _public(getattr(importlib.import_module(f"leasehold.{module}"), lazy))
+    return globals()[name]
+
+
+def _public(found: Any) -> Any:
+    """One public place for each name: tracebacks, pickles and `help` say it."""
+    if isinstance(found, type) and found.__module__.startswith("leasehold."):
+        found.__module__ = "leasehold"
+    return found
+
+
 for _name in __all__:
-    _found = globals()[_name]
-    if isinstance(_found, type) and _found.__module__.startswith("leasehold."):
-        _found.__module__ = "leasehold"
-del _name, _found
+    if _name not in _LAZY:
+        _public(globals()[_name])
+del _name

@@ -12,7 +12,8 @@ from leasehold._waiting import wait
 from leasehold.blocking_guard import Guard, Leadership
 
 if TYPE_CHECKING:
-    from leasehold.blocking import Client, Lock
+    from leasehold.blocking import Client
+    from leasehold.blocking_lock import Lock
     from leasehold.values import Leader, Status
 
 P = ParamSpec("P")

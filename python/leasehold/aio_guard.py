@@ -1,0 +1,139 @@
+"""The held lease of tasks."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, final
+
+from leasehold import _core
+from leasehold._held import _Held, note_failed_release
+from leasehold._loop import Scope, wait
+from leasehold.errors import LeaseholdError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from leasehold._options import LossReason, Span
+
+_PLAIN = "what an AsyncClient gives is entered by `async with`, not by `with`"
+
+
+class AsyncGuard(_Held):
+    """A held lease. ``async with guard`` lets go at its end, and is cancelled if it is lost.
+
+    It is renewed in the background as long as it lives, unless ``renew=False``.
+    """
+
+    __slots__ = ("_scopes",)
+
+    def __init__(self, native: _core.NativeGuard) -> None:
+        super().__init__(native)
+        self._scopes: list[Scope] = []
+
+    async def release(self) -> None:
+        """Lets go now; the first in the queue is granted in the same step.
+
+        Again is nothing. Raises ``LeaseLost``, once, if it was lost before; ``StoreError`` if the
+        store refuses it. Cost: one round trip. A release that is cancelled goes on.
+        """
+        verb = self._native.release()
+        if verb is not None:
+            await wait(verb)
+
+    async def renew(self, ttl: Span | None = None) -> float:
+        """Renews now, from then on for another ttl if one is given; gives the validity.
+
+        A shorter ttl takes nothing back that the store has promised. Raises ``LeaseLost``,
+        ``InvalidInput``, ``StoreError``. Cost: one round trip. One that is cancelled goes on.
+        """
+        left: float = await wait(self._native.renew(ttl))
+        return left
+
+    def reenter(self) -> AsyncGuard:
+        """A second guard on the same lease, which is released with the last of them.
+
+        Raises ``LeaseLost``. Cost: none.
+        """
+        return AsyncGuard(self._native.reenter())
+
+    async def upgrade(self, timeout: Span | None = None) -> None:
+        """Makes a reader the writer: waits until the others have let go. The token is a new one.
+
+        Raises ``LockTimeout``, with the read lease as before; ``WouldDeadlock`` if another reader
+        waits for the same; ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip
+        when alone, else one more for each second. Cancelled, it leaves the lease a read lease.
+        """
+        await wait(self._native.upgrade(timeout))
+
+    async def try_upgrade(self) -> bool:
+        """Makes a reader the writer if nobody else holds it, and says whether it is.
+
+        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip, or two.
+        """
+        upgraded: bool = await wait(self._native.try_upgrade())
+        return upgraded
+
+    async def downgrade(self) -> None:
+        """Makes the writer a reader, and admits the readers that wait. The token stays.
+
+        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip. One that is
+        cancelled goes on.
+        """
+        await wait(self._native.downgrade())
+
+    async def lost(self) -> LossReason | None:
+        """Waits for the end of the lease: why it was lost, or ``None`` for a release."""
+        reason: LossReason | None = await wait(self._native.lost(None))
+        return reason
+
+    async def __aenter__(self) -> Self:
+        self._scopes.append(Scope(self._native))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        scope = self._scopes.pop()
+        if scope.end(error):
+            lost = scope.lost()
+            # The loss is told by this error; what is left of the lease ends.
+            with suppress(LeaseholdError):
+                await self.release()
+            raise lost from error
+        if error is None:
+            await self.release()
+            return
+        try:
+            await self.release()
+        except LeaseholdError as failed:
+            note_failed_release(error, failed)
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError(_PLAIN)
+
+    def __exit__(self, *_: object) -> None:
+        raise TypeError(_PLAIN)
+
+
+@final
+class AsyncLeadership(AsyncGuard):
+    """The lease of a leader. To release it is to resign."""
+
+    __slots__ = ()
+
+    async def proclaim(self, value: str) -> None:
+        """Says something else from now on.
+
+        Raises ``LeaseLost`` if somebody else may lead; ``InvalidInput``, ``StoreError``. Cost: two
+        round trips. Cancelled, it leaves open which value stands.
+        """
+        await wait(self._native.proclaim(value))
+
+    async def resign(self) -> None:
+        """Stops leading; the next candidate leads in the same step. As ``release``."""
+        await self.release()

@@ -1,0 +1,244 @@
+"""The locks of tasks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Coroutine, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, final
+
+from leasehold import _core
+from leasehold._client import Made, Step, _Client
+from leasehold._entered import Entered
+from leasehold._loop import this_task, wait
+from leasehold.aio_guard import _PLAIN, AsyncGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from contextlib import AbstractAsyncContextManager
+
+    from leasehold._options import Span
+    from leasehold.aio import AsyncClient
+    from leasehold.values import Status
+
+    class Acquiring(Awaitable[AsyncGuard], AbstractAsyncContextManager[AsyncGuard, None], Protocol):
+        """What ``acquire`` gives: await it, or enter it by ``async with``."""
+
+else:
+
+    class Acquiring(Protocol):
+        """What ``acquire`` gives: await it, or enter it by ``async with``."""
+
+        def __await__(self): ...
+        async def __aenter__(self): ...
+        async def __aexit__(self, kind, error, trace, /): ...
+
+
+class _Acquiring(Coroutine[Any, Any, AsyncGuard]):
+    """An acquire that has not begun; a coroutine, too, so that it can become a task."""
+
+    __slots__ = ("_coroutine", "_guard", "_lock", "_timeout")
+
+    def __init__(self, lock: AsyncLock, timeout: Span | None) -> None:
+        self._coroutine: Coroutine[Any, Any, AsyncGuard] | None = None
+        self._lock = lock
+        self._timeout = timeout
+
+    def _begun(self) -> Coroutine[Any, Any, AsyncGuard]:
+        if self._coroutine is None:
+            self._coroutine = self._lock._take(self._timeout)
+        return self._coroutine
+
+    def __await__(self) -> Generator[Any, None, AsyncGuard]:
+        return self._begun().__await__()
+
+    def send(self, value: Any, /) -> Any:
+        return self._begun().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._begun().throw(*error)
+
+    def close(self) -> None:
+        self._begun().close()
+
+    async def __aenter__(self) -> AsyncGuard:
+        self._guard = await self
+        return await self._guard.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        await self._guard.__aexit__(kind, error, trace)
+
+    def __enter__(self) -> NoReturn:
+        self.close()
+        raise TypeError(_PLAIN)
+
+    def __exit__(self, *_: object) -> None:
+        raise TypeError(_PLAIN)
+
+    def __del__(self) -> None:
+        if self._coroutine is None:
+            text = f"acquire of {self._lock.name!r} was never awaited"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+class AsyncLock(Made):
+    """What to take and how. No I/O until a verb; it may be kept, shared and pickled.
+
+    ``async with lock`` acquires: each task has its own guard, the last that it took is let go
+    first. The block is cancelled at its next await when the lease is lost, and raises
+    ``LeaseLost``.
+    """
+
+    __slots__ = ("_entered", "_native")
+
+    def __init__(
+        self, client: AsyncClient, native: _core.NativeLock, steps: tuple[Step, ...]
+    ) -> None:
+        super().__init__(client, steps)
+        self._native = native
+        self._entered: Entered[AsyncGuard] = Entered()
+
+    @property
+    def name(self) -> str:
+        """The name; of several, the first."""
+        return self._native.name
+
+    def acquire(self, timeout: Span | None = None) -> Acquiring:
+        """Waits in line until it is granted: await it, or ``async with`` it. 0 tries once.
+
+        Raises ``LockTimeout``, which says who has it; ``StoreUnavailable`` if the store was never
+        reached; ``Indeterminate``, ``StoreError``, ``InvalidInput``, ``ClientClosed``. Outages are
+        ridden out once it was reached. Cost: one round trip when it is free, else one more for
+        each second. A cancellation leaves nothing behind, whenever it comes.
+        """
+        return _Acquiring(self, timeout)
+
+    async def _take(self, timeout: Span | None) -> AsyncGuard:
+        return AsyncGuard(await wait(self._native.acquire(timeout)))
+
+    async def try_acquire(self) -> AsyncGuard | None:
+        """Takes it if nobody has it or waits for it; ``None`` when it is busy.
+
+        Raises as ``acquire``, and ``Indeterminate`` if no answer came. Cost: one round trip.
+        """
+        native = await wait(self._native.try_acquire())
+        return None if native is None else AsyncGuard(native)
+
+    async def wait_free(self, timeout: Span | None = None) -> None:
+        """Waits until nobody holds it, and takes nothing.
+
+        Raises ``LockTimeout``, ``StoreError``. Cost: one round trip, and one for each second.
+        """
+        await wait(self._native.wait_free(timeout))
+
+    async def status(self) -> Status:
+        """Who holds it and how many wait. Raises ``StoreError``. Cost: one round trip."""
+        status: Status = await wait(self._native.status())
+        return status
+
+    async def __aenter__(self) -> AsyncGuard:
+        guard = await self._take(None)
+        self._entered.push(this_task(), guard)
+        return await guard.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        await self._entered.pop(this_task()).__aexit__(kind, error, trace)
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError(_PLAIN)
+
+    def __exit__(self, *_: object) -> None:
+        raise TypeError(_PLAIN)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lstrip('_')} {self.name!r}>"
+
+
+class _AsyncRLock(AsyncLock):
+    """A lock that its task enters again."""
+
+    __slots__ = ()
+
+    async def _take(self, timeout: Span | None) -> AsyncGuard:
+        again: AsyncGuard | None = self._client._holds.again(this_task(), self.name)
+        if again is not None:
+            return again
+        guard = await super()._take(timeout)
+        self._client._holds.begin(this_task(), guard)
+        return guard
+
+    async def try_acquire(self) -> AsyncGuard | None:
+        again: AsyncGuard | None = self._client._holds.again(this_task(), self.name)
+        if again is not None:
+            return again
+        guard = await super().try_acquire()
+        if guard is not None:
+            self._client._holds.begin(this_task(), guard)
+        return guard
+
+
+@final
+class AsyncSemaphore(AsyncLock):
+    """A number of permits; itself it stands for one."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(
+        self, client: AsyncClient, name: str, capacity: int, options: dict[str, Any]
+    ) -> None:
+        self._asked = (name, capacity, client._options(options))
+        steps: tuple[Step, ...] = (("semaphore", (name, capacity), options),)
+        super().__init__(client, _permits(client, 1, self._asked), steps)
+
+    def permits(self, count: int) -> AsyncLock:
+        """Several permits at once, all or none."""
+        steps = (*self._steps, ("permits", (count,), {}))
+        return AsyncLock(self._client, _permits(self._client, count, self._asked), steps)
+
+
+def _permits(
+    client: _Client, count: int, asked: tuple[str, int, _core.Options]
+) -> _core.NativeLock:
+    name, capacity, options = asked
+    return _core.NativeLock.permits(client._native, name, count, capacity, options)
+
+
+@final
+class AsyncRWLock(Made):
+    """Many readers, or one writer."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, client: AsyncClient, name: str, options: dict[str, Any]) -> None:
+        super().__init__(client, (("rwlock", (name,), options),))
+        self._asked = (name, client._options(options))
+        self._lock("write")
+
+    def read(self) -> AsyncLock:
+        """Together with other readers."""
+        return self._lock("read")
+
+    def upgradable_read(self) -> AsyncLock:
+        """Together with readers, but one at a time: it can become the writer for certain."""
+        return self._lock("upgradable_read")
+
+    def write(self) -> AsyncLock:
+        """Alone."""
+        return self._lock("write")
+
+    def _lock(self, kind: str) -> AsyncLock:
+        name, options = self._asked
+        native = _core.NativeLock(self._client._native, name, kind, options)
+        return AsyncLock(self._client, native, (*self._steps, (kind, (), {})))
