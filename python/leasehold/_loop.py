@@ -52,6 +52,9 @@ class Scope:
         self._key = native.watch(self._bridge.completions)
         self._bridge.waiting[self._key] = self
 
+    def __repr__(self) -> str:
+        return f"the lease of {self._native.name!r} was lost"
+
     def lose(self) -> None:
         """The loss has come: the block ends at its next await."""
         self.is_lost = True

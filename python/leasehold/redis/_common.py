@@ -1,0 +1,142 @@
+"""What the locks of both families have in common."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import redis.exceptions as theirs
+
+from leasehold import errors as ours
+from leasehold.redis._store import url_of
+
+C = TypeVar("C")
+
+
+class LockError(ours.LeaseholdError, theirs.LockError):
+    """What redis-py raises a ``LockError`` for."""
+
+
+class LockNotOwnedError(ours.LeaseLost, theirs.LockNotOwnedError):
+    """The lease has ended, or is somebody else's."""
+
+
+class ConnectionError(ours.StoreUnavailable, theirs.ConnectionError):
+    """The server does not answer."""
+
+
+class _Local(threading.local):
+    token: bytes | None = None
+    guard: Any = None
+
+
+class Base:
+    """The arguments of a lock, what it holds, and its errors."""
+
+    def __init__(
+        self,
+        redis: Any,
+        name: str | bytes,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,
+        blocking_timeout: float | None = None,
+        thread_local: bool = True,
+        raise_on_release_error: bool = True,
+        *,
+        url: str | None = None,
+    ) -> None:
+        """As ``redis.lock.Lock``; ``sleep`` is ignored. ``url`` is for what ``redis`` hides.
+
+        With ``timeout`` the lease ends after it, and is not renewed; without, it is renewed while
+        this process lives, and ends 30 s after its death.
+        """
+        self.redis = redis
+        self.name = name.decode() if isinstance(name, bytes) else name
+        self.timeout = timeout or None
+        self.sleep = sleep
+        self.blocking = blocking
+        self.blocking_timeout = blocking_timeout
+        self.thread_local = bool(thread_local)
+        self.raise_on_release_error = raise_on_release_error
+        self.local: Any = _Local() if thread_local else SimpleNamespace(token=None, guard=None)
+        self._url = url
+
+    def _options(self) -> dict[str, Any]:
+        return {} if self.timeout is None else {"ttl": self.timeout, "renew": False}
+
+    def _hold(self, guard: Any) -> None:
+        self.local.guard = guard
+        self.local.token = None if guard is None else str(guard.token).encode()
+
+    def _held(self, verb: str) -> Any:
+        guard = self.local.guard
+        if guard is None:
+            raise _named(LockError(f"Cannot {verb} an unlocked lock"), self.name)
+        if self.timeout is None:
+            raise _named(LockError(f"Cannot {verb} a lock with no timeout"), self.name)
+        return guard
+
+    def _let_go(self) -> Any:
+        guard = self.local.guard
+        if guard is None:
+            text = "Cannot release a lock that's not owned or is already unlocked."
+            raise _named(LockError(text), self.name)
+        self._hold(None)
+        return guard
+
+    def _longer(self, guard: Any, additional: float, replaces: bool) -> float:
+        return additional if replaces else guard.validity + additional
+
+    def _not_in_time(self) -> LockError:
+        late: LockError = _named(
+            LockError("Unable to acquire lock within the time specified"), self.name
+        )
+        return late
+
+
+def refuse_token(token: object) -> None:
+    """A token is given by the store, so that it grows."""
+    if token is not None:
+        raise TypeError("a token is given by the store, and is in `local.token` then")
+
+
+def _named(error: Any, name: str) -> Any:
+    error.name = error.lock_name = name
+    return error
+
+
+def translated(error: ours.LeaseholdError, name: str, verb: str) -> Exception:
+    """The error as redis-py would raise it, too."""
+    if isinstance(error, ours.LeaseLost):
+        lost = LockNotOwnedError(f"Cannot {verb} a lock that's no longer owned: {error}")
+        lost.token, lost.reason = error.token, error.reason
+        found: Exception = _named(lost, name)
+        return found
+    if isinstance(error, ours.StoreUnavailable):
+        away = ConnectionError(str(error))
+        away.kind = error.kind
+        found = _named(away, name)
+        return found
+    return error
+
+
+class Clients:
+    """One client of leasehold for each pool of redis-py."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        self._clients: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._by_url: dict[str, Any] = {}
+
+    def of(self, redis: Any, url: str | None) -> Any:
+        """The client that speaks to the same server."""
+        if url is not None:
+            return self._by_url.setdefault(url, self._kind(url))
+        pool = redis if hasattr(redis, "nodes_manager") else redis.connection_pool
+        found = self._clients.get(pool)
+        if found is None:
+            found = self._clients.setdefault(pool, self._kind(url_of(redis)))
+        return found

@@ -1,0 +1,63 @@
+"""Which server a client of redis-py speaks to, as a store URL of the same keys."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from leasehold.errors import InvalidInput
+
+_SAME_KEYS = {"layout": "plain", "prefix": ""}
+"""The layout in which redis-py and leasehold exclude each other."""
+
+
+def url_of(client: Any) -> str:
+    """The store URL of a client: its host or socket, TLS, user and database."""
+    nodes = getattr(client, "nodes_manager", None)
+    if nodes is not None:
+        hosts = [(node.host, node.port) for node in nodes.startup_nodes.values()]
+        return _url("redis+cluster", hosts, dict(nodes.connection_kwargs), "")
+    pool = client.connection_pool
+    options: dict[str, Any] = dict(pool.connection_kwargs)
+    sentinels = getattr(pool, "sentinel_manager", None)
+    if sentinels is not None:
+        found = [it.connection_pool.connection_kwargs for it in sentinels.sentinels]
+        hosts = [(it["host"], it["port"]) for it in found]
+        return _url("redis+sentinel", hosts, options, f"/{quote(pool.service_name, safe='')}")
+    if "path" in options:
+        return _url("redis+unix", [], options, quote(options["path"]))
+    host = (options.get("host", "localhost"), options.get("port", 6379))
+    is_tls = "SSL" in pool.connection_class.__name__
+    return _url("rediss" if is_tls else "redis", [host], options, "")
+
+
+def _url(scheme: str, hosts: list[tuple[str, int]], options: dict[str, Any], path: str) -> str:
+    if options.get("credential_provider") is not None:
+        raise InvalidInput(
+            "the client has a credential provider, which leasehold cannot ask: give the store "
+            "URL, as Lock(client, name, url=...)"
+        )
+    if options.get("ssl"):
+        scheme = scheme.replace("redis", "rediss", 1)
+    user, password = options.get("username") or "", options.get("password") or ""
+    who = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user or password else ""
+    where = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts
+    )
+    database = int(options.get("db") or 0)
+    if database and scheme == "redis+unix":
+        raise InvalidInput(
+            f"the client has database {database} on a socket: give the store URL, as "
+            "Lock(client, name, url=...)"
+        )
+    number = f"/{database}" if database else ""
+    return f"{scheme}://{who}{where}{path}{number}?{urlencode({**_SAME_KEYS, **_tls(options)})}"
+
+
+def _tls(options: dict[str, Any]) -> dict[str, str]:
+    files = {"ssl_ca_certs": "ca", "ssl_certfile": "cert", "ssl_keyfile": "key"}
+    given = {ours: str(options[theirs]) for theirs, ours in files.items() if options.get(theirs)}
+    requires = options.get("ssl_cert_reqs", "required")
+    if requires in ("none", 0) or getattr(requires, "name", "") == "CERT_NONE":
+        given["insecure"] = "on"
+    return given

@@ -1,0 +1,1 @@
+"""The asyncio lock of redis-py over leasehold, in ``leasehold.redis.asyncio.lock``."""

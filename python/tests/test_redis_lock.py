@@ -1,0 +1,201 @@
+"""The lock for users of redis-py: the same arguments, keys, return values and exceptions."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis as driver
+import redis.asyncio as async_driver
+from redis.exceptions import LockError, LockNotOwnedError
+from redis.lock import Lock as Theirs
+
+from conftest import PATIENCE, Program, Redis, eventually
+from leasehold import InvalidInput, LeaseLost
+from leasehold.redis._store import url_of
+from leasehold.redis.asyncio.lock import Lock as AsyncLock
+from leasehold.redis.lock import Lock
+
+
+@pytest.fixture
+def r(redis: Redis) -> Iterator[Any]:
+    client = driver.Redis(port=redis.port)
+    yield client
+    client.close()
+
+
+def test_it_is_acquired_and_released_as_that_of_redis_py(r: Any, name: str) -> None:
+    for lock in (Lock(r, name, timeout=10), r.lock(name, timeout=10, lock_class=Lock)):
+        assert lock.acquire() is True
+        assert lock.locked() and lock.owned()
+        assert lock.local.token == str(int(lock.local.token)).encode()
+        assert r.exists(name) == 1 and 0 < r.pttl(name) <= 10_000
+        assert Lock(r, name).acquire(blocking=False) is False
+        assert Lock(r, name).acquire(blocking_timeout=0.05) is False
+        lock.release()
+        assert not lock.locked() and not lock.owned() and lock.local.token is None
+        with lock as entered:
+            assert entered is lock
+        assert r.exists(name) == 0
+
+
+def test_old_and_new_exclude_each_other(r: Any, name: str) -> None:
+    old, new = Theirs(r, name, timeout=10), Lock(r, name, timeout=10)
+    with old:
+        assert new.acquire(blocking=False) is False and new.locked() and not new.owned()
+    with new:
+        assert old.acquire(blocking=False) is False and old.locked() and not old.owned()
+
+
+def test_a_fleet_of_both_loses_no_update(r: Any, name: str) -> None:
+    count = 0
+
+    def add(kind: Any) -> None:
+        nonlocal count
+        for _ in range(5):
+            with kind(r, name, timeout=PATIENCE, sleep=0.005):
+                seen = count
+                threading.Event().wait(0.001)
+                count = seen + 1
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(add, kind) for kind in (Lock, Theirs) * 4]:
+            done.result(PATIENCE)
+    assert count == 40
+
+
+def test_errors_are_those_of_redis_py(r: Any, name: str) -> None:
+    lock = Lock(r, name, timeout=10)
+    with pytest.raises(LockError, match="not owned or is already unlocked"):
+        lock.release()
+    with pytest.raises(LockError, match="extend an unlocked lock"):
+        lock.extend(1)
+    lock.acquire()
+    r.delete(name)
+    assert not lock.owned()
+    with pytest.raises(LockNotOwnedError) as caught:
+        lock.release()
+    assert isinstance(caught.value, LeaseLost) and caught.value.lock_name == name
+    assert pickle.loads(pickle.dumps(caught.value)).reason == caught.value.reason
+    forever = Lock(r, name)
+    with forever, pytest.raises(LockError, match="no timeout"):
+        forever.reacquire()
+    with Lock(r, name, timeout=10), pytest.raises(LockError, match="within the time"):
+        Lock(r, name, blocking_timeout=0.05).__enter__()
+    with Lock(r, name, timeout=10, raise_on_release_error=False):
+        r.delete(name)
+
+
+def test_a_token_is_refused_and_a_credential_provider_too(r: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=r"local\.token"):
+        Lock(r, name).acquire(token="mine")  # type: ignore[arg-type]
+    hidden = driver.Redis(
+        credential_provider=driver.UsernamePasswordCredentialProvider("u", "hunter2")
+    )
+    with pytest.raises(InvalidInput, match="give the store URL") as caught:
+        Lock(hidden, name).acquire()
+    assert "hunter2" not in str(caught.value)
+    port = r.connection_pool.connection_kwargs["port"]
+    url = f"redis://127.0.0.1:{port}/0?layout=plain&prefix="
+    with Lock(hidden, name, url=url):
+        assert r.exists(name) == 1
+    hidden.close()
+
+
+def test_time_is_added_and_never_taken_back(r: Any, name: str) -> None:
+    lock = Lock(r, name, timeout=10)
+    with lock:
+        assert lock.extend(20) is True
+        assert r.pttl(name) > 25_000
+        assert lock.extend(5, replace_ttl=True) is True and lock.reacquire() is True
+        assert r.pttl(name) > 20_000
+
+
+def test_a_lock_that_is_garbage_stays_until_its_timeout(r: Any, name: str) -> None:
+    assert Lock(r, name, timeout=1).acquire()
+    assert r.exists(name) == 1
+    assert not Lock(r, name, timeout=1).acquire(blocking=False)
+    eventually(lambda: not r.exists(name))
+
+
+def test_at_the_end_of_a_program_what_has_a_timeout_stays(
+    r: Any, name: str, program: Program
+) -> None:
+    program(
+        """
+import redis, sys
+from leasehold.redis.lock import Lock
+client = redis.Redis(port=int(sys.argv[1]))
+assert Lock(client, sys.argv[2] + "/limit", timeout=3600).acquire()
+assert Lock(client, sys.argv[2]).acquire()
+client.close()
+""",
+        str(r.connection_pool.connection_kwargs["port"]),
+        name,
+    )
+    assert r.exists(name + "/limit") == 1 and r.exists(name) == 0
+
+
+def test_without_a_timeout_it_is_renewed(r: Any, name: str) -> None:
+    with Lock(r, name):
+        assert 0 < r.pttl(name) <= 30_000
+
+
+def test_threads_have_guards_of_their_own_unless_they_share(r: Any, name: str) -> None:
+    own, shared = Lock(r, name), Lock(r, name + "/shared", thread_local=False)
+    assert own.acquire() and shared.acquire()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: own.local.token).result(PATIENCE) is None
+        pool.submit(shared.release).result(PATIENCE)
+    own.release()
+    assert not shared.locked()
+
+
+def test_the_store_is_the_server_of_the_client() -> None:
+    tail = "?layout=plain&prefix="
+    for client, url in [
+        (driver.Redis("h", 7, 3), "redis://h:7/3"),
+        (driver.Redis("h", username="u", password="p/w"), "redis://u:p%2Fw@h:6379"),
+        (driver.Redis("h", ssl=True), "rediss://h:6379"),
+        (driver.Redis(unix_socket_path="/run/r.sock"), "redis+unix:///run/r.sock"),
+        (
+            driver.Sentinel([("s", 26379)]).master_for("main"),
+            "redis+sentinel://s:26379/main",
+        ),
+        (async_driver.Redis(host="::1"), "redis://[::1]:6379"),
+    ]:
+        assert url_of(client) == url + tail
+    insecure = driver.Redis("h", ssl=True, ssl_cert_reqs="none", ssl_ca_certs="/a b")
+    assert url_of(insecure).endswith("&ca=%2Fa+b&insecure=on")
+
+
+def test_a_server_that_is_away_is_a_connection_error_of_both() -> None:
+    with pytest.raises(driver.ConnectionError) as caught:
+        Lock(driver.Redis(port=1), "a").acquire()
+    assert isinstance(caught.value, ConnectionError) and caught.value.is_transient
+
+
+def test_the_asyncio_twin_does_the_same(redis: Redis, name: str) -> None:
+    async def main() -> None:
+        r = async_driver.Redis(port=redis.port)
+        lock = r.lock(name, timeout=10, lock_class=AsyncLock)
+        async with lock:
+            assert await lock.owned() and await lock.locked()
+            assert await AsyncLock(r, name).acquire(blocking=False) is False
+            assert await AsyncLock(r, name).acquire(blocking_timeout=0.05) is False
+            assert await lock.extend(20) and await lock.reacquire()
+            assert await r.pttl(name) > 25_000
+        with pytest.raises(LockError):
+            await lock.release()
+        waiting = asyncio.create_task(AsyncLock(r, name).acquire())
+        assert await waiting is True
+        assert await r.exists(name) == 1
+        await r.delete(name)
+        await r.aclose()
+
+    asyncio.run(main())
