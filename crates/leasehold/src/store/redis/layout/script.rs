@@ -6,10 +6,10 @@
 //! to build the functions of the general code. Constants are written in as values, those of the
 //! model from the model.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, bugs, model, token};
+use once_cell::race::OnceBox;
 
 use super::codec::RECORD_VERSION;
 use super::plain::value;
@@ -112,8 +112,21 @@ fn bytes_of(values: &[(&str, &str)]) -> u64 {
 /// A word in capitals that stands for a value, and that value as Lua writes it.
 type Constant = (&'static str, String);
 
+/// The constants and all texts. Each is made by whoever needs it first, of several at the same time
+/// by each of them: nobody waits, so a fork(2) in that moment leaves no child waiting for a thread
+/// that it does not have.
+static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
+static TEXTS: OnceBox<Texts> = OnceBox::new();
+
+/// The text of each script.
+type Texts = [ScriptText; Script::ALL.len()];
+
 /// Numbers of the model, so that they exist once, and formats of what is packed.
-static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
+fn constants() -> &'static [Constant] {
+    CONSTANTS.get_or_init(|| Box::new(make_constants()))
+}
+
+fn make_constants() -> Vec<Constant> {
     let span = |name, span: Duration| (name, span.as_micros().to_string());
     let number = |name, number: u64| (name, number.to_string());
     let format = |name, format: &str| (name, format!("'{format}'"));
@@ -174,7 +187,7 @@ static CONSTANTS: LazyLock<Vec<Constant>> = LazyLock::new(|| {
         format("WAITER", "<dc24c24I4I4ddc8"),
         number("WAITER_BYTES", 88),
     ]
-});
+}
 
 /// What a script does to a server, and so what the server lets it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,8 +300,7 @@ scripts! {
     SetCapacity: "native/set_capacity", Frees;
 }
 
-/// All texts.
-static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
+fn make_texts() -> Texts {
     Script::ALL.map(|script| {
         let mut text = ScriptText::new(script.assemble(CLOCK));
         text.takes_many = script.takes_many();
@@ -298,7 +310,7 @@ static TEXTS: LazyLock<[ScriptText; Script::ALL.len()]> = LazyLock::new(|| {
         }
         text
     })
-});
+}
 
 impl Script {
     /// Whether one call does it to many names, each as if it were alone.
@@ -308,7 +320,7 @@ impl Script {
 
     /// As a server is given it.
     pub fn text(self) -> &'static ScriptText {
-        &TEXTS[self as usize]
+        &TEXTS.get_or_init(|| Box::new(make_texts()))[self as usize]
     }
 
     /// What to give to SCRIPT LOAD.
@@ -358,7 +370,7 @@ fn write_constants(text: &str) -> String {
         while let Some(start) = rest.find(is_word) {
             let (before, word) = rest.split_at(start);
             let (word, after) = word.split_at(word.find(|c| !is_word(c)).unwrap_or(word.len()));
-            let constant = CONSTANTS.iter().find(|(name, _)| *name == word);
+            let constant = constants().iter().find(|(name, _)| *name == word);
             let value = constant.map_or(word, |(_, value)| value);
             written.push_str(before);
             written.push_str(value);
@@ -464,7 +476,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_state_are_as_long_as_in_the_records_of_this_version() {
-        let length = |name| CONSTANTS.iter().find(|(known, _)| *known == name).unwrap().1.clone();
+        let length = |name| constants().iter().find(|(known, _)| *known == name).unwrap().1.clone();
         let lengths = ["IDLE_BYTES", "HELD_BYTES", "HOLD_BYTES", "HELD_BY_ONE_BYTES"].map(length);
         assert_eq!(lengths, ["26", "60", "77", "163"]);
     }
