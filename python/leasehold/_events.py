@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import select
 import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from leasehold import _core
+from leasehold._waiting import is_green
 from leasehold.values import Event
 
 if TYPE_CHECKING:
@@ -67,12 +69,15 @@ def join(seconds: float) -> None:
 
 
 def _run() -> None:
-    while (told := _core.next_told()) is not None:
+    descriptor = _core.told_descriptor() if is_green() else None
+    while (told := _core.next_told(descriptor is None)) is not None:
         items, dropped = told
         if dropped:
             logger.warning("%d events were not told: on_event is too slow", dropped)
         for item in items:
             _tell(item)
+        if descriptor is not None:
+            select.select([descriptor], [], [])
 
 
 def _tell(item: tuple[Any, ...]) -> None:

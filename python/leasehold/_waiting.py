@@ -9,11 +9,14 @@ from typing import Any
 from leasehold import _core
 
 
+def is_green() -> bool:
+    """Whether gevent or eventlet stand for threads, so that nothing may block."""
+    return type(select.select) is not BuiltinFunctionType
+
+
 def wait(verb: _core.Verb) -> Any:
     """Waits for a verb, and gives what it ends with."""
-    if type(select.select) is BuiltinFunctionType:
-        return verb.wait()
-    return _wait_green(verb)
+    return _wait_green(verb) if is_green() else verb.wait()
 
 
 def _wait_green(verb: _core.Verb) -> Any:

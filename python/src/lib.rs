@@ -25,6 +25,7 @@ mod queue;
 mod told;
 mod values;
 mod verb;
+mod wake;
 mod watches;
 
 use pyo3::pymodule;
@@ -48,7 +49,7 @@ mod _core {
     #[pymodule_export]
     use crate::process::{end, forked};
     #[pymodule_export]
-    use crate::told::{end_told, next_told};
+    use crate::told::{end_told, next_told, told_descriptor};
     #[pymodule_export]
     use crate::verb::Verb;
 }

@@ -1,12 +1,12 @@
 //! What has ended for one event loop, and the descriptor that wakes it.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Mutex;
 
 use crate::done::Done;
 use crate::errors::Failure;
 use crate::process::lock;
+use crate::wake::Wake;
 
 /// What a verb has ended with, under the key of who waits for it.
 pub(crate) type Keyed = (u64, Result<Done, Failure>);
@@ -29,7 +29,7 @@ impl Queue {
     }
 
     pub(crate) fn descriptor(&self) -> i32 {
-        self.wake.read.as_raw_fd()
+        self.wake.descriptor()
     }
 
     pub(crate) fn push(&self, key: u64, ended: Result<Done, Failure>) {
@@ -57,49 +57,5 @@ impl Queue {
             std::mem::take(&mut queue.verbs)
         };
         drop(left);
-    }
-}
-
-/// A descriptor that wakes a loop.
-struct Wake {
-    read: OwnedFd,
-    #[cfg(not(target_os = "linux"))]
-    write: OwnedFd,
-}
-
-#[cfg(target_os = "linux")]
-impl Wake {
-    fn new() -> io::Result<Self> {
-        use rustix::event::{EventfdFlags, eventfd};
-        Ok(Self { read: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
-    }
-
-    fn ring(&self) {
-        // It cannot be full: it is rung once for each time that it is cleared.
-        let _ = rustix::io::write(&self.read, &1_u64.to_ne_bytes());
-    }
-
-    fn clear(&self) {
-        let _ = rustix::io::read(&self.read, &mut [0; 8]);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Wake {
-    fn new() -> io::Result<Self> {
-        let (read, write) = rustix::pipe::pipe()?;
-        for end in [&read, &write] {
-            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
-            rustix::fs::fcntl_setfl(end, rustix::fs::OFlags::NONBLOCK)?;
-        }
-        Ok(Self { read, write })
-    }
-
-    fn ring(&self) {
-        let _ = rustix::io::write(&self.write, &[1]);
-    }
-
-    fn clear(&self) {
-        let _ = rustix::io::read(&self.read, &mut [0; 64]);
     }
 }

@@ -1,7 +1,7 @@
 //! What is told, in a bounded queue from which one thread of Python's takes.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use leasehold::event::Event;
@@ -10,8 +10,10 @@ use leasehold::{LockName, LossReason};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::errors::{Failure, full};
 use crate::events::{Told, told, warns};
 use crate::process::lock;
+use crate::wake::Wake;
 
 /// Most that waits to be told; what is more is counted and dropped. Some 3 MB.
 const MOST: usize = 10_000;
@@ -40,6 +42,8 @@ struct Queue {
 struct Channel {
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// For who waits in a loop and not here.
+    wake: OnceLock<Wake>,
 }
 
 static CHANNEL: PerProcess<Channel> = PerProcess::new(
@@ -47,6 +51,7 @@ static CHANNEL: PerProcess<Channel> = PerProcess::new(
         Channel {
             queue: Mutex::new(Queue { items: VecDeque::new(), dropped: 0, is_closed: false }),
             changed: Condvar::new(),
+            wake: OnceLock::new(),
         }
     }; _],
 );
@@ -60,7 +65,16 @@ fn push(item: Item) {
         return;
     }
     queue.items.push_back(item);
-    channel.changed.notify_one();
+    channel.ring();
+}
+
+impl Channel {
+    fn ring(&self) {
+        self.changed.notify_all();
+        if let Some(wake) = self.wake.get() {
+            wake.ring();
+        }
+    }
 }
 
 /// Nothing more is told; the thread ends.
@@ -68,21 +82,39 @@ fn push(item: Item) {
 pub(crate) fn end_told() {
     if let Ok(channel) = CHANNEL.this() {
         lock(&channel.queue).is_closed = true;
-        channel.changed.notify_all();
+        channel.ring();
     }
 }
 
-/// What is to be told next: a list of tuples; none at the end.
+/// A descriptor that is readable when there is something to tell, for who waits in a loop.
 #[pyfunction]
-pub(crate) fn next_told(py: Python<'_>) -> PyResult<Option<(Vec<Py<PyTuple>>, u64)>> {
+pub(crate) fn told_descriptor(py: Python<'_>) -> PyResult<i32> {
+    let channel = CHANNEL.this().map_err(|error| Failure::from(error).raise(py))?;
+    if channel.wake.get().is_none() {
+        let wake = Wake::new();
+        let wake = wake.map_err(|error| full("no descriptor for events", &error).raise(py))?;
+        // If somebody was faster, that one stands.
+        let _ = channel.wake.set(wake);
+    }
+    // What was there before is to be told as well.
+    channel.ring();
+    Ok(channel.wake.get().map_or(-1, Wake::descriptor))
+}
+
+/// What is to be told next: a list of tuples, which is waited for or may be empty; none at the end.
+#[pyfunction]
+pub(crate) fn next_told(py: Python<'_>, waits: bool) -> PyResult<Option<(Vec<Py<PyTuple>>, u64)>> {
     let taken = py.detach(|| {
         let channel = CHANNEL.this().ok()?;
         let mut queue = lock(&channel.queue);
-        while queue.items.is_empty() && !queue.is_closed {
+        if let Some(wake) = channel.wake.get() {
+            wake.clear();
+        }
+        while waits && queue.items.is_empty() && !queue.is_closed {
             let waited = channel.changed.wait_timeout(queue, PATIENCE);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let is_over = queue.items.is_empty();
+        let is_over = queue.items.is_empty() && queue.is_closed;
         let dropped = std::mem::take(&mut queue.dropped);
         (!is_over).then(|| (std::mem::take(&mut queue.items), dropped))
     });

@@ -77,7 +77,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "python/src",
         &[
-            "values",
+            "values wake",
             "done errors",
             "events options process",
             "fence queue told verb",

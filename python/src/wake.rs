@@ -1,0 +1,54 @@
+//! A descriptor that wakes who waits in a loop of its own.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+/// A descriptor that is readable from a ring on, until it is cleared.
+pub(crate) struct Wake {
+    read: OwnedFd,
+    #[cfg(not(target_os = "linux"))]
+    write: OwnedFd,
+}
+
+#[cfg(target_os = "linux")]
+impl Wake {
+    pub(crate) fn new() -> io::Result<Self> {
+        use rustix::event::{EventfdFlags, eventfd};
+        Ok(Self { read: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    pub(crate) fn ring(&self) {
+        // It cannot be full: it is rung once for each time that it is cleared.
+        let _ = rustix::io::write(&self.read, &1_u64.to_ne_bytes());
+    }
+
+    pub(crate) fn clear(&self) {
+        let _ = rustix::io::read(&self.read, &mut [0; 8]);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Wake {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (read, write) = rustix::pipe::pipe()?;
+        for end in [&read, &write] {
+            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+            rustix::fs::fcntl_setfl(end, rustix::fs::OFlags::NONBLOCK)?;
+        }
+        Ok(Self { read, write })
+    }
+
+    pub(crate) fn ring(&self) {
+        let _ = rustix::io::write(&self.write, &[1]);
+    }
+
+    pub(crate) fn clear(&self) {
+        let _ = rustix::io::read(&self.read, &mut [0; 64]);
+    }
+}
+
+impl Wake {
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.read.as_raw_fd()
+    }
+}

@@ -1,0 +1,47 @@
+"""The code of the pages runs: each block is a program, with the test that is hidden after it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import PATIENCE, Redis
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"```python\n(.*?)```(.*?)(?=```python\n|^#|\Z)", re.DOTALL | re.MULTILINE)
+HIDDEN = re.compile(r"<!-- test\n(.*?)-->", re.DOTALL)
+
+
+def programs() -> list[object]:
+    found: list[object] = []
+    for page in ("docs/python.md", "python/README.md"):
+        text = (ROOT / page).read_text()
+        for block in BLOCK.finditer(text):
+            hidden = "\n".join(HIDDEN.findall(block[2]))
+            headings = re.findall(r"^#+ (.*)$", text[: block.start()], re.MULTILINE)
+            line = text[: block.start()].count("\n") + 1
+            found.append(pytest.param(block[1] + hidden, id=f"{page}:{line} {headings[-1]}"))
+    return found
+
+
+@pytest.mark.parametrize("text", programs())
+def test_the_code_of_the_pages_runs(text: str, redis: Redis, tmp_path: Path) -> None:
+    path = tmp_path / "shop.py"
+    database = redis.url.rsplit("/", 1)[0] + "/0"
+    path.write_text(
+        text.replace("redis://10.0.0.5/0", database).replace(
+            "127.0.0.1:6379/0", f"127.0.0.1:{redis.port}/0"
+        )
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
