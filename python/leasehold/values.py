@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from leasehold._options import LossReason, Mode
 
 
-@final
 @dataclass(frozen=True)
 class Holder:
     """Who holds a lease. Spans are in seconds."""
@@ -26,7 +25,6 @@ class Holder:
     ttl_left: float
 
 
-@final
 @dataclass(frozen=True)
 class Status:
     """Who holds a name and how many wait for it. A snapshot: stale once read."""
@@ -37,7 +35,6 @@ class Status:
     last_token: int | None
 
 
-@final
 @dataclass(frozen=True)
 class Leader:
     """Who leads an election: what it says, and its token."""
@@ -46,7 +43,6 @@ class Leader:
     token: int
 
 
-@final
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a lease, to a call that asks for one, or to the store.

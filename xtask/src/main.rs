@@ -29,7 +29,8 @@ usage: cargo xtask TASK
   layers           who imports whom, and no rings
   api              writes the public API of what is published into `api`
   bugs [NAME...]   switches on each named bug, or those named, and the tests must find it
-  bench [NAME...]  all benchmarks, or those named, in release mode
+  bench [NAME...]  all benchmarks, or those named, in release mode; `python` by itself: the Python
+                   package beside redis-py
   python [--long]  the Python package: builds the wheel, installs it and tests it; --long: with each
                    interpreter that is there
   platforms        the library for Windows and macOS, as far as a compiler can tell
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
         ["api"] => api::update(),
+        ["bench", "python"] => python::bench(),
         ["bench", names @ ..] => bench(names),
         ["bugs", names @ ..] => programs::build().and_then(|built| bugs::run(&built, names)),
         ["dist"] => Run::program("packaging/dist.sh", &[]).show(),

@@ -42,7 +42,7 @@ pub(crate) fn run(is_long: bool) -> Outcome {
             Some(wheel) => wheel,
             None => {
                 check_style(&environment)?;
-                wheel.insert(build(&environment)?)
+                wheel.insert(build(&environment, "dev")?)
             }
         };
         test(&environment, wheel)?;
@@ -91,15 +91,23 @@ fn check_style(environment: &Environment) -> Outcome {
     environment.run("ruff", &["format", "--quiet", "--check", PACKAGE]).show()
 }
 
-/// The wheel, in the profile in which all tests are built.
-fn build(environment: &Environment) -> Outcome<String> {
+/// Compares with redis-py, in release mode.
+pub(crate) fn bench() -> Outcome {
+    let (version, _) = Run::program(INTERPRETERS[0], &["-c", VERSION]).record()?;
+    let environment = environment(INTERPRETERS[0], version.trim())?;
+    install(&environment, &build(&environment, "release")?)?;
+    environment.run("python", &["evidence/benches/python/compare.py"]).show()
+}
+
+/// The wheel, in a profile of cargo: for tests that in which all tests are built.
+fn build(environment: &Environment, profile: &str) -> Outcome<String> {
     let wheels = root().join(PLACE).join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
     }
     let out = wheels.to_string_lossy();
     let manifest = format!("{PACKAGE}/Cargo.toml");
-    let words = ["build", "--profile", "dev", "--locked", "--quiet", "--out", &out];
+    let words = ["build", "--profile", profile, "--locked", "--quiet", "--out", &out];
     environment.run("maturin", &[&words[..], &["--manifest-path", &manifest]].concat()).show()?;
     let built = fs::read_dir(&wheels).map_err(|error| format!("{out}: {error}"))?;
     let mut built = built.filter_map(|entry| Some(entry.ok()?.path()));
@@ -107,10 +115,15 @@ fn build(environment: &Environment) -> Outcome<String> {
     wheel.map(|path| path.to_string_lossy().into_owned()).ok_or(format!("{out}: no wheel"))
 }
 
-/// Installs the wheel and nothing with it, and runs the tests from outside of the sources.
-fn test(environment: &Environment, wheel: &str) -> Outcome {
+/// Installs the wheel and nothing with it.
+fn install(environment: &Environment, wheel: &str) -> Outcome {
     let words = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall"];
-    environment.run("python", &[&words[..], &[wheel]].concat()).show()?;
+    environment.run("python", &[&words[..], &[wheel]].concat()).show()
+}
+
+/// Runs the tests of the installed wheel, from outside of the sources.
+fn test(environment: &Environment, wheel: &str) -> Outcome {
+    install(environment, wheel)?;
     let tests = root().join(PACKAGE).join("tests");
     let configuration = root().join(PACKAGE).join("pyproject.toml");
     let (tests, configuration) = (tests.to_string_lossy(), configuration.to_string_lossy());
