@@ -54,9 +54,8 @@ impl Verb {
         Ok((doing, self.goes_on))
     }
 
-    /// Drives the future until it ends, or, in the main thread, until it is time to look for
-    /// signals.
-    fn drive(&self, doing: &mut Doing, mut is_main: impl FnMut() -> bool) -> Turn {
+    /// Drives the future until it ends or, if the caller looks for signals, until it is time to.
+    fn drive(&self, doing: &mut Doing, looks: bool) -> Turn {
         loop {
             let turn = async {
                 match select(&mut *doing, std::pin::pin!(tokio::time::sleep(TICK))).await {
@@ -68,7 +67,7 @@ impl Verb {
                 Ok(Turn::Ended(ended)) => return Turn::Ended(ended),
                 Err(error) => return Turn::Ended(Err(error.into())),
                 Ok(Turn::Tick) if process::ends() => return Turn::Ended(Err(Failure::Exit)),
-                Ok(Turn::Tick) if is_main() => return Turn::Tick,
+                Ok(Turn::Tick) if looks => return Turn::Tick,
                 Ok(Turn::Tick) => {}
             }
         }
@@ -82,18 +81,17 @@ impl Verb {
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (mut doing, _) = self.take(py)?;
         let _wait = Wait::begin().map_err(|failure| failure.raise(py))?;
-        let mut is_main = None;
+        let mut looks = None;
         let ended = loop {
-            let turn = py
-                .detach(|| self.drive(&mut doing, || *is_main.get_or_insert_with(is_main_thread)));
-            match turn {
+            match py.detach(|| self.drive(&mut doing, looks.unwrap_or(true))) {
                 Turn::Ended(ended) => break ended,
-                Turn::Tick => {
-                    if let Err(raised) = py.check_signals() {
+                Turn::Tick => match look(py, &mut looks) {
+                    Ok(()) => {}
+                    Err(raised) => {
                         py.detach(|| self.give_up(doing));
                         return Err(raised);
                     }
-                }
+                },
             }
         };
         py.detach(|| self.give_up(doing));
@@ -113,12 +111,14 @@ impl Verb {
     }
 }
 
-/// Whether Python handles signals in this thread. Asked by who has waited for a while.
-fn is_main_thread() -> bool {
-    let is_main = |py: Python<'_>| {
+/// Has signals handled, and notes whether this is the thread in which they are.
+///
+/// Any call into Python may run a handler, whose exception ends the wait.
+fn look(py: Python<'_>, looks: &mut Option<bool>) -> PyResult<()> {
+    if looks.is_none() {
         let threading = py.import("threading")?;
         let main = threading.call_method0("main_thread")?.getattr("ident")?;
-        main.eq(threading.call_method0("get_ident")?)
-    };
-    Python::attach(|py| is_main(py).unwrap_or(true))
+        *looks = Some(main.eq(threading.call_method0("get_ident")?)?);
+    }
+    py.check_signals()
 }

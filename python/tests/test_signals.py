@@ -51,7 +51,10 @@ def told(text: str, redis: Redis, name: str, tmp_path: Path) -> str:
         )
         eventually(lambda: client.lock(name).status().waiting == 1)
         os.kill(process.pid, signal.SIGINT)
-        out, complaints = process.communicate(timeout=PATIENCE)
+        try:
+            out, complaints = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
         assert (process.returncode, complaints) == (0, "")
         eventually(lambda: client.lock(name).status().waiting == 0)
         assert guard.is_held
