@@ -145,7 +145,7 @@ def main() -> None:
         client, theirs = Client(f"redis://127.0.0.1:{port}/0"), redis.Redis(port=port)
 
         def old(name: str) -> Any:
-            return theirs.lock(name, timeout=10, sleep=0.01)
+            return theirs.lock(name, timeout=10)
 
         say("a pair, µs", "≤ 0.55", turns(alone(client.lock("a")), alone(old("b"))))
         own = turns(
@@ -166,7 +166,7 @@ def main() -> None:
         tasks, others = AsyncClient(f"redis://127.0.0.1:{port}/0"), redis.asyncio.Redis(port=port)
 
         def late(name: str) -> Any:
-            return others.lock(name, timeout=10, sleep=0.01)
+            return others.lock(name, timeout=10)
 
         pair = turns(
             alone_in_loop(loop, lambda: tasks.lock("g")), alone_in_loop(loop, lambda: late("h"))
