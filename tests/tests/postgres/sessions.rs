@@ -18,7 +18,7 @@ async fn who_does_not_wait_has_one_session_and_does_not_listen() {
     let client = Client::connect(&server.url()).await.unwrap();
     let mut held = Vec::new();
     for number in 0..20 {
-        held.push(client.mutex(&format!("a/{number}")).acquire().await.unwrap());
+        held.push(client.mutex(format!("a/{number}")).acquire().await.unwrap());
     }
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
     assert_eq!(server.query(count).unwrap().trim(), "1");
