@@ -64,7 +64,7 @@ fn commands_options_and_pages_are_completed_and_options_only_where_a_dash_is_typ
     assert_eq!(offered(&place, &["run", "--max"]), ["--max-hold"]);
     assert_eq!(offered(&place, &["run", "--on-lost", "t"]), ["term"]);
     assert_eq!(offered(&place, &["run", ""]), [""; 0]);
-    assert_eq!(offered(&place, &["man", "s"]), ["serve", "show", "store"]);
+    assert_eq!(offered(&place, &["man", "s"]), ["schema", "serve", "show", "store"]);
     let pages = offered(&place, &["man", ""]);
     for page in pages {
         place.end(&["man", &page]).assert_silent(0);
