@@ -228,7 +228,7 @@ async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
     };
     let batch = Operation::Renew(vec![lease("a"), lease("b")]);
     let Reply::Many(replies) = must(shared.store.execute(batch).await).reply else { panic!() };
-    assert_eq!(replies[0], Reply::NotHeld { newest: None });
+    assert_eq!(replies[0], Reply::Refused(leasehold_core::Refusal::Damaged));
     assert!(matches!(replies[1], Reply::Granted(_)), "one damaged key fails no other renewal");
     let kept: String = must(redis::cmd("HGET").arg("a").arg("f").query(&mut shared.theirs));
     assert_eq!(kept, "v");

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use crate::harness::{Background, Place};
 
@@ -47,9 +48,16 @@ impl CountingProxy {
     }
 }
 
+/// How long a reply is on its way: 20 ms.
+const LATENCY: Duration = Duration::from_millis(20);
+
 fn relay(mut from: TcpStream, mut to: TcpStream, is_clients: bool, turns: &Mutex<Turns>) {
     let mut bytes = [0; 65_536];
     while let Ok(length @ 1..) = from.read(&mut bytes) {
+        // As in a network: what a client sends without waiting is on its way before the reply is back.
+        if !is_clients {
+            thread::sleep(LATENCY);
+        }
         let mut turns = turns.lock().unwrap();
         turns.count += u32::from(is_clients && !turns.is_clients);
         turns.is_clients = is_clients;

@@ -89,7 +89,7 @@ fn a_lone_reader_becomes_the_writer_once_nothing_holds_it_back() {
     let last = bench.record.last_token_us;
     let busy = Reply::Busy { retry_after: HELD_BACK_INTERVAL };
     assert_eq!(bench.change(id(1, 1), Mode::Exclusive), busy);
-    bench.renew(id(1, 1), TTL);
+    bench.poll(id(9, 9));
     assert_no_token_after(&bench, last);
     bench.rules = bench.rules.with_held_back(false);
     bench.poll(id(9, 9));

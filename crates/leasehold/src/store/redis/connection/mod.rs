@@ -60,6 +60,22 @@ impl AsRef<Self> for Connection {
     }
 }
 
+/// A request under way. A caller with the same limit, such as a quorum, may drop it before it has
+/// been told that its time is over: that is silence, too. One that is dropped soon says nothing.
+struct Unheard<'a> {
+    connection: &'a Connection,
+    sent: Instant,
+    limit: Duration,
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        if self.sent.elapsed() >= self.limit / 2 && self.connection.is_silent(self.sent) {
+            self.connection.retire();
+        }
+    }
+}
+
 impl Connection {
     /// A connection that was opened just now.
     fn new(address: Address, timeout: Duration, wire: Wire) -> Self {
@@ -185,7 +201,9 @@ impl Connection {
     /// worth keeping.
     async fn exchange(&self, ask: Ask, limit: Duration) -> Result<Value, StoreError> {
         let sent = Instant::now();
+        let unheard = Unheard { connection: self, sent, limit };
         let outcome = self.wire.send(ask, limit).await;
+        std::mem::forget(unheard);
         match outcome {
             Ok(value) => {
                 self.silent_since_us.store(0, Ordering::Relaxed);
