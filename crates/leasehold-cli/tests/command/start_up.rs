@@ -54,7 +54,7 @@ const LATENCY: Duration = Duration::from_millis(20);
 fn relay(mut from: TcpStream, mut to: TcpStream, is_clients: bool, turns: &Mutex<Turns>) {
     let mut bytes = [0; 65_536];
     while let Ok(length @ 1..) = from.read(&mut bytes) {
-        // As in a network: what a client sends without waiting is on its way before the reply is back.
+        // As in a network: what a client sends without waiting comes before a reply is back.
         if !is_clients {
             thread::sleep(LATENCY);
         }
